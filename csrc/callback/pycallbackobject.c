@@ -145,11 +145,22 @@ static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t in
     return out->keep != NULL ? 1 : -1;
 }
 
+/* Whether a function gets two pointers to compare, of which none is user data that may be left out:
+ * Python code looks at such ones (_callable/passing.py). */
+static int compares(const char *signature)
+{
+    const char *arguments = strrchr(signature, ':');
+    return signature[0] != 'v' && arguments != NULL && strcmp(arguments, ":PP") == 0;
+}
+
 /* A native callable of another signature, converted for one call: 1, 0 where that is left to Python
  * code, or -1. */
 static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
                           NcPointer *out)
 {
+    if (compares(argument->function)) {
+        return 0;
+    }
     PyObject *wanted = Py_NewRef(argument->callee);
     if (!Py_IS_TYPE(wanted, &NcCallSpec_Type)) {
         Py_SETREF(wanted, (PyObject *)nc_callspec_of(wanted));

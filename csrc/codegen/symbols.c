@@ -307,6 +307,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_errno_keep)                                                                        \
     FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_fail)                                                                              \
+    FUNCTION(nc_fail_length)                                                                       \
     FUNCTION(nc_is_tuple_of)                                                                       \
     FUNCTION(nc_release_and_return)                                                                \
     FUNCTION(nc_left_raise)                                                                        \

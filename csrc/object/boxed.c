@@ -269,6 +269,10 @@ static PyObject *named_capsule(NcCallable *self, PyObject *signature, PyObject *
         return NULL;
     }
     text = PyUnicode_AsUTF8String(name);
+    if (text == NULL && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Format(PyExc_ValueError, "'name' must be text (got %A, which UTF-8 cannot have)",
+                     name);
+    }
     if (text != NULL && strlen(PyBytes_AS_STRING(text)) != (size_t)PyBytes_GET_SIZE(text)) {
         PyErr_SetString(PyExc_ValueError, "'name' must not contain a null character");
     } else if (text != NULL) {

@@ -69,6 +69,16 @@ PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code
     return value;
 }
 
+void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter)
+{
+    PyObject *text = PyErr_Occurred() ? NULL : nc_name((PyObject *)self);
+    if (text != NULL) {
+        PyErr_Format(PyExc_OverflowError,
+                     "'%U' cannot have a dimension of %zd: it takes the length as '%c'", text,
+                     length, letter);
+    }
+}
+
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code)
 {
     if (PyErr_Occurred()) {

@@ -15,6 +15,10 @@ int nc_errno_keep(void);
  * argument. Takes the reference to `value`. NULL if that is NULL already. */
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
 
+/* Raises OverflowError for a dimension that is too long for an integer of the function's; an
+ * exception that is set stays. */
+void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter);
+
 /* The result of a function that returns a new reference. An exception that it set is not lost, and
  * NULL without one is a failure by the error convention, or one of the function itself. */
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code);

@@ -19,7 +19,8 @@ from .._adapt.draft import losses
 from .._callable import specialize
 from .._errors import NoEntryError, SignatureError
 from .._signature.ctype import SCALARS, VOID, Scalar
-from .._signature.derived import Pointer, pointer
+from .._signature.derived import Pointer
+from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
 from .._values import boxes
@@ -84,6 +85,16 @@ def function(obj: LowLevelCallable) -> Function | None:
     return inner
 
 
+def reason(obj: Foreign) -> str | None:
+    """Why one of SciPy's functions that choose among ufuncs has no C function."""
+    if type(obj).__name__ != "MultiUFunc":
+        return None
+    return (
+        f"{obj.__name__!r} is no ufunc: SciPy chooses one by keyword arguments, and none has the "
+        "whole; nativecall.callback makes C functions of Python's"
+    )
+
+
 def user_data(obj: LowLevelCallable) -> int | None:
     """The user data of a LowLevelCallable, which SciPy keeps in the context of its capsule."""
     from scipy import LowLevelCallable
@@ -121,7 +132,7 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
         known = None if found is None else found.signature
         if known is None or known.result.kind != "complex":
             return known
-        return Signature(VOID, (pointer(known.result), *known.args))
+        return Signature(VOID, (pointer_to(known.result), *known.args))
     return None
 
 

@@ -115,3 +115,27 @@ def of(spec: CallSpec, flags: int) -> inspect.Signature:
     if spec.signature.variadic:
         parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
     return inspect.Signature(parameters, return_annotation=result_hint(spec, flags))
+
+
+def common(each: list[inspect.Signature]) -> inspect.Signature:
+    """What the entries of a callable have in common: the parameters where there are as many in all,
+    by the names and with the hints that are the same, else any number."""
+    first = [*each[0].parameters.values()] if each else []
+    if not each or any([len(one.parameters) != len(first) for one in each]):
+        return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+    parameters = []
+    rows = zip(*[one.parameters.values() for one in each], strict=True)
+    for index, (one, row) in enumerate(zip(first, rows, strict=True)):
+        named = all([other.name == one.name and other.kind is one.kind for other in row])
+        same = all([other.annotation == one.annotation for other in row])
+        parameters.append(
+            inspect.Parameter(
+                one.name if named else f"x{index}",
+                one.kind if named else inspect.Parameter.POSITIONAL_ONLY,
+                annotation=one.annotation if same else inspect.Parameter.empty,
+            )
+        )
+    returned = each[0].return_annotation
+    if any([one.return_annotation != returned for one in each]):
+        returned = inspect.Signature.empty
+    return inspect.Signature(parameters, return_annotation=returned)

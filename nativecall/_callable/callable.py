@@ -23,7 +23,7 @@ from .._errors import NoEntryError, refuse_reload
 from .._signature.signature import Signature
 from .._values import boxes
 from .._values.failure import convention
-from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, resolve
+from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, refuse_names, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class NativeCallable(_types.CallableBase):
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
+            refuse_names(target)
             found = [resolve(one, text, options) for text, one in target.items()]
             if not found:  # whatever `len` says
                 raise ValueError("'target' must map at least one signature to a target")
@@ -386,8 +387,6 @@ class NativeCallable(_types.CallableBase):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        import inspect
-
         from . import annotations
 
         if self._spec is None or self._overloads is not None:
@@ -395,7 +394,8 @@ class NativeCallable(_types.CallableBase):
             known = None if specializer is None else specializer.python_signature()
             if known is not None:
                 return known
-            return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+            each = [annotations.of(*one._entry()[::2]) for one in self._overloads or ()]
+            return annotations.common(each)
         return annotations.of(self._spec, self._entry()[2])
 
     def _annotations(self) -> dict[str, object]:
@@ -416,7 +416,7 @@ class NativeCallable(_types.CallableBase):
 
     def __repr__(self) -> str:
         entries = ", ".join([repr(text) for text in self.signatures])
-        return f"<native callable {self.__name__} {entries}>"
+        return f"<native callable {self.__name__}{' ' * bool(entries)}{entries}>"
 
     def _repr_html_(self) -> str:
         """The entries as a table, for notebooks."""

@@ -21,10 +21,11 @@ from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal, Unpack
 
     from .._signature.ctype import CType
-    from .._types import CallSpec
+    from .._types import CallSpec, Foreign
     from .._values.failure import Errors
     from .._values.policies import Said
 
@@ -191,6 +192,19 @@ def refuse_duplicates(found: list[NewEntry]) -> None:
         seen[text] = written
 
 
+def refuse_names(target: Mapping[Foreign, object]) -> None:
+    """Refuse the capsules of a module of Cython's by their names, as `__pyx_capi__` has them."""
+    for key, one in target.items():
+        is_name = isinstance(key, str) and key.partition("[")[0].isidentifier()  # "name[double]"
+        if not is_name or type(one).__name__ != "PyCapsule":
+            return
+    if target:
+        raise TypeError(
+            "'target' must map signatures to targets (got a mapping from names to capsules, as "
+            "'__pyx_capi__' is); nativecall.wrap(module, 'name') takes one function"
+        )
+
+
 def _from_address(address: int) -> int:
     if not 0 < address < _ADDRESS_LIMIT:
         reason = "0 is no function" if address == 0 else f"{address:#x} is none"
@@ -330,8 +344,9 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             elif hasattr(target, "_FuncPtr") or type(target).__name__.startswith("FFILibrary"):
                 way = ", a library; pass one of its functions"
             raise TypeError(
-                "'target' must be an address, a native callable, a ctypes or cffi function "
-                "pointer, a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
+                "'target' must be an address, a native callable, a function pointer or function of "
+                "ctypes, cffi, Cython, Numba, f2py, pybind11 or llvmlite, a ufunc, a PyCapsule, a "
+                "LowLevelCallable, a registered box or a mapping "
                 f"(got {type(target).__name__}{way})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name

@@ -1,15 +1,17 @@
 """Functions as arguments, and as members of structs, whose signature is another than C asks for.
 
 A native callable, or a foreign box that holds a C function, is converted as `f.convert` does it; a
-jitted function is compiled for the signature, or for its first arguments where it takes fewer and
-the others are dropped as user data is. arguments.py asks, and keeps what is made as long as C uses
-it.
+jitted function is compiled for the signature, or without its last argument, if that is user data: a
+``void *``, but not one of the two that a comparison gets. arguments.py asks, and keeps what is made
+as long as C uses it.
 """
 
 from __future__ import annotations
 
+from .._adapt.messages import counted
 from .._errors import NoEntryError, SignatureError
 from .._signature.signature import Signature
+from .._signature.spelling import parse
 from .._values import boxes
 from .callable import NativeCallable
 from .wrap import wrap
@@ -22,6 +24,8 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
     try:
         count = boxes.count(value)
         made = wrap(value) if count is None else _compiled(value, wanted, count)
+        if _compares(wanted) and _takes_less(made, wanted):
+            raise _too_few(made.__name__, wanted, len(parse(made.signatures[0]).args))
         if made.signatures != (wanted.text,):
             made = made.convert(wanted)
     except (SignatureError, NoEntryError, ValueError, TypeError) as error:
@@ -31,8 +35,29 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
 
 
 def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:
-    """A jitted function for a signature, or for as many of its arguments as it takes."""
+    """A jitted function for a signature, or for its arguments without user data."""
     args = wanted.args
     if not 0 <= count < len(args):
         return wrap(value, wanted)
-    return wrap(value, Signature(wanted.result, args[:count], readonly=wanted.readonly[:count]))
+    if count < len(args) - 1 or args[-1].kind != "voidptr" or _compares(wanted):
+        raise _too_few(getattr(value, "__name__", "function"), wanted, count)
+    return wrap(value, Signature(wanted.result, args[:-1], readonly=wanted.readonly[:-1]))
+
+
+def _compares(wanted: Signature) -> bool:
+    """Whether a function gets nothing but two pointers, and returns something: it looks at both,
+    as the comparisons of `qsort` do."""
+    kinds = [one.kind for one in wanted.args]
+    return kinds == ["voidptr", "voidptr"] and wanted.result.kind != "void"
+
+
+def _takes_less(made: NativeCallable, wanted: Signature) -> bool:
+    texts = made.signatures
+    return bool(texts) and all([len(parse(one).args) < len(wanted.args) for one in texts])
+
+
+def _too_few(name: str, wanted: Signature, count: int) -> SignatureError:
+    return SignatureError(
+        f"{name!r} takes {counted(count, 'argument')}, and C passes {len(wanted.args)}; only a "
+        "last 'void *' beside other arguments is left out, as user data"
+    )

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._signature.ctype import CType
-    from .._types import Foreign
     from .._values.boxes import Native
     from .entry import HowKept, NewEntry
 
@@ -63,13 +62,7 @@ class Specializer:
 
     def python_signature(self) -> inspect.Signature | None:
         """What calls from Python follow, by names too; None where that is not known."""
-        import inspect
-
-        target: Foreign = self.hook.target if isinstance(self.hook, OnDemand) else None
-        try:
-            return None if target is None else inspect.signature(target)
-        except (TypeError, ValueError):
-            return None
+        return boxes.parameters(self.hook.target) if isinstance(self.hook, OnDemand) else None
 
     def refusal(self, whole: Native, text: str) -> str | None:
         """Why there is no entry of a signature, None where the hook does not say."""

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from .. import _lib
 from .._errors import SignatureError
+from .._signature.signature import Signature
 from .._signature.spelling import parse_with
 from .._values import boxes, callspec
 from .callable import NativeCallable
@@ -17,7 +18,6 @@ from .entry import needs_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.signature import Signature
     from .._types import CallSpec
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
@@ -59,7 +59,8 @@ def wrap(
         targets, for overloads; or a module of Cython's that exports C functions.
     signature : str or Signature, optional
         The name of a function, where `target` is a module: the variants of one with fused types
-        are overloads. For others
+        are overloads; or, with its signature too, a C declaration that names it, as
+        ``"double gamma(double)"``, or any signature with the name as `name`. For others
         ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
         where the target knows it; one that contradicts the target is refused. **The caller vouches
         for the address and the signature**: a wrong one crashes the process.
@@ -152,8 +153,7 @@ def wrap(
     plain = plain and order is None and encoding is None and check is None
     plain = plain and fortran is None and out is None and keep is None
     if isinstance(target, ModuleType):
-        target, name = _exported(target, signature, name, types)
-        signature = None
+        target, name, signature = _exported(target, signature, name, types)
     if plain and name is None and not isinstance(target, Mapping):
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
@@ -187,8 +187,11 @@ def _named(
 
 def _exported(
     module: ModuleType, wanted: str | Signature | None, name: str | None, types: object
-) -> tuple[object, str | None]:
-    """The capsule that a module exports by a name, or those of its variants by their signatures."""
+) -> tuple[object, str | None, str | Signature | None]:
+    """The capsule that a module exports by a name, or those of its variants by their signatures;
+    the name; and the signature, where one is wanted."""
+    if isinstance(wanted, Signature) or (isinstance(wanted, str) and _SIGNS.intersection(wanted)):
+        return _exported_as(module, wanted, name, types)
     if not isinstance(wanted, str):
         raise TypeError(
             f"a module has many functions: name one, as in wrap({module.__name__}, 'name') "
@@ -199,7 +202,7 @@ def _exported(
     if types is not None:
         variants = {_named(capsule, None, types): capsule for capsule in capsules}
     elif len(capsules) == 1:
-        return capsules[0], name or wanted
+        return capsules[0], name or wanted, None
     else:
         for capsule in capsules:
             found = boxes.function(capsule)
@@ -207,7 +210,38 @@ def _exported(
                 variants.setdefault(found.signature, capsule)
     if not variants:
         raise SignatureError(f"no capsule of {wanted!r} tells its type")
-    return variants, name or wanted
+    return variants, name or wanted, None
+
+
+_SIGNS = frozenset(":()>")  # which signatures have, and names have not
+
+
+def _exported_as(
+    module: ModuleType, wanted: str | Signature, name: str | None, types: object
+) -> tuple[object, str, str | Signature]:
+    """The capsule that a module exports for a function with a signature, of its variants the first
+    that does not contradict it."""
+    before = wanted.partition("(")[0].split() if isinstance(wanted, str) else []
+    called = name or (before[-1].strip("*") if len(before) > 1 else "")
+    if not called:
+        raise TypeError(
+            f"{str(wanted)!r} names no function of the module {module.__name__!r}; write a C "
+            "declaration with the name, as in 'double gamma(double)', or give name="
+        )
+    capsules = boxes.bridge("_cython").exported(module, called)
+    signature = wanted if types is None else parse_with(wanted, types)
+    refused = None
+    for capsule in capsules:
+        try:
+            NativeCallable(capsule, signature)
+        except SignatureError as error:
+            refused = refused or error
+        else:
+            return capsule, called, signature
+    assert refused is not None
+    if len(capsules) > 1:
+        wrap(module, called, types=types)[signature]  # says which there are
+    raise refused
 
 
 def plain(address: int, spec: CallSpec, name: str, owner: object, flags: int = 0) -> NativeCallable:

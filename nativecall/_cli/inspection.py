@@ -248,10 +248,10 @@ def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable |
     except (TypeError, ValueError) as error:
         output.text(f"nativecall.wrap refuses it: {error}")
         return False, None
-    if on_demand:
+    if on_demand and boxes.count(obj) is not None:
         output.text("native code finds no function in it; nativecall.wrap compiles one for each")
         output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
-    elif not isinstance(obj, Mapping):
+    elif not on_demand and not isinstance(obj, Mapping):
         why = boxes.reason(obj)
         if why is not None:
             output.text(f"nativecall.wrap says: {why}")

@@ -26,7 +26,19 @@ if TYPE_CHECKING:
     from .offers import Plain
 
 _HEADERS = (".h", ".hpp", ".hh", ".hxx")
-_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, type)
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+)  # not subclasses
 
 
 def of_place(place: str, headers: Sequence[str]) -> tuple[str, list[dict[str, Plain]], str] | None:
@@ -144,7 +156,7 @@ def of_module(module: ModuleType) -> Iterator[dict[str, Plain]]:
         if isinstance(one, Library):
             for row in of_library(one):
                 yield row | {"name": f"{name}.{row['name']}"}
-        elif not isinstance(one, (*_PLAIN, ModuleType)):
+        elif type(one) not in _PLAIN and not isinstance(one, (type, ModuleType)):
             yield from _wrapped(name, one)
 
 

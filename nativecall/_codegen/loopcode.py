@@ -19,7 +19,7 @@ from typing import Final
 from llvmlite import ir
 
 from .._adapt.ufunc import Address, Length, LoopPlan, Passed, Reference, Told, Value, Viewed
-from .._signature.ctype import CType
+from .._signature.ctype import CType, integer_range, scalar
 from .._values.failure import CONVENTIONS
 from . import abi, engine
 from .abi.lowering import POINTER, reserve
@@ -43,6 +43,7 @@ NEEDED: Final = (
     "PyMem_RawFree",
     "PyLong_FromLongLong",
     "nc_fail",
+    "nc_fail_length",
     "nc_thunk_errno",
     "nc_thunk_set_errno",
 )
@@ -63,10 +64,17 @@ def key(plan: LoopPlan) -> str:
         plan.arguments,
         plan.results,
         plan.core,
+        [letter for _, letter in _lengths(plan)],
         plan.needs_gil,
         plan.errors,
     )
     return "ufunc loop " + " ".join(map(repr, parts))
+
+
+def _lengths(plan: LoopPlan) -> list[tuple[int, str]]:
+    """The dimensions that the function gets as integers, which may be too long for these."""
+    args = zip(plan.arguments, plan.signature.args, strict=True)
+    return [(how.dimension, one.text) for how, one in args if isinstance(how, Length)]
 
 
 def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
@@ -188,6 +196,7 @@ class LoopCode:
             state = self.serve("PyGILState_Ensure", _INT)
         if plan.core is not None:
             self.prepare_copies()
+            self.check_lengths(count)
         unit = None
         if self.named is not None and plan.core is None:
             unit = self.is_unit()
@@ -459,6 +468,23 @@ class LoopCode:
         self.serve("PyGILState_Release", _VOID, state)
         builder.branch(self.end)
         builder.position_at_end(enough)
+
+    def check_lengths(self, count: ir.Value) -> None:
+        """End where a dimension is too long for the integer that the function gets it as."""
+        builder = self.builder
+        for dimension, letter in _lengths(self.plan):
+            _, most = integer_range(scalar(letter))
+            if most >= 2**63 - 1:
+                continue
+            length = self.lengths[dimension]
+            longer = builder.icmp_signed(">", length, _LONG(most))
+            some = builder.icmp_signed(">", count, _LONG(0))
+            with builder.if_then(builder.and_(longer, some), likely=False):
+                state = self.serve("PyGILState_Ensure", _INT)
+                function = self.word(self.data, 1, POINTER)
+                self.serve("nc_fail_length", _VOID, function, length, _INT(ord(letter)))
+                self.serve("PyGILState_Release", _VOID, state)
+                builder.branch(self.end)
 
     def memory(self, one: _Operand) -> ir.Value:
         """Where an operand is without gaps."""

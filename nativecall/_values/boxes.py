@@ -31,6 +31,8 @@ library is met, and imports nothing that this object's library has not imported.
     called(obj, arguments) -> Signature | None
                                           for what it would be compiled by a call with arguments;
                                           TypeError with the reason where it cannot be
+    parameters(obj) -> inspect.Signature | None
+                                          what calls of such a function pass, by names too
     loops(obj) -> bool | None             whether it is a ufunc with such functions: C consumers get
                                           all of them
     form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
@@ -58,6 +60,7 @@ from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable
     from types import ModuleType
     from typing import Protocol, Self, TypeAlias, TypeGuard
@@ -497,6 +500,12 @@ def called(obj: object, arguments: tuple[object, ...]) -> Signature | None:
     compiled for; None when it does not say. TypeError when it cannot be.
     """
     found: Signature | None = _ask(obj, "called", arguments)
+    return found
+
+
+def parameters(obj: object) -> inspect.Signature | None:
+    """What calls of a compiler's function pass, which may have names; None for all else."""
+    found: inspect.Signature | None = _ask(obj, "parameters")
     return found
 
 

@@ -267,7 +267,7 @@ def view_problem(
     if locked and not readonly:
         return ValueError(
             f"be writable, this {given} is read-only; pass a copy, or write 'const' before the "
-            f"array in the signature, as in 'v:const {view.text}', if the callee does not write"
+            f"array in the signature, as in 'const {view.text}', if the callee does not write"
         )
     return None
 

@@ -388,8 +388,9 @@ def test_cffi_values_that_are_no_functions(fails):
     for value in (ORACLE.new("int *"), ORACLE.cast("int", 5)):
         with fails(
             TypeError,
-            "'target' must be an address, a native callable, a ctypes or cffi function pointer, "
-            "a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping "
+            "'target' must be an address, a native callable, a function pointer or function of "
+            "ctypes, cffi, Cython, Numba, f2py, pybind11 or llvmlite, a ufunc, a PyCapsule, a "
+            "LowLevelCallable, a registered box or a mapping "
             f"(got {type(value).__name__})",
         ):
             nc.wrap(value, "d:d")

@@ -296,6 +296,8 @@ def test_names_that_are_none(square):
         square.to_capsule(name=b"x")
     with pytest.raises(ValueError, match="must not contain a null"):
         square.to_capsule(name="a\0b")
+    with pytest.raises(ValueError, match=r"must be text \(got '\\ud800', which UTF-8 cannot have"):
+        square.to_capsule(name="\ud800")
     with pytest.raises(TypeError, match="takes 'name' by name only"):
         square.to_capsule("d:d", "x")
 

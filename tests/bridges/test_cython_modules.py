@@ -131,3 +131,34 @@ def test_what_a_module_does_not_export(fails):
     empty.__pyx_capi__ = {"f": 5}
     with pytest.raises(TypeError):
         nc.wrap(empty, "f")
+
+
+def test_a_signature_beside_the_name(fails):
+    """As a C declaration, or with the name apart."""
+    for one in (
+        nc.wrap(cython_special, "double gamma(double)"),
+        nc.wrap(cython_special, "d:d", name="gamma"),
+        nc.wrap(cython_special, signature="d->d", name="gamma"),
+    ):
+        assert (one.signatures, one.__name__, one(5.0)) == (("d:d",), "gamma", 24.0)
+    with fails(nc.NoEntryError, "no native entry for 'f:f'; 'gamma' offers 'Zd:Zd', 'd:d'"):
+        nc.wrap(cython_special, "f:f", name="gamma")
+    with pytest.raises(nc.SignatureError, match="'signature' is 'v:&d', but the target is"):
+        nc.wrap(cython_lapack, "v:&d", name="dgesv")
+    with fails(
+        TypeError,
+        "'d:d' names no function of the module 'scipy.special.cython_special'; write a C "
+        "declaration with the name, as in 'double gamma(double)', or give name=",
+    ):
+        nc.wrap(cython_special, "d:d")
+    with pytest.raises(nc.SymbolError, match="did you mean 'gamma'"):
+        nc.wrap(cython_special, "double gama(double)")
+
+
+def test_the_capsules_themselves(fails):
+    with fails(
+        TypeError,
+        "'target' must map signatures to targets (got a mapping from names to capsules, as "
+        "'__pyx_capi__' is); nativecall.wrap(module, 'name') takes one function",
+    ):
+        nc.wrap(cython_special.__pyx_capi__)

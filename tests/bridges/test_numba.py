@@ -6,6 +6,7 @@ complex numbers go through trampolines that tests/codegen/test_abi.py compares w
 
 from __future__ import annotations
 
+import array
 import collections
 import copy
 import ctypes
@@ -124,16 +125,24 @@ INTEGERS = {"b": 8, "B": -8, "h": 16, "H": -16, "i": 32, "I": -32, "q": 64, "Q":
 
 
 @pytest.mark.parametrize("letter", INTEGERS)
-def test_integers_wrap_as_in_c(letter):
-    """Numba computes in 64 bits; C converts to the result's type."""
+def test_integers_are_not_cut_off(letter, fails):
+    """Numba computes in 64 bits, signed ones whatever the argument is."""
     width = abs(INTEGERS[letter])
     signed = INTEGERS[letter] > 0
     last = 2 ** (width - signed) - 1
     f = nc.wrap(plus, f"{letter}:{letter}")
     assert (f.signatures, f.specialize) == ((f"{letter}:{letter}",), None)
     assert (f(0), f(last - 1)) == (1, last)
-    assert f(last) == (-last - 1 if signed else 0)
     assert f.to_ctypes()(last - 1) == last
+    if width == 64:
+        assert f(last) == (-last - 1 if signed else 0)
+        return
+    least = -last - 1 if signed else 0
+    with fails(
+        OverflowError,
+        f"the result of 'plus' is {last + 1}, out of range for '{letter}' ({least} to {last})",
+    ):
+        f(last)
 
 
 @pytest.mark.parametrize("letter", ["f", "d", "Zf", "Zd"])
@@ -764,3 +773,61 @@ def test_numba_is_never_imported(tmp_path):
         assert not any(name.partition(".")[0] == "numba" for name in sys.modules)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)
+
+
+@numba.njit
+def only_raises(a, b):
+    raise ValueError("never equal")
+
+
+@numba.njit
+def one_argument(a):
+    return 1
+
+
+@numba.jit(forceobj=True)
+def in_object_mode(a, b):
+    return 0
+
+
+def test_comparisons_of_qsort():
+    """A comparison gets two pointers, neither of which is user data."""
+    qsort = nc.load(None).function("qsort", "v:PNNX{i:PP}")
+    numbers = array.array("d", [3.0, 1.0, 2.0])
+    for function in (one_argument, np.cos, nc.wrap(one_argument, "i:P")):
+        with pytest.raises(TypeError) as caught:
+            qsort(numbers, 3, 8, function)
+        assert str(caught.value).endswith(
+            f"'{function.__name__}' takes 1 argument, and C passes 2; only a last 'void *' beside "
+            "other arguments is left out, as user data"
+        )
+    with pytest.raises(ValueError, match="never equal"):
+        qsort(numbers, 3, 8, only_raises)
+    assert numbers.tolist() == [3.0, 1.0, 2.0]
+    qsort(numbers, 3, 8, in_object_mode)  # a Python function
+    sort = nc.load(None).function("qsort_r", "v:PNNX{i:PPP}P")
+    sort(numbers, 3, 8, numba.njit(lambda a, b: 0), None)
+    with pytest.raises(TypeError, match="takes 1 argument, and C passes 3"):
+        sort(numbers, 3, 8, one_argument, None)
+
+
+def test_a_function_that_only_raises_returns_anything(fails):
+    for signature in ("d:dd", "T{dd}:dd", "v:dd"):
+        with pytest.raises(ValueError, match="never equal"):
+            nc.wrap(only_raises, signature)(1, 2)
+    with fails(
+        nc.SignatureError,
+        "'<lambda>' returns none for the arguments of 'd:d', which is no 'd'",
+    ):
+        nc.wrap(numba.njit(lambda x: None), "d:d")
+
+
+def test_fields_are_not_cut_off(fails):
+    f = nc.wrap(numba.njit(lambda x: (x, x + 1)), "T{bB}:q")
+    assert f(127) == (127, 128)
+    with fails(
+        OverflowError, "the result of '<lambda>' is 128, out of range for 'b' (-128 to 127)"
+    ):
+        f(128)
+    with fails(OverflowError, "the result of '<lambda>' is -127, out of range for 'B' (0 to 255)"):
+        f(-128)

@@ -73,6 +73,16 @@ def test_overloads_and_the_class_itself_have_none() -> None:
         libm.pow.__annotations__ = {}
 
 
+def test_what_all_overloads_have_in_common() -> None:
+    sin = libm.address("sin")
+    same = nc.wrap({"float (float x)": sin, "double (double x)": sin})
+    assert str(inspect.signature(same)) == "(x: float) -> float"
+    mixed = nc.wrap({"d:d": sin, "i:i": nc.load(None).address("abs")}, name="mixed")
+    assert str(inspect.signature(mixed)) == "(x0, /)"
+    numpy = pytest.importorskip("numpy")
+    assert str(inspect.signature(nc.wrap(numpy.cos))) == "(x0, /)", "not that of the ufunc"
+
+
 def test_what_is_changed_in_the_hints_is_nobody_elses() -> None:
     libm.pow.__annotations__["x"] = str
     assert typing.get_type_hints(libm.pow)["x"] is float

@@ -24,8 +24,9 @@ SIN = LIBM.address("sin")
 POW = LIBM.address("pow")
 LLABS = nc.load(None).address("llabs")
 TARGETS = (
-    "'target' must be an address, a native callable, a ctypes or cffi function pointer, "
-    "a PyCapsule, a LowLevelCallable, a function of Numba's or a mapping"
+    "'target' must be an address, a native callable, a function pointer or function of ctypes, "
+    "cffi, Cython, Numba, f2py, pybind11 or llvmlite, a ufunc, a PyCapsule, a LowLevelCallable, "
+    "a registered box or a mapping"
 )
 HIGHEST = hex(2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1)
 

@@ -255,6 +255,36 @@ def test_what_wrap_takes_is_never_nothing(row, boxes, inspect, monkeypatch) -> N
     assert "native code finds nothing" not in "".join(lines)
 
 
+@compiled
+def test_boxes_of_every_kind_in_a_module(inspect, monkeypatch) -> None:
+    """No box is left out, and none ends the command."""
+    numba = pytest.importorskip("numba")
+    scipy = pytest.importorskip("scipy")
+    special = pytest.importorskip("scipy.special")
+    module = type(sys)("inspected_kinds")
+    module.low = nc.load("m").function("cos", "d:d").to_scipy()
+    module.foreign = scipy.LowLevelCallable(nc.load("m").function("cos", "d:d").to_ctypes())
+    module.in_object_mode = numba.jit(forceobj=True)(lambda x: x)
+    module.generalised = numba.guvectorize("(n)->(n)")(lambda x, y: None)
+    module.vectorized = numba.vectorize(lambda x: x)
+    module.chosen = special.sph_legendre_p
+    monkeypatch.setitem(sys.modules, "inspected_kinds", module)
+    status, found = inspect("inspected_kinds")
+    rows = {row["name"]: row for row in found["entries"]}
+    assert (status, rows["low"]["signature"], rows["foreign"]["signature"]) == (0, "d:d", "d:d")
+    for name, reason in (
+        ("in_object_mode", "is compiled in object mode, which no C function can call"),
+        ("generalised", "it is generalised, (n)->(n), and nothing was compiled yet"),
+        ("vectorized", "compiled on demand, for each signature"),
+        ("chosen", "is no ufunc: SciPy chooses one by keyword arguments"),
+    ):
+        assert reason in rows[name]["reason"]
+        status, lines = inspect(f"inspected_kinds:{name}", table=True)
+        assert status == (0 if name == "vectorized" else 1)
+        told = "compiles one for each" if name == "vectorized" else reason
+        assert " ".join(told.split()) in " ".join(" ".join(lines).split())
+
+
 # -- bad input -------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,9 @@ float _Complex turnf(float _Complex z) { return z * I; }
 long double wide(long double x); long double wide(long double x) { return x + 1; }
 bool not(bool x); bool not(bool x) { return !x; }
 bool is_true(bool x); bool is_true(bool x) { return *(volatile unsigned char *)&x == 1; }
+double briefly(int8_t n, uint8_t m, const double *x, const double *y);
+double briefly(int8_t n, uint8_t m, const double *x, const double *y)
+{ return (n ? x[n - 1] : 0) + (m ? y[m - 1] : 0); }
 double parts(double x, double *whole);
 double parts(double x, double *whole) { *whole = trunc(x); return x - *whole; }
 void both(double x, double *up, int32_t *down);
@@ -295,6 +298,29 @@ def test_generalised_functions(kernels):
     with pytest.raises(ValueError, match="mismatch in its core dimension"):
         made([1, 2], [1, 2, 3])
     assert nc.wrap(made) is dot
+
+
+def test_dimensions_that_are_too_long_for_the_function(kernels, fails):
+    """They are not cut off, also of operands with gaps."""
+    briefly = kernels.function(
+        "briefly", "double (int8_t n, uint8_t m, const double *x, const double *y)"
+    )
+    made = briefly.to_ufunc(signature="(n),(m)->()")
+    x = np.arange(600.0)
+    assert made(x[:127], x[:255]) == 126 + 254
+    assert made(x[:254:2], x[:510:2]) == 252 + 508
+    for n, m, letter, most in ((128, 1, "b", 127), (1, 256, "B", 255)):
+        wrong = (
+            f"'briefly' cannot have a dimension of {most + 1}: it takes the length as '{letter}'"
+        )
+        for a, b in ((x[:n], x[:m]), (x[: 2 * n : 2], x[: 2 * m : 2])):
+            if GENERATED:
+                with fails(OverflowError, wrong):
+                    made(a, b)
+            else:
+                with pytest.raises(OverflowError, match=f"is {most + 1}, out of range for"):
+                    made(a, b)
+    assert made(np.ones((0, 128)), x[:1]).shape == (0,)
 
 
 def test_generalised_outputs(kernels):

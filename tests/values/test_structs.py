@@ -299,7 +299,7 @@ def test_strided_views(lib, fails):
     with fails(
         ValueError,
         "argument 1 of 'sum_view' must be writable, this ndarray is read-only; pass a copy, or "
-        "write 'const' before the array in the signature, as in 'v:const [2]d', if the callee does "
+        "write 'const' before the array in the signature, as in 'const [2]d', if the callee does "
         "not write",
     ):
         f(a)

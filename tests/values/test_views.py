@@ -515,7 +515,7 @@ def test_read_only_arrays_need_a_promise(function, fails):
             ValueError,
             f"argument 1 of 'walk1' must be writable, this {type(value).__name__} is read-only; "
             "pass a copy, or write 'const' before the array in the signature, as in "
-            "'v:const [1]d', if the callee does not write",
+            "'const [1]d', if the callee does not write",
         ):
             f(value)
     g = function("walk1", promised("d:[1]d"))

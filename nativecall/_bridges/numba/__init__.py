@@ -13,7 +13,9 @@ numbers and structs by value, pointers, and array views, which the function sees
                                 the function does not write to it
 
 Numbers that the function returns become the result's type as in C, but neither complex numbers nor
-floating-point numbers become integers. Everything else must be the result's type.
+floating-point numbers become integers, and an integer that a result of less than 64 bits has no
+room for is OverflowError. Everything else must be the result's type. A function that only raises
+returns any.
 
 Exceptions. A cfunc of Numba's own prints what its function raises, and returns zeros; cfuncs are
 taken as they are. What `wrap` makes of a jitted function keeps exceptions: C gets NaN, 0, NULL or
@@ -43,6 +45,8 @@ from .types import check_version, core, ctype_of, numba_type, passed, result_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import inspect
+
     from ..._callable.callable import NativeCallable
     from ..._signature.ctype import CType
     from .types import NumbaObject, NumbaType
@@ -151,10 +155,9 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
     if not is_vectorized and not jitted.is_jitted(obj):
         return None
     name = (obj.ufunc if is_vectorized else obj.py_func).__name__
-    typeof = sys.modules["numba.core.typing.typeof"].typeof
     shown = ", ".join([type(one).__name__ for one in arguments])
     try:
-        given = [typeof(one) for one in arguments]
+        given = [*map(_typeof, arguments)]
         kinds = tuple(map(ctype_of, given))
         if is_vectorized:
             return _loop(obj, f"({shown})", kinds) if len(kinds) == obj.ufunc.nin else None
@@ -163,9 +166,26 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
         with core("compiler_lock").global_compiler_lock:
             compiled, _ = jitted.compiled_for(obj, f"({shown})", kinds, readonly)
         return Signature(result_of(compiled.signature.return_type), kinds)
-    except (SignatureError, ValueError) as error:
+    except (SignatureError, ValueError, TypeError) as error:
         reason = str(error)
     raise TypeError(f"{name!r} cannot be called with ({shown}): {reason}")
+
+
+def _typeof(value: object) -> NumbaType:
+    """Numba's type of an argument; of what has an array, as columns of pandas do, that of it."""
+    typeof = sys.modules["numba.core.typing.typeof"].typeof
+    try:
+        return typeof(value)
+    except ValueError:
+        array = boxes.array(value)
+        if array is None:
+            raise
+        return typeof(array)
+
+
+def parameters(obj: NumbaObject) -> inspect.Signature | None:
+    """What calls of a jitted function pass, as its Python function has it."""
+    return obj._compiler.pysig if jitted.is_jitted(obj) else None
 
 
 def by_position(
@@ -202,6 +222,11 @@ def count(obj: NumbaObject) -> int | None:
 def signatures(obj: NumbaObject) -> list[Signature] | None:
     """What a jitted function has been compiled for already, as far as C functions can have it."""
     if _is_vectorized(obj):
+        if not obj.ufunc.types and obj.ufunc.signature is not None:
+            raise SignatureError(
+                f"{obj.ufunc.__name__!r} has no loop that is a C function of numbers: it is "
+                f"generalised, {obj.ufunc.signature}, and nothing was compiled yet"
+            )
         loops: list[Signature] = boxes.bridge("numpy").signatures(obj) if obj.ufunc.types else []
         return loops
     if not jitted.is_jitted(obj):

@@ -10,13 +10,14 @@ import itertools
 
 from ... import _lib
 from ..._errors import SignatureError
+from ..._signature.ctype import integer_range
 from ..._values.failure import CONVENTIONS
 from .types import core
 from .values import Values, result_to_c
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llvmlite import ir
 
@@ -52,7 +53,8 @@ def enclose(
     module = context.create_module(symbol)
     with context.push_code_library(library):
         function = lowering.define(module, symbol)
-        _write(context, lowering, function, owner, compiled.fndesc, signature, CONVENTIONS[errors])
+        convention = CONVENTIONS[errors]
+        _write(context, lowering, function, owner, name, compiled.fndesc, signature, convention)
     library.add_ir_module(module)
     library.add_linking_library(compiled.library)
     library.finalize()
@@ -64,6 +66,7 @@ def _write(
     lowering: Lowering,
     function: ir.Function,
     owner: object,
+    name: str,
     described: NumbaObject,
     signature: Signature,
     errors: Convention,
@@ -83,13 +86,31 @@ def _write(
     status, returned = context.call_conv.call_function(
         builder, callee, described.restype, described.argtypes, given
     )
-    with builder.if_then(status.is_error, likely=False):
-        writer.keep_exception(status, owner, errors)
+
+    def fail(raised: Callable[[NumbaObject], None]) -> None:
+        """Write what C gets when there is no result; `raised` writes what raises the exception."""
+        writer.keep_exception(raised, owner, errors)
         if errors.hidden:
             builder.store(ir.IntType(32)(1), prologue.arguments[-1], align=4)
         lowering.emit_return(
             builder, prologue, writer.sentinel(signature.result, errors, prologue.result_memory)
         )
+
+    def out_of_range(ctype: CType, value: ir.Value, signed: bool) -> None:
+        low, high = integer_range(ctype)
+        shown = name.replace("%", "%%")  # it is a format
+        text = f"the result of '{shown}' is %ll{'d' if signed else 'u'}, out of range for "
+        text += f"'{ctype.text}' ({low} to {high})"
+        fail(lambda python: python.err_format("PyExc_OverflowError", text, value))
+
+    with builder.if_then(status.is_error, likely=False):
+        fail(lambda python: context.call_conv.raise_error(builder, python, status))
+    if signature.result.kind != "void" and described.restype == core("types").none:
+        # It only raises.
+        none = writer.sentinel(signature.result, errors, prologue.result_memory)
+        lowering.emit_return(builder, prologue, none)
+        return
+    writer.refuse = out_of_range
     lowering.emit_return(
         builder,
         prologue,
@@ -125,14 +146,16 @@ class _Writer(Values):
                 found.append(self.from_c(ctype, kind, value))
         return found
 
-    def keep_exception(self, status: NumbaObject, owner: object, errors: Convention) -> None:
-        """Raise what the function raised, unless an earlier one is still to be noticed."""
+    def keep_exception(
+        self, raised: Callable[[NumbaObject], None], owner: object, errors: Convention
+    ) -> None:
+        """Raise what `raised` writes, unless an earlier one is still to be noticed."""
         builder = self.builder
         python = self.context.get_python_api(builder)
         state = python.gil_ensure()
         before = python.err_occurred()
         with builder.if_then(builder.icmp_unsigned("==", before, before.type(None))):
-            self.context.call_conv.raise_error(builder, python, status)
+            raised(python)
             if errors.shown_by != "exception":
                 settle = _lib.types.code_symbols()["nc_exception_settle"]
                 word = self.ir.IntType(64)

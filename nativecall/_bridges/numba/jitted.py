@@ -9,6 +9,7 @@ so that the caller may have such ones; the signature says so, as `const` does.
 
 from __future__ import annotations
 
+import dis
 import sys
 
 from ... import _lib
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ..._callable.callable import NativeCallable
     from ..._callable.entry import HowCalled
     from ..._signature.ctype import CType
-    from .types import NumbaObject
+    from .types import NumbaObject, NumbaType
 
 
 def is_jitted(obj: object) -> bool:
@@ -128,12 +129,19 @@ def _compile(
     of these it does not write to."""
     compiled, promised = compiled_for(obj, repr(signature.text), args, readonly)
     returned = compiled.signature.return_type
-    if not becomes(returned, signature.result):
+    if not becomes(returned, signature.result) and not _only_raises(obj, returned):
         raise SignatureError(
             f"{obj.py_func.__name__!r} returns {returned} for the arguments of "
             f"{signature.text!r}, which is no {signature.result.text!r}"
         )
     return compiled, promised
+
+
+def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
+    """Whether a function returns nothing because it never returns: its result can be any."""
+    if returned != core("types").none:
+        return False
+    return all([not one.opname.startswith("RETURN_") for one in dis.get_instructions(obj.py_func)])
 
 
 def compiled_for(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 
+from ..._signature.ctype import Scalar, integer, integer_range
 from .types import core, numba_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from llvmlite import ir
@@ -34,6 +36,9 @@ class Values:
         self.pointer = POINTER
         self.context = context
         self.builder = builder
+        #: Writes what becomes of an integer that its C type has no room for, given in 64 bits, and
+        #: whether these are signed; None: it is cut off.
+        self.refuse: Callable[[CType, ir.Value, bool], None] | None = None
 
     # -- from C ----------------------------------------------------------------------------------
 
@@ -95,8 +100,35 @@ class Values:
         """A number or pointer."""
         if ctype.kind in ("voidptr", "pointer"):
             return self.builder.bitcast(value, self.pointer)
+        if self.refuse is not None and ctype.kind == "int":
+            self._check(ctype, core("types").unliteral(kind), value)
         value = self.context.cast(self.builder, value, kind, numba_type(ctype))
         return self.builder.zext(value, self.ir.IntType(8)) if ctype.kind == "bool" else value
+
+    def _check(self, ctype: Scalar, kind: NumbaType, value: ir.Value) -> None:
+        """Write the check that an integer is in the range of a C type, where it may not be.
+
+        Not one of 64 bits: Numba has a sum of `uint64` and a number as `int64`.
+        """
+        if not isinstance(kind, core("types").Integer) or ctype.size == 8:
+            return
+        low, high = integer_range(ctype)
+        least, greatest = integer_range(integer(kind.bitwidth // 8, kind.signed))
+        compare = self.builder.icmp_signed if kind.signed else self.builder.icmp_unsigned
+        outside = []
+        if least < low:
+            outside.append(compare("<", value, value.type(low)))
+        if greatest > high:
+            outside.append(compare(">", value, value.type(high)))
+        if not outside:
+            return
+        assert self.refuse is not None
+        either = self.builder.or_(outside[0], outside[-1])
+        with self.builder.if_then(either, likely=False):
+            extend = self.builder.sext if kind.signed else self.builder.zext
+            word = self.ir.IntType(64)
+            wide = extend(value, word) if kind.bitwidth < 64 else value
+            self.refuse(ctype, wide, kind.signed)
 
     def store(
         self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
