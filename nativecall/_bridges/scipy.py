@@ -125,9 +125,8 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
         version = numbers and (int(numbers[1]), int(numbers[2]))
         if not version or not _FORTRAN_KNOWN[0] <= version <= _FORTRAN_KNOWN[1]:
             return None
-        from importlib import import_module
-
-        capsule = import_module(exporting).__pyx_capi__.get(name)
+        capsules = getattr(sys.modules.get(exporting), "__pyx_capi__", {})  # imported by the other
+        capsule = capsules.get(name)
         found = None if capsule is None else boxes.function(capsule)
         known = None if found is None else found.signature
         if known is None or known.result.kind != "complex":
