@@ -8,6 +8,7 @@ out. Nothing here makes native code travel: the other process links, or generate
 from __future__ import annotations
 
 import sys
+from copyreg import dispatch_table
 from importlib import import_module
 
 from .. import _lib
@@ -61,8 +62,13 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
                 f"cannot pickle {callable!r}: it has a specialize hook, which would be lost; "
                 "set 'specialize' to None first"
             )
-        compiled: Recipe = again(callable.__name__, callable._doc)
-        return _wrapped, (kind, *compiled)
+        target, *rest = again(callable.__name__, callable._doc)
+        if type(target).__reduce__ is object.__reduce__ and type(target) not in dispatch_table:
+            # Nothing pickles it, as f2py's objects, unless it has a place.
+            place = _place(target)
+            if place is not None:
+                return wrapped_there, (kind, *place, *rest)
+        return _wrapped, (kind, target, *rest)
     entries = callable._listed()
     if len(entries) > 1:
         parts = tuple([one for *_, one in entries])

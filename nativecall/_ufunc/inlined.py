@@ -34,6 +34,8 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
         return _joined(plan, owner)
     callback = sys.modules.get("numba.core.ccallback")
     if callback is not None and isinstance(owner, callback.CFunc):
+        if getattr(owner._library, "_disable_inspection", False):
+            return None  # with cache=True Numba keeps machine code alone
         return _numba_loop(plan, owner._library, owner._wrapper_name, is_cfunc=True)
     jitted = sys.modules.get("nativecall._bridges.numba.jitted")
     if jitted is not None and isinstance(owner, jitted.Instance):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,7 @@ def test_procedures_of_scipy_tell_their_types(fails):
     norm = nc.wrap(blas.dnrm2)
     assert (norm.signatures, norm(n, x, step)) == (("d:&i&d&i",), 13.0)
     assert norm["d:i&di"](3, x, 1) == 13.0
+    assert pickle.loads(pickle.dumps(norm))(n, x, step) == 13.0, "by the module that has the object"
     assert nc.wrap(blas.ddot, "d:&i&d&i&d&i")(n, x, step, x, step) == 169.0
     dot, result = nc.wrap(blas.zdotc), np.zeros(1, complex)
     dot(result, n, 1j * x, step, 1j * x, step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 
@@ -142,3 +143,14 @@ def test_functions_of_arrays():
     made = nc.wrap(spread, "d:[1]d").to_ufunc(signature="(n)->()")
     a = np.arange(12.0).reshape(3, 4) ** 2
     assert np.array_equal(made(a[:, ::-2]), np.ptp(a[:, ::-2], axis=1))
+
+
+def test_a_cfunc_that_numba_keeps_on_disk(tmp_path, monkeypatch, recwarn):
+    """Numba has no IR of it, and warns whoever asks."""
+    source = "import numba\n@numba.cfunc('f8(f8)', cache=True)\ndef twice(x):\n    return 2 * x\n"
+    (tmp_path / "kept_cfunc.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    twice = importlib.import_module("kept_cfunc").twice
+    made = nc.wrap(twice).to_ufunc()
+    assert np.array_equal(made(X), 2 * X)
+    assert not [one for one in recwarn if "Inspection" in str(one.message)]
