@@ -6,6 +6,7 @@ arguments of other types while Numba can compile for these; and it is collected 
 
 from __future__ import annotations
 
+import array
 import ctypes
 import gc
 import inspect
@@ -498,3 +499,41 @@ def test_a_jitted_function_is_collected_with_its_callables(use):
     del entry
     gc.collect()
     assert [one() for one in references] == [None, None]
+
+
+def test_arguments_that_are_buffers():
+    """Arrays for the function, whatever has the memory."""
+    total = nc.wrap(numba.njit(lambda values: values[0] + values[1]), name="total")
+    for values in (array.array("d", [1.0, 2.0]), memoryview(b"\1\2"), b"\1\2"):
+        assert total(values) == 3
+    assert total.signatures == ("d:[1]d", "Q:[1]B")
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "said"),
+    [
+        (lambda x: x.sum(), np.ones(2, ">f8"), "Unsupported array dtype: >f8"),
+        (lambda x: x.sum(), np.ma.array([1.0, 2.0], mask=[0, 1]), "1 of its 2 elements are masked"),
+        (
+            lambda x: x,
+            np.ones(2),
+            "it returns an array, which no C function does; let it write to one that is passed",
+        ),
+    ],
+)
+def test_arrays_that_cannot_be_passed(function, given, said):
+    f = nc.wrap(numba.njit(function), name="f")
+    with pytest.raises(TypeError, match=f"cannot be called with .*{said}"):
+        f(given)
+
+
+def test_loops_take_numbers_alone():
+    """Numba compiles no loop that nothing can call."""
+    more = numba.vectorize(lambda x: x + 1)
+    f = nc.wrap(more)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="its loops take numbers; the ufunc itself takes"):
+            f(np.ones(2))
+    with pytest.raises(nc.SignatureError, match="its loops take numbers"):
+        nc.wrap(more, "d:[1]d")
+    assert (f(1.5), more.ufunc.types) == (2.5, ["d->d"])

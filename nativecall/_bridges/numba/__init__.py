@@ -81,6 +81,9 @@ def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature |
     """The signature of the loop for arguments, which is compiled unless there is one; None where
     there is none, and no more are compiled."""
     bridge = boxes.bridge("numpy")
+    if any([one.kind not in ("bool", "int", "float", "complex") for one in args]):
+        # Numba would keep a loop that nothing can call.
+        raise SignatureError("its loops take numbers; the ufunc itself takes arrays")
     for is_there in (False, True):
         loops: list[Signature] = bridge.signatures(obj) if obj.ufunc.types else []
         for one in loops:
@@ -172,15 +175,20 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
 
 
 def _typeof(value: object) -> NumbaType:
-    """Numba's type of an argument; of what has an array, as columns of pandas do, that of it."""
+    """Numba's type of an argument; of what has an array, as columns of pandas do, or is a buffer,
+    that of an array."""
     typeof = sys.modules["numba.core.typing.typeof"].typeof
+    types = core("types")
     try:
-        return typeof(value)
-    except ValueError:
+        kind = typeof(value)
+    except (ValueError, core("errors").NumbaError) as error:
         array = boxes.array(value)
-        if array is None:
-            raise
-        return typeof(array)
+        if array is None or array is value:
+            raise ValueError(str(error)) from error
+        kind = typeof(array)
+    if isinstance(kind, types.Buffer) and not isinstance(kind, types.Array):
+        return types.Array(kind.dtype, kind.ndim, "A", readonly=not kind.mutable)
+    return kind
 
 
 def parameters(obj: NumbaObject) -> inspect.Signature | None:

@@ -191,7 +191,9 @@ def _instance(
             raise SignatureError(f"{name!r} was compiled for {have} only, and {wanted} is another")
         try:
             obj.compile(kinds)
-        except core("errors").NumbaError as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # of the compiler's own code, too
             if any(readonly):
                 wanted += ", with arrays that may not be written to"
             raise refusal(name, wanted, error) from error

@@ -198,4 +198,8 @@ def result_of(kind: NumbaType) -> CType:
     if isinstance(kind, core("types").BaseTuple) and len(kind):
         names: Iterable[str | None] = getattr(kind, "fields", None) or [None] * len(kind)
         return Struct([(name, result_of(one)) for name, one in zip(names, kind, strict=True)])
+    if isinstance(kind, core("types").Array):
+        raise SignatureError(
+            "it returns an array, which no C function does; let it write to one that is passed"
+        )
     return ctype_of(kind)
