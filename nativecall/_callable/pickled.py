@@ -63,7 +63,8 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
                 "set 'specialize' to None first"
             )
         target, *rest = again(callable.__name__, callable._doc)
-        if type(target).__reduce__ is object.__reduce__ and type(target) not in dispatch_table:
+        made_by: Foreign = type(target)
+        if made_by.__reduce__ is object.__reduce__ and made_by not in dispatch_table:
             # Nothing pickles it, as f2py's objects, unless it has a place.
             place = _place(target)
             if place is not None:
