@@ -92,7 +92,9 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs)
     else:
         # What other libraries and commands do is run on the first and on the last Python.
-        others = [] if session.python == "3.12" else ["tests/bridges", "tests/cli", "tests/processes"]
+        others = (
+            [] if session.python == "3.12" else ["tests/bridges", "tests/cli", "tests/processes"]
+        )
         selection = session.posargs or [*CORE, "tests/codegen", *others]
         session.run("pytest", "-m", "not compiler", *selection)
 

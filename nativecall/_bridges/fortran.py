@@ -80,7 +80,9 @@ class _Told:
         self.result = self.usage.partition(" = ")[0] if " = " in self.usage else ""
         self.defaults = re.findall(r"^    Default: (.*)", text, re.MULTILINE)
         self.shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
-        self.texts = len(re.findall(r" : input (?:bytes|string\()", text))
+        # What f2py's subroutines take of arrays of assumed shape.
+        self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", self.shapes)}
+        self.texts = len(re.findall(r" : (?:input |in/output )?(?:bytes|string\()", text))
 
     def is_one(self) -> bool:
         """Whether there is one result, which a function may return."""
@@ -90,6 +92,7 @@ class _Told:
         """Whether the procedure may have arguments that are not told: lengths of arrays without a
         name here, or what f2py was told to do otherwise than by itself."""
         known = {_name(one) for one in (*self.listed, *self.others, *self.returned)}
+        known.update(self.assumed)
         own = all([re.fullmatch(r"shape\(\w+, ?\d+\)|len\(\w+\)", one) for one in self.defaults])
         return not own or not known.issuperset(re.findall(r"[A-Za-z]\w*", self.shapes))
 
@@ -235,7 +238,7 @@ def _is_wrapper(obj: Foreign, address: int) -> bool | None:
         return found[1].startswith(_WRAPPER)
     if not str(obj.__name__).startswith(_PLAIN):
         # Such a subroutine there is for assumed shapes, too, whose lengths are called so.
-        return None if "f2py_" in _Told(obj).shapes else True
+        return None if _Told(obj).assumed else True
     try:
         obj(**{"": None})  # which no procedure takes
     except TypeError as error:
@@ -285,15 +288,23 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
     told = _Told(obj)
     arguments = list(signature.args)
     returned = told.returned
-    if is_wrapper and told.is_one() and signature.result.kind == "void":
-        arguments = arguments[1:]
-    if told.is_one() and (is_wrapper or signature.result.kind != "void"):
-        returned = []  # it is the result
+    hidden = told.has_hidden()
     said = f"'signature' is {signature.text!r}, but f2py says {told.usage!r}"
-    least = len(told.listed) + len(returned)
-    most = least + len(told.others) + told.texts
-    if len(arguments) < least or (len(arguments) > most and not told.has_hidden()):
-        some = "at least " if told.has_hidden() else ""
+    if told.assumed and is_wrapper is False:
+        raise SignatureError(f"{said}, whose arrays of assumed shape no signature has")
+    if signature.result.kind != "void":
+        # f2py writes a subroutine for each function, unless it is told otherwise.
+        is_function = bool(returned) and (is_wrapper is not False or hidden)
+        if not is_function or not _can_be(signature.result, returned[0]):
+            raise SignatureError(f"{said}, which returns no such value", hint=_UNCHECKED)
+        returned = returned[1:]
+    elif is_wrapper and told.is_one():
+        arguments, returned = arguments[1:], returned[1:]
+    needed = [*told.listed, *returned, *(() if hidden else told.others)]
+    least = len(needed) + len(told.assumed)
+    most = least + told.texts
+    if len(arguments) < least or (len(arguments) > most and not hidden):
+        some = "at least " if hidden else ""
         count = str(least) if least == most or some else f"{least} to {most}"
         raise SignatureError(
             f"{said}, of {some}{count} argument{'' if count == '1' else 's'}", hint=_UNCHECKED
@@ -306,7 +317,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
                 f"'signature' is {signature.text!r}, but {_name(told.listed[index])!r} of "
                 f"f2py's {told.usage!r} is {code!r}"
             )
-    missing = _missing(told.listed + returned, arguments)
+    missing = _missing(needed, arguments)
     if missing is not None:
         raise SignatureError(
             f"{said}, and no argument is left for {_name(missing)!r} "

@@ -109,10 +109,12 @@ def test_without_a_symbol(module, monkeypatch):
 @pytest.mark.parametrize(
     ("signature", "said"),
     [
-        ("v:&d", "but f2py says 'scale(x,a,[n])', of 2 to 3 arguments"),
-        ("v:&i&d&d&d", "of 2 to 3 arguments"),
+        ("v:&d&d", "but f2py says 'scale(x,a,[n])', of 3 arguments"),
+        ("v:&i&d&d&d", "of 3 arguments"),
+        ("v:&d&d&d", "and no argument is left for 'n' (input int, optional)"),
+        ("d:&i&d&d", "which returns no such value"),
         ("v:&i&i&d", "and no argument is left for 'a' (input float)"),
-        ("v:&f&f", "and no argument is left for 'x' (in/output rank-1 array('d')"),
+        ("v:&i&f&f", "and no argument is left for 'x' (in/output rank-1 array('d')"),
         ("v:&idd", "and no argument is left for 'x' (in/output rank-1 array('d')"),
     ],
 )
