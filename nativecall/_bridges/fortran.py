@@ -68,6 +68,7 @@ class _Told:
 
     def __init__(self, obj: Foreign) -> None:
         text = obj.__doc__ if isinstance(obj.__doc__, str) else ""
+        text = text.replace("``", "")  # some versions quote what is code
         self.usage = text.partition("\n")[0]
         self.listed = _section(text, "Parameters")
         self.others = [one for one in _section(text, "Other Parameters") if not _is_python(one)]
@@ -78,7 +79,7 @@ class _Told:
         # With optional arguments the order is not that of Fortran; with texts there are lengths.
         self.is_whole = "[" not in self.usage and "string(" not in text
         self.result = self.usage.partition(" = ")[0] if " = " in self.usage else ""
-        self.defaults = re.findall(r"^    Default: (.*)", text, re.MULTILINE)
+        self.defaults = re.findall(r"^    Default:? (.*)", text, re.MULTILINE)
         self.shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
         # What f2py's subroutines take of arrays of assumed shape.
         self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", self.shapes)}
