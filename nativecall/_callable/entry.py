@@ -194,11 +194,12 @@ def refuse_duplicates(found: list[NewEntry]) -> None:
 
 def refuse_names(target: Mapping[Foreign, object]) -> None:
     """Refuse the capsules of a module of Cython's by their names, as `__pyx_capi__` has them."""
-    for key, one in target.items():
+    rows = [*target.items()]
+    for key, one in rows:
         is_name = isinstance(key, str) and key.partition("[")[0].isidentifier()  # "name[double]"
         if not is_name or type(one).__name__ != "PyCapsule":
             return
-    if target:
+    if rows:  # whatever `len` says
         raise TypeError(
             "'target' must map signatures to targets (got a mapping from names to capsules, as "
             "'__pyx_capi__' is); nativecall.wrap(module, 'name') takes one function"

@@ -584,7 +584,9 @@ def test_inspect():
     f = nc.wrap(POW, "double pow(double base, double exponent)")
     assert str(inspect.signature(f)) == "(base: float, exponent: float) -> float"
     assert str(inspect.signature(nc.wrap(POW, "d:dd"))) == "(x0: float, x1: float, /) -> float"
-    assert str(inspect.signature(nc.wrap({"d:d": COS, "f:f": COSF}))) == "(*args)"
+    overloads = nc.wrap({"d:d": COS, "f:f": COSF})
+    assert str(inspect.signature(overloads)) == "(x0: float, /) -> float"
+    assert str(inspect.signature(nc.wrap({"d:d": COS, "d:dd": POW}))) == "(*args)"
     printf = nc.load(None).function("printf", "int (const char *format, ...)")
     assert str(inspect.signature(printf)) == "(format: bytes, /, *args) -> int"
     assert callable(f)
