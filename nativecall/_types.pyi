@@ -18,6 +18,9 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 Foreign: TypeAlias = Any
 
 runtime_provider: str
+abi_version: int
+#: The flags of entries, and the mask of the error convention.
+flags: dict[str, int]
 #: Costs of an overload's argument: exact, wider, an object, narrower, refused.
 costs: tuple[int, int, int, int, int]
 #: The flags of each error convention by its name.

@@ -6,8 +6,6 @@ only ends the looking-up.
 
 from __future__ import annotations
 
-from types import MethodType
-
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
@@ -101,7 +99,7 @@ class Library(Single):
             _given=given,
             _hidden={},
             _owner=owner,
-            new=_lib.types.memory_shortcut(MethodType(_new, owner), owner.plans),
+            new=_lib.types.memory_shortcut(_new.__get__(owner), owner.plans),
             _options=options,
             _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,

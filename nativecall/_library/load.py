@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from _collections_abc import Iterable, Mapping
 from _operator import index
-from types import MappingProxyType
 
 from .. import _lib
 from .._errors import LibraryError
 from .library import Library
-from .options import Options
+from .options import NOTHING, Options
 from .symbol import opened
 from .types import Types
 
@@ -79,7 +78,7 @@ def load(
     *,
     header: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-    define: Mapping[str, str | int | None] = MappingProxyType({}),
+    define: Mapping[str, str | int | None] = NOTHING,
     only: str | Sequence[str] | None = None,
     skip: bool | None = None,
     gil: Gil | Mapping[str, Gil] = "hold",
