@@ -226,8 +226,7 @@ static PyObject *flags_of_entries(void)
 {
     return Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",
                          (unsigned)NC_FLAG_TAKES_GIL, "release_gil", (unsigned)NC_FLAG_RELEASE_GIL,
-                         "errno", (unsigned)NC_FLAG_ERRNO, "errors_mask",
-                         (unsigned)NC_ERRORS_MASK);
+                         "errno", (unsigned)NC_FLAG_ERRNO, "errors_mask", (unsigned)NC_ERRORS_MASK);
 }
 
 static int module_exec(PyObject *module)

@@ -240,10 +240,9 @@ def load(
     if lenient:
         return library
     if known is not None:
-        found = library._open().symbol
-        for symbol in known.functions:
-            if not found(symbol.encode()):
-                library.address(symbol)  # says what there is
+        missing = library._open().missing((*known.functions,))
+        if missing is not None:
+            library.address(missing)  # says what there is
         for symbol in {*known.functions, *known.variables} & {*dir(Library)}:
             import warnings
 
