@@ -11,7 +11,7 @@ import os
 import sys
 
 # What importlib.util and importlib.machinery have; they import more.
-from _frozen_importlib import ModuleSpec, _find_spec
+from _frozen_importlib import ModuleSpec, _find_spec  # type: ignore[attr-defined]  # it has
 from _frozen_importlib_external import ExtensionFileLoader
 
 from ._errors import AbiError, LibraryError, NativeCallError
@@ -19,7 +19,6 @@ from ._errors import AbiError, LibraryError, NativeCallError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any
 
 
 def _without_core(reason: ImportError) -> ImportError:
@@ -109,7 +108,7 @@ ERRORS: dict[str, int] = types.error_conventions
 _TEXT = 4096  # bytes for a path or a loader's message
 
 
-def _check(core: "Any", status: int) -> None:
+def _check(core: "ModuleType", status: int) -> None:
     """Raise what a status code of the control plane means."""
     if status == core.lib.NC_OK:
         return
