@@ -221,6 +221,14 @@ static int add_new(PyObject *module, const char *name, PyObject *made)
     return status;
 }
 
+/* The flags of entries that the package looks at, and the mask of the error convention, by name. */
+static PyObject *flags_of_entries(void)
+{
+    return Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",
+                         (unsigned)NC_FLAG_TAKES_GIL, "release_gil", (unsigned)NC_FLAG_RELEASE_GIL,
+                         "errno", (unsigned)NC_FLAG_ERRNO, "errors_mask", (unsigned)NC_ERRORS_MASK);
+}
+
 static int module_exec(PyObject *module)
 {
     static int loaded;
@@ -254,6 +262,8 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||
+        add_new(module, "flags", flags_of_entries()) < 0 ||
+        PyModule_AddIntConstant(module, "abi_version", NC_ABI_VERSION) < 0 ||
         PyModule_AddIntConstant(module, "calls_traced", nc_calls_traced) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {
         return -1;

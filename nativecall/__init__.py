@@ -10,8 +10,6 @@ GIL and without boxing, and call it directly.
 (1.0, ('d:d',))
 """
 
-from __future__ import annotations
-
 from . import _fork, _lib  # noqa: F401  # a fork waits for imports; without its core the package says so
 from ._version import __version__ as __version__
 

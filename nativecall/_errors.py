@@ -6,8 +6,6 @@ Wrong Python types and out-of-range values are plain `TypeError` and `OverflowEr
 Imports nothing when it is loaded.
 """
 
-from __future__ import annotations
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,14 +129,14 @@ class NoEntryError(NativeCallError, KeyError):
     __module__ = "nativecall"
 
     def __init__(
-        self, message: str, signature: str | None = None, available: Iterable[str] = ()
+        self, message: str, signature: str | None = None, available: "Iterable[str]" = ()
     ) -> None:
         super().__init__(message)
         self.signature = signature
         self.available = tuple(available)
 
     @classmethod
-    def none(cls, name: str, hooked: bool) -> NoEntryError:
+    def none(cls, name: str, hooked: bool) -> "NoEntryError":
         """The error where any entry would do, and the callable `name` has none.
 
         `hooked`: it has a hook that makes entries.
@@ -148,8 +146,8 @@ class NoEntryError(NativeCallError, KeyError):
 
     @classmethod
     def missing(
-        cls, signature: str, name: str, available: Iterable[str], hooked: bool = False
-    ) -> NoEntryError:
+        cls, signature: str, name: str, available: "Iterable[str]", hooked: bool = False
+    ) -> "NoEntryError":
         """The error for `signature`, absent from the callable `name` that offers `available`.
 
         `hooked`: it has a hook that makes entries, which made none.
@@ -188,7 +186,7 @@ class SymbolError(NativeCallError, AttributeError):
     __module__ = "nativecall"
 
     def __init__(
-        self, message: str, symbol: str | None = None, matches: Iterable[str] = ()
+        self, message: str, symbol: str | None = None, matches: "Iterable[str]" = ()
     ) -> None:
         super().__init__(message)
         # CPython would suggest names of the library's as well, behind ours.
@@ -197,7 +195,7 @@ class SymbolError(NativeCallError, AttributeError):
         self.matches = tuple(matches)
 
     @classmethod
-    def missing(cls, symbol: str, where: str, candidates: Iterable[str] = ()) -> SymbolError:
+    def missing(cls, symbol: str, where: str, candidates: "Iterable[str]" = ()) -> "SymbolError":
         """The error for `symbol`, absent from `where`, naming the closest of `candidates`."""
         from difflib import get_close_matches
 

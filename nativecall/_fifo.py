@@ -24,10 +24,18 @@ class Fifo(dict["Key", "Value"]):
 
     def put(self, key: Key, value: Value) -> None:
         """Set an item, in the place of the oldest ones where there are too many."""
+        self._make_room()
+        self[key] = value
+
+    def keep(self, key: Key, value: Value) -> Value:
+        """The same, unless another thread has set it meanwhile; what is set now."""
+        self._make_room()
+        return self.setdefault(key, value)
+
+    def _make_room(self) -> None:
         while len(self) >= self.limit:
             # A copy is made at once, whatever other threads do; the iterator of a dict is not.
             self.pop(next(iter([*self])), None)
-        self[key] = value
 
 
 class Cache(dict["Key", "Value"]):

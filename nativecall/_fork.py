@@ -8,8 +8,6 @@ Where an import takes longer than the limit, perhaps because it waits for the th
 fork goes on.
 """
 
-from __future__ import annotations
-
 import _frozen_importlib  # what importlib is made of; that imports more
 import _imp
 import os
@@ -43,7 +41,7 @@ _OURS = frozenset(
 )
 _LIMIT = 30.0  # seconds
 _BRIEF = 1.0  # seconds that a thread takes from finding a module's lock to having it, at most
-_held: list[list[Holder]] = []  # what the thread that forks has to release
+_held: "list[list[Holder]]" = []  # what the thread that forks has to release
 
 
 def _importing(brief: bool) -> bool:
@@ -59,7 +57,7 @@ def _importing(brief: bool) -> bool:
     return False
 
 
-def _holders() -> list[Holder]:
+def _holders() -> "list[Holder]":
     """The modules of `_HOLDERS` that there are, as far as they are ready."""
     found = [sys.modules.get(name) for name in _HOLDERS]
     # `begin_anew` is the last that they define: what has it has the rest of `Holder`.

@@ -1,12 +1,11 @@
 """The compiled core, as the rest of the package sees it: the only module that imports it.
 
-One shared object holds two modules. cffi's, `_core`, is the control plane: functions that touch no
-Python object and return status codes, which become exceptions here. The other, loaded from the same
-file by its own init function, has the Python types and the functions that handle Python objects;
-they raise exceptions of their own.
+One shared object holds two modules. One, loaded by its own init function, has the Python types and
+the functions that handle Python objects; they raise exceptions of their own. The other is cffi's,
+`_core`, the control plane: functions that touch no Python object and return status codes, which
+become exceptions here. It is imported when it is first used, since cffi's own core takes as long as
+all else here, and most programs need neither.
 """
-
-from __future__ import annotations
 
 import os
 import sys
@@ -48,13 +47,26 @@ def _without_core(reason: ImportError) -> ImportError:
     )
 
 
-def _load_types(path: str) -> ModuleType:
-    """The second module in the core's shared object."""
+def _found() -> str:
+    """The core's shared object."""
+    name = f"{__package__}._core"
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, sys.modules[__package__].__path__)
+        if spec is not None and spec.origin is not None:
+            return spec.origin
+    raise _without_core(ImportError(f"No module named {name!r}", name=name))
+
+
+def _load_types(path: str) -> "ModuleType":
+    """The module of types in the core's shared object."""
     name = f"{__package__}._types"
     loader = ExtensionFileLoader(name, path)
     spec = ModuleSpec(name, loader, origin=path)
     spec.has_location = True
-    module = loader.create_module(spec)
+    try:
+        module = loader.create_module(spec)
+    except ImportError as error:
+        raise _without_core(error) from None
     try:
         loader.exec_module(module)
     except ImportError as error:
@@ -65,27 +77,31 @@ def _load_types(path: str) -> ModuleType:
     return module
 
 
-try:
-    from . import _core
-except ImportError as _error:
-    raise _without_core(_error) from None
-
-FILE = str(_core.__file__)
-ffi = _core.ffi
-_lib = _core.lib
+FILE = _found()
 if TYPE_CHECKING:
     import nativecall._types as _stub  # what _types.pyi says of it
+
+    from ._core import ffi as ffi
 
     types = _stub
 else:
     types = _load_types(FILE)
 
-ABI_VERSION: int = _lib.NC_ABI_VERSION
-FLAG_NEEDS_GIL: int = _lib.NC_FLAG_NEEDS_GIL
-FLAG_TAKES_GIL: int = _lib.NC_FLAG_TAKES_GIL
-FLAG_RELEASE_GIL: int = _lib.NC_FLAG_RELEASE_GIL
-FLAG_ERRNO: int = _lib.NC_FLAG_ERRNO
-ERRORS_MASK: int = _lib.NC_ERRORS_MASK
+    def __getattr__(name):
+        """`ffi`, the FFI of the control plane, when it is first used."""
+        if name != "ffi":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from ._core import ffi
+
+        return globals().setdefault(name, ffi)
+
+
+ABI_VERSION: int = types.abi_version
+FLAG_NEEDS_GIL: int = types.flags["needs_gil"]
+FLAG_TAKES_GIL: int = types.flags["takes_gil"]
+FLAG_RELEASE_GIL: int = types.flags["release_gil"]
+FLAG_ERRNO: int = types.flags["errno"]
+ERRORS_MASK: int = types.flags["errors_mask"]
 # The error conventions by name, as the flags of an entry spell them; what they mean is in
 # _values/failure.py.
 ERRORS: dict[str, int] = types.error_conventions
@@ -93,40 +109,45 @@ ERRORS: dict[str, int] = types.error_conventions
 _TEXT = 4096  # bytes for a path or a loader's message
 
 
-def _check(status: int) -> None:
-    """Raise what a status code means."""
-    if status == _lib.NC_OK:
+def _check(core: "ModuleType", status: int) -> None:
+    """Raise what a status code of the control plane means."""
+    if status == core.lib.NC_OK:
         return
-    if status == _lib.NC_E_NOMEM:
+    if status == core.lib.NC_E_NOMEM:
         raise MemoryError
-    text = ffi.string(_lib.nc_core_status_text(status)).decode()
-    if status in (_lib.NC_E_RANGE, _lib.NC_E_TOOLONG, _lib.NC_E_FORMAT, _lib.NC_E_DUPLICATE):
+    text = core.ffi.string(core.lib.nc_core_status_text(status)).decode()
+    lib = core.lib
+    if status in (lib.NC_E_RANGE, lib.NC_E_TOOLONG, lib.NC_E_FORMAT, lib.NC_E_DUPLICATE):
         raise ValueError(text)
     raise NativeCallError(text)
 
 
 def hash_bytes(data: bytes) -> int:
     """The frozen 64-bit hash of a key."""
-    return int(_lib.nc_core_hash(data, len(data)))
+    from ._core import lib
+
+    return int(lib.nc_core_hash(data, len(data)))
 
 
 def intern(data: bytes) -> int:
     """The address of the interned copy of `data`, stable for the life of the process."""
-    if len(data) > _lib.NC_INTERN_MAX_LENGTH:
-        raise ValueError(
-            f"a key of {len(data)} bytes is too long to intern; "
-            f"the limit is {_lib.NC_INTERN_MAX_LENGTH}"
-        )
-    out = ffi.new("uintptr_t *")
-    _check(_lib.nc_core_intern(data, len(data), out))
+    from . import _core
+
+    limit = _core.lib.NC_INTERN_MAX_LENGTH
+    if len(data) > limit:
+        raise ValueError(f"a key of {len(data)} bytes is too long to intern; the limit is {limit}")
+    out = _core.ffi.new("uintptr_t *")
+    _check(_core, _core.lib.nc_core_intern(data, len(data), out))
     return int(out[0])
 
 
 def interned(address: int) -> bytes | None:
     """The interned key at `address`, None when none is there."""
+    from ._core import ffi, lib
+
     length = ffi.new("size_t *")
     prehash = ffi.new("uint64_t *")
-    if _lib.nc_core_interned(address, length, prehash) != _lib.NC_OK:
+    if lib.nc_core_interned(address, length, prehash) != lib.NC_OK:
         return None
     return bytes(ffi.buffer(ffi.cast("char *", address), length[0]))
 
@@ -164,10 +185,12 @@ def library_path(library: types.Library) -> str | None:
 
 def address_origin(address: int) -> tuple[str, str | None] | None:
     """The file that `address` lies in, and the symbol that begins exactly there."""
+    from ._core import ffi, lib
+
     path, symbol = ffi.new("char[]", _TEXT), ffi.new("char[]", _TEXT)
     start = ffi.new("uintptr_t *")
     pointer = ffi.cast("void *", address)
-    if _lib.nc_core_address_origin(pointer, path, symbol, _TEXT, start) != _lib.NC_OK:
+    if lib.nc_core_address_origin(pointer, path, symbol, _TEXT, start) != lib.NC_OK:
         return None
     name = ffi.string(symbol).decode(errors="replace") if start[0] == address else ""
     return os.fsdecode(ffi.string(path)), name or None

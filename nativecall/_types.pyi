@@ -18,6 +18,9 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 Foreign: TypeAlias = Any
 
 runtime_provider: str
+abi_version: int
+#: The flags of entries, and the mask of the error convention.
+flags: dict[str, int]
 #: Costs of an overload's argument: exact, wider, an object, narrower, refused.
 costs: tuple[int, int, int, int, int]
 #: The flags of each error convention by its name.
@@ -338,6 +341,7 @@ class Library:
         self, name: str, signature: object, library: str | None, owner: type[tuple[object, ...]], /
     ) -> NativeCallable | None: ...
     def symbol(self, name: bytes, /) -> int: ...
+    def missing(self, names: tuple[str, ...], /) -> str | None: ...
     def versioned(self, name: bytes, version: bytes, /) -> int: ...
 
 calls_traced: int
@@ -377,6 +381,7 @@ def memory_shortcut(function: _Function, plans: dict[str, MemoryPlan], /) -> _Fu
 def typed_shortcut(
     function: _Function, known: dict[str, Foreign], typed: Callable[..., object], /
 ) -> _Function: ...
+def attribute_shortcut(function: _Function, owner: type, /) -> _Function: ...
 def wrap_shortcut(function: _Function, /) -> _Function: ...
 def callback_shortcut(
     function: _Function,

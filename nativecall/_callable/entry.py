@@ -7,6 +7,8 @@ changed here, so that a failed call leaves nothing half-done.
 
 from __future__ import annotations
 
+import sys
+
 from .. import _lib
 from .._errors import SignatureError
 from .._namedtuple import namedtuple
@@ -15,7 +17,6 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
-from .._values.fortran import lengths, with_lengths
 from .._values.outs import position, resolved
 from .._values.policies import DEFAULT, Policies, check
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 
 GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
-_ADDRESS_LIMIT = 2 ** (8 * _lib.ffi.sizeof("void *"))
+_ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 Entry = namedtuple(
     "Entry",
@@ -375,6 +376,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             hint="leave 'signature' out to take the target's own",
         )
     elif known is None and options.policies.get("fortran"):
+        from .._values.fortran import with_lengths
+
         wanted = with_lengths(wanted)
     check_errors(wanted, convention(flags).name)
     flags = needs_gil(wanted, flags)
@@ -382,7 +385,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         owner = options.owner if owner is None else (options.owner, owner)
     policies = policies._replace(**options.policies)
     if policies.out:
-        hidden = convention(flags).hidden + (len(lengths(wanted)) if policies.fortran else 0)
+        hidden = convention(flags).hidden + len(callspec.text_lengths(wanted, policies))
         outs = resolved(wanted, hidden, policies.out, policies.fortran)
         policies = policies._replace(out=outs)
     if policies.keep != "call":

@@ -6,7 +6,6 @@ What is a native callable already is taken as it is; all else becomes a new one.
 from __future__ import annotations
 
 from _collections_abc import Mapping
-from types import ModuleType
 
 from .. import _lib
 from .._errors import SignatureError
@@ -18,10 +17,14 @@ from .entry import needs_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from .._types import CallSpec
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
     from .entry import Gil
+else:
+    ModuleType = type(_lib)  # the import of `types` takes as long as that of two modules of ours
 
 
 @_lib.types.wrap_shortcut

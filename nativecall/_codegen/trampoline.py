@@ -21,7 +21,6 @@ from .._namedtuple import namedtuple
 from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.failure import convention
-from .._values.fortran import lengths
 from .._values.outs import fits_stack, pointee, visible
 from . import engine
 from .shape import CALL_FLAGS, METHOD, layout, made, shape
@@ -103,7 +102,7 @@ def not_passed(spec: CallSpec) -> tuple[tuple[int, ...], tuple[Out, ...]]:
     """What Python does not pass: the arguments whose lengths are the last ones, for these; and the
     out-parameters.
     """
-    return lengths(spec.signature) if spec.policies.fortran else (), spec.policies.out
+    return callspec.text_lengths(spec.signature, spec.policies), spec.policies.out
 
 
 def trampoline(callable: Native, fixed: int | None = None) -> Trampoline | None:

@@ -6,8 +6,6 @@ only ends the looking-up.
 
 from __future__ import annotations
 
-from types import MethodType
-
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
@@ -101,7 +99,7 @@ class Library(Single):
             _given=given,
             _hidden={},
             _owner=owner,
-            new=_lib.types.memory_shortcut(MethodType(_new, owner), owner.plans),
+            new=_lib.types.memory_shortcut(_new.__get__(owner), owner.plans),
             _options=options,
             _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,
@@ -406,17 +404,12 @@ class Library(Single):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        # Each attribute of `self` costs as much as a hundred steps of Python, for this method.
-        known = self.__dict__
-        row = known["_plain"].get(name) if "_plain" in known else None
-        handle = None if row is None or name in known["_ending"] else known["_handle"]
-        if row is not None and handle is not None:
-            spec = known["_specs"].get(row[:-1]) or self._spec(row)
-            made = handle.function(name, spec, known["path"] or known["name"], Symbol)
-            if made is not None:
-                known[name] = made
-                return made
-        return self._named(name, known)
+        return self._named(name, self.__dict__)
+
+    if not TYPE_CHECKING:  # no checker believes it of a decorator
+        # The core makes functions of which nothing but a row is to be known, from the second of a
+        # row on.
+        __getattr__ = _lib.types.attribute_shortcut(__getattr__, Symbol)
 
     def __getitem__(self, name: str) -> Any:
         """What C calls `name`, also where a method is called so."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from _collections_abc import Iterable, Mapping
 from _operator import index
-from types import MappingProxyType
 
 from .. import _lib
 from .._errors import LibraryError
 from .library import Library
-from .options import Options
+from .options import NOTHING, Options
 from .symbol import opened
 from .types import Types
 
@@ -79,7 +78,7 @@ def load(
     *,
     header: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-    define: Mapping[str, str | int | None] = MappingProxyType({}),
+    define: Mapping[str, str | int | None] = NOTHING,
     only: str | Sequence[str] | None = None,
     skip: bool | None = None,
     gil: Gil | Mapping[str, Gil] = "hold",
@@ -241,10 +240,9 @@ def load(
     if lenient:
         return library
     if known is not None:
-        found = library._open().symbol
-        for symbol in known.functions:
-            if not found(symbol.encode()):
-                library.address(symbol)  # says what there is
+        missing = library._open().missing((*known.functions,))
+        if missing is not None:
+            library.address(missing)  # says what there is
         for symbol in {*known.functions, *known.variables} & {*dir(Library)}:
             import warnings
 

@@ -10,11 +10,9 @@ it. A name or pattern that nothing has which was declared is an error.
 from __future__ import annotations
 
 from _collections_abc import Mapping
-from types import MappingProxyType
 
 from .._callable.entry import GIL, kept_for
 from .._values.failure import CONVENTIONS
-from .._values.fortran import symbols
 from .._values.outs import resolved
 from .._values.policies import DEFAULT, Policies, check
 
@@ -24,6 +22,14 @@ if TYPE_CHECKING:
 
     from .._signature.declared import Declarations
     from .._signature.signature import Signature
+    from .._types import Foreign
+
+#: A mapping that nobody can write to: of `types.MappingProxyType`, without what `types` takes.
+NOTHING: Mapping[str, Foreign] = type(type.__dict__)({})
+
+
+def _itself(name: str) -> tuple[str, ...]:
+    return (name,)
 
 
 class ByName:
@@ -44,8 +50,8 @@ class ByName:
     option: str = ""
     given: object = None
     _everything: object = None
-    _named: Mapping[str, object] = MappingProxyType({})
-    _patterns: Mapping[str, object] = MappingProxyType({})
+    _named: Mapping[str, object] = NOTHING
+    _patterns: Mapping[str, object] = NOTHING
 
     def __init__(self, option: str, given: object, check: Callable[[object], object]) -> None:
         named: dict[str, object] = {}
@@ -171,7 +177,7 @@ class Options:
     """What a library says of its functions: options of `wrap`, by their names."""
 
     # For instances that were never initialised.
-    _by_name: Mapping[str, ByName] = MappingProxyType({})
+    _by_name: Mapping[str, ByName] = NOTHING
     _alike: Callable[[str], tuple[str, ...]] = staticmethod(lambda name: ())
 
     def __init__(self, **given: object) -> None:
@@ -237,7 +243,11 @@ class Options:
             return
         known = {*declarations.rows, *declarations.variables, *declarations.skipped}
         known.update(declarations.refused)
-        spellings = symbols if "fortran" in self._by_name else lambda name: (name,)
+        spellings = _itself
+        if "fortran" in self._by_name:
+            from .._values.fortran import symbols
+
+            spellings = symbols
 
         def has(name: str) -> bool:
             return any([one in known or exports(one) for one in spellings(name)])

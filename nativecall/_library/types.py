@@ -11,7 +11,6 @@ from itertools import count
 
 from .._errors import SignatureError, SymbolError
 from .._fifo import Cache, Fifo
-from .._signature.cffitype import naming
 from .._signature.ctype import Single
 from .._signature.grammar import owners
 from .._signature.signature import Signature
@@ -60,6 +59,7 @@ class Owner:
                 from .._signature.declarations import parse_declarations
 
                 known = parse_declarations("")
+            from .._signature.cffitype import naming
             from .._signature.typenames import TypeNames
 
             with naming:  # two sets of nodes would be two types of cffi's
@@ -130,6 +130,7 @@ class Owner:
     def ffi(self) -> FFI:
         """The FFI that has the types."""
         if self._ffi is None:
+            from .._signature.cffitype import naming
             from .ffi import make
 
             made = make(self)
@@ -150,11 +151,7 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
     whole = (key, base)
     found = _owners.get(whole)
     if found is None:
-        with naming:
-            found = _owners.get(whole)
-            if found is None:
-                found = Owner(declarations, base)
-                _owners.put(whole, found)
+        found = _owners.keep(whole, Owner(declarations, base))
     if declarations is not None:
         declarations.owner = found
     return found

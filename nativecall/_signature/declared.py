@@ -15,7 +15,6 @@ from _collections_abc import Mapping
 from .. import _cache, _lib
 from .._errors import SignatureError
 from .._version import __version__
-from .ctype import SCALARS
 from .grammar import bind, from_row, read_type
 
 TYPE_CHECKING = False
@@ -275,16 +274,23 @@ _editions: list[tuple[object, ...]] = []
 def edition() -> tuple[object, ...]:
     """Everything but the text that determines a table, or how it is written."""
     if not _editions:
-        import _cffi_backend
-
         with os.scandir(os.path.dirname(__file__)) as found:
             here = sorted([one.path for one in found if one.name.endswith(".py")])
         files = [
             (path, status.st_size, status.st_mtime_ns)
-            for path in (*here, _lib.FILE)
+            for path in (*here, _lib.FILE, *_of_cffi())
             for status in [os.stat(path)]
         ]
-        sizes = [(code, one.text, one.size, one.alignment) for code, one in SCALARS.items()]
-        abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", ""), sizes
-        _editions.append((__version__, _cffi_backend.__version__, *abi, *files))
+        abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", "")
+        _editions.append((__version__, *abi, *files))
     return _editions[0]
+
+
+def _of_cffi() -> list[str]:
+    """The file of cffi's core, without importing it, which takes longer than a kept table; none
+    where it is a part of Python.
+    """
+    from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
+
+    spec = PathFinder.find_spec("_cffi_backend")
+    return [] if spec is None or spec.origin is None else [spec.origin]

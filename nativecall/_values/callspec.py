@@ -18,7 +18,6 @@ from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
-from .fortran import lengths
 from .outs import offsets, pointee, visible
 from .policies import DEFAULT
 
@@ -85,6 +84,15 @@ def _said(signature: Signature) -> tuple[object, ...]:
     return signature.names, signature.readonly, signature.characters, signature.lengths
 
 
+def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
+    """The arguments whose lengths are the last ones, which Python does not pass."""
+    if not policies.fortran:
+        return ()
+    from .fortran import lengths
+
+    return lengths(signature)
+
+
 def of_text(signature: str | Signature) -> CallSpec:
     """The call spec of a signature in any spelling; the core keeps what it asked for a text."""
     return of(parse(signature))
@@ -102,7 +110,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     """The parts of a call spec; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
         raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
-    texts = lengths(signature) if policies.fortran else ()
+    texts = text_lengths(signature, policies)
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
     # Those of functions that are arguments count when one is passed (_callable/arguments.py).

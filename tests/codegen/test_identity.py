@@ -80,6 +80,17 @@ def test_another_edition_of_the_package_has_notes_of_its_own(python, place):
     assert python(another + CALLS) == WITHOUT
 
 
+def test_all_that_writes_code_is_part_of_the_edition():
+    names = {name.replace("\\", "/") for name, _, _ in identity._edition()}
+    package = Path(identity.__file__).parents[1]
+    for folder in ("_adapt", "_codegen", "_codegen/abi", "_signature", "_values"):
+        here = {f"{folder}/{path.name}" for path in (package / folder).glob("*.py")}
+        assert here
+        assert here <= names
+    assert Path(_lib.FILE).name in names
+    assert "_lib.py" in names
+
+
 def test_a_damaged_file_is_made_again(python, place):
     assert python(CALLS) == WITH
     for path in place.iterdir():

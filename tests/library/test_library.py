@@ -141,6 +141,39 @@ def test_missing_symbols_name_close_matches(path, small, fails):
     assert small.square(2) == 4.0
 
 
+ALIKE = "double square(double x); double square_root(double x);"
+
+
+def test_functions_that_are_declared_alike_share_what_is_known_of_them(path, fails):
+    """The core makes the second one, without a step of Python code."""
+    alike = nc.load(path, ALIKE)
+    assert "square_root" not in vars(alike)
+    assert alike.square(3) == 9.0
+    assert alike.square_root(3) == 1.5
+    assert alike.square._spec is alike.square_root._spec
+    assert vars(alike)["square_root"] is alike.square_root is alike["square_root"]
+    assert alike.square_root.__name__ == "square_root"
+    assert alike.square_root._owners[0].name == "square_root"
+    other = nc.load(path, ALIKE)
+    assert other.square(3) == 9.0
+    other.close()
+    with fails(nc.LibraryError, f"library {str(path)!r} is closed; load it again"):
+        other.square_root
+    assert other.square(3) == 9.0
+
+
+def test_all_symbols_are_looked_up_at_once(path, small):
+    handle = small._handle
+    assert handle.missing(()) is None
+    assert handle.missing(("square", "add_points", "counter")) is None
+    assert handle.missing(("square", "no_such", "nor_this")) == "no_such"
+    with pytest.raises(TypeError, match=r"^missing\(\) takes a tuple of names \(got list\)$"):
+        handle.missing(["square"])
+    for odd, error in ((b"square", TypeError), ("\ud800", UnicodeEncodeError)):
+        with pytest.raises(error):
+            handle.missing(("square", odd))
+
+
 def test_symbols_without_declaration_say_what_to_do(small, path, fails):
     with fails(
         nc.SymbolError,
