@@ -9,6 +9,8 @@ A value that does not fit is an error that names the member, before anybody has 
 
 from __future__ import annotations
 
+import sys
+
 import _cffi_backend
 
 from .. import _lib
@@ -65,6 +67,20 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         raise TypeError(
             f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
         )
+    try:
+        return _made(owner, ctype, init)
+    except MemoryError:
+        count, what = 1, ctype.item
+        if ctype.kind == "array":
+            count, what = ctype.length, ctype
+        if count is None:
+            count = init if isinstance(init, int) else len(init)  # type: ignore[arg-type]  # it was made of that
+        size = count * _lib.ffi.sizeof(ctype.item)
+        raise MemoryError(f"there is no memory for {what.cname!r}, {size} bytes") from None
+
+
+def _made(owner: Owner, ctype: FFIType, init: object) -> FFIData:
+    """Memory of a pointer or array type that is complete."""
     maker = _Maker(owner)
     if init is None:
         if ctype.kind == "array" and ctype.length is None:
@@ -172,6 +188,9 @@ class _Maker:
         if isinstance(init, int) and not isinstance(init, bool) and ctype.length is None:
             if init < 0:
                 raise ValueError(f"{who} must have a length of 0 or more (got {init})")
+            size = init * self.ffi.sizeof(item)
+            if size > sys.maxsize:
+                raise OverflowError(f"{who} of {init} items has {size} bytes, more than memory has")
             return self.allocate(ctype, init)
         if isinstance(init, (bytes, str)) and item.kind == "primitive":
             return self.ffi.new(ctype, init)

@@ -80,7 +80,9 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
         return _cffi_backend.new_pointer_type(_type(item, pending))
     if isinstance(node, ArrayOf):
         if node.length is not None and (node.size or 0) > _MOST:
-            raise SignatureError("an array is larger than the address space")
+            raise SignatureError(
+                f"{node.spell('')!r} has {node.size} bytes, more than the address space"
+            )
         item = _type(node.item, pending)
         if isinstance(node.item, Record) and node.item.size is None:
             raise SignatureError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import gc
 import random
+import re
 import shutil
 import sys
 import weakref
@@ -357,10 +358,33 @@ def test_types_beyond_two_gigabytes(lib):
     huge = nc.load(None, "typedef struct { char room[3000000000]; int last; } huge;", skip=True)
     assert huge.ffi.offsetof("huge", "last") == 3_000_000_000
     assert huge.ffi.sizeof("huge *") == huge.ffi.sizeof("void *")
-    with pytest.raises((MemoryError, OverflowError, nc.SignatureError, ValueError)):
-        lib.new("double[4611686018427387904]")
-    with pytest.raises((MemoryError, OverflowError, nc.SignatureError, ValueError)):
-        lib.new("double[1152921504606846975]")
+
+
+MOST = sys.maxsize
+
+
+@pytest.mark.parametrize(
+    ("ctype", "init", "error", "message"),
+    [
+        (f"char[{MOST}]", None, MemoryError, "there is no memory for 'char[%d]', %d bytes"),
+        ("char[]", MOST, MemoryError, "there is no memory for 'char[]', %d bytes"),
+        ("struct huge", None, MemoryError, "there is no memory for 'struct huge', %d bytes"),
+        ("node[]", MOST // 16, MemoryError, "there is no memory for 'struct node[]', %d bytes"),
+        (f"char[{MOST + 1}]", None, nc.SignatureError, "integer %d is too large"),
+        (f"int[{MOST}]", None, nc.SignatureError, "'int [%d]' has %d bytes, more than"),
+        ("int[]", MOST, OverflowError, "'int[]' of %d items has %d bytes, more than memory has"),
+    ],
+)
+@pytest.mark.allocator
+def test_sizes_that_memory_does_not_have_are_told(ctype, init, error, message):
+    lib = nc.load(
+        None,
+        "typedef struct node { int value; struct node *next; } node;"
+        f"struct huge {{ char room[{MOST}]; }};",
+    )
+    with pytest.raises(error) as info:
+        lib.new(ctype, init)
+    assert re.sub("[0-9]{10,}", "%d", str(info.value)).startswith(message.replace(str(MOST), "%d"))
 
 
 # -- NumPy ---------------------------------------------------------------------------------------
