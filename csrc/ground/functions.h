@@ -19,6 +19,7 @@
     ROW(nc_match, "match", METH_VARARGS)                                                           \
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
     ROW(nc_memory_shortcut, "memory_shortcut", METH_VARARGS)                                       \
+    ROW(nc_string_shortcut, "string_shortcut", METH_O)                                             \
     ROW(nc_typed_shortcut, "typed_shortcut", METH_VARARGS)                                         \
     ROW(nc_checked, "checked", METH_VARARGS)                                                       \
     ROW(nc_keeping, "keeping", METH_VARARGS)                                                       \

@@ -74,7 +74,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         if ctype.kind == "array":
             count, what = ctype.length, ctype
         if count is None:
-            count = init if isinstance(init, int) else len(init)  # type: ignore[arg-type]  # it was made of that
+            count = init if isinstance(init, int) else len(init)
         size = count * _lib.ffi.sizeof(ctype.item)
         raise MemoryError(f"there is no memory for {what.cname!r}, {size} bytes") from None
 
