@@ -92,10 +92,8 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs)
     else:
         # What other libraries and commands do is run on the first and on the last Python.
-        others = (
-            [] if session.python == "3.12" else ["tests/bridges", "tests/cli", "tests/processes"]
-        )
-        selection = session.posargs or [*CORE, "tests/codegen", *others]
+        others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
+        selection = session.posargs or [*CORE, *(others if session.python == "3.13" else [])]
         session.run("pytest", "-m", "not compiler", *selection)
 
 

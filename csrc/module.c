@@ -197,7 +197,6 @@ static PyMethodDef functions[] = {
     {"viewed", viewed, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
-    {"string_at", NC_METHOD(nc_string_at), METH_FASTCALL, NULL},
     {"value_letter", value_letter, METH_O, NULL},
     {"slots", slots, METH_O, NULL},
     {"object_slots", object_slots, METH_O, NULL},

@@ -1,15 +1,19 @@
 """The site, which `nox -s docs` builds; tests/project/test_guides.py follows what pages say."""
 
+import os
+import sys
 from importlib.metadata import version as version_of
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "_extensions"))
 
 project = "nativecall"
 author = "The nativecall developers"
 version = release = version_of("nativecall")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "cnames"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_extensions", "_templates"]
 # Links to headings of other pages.
 myst_heading_anchors = 4
 

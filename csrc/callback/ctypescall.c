@@ -88,7 +88,9 @@ static PyObject *argument_of_ctypes(const NcPyCallback *self, size_t index, PyOb
         return nc_pycallback_object_argument(
             self, index, given != Py_None ? (PyObject *)PyLong_AsVoidPtr(given) : NULL);
     }
-    return PyCallable_Check(reader) ? PyObject_CallOneArg(reader, given) : Py_NewRef(given);
+    return PyCallable_Check(reader)
+               ? nc_pycallback_noted(self, index, PyObject_CallOneArg(reader, given))
+               : Py_NewRef(given);
 }
 
 static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_t nargsf,

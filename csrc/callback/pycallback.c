@@ -277,6 +277,14 @@ PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, 
     return Py_NewRef(given);
 }
 
+PyObject *nc_pycallback_noted(const NcPyCallback *self, size_t index, PyObject *made)
+{
+    if (made == NULL && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+        nc_conversion_note(nc_pycallback_name(self), (Py_ssize_t)index);
+    }
+    return made;
+}
+
 PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
 {
     PyObject *reader = PyTuple_GET_ITEM(self->spec->readers, (Py_ssize_t)index);
@@ -287,7 +295,7 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
         return nc_pycallback_object_argument(self, index, (PyObject *)given);
     }
     if (Py_IS_TYPE(reader, &NcPointerReader_Type)) {
-        return nc_pointer_read(reader, given);
+        return nc_pycallback_noted(self, index, nc_pointer_read(reader, given));
     }
     if (Py_IS_TYPE(reader, &NcRecord_Type)) {
         return nc_record_read(reader, (const char *)given);

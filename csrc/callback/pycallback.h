@@ -83,6 +83,10 @@ PyObject *nc_pycallback_float(double number);
  * address. A new reference, or NULL. */
 PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 
+/* What was made of argument `index`. Where that failed since text does not decode, the exception
+ * has a note that says which argument of which function that is. */
+PyObject *nc_pycallback_noted(const NcPyCallback *self, size_t index, PyObject *made);
+
 /* ---- for the object, and for what ctypes calls ----------------------------------------------- */
 
 /* Remembers the interpreter that callbacks run in; before the first of them. */

@@ -20,6 +20,7 @@
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
     ROW(nc_memory_shortcut, "memory_shortcut", METH_VARARGS)                                       \
     ROW(nc_attribute_shortcut, "attribute_shortcut", METH_VARARGS)                                 \
+    ROW(nc_string_shortcut, "string_shortcut", METH_O)                                             \
     ROW(nc_typed_shortcut, "typed_shortcut", METH_VARARGS)                                         \
     ROW(nc_checked, "checked", METH_VARARGS)                                                       \
     ROW(nc_keeping, "keeping", METH_VARARGS)                                                       \

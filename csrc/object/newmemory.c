@@ -1,6 +1,5 @@
 /* csrc/object/newmemory.c: memory of a C type, made and initialised at once: what `lib.new` does
- * for the values that are usual (nativecall/_library/memory.py does the others, and says what is
- * wrong with a value).
+ * for usual values (nativecall/_library/memory.py does the others, and says what is wrong).
  *
  * A plan is made once a type; it is called with an initialiser, and returns cffi's cdata that owns
  * the memory, or None where Python code is to see to the value. What pointers in the memory lead to
@@ -396,12 +395,13 @@ static PyObject *make(MemoryPlan *self, PyObject *init)
     return by_cffi ? made_by_cffi(self, init) : Py_NewRef(Py_None);
 }
 
-/* Whether an exception says that a value does not fit. */
+/* Whether an exception says that a value does not fit, or is too large: Python code says more. */
 static int is_misfit(void)
 {
     return PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
            PyErr_ExceptionMatches(PyExc_OverflowError) ||
-           PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_BufferError) ||
+           PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_LookupError) ||
+           PyErr_ExceptionMatches(PyExc_BufferError) ||
            PyErr_ExceptionMatches(PyExc_AttributeError);
 }
 

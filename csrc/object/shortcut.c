@@ -2,6 +2,7 @@
 #include "shortcut.h"
 
 #include "ground/functions.h"
+#include "values/pointers.h"
 
 #include <structmember.h>
 
@@ -171,4 +172,13 @@ PyObject *nc_typed_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *made = data != NULL ? nc_shortcut(function, call_typed, data) : NULL;
     Py_XDECREF(data);
     return made;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* string_shortcut(function): the Shortcut to `nativecall.string`, which reads cffi's pointers and
+ * arrays of characters. */
+PyObject *nc_string_shortcut(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    return nc_shortcut(function, nc_string_at, NULL);
 }

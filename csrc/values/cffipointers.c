@@ -158,6 +158,7 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* NULL without an exception for an encoding that Python does not have. */
 static PyObject *decoded(const char *text, Py_ssize_t length, PyObject *encoding)
 {
     if (encoding == Py_None) {
@@ -167,21 +168,22 @@ static PyObject *decoded(const char *text, Py_ssize_t length, PyObject *encoding
     if (found == NULL && !PyErr_ExceptionMatches(PyExc_UnicodeError) &&
         (PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
         PyErr_Clear();
-        return Py_NewRef(Py_NotImplemented);
     }
     return found;
 }
 
-PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
+                       PyObject *kwnames)
 {
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "string_at() takes a pointer and an encoding");
+    Py_ssize_t named = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject *value = nargs != 0 ? args[0] : NULL;
+    PyObject *encoding = nargs + named == 2 ? args[1] : Py_None;
+    if (nargs < 1 || nargs + named > 2 ||
+        strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) != 0 ||
+        (encoding != Py_None && !PyUnicode_CheckExact(encoding)) ||
+        (named == 1 &&
+         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "encoding") != 0)) {
         return NULL;
-    }
-    PyObject *value = args[0];
-    if (strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) != 0 ||
-        (args[1] != Py_None && !PyUnicode_CheckExact(args[1]))) {
-        return Py_NewRef(Py_NotImplemented);
     }
     PyObject *foreign = learn_types() == 0 ? PyObject_CallOneArg(foreign_type_of, value) : NULL;
     PyObject *pointer = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
@@ -189,7 +191,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     Py_XDECREF(foreign);
     if (pointer == NULL) {
         PyErr_Clear(); /* no object of cffi's that has such a type */
-        return Py_NewRef(Py_NotImplemented);
+        return NULL;
     }
     const char *text = (const char *)nc_cffi_address(value, pointer);
     if (text == NULL) {
@@ -200,5 +202,5 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         return NULL;
     }
     const char *end = is_array ? memchr(text, 0, (size_t)length) : text + strlen(text);
-    return decoded(text, end != NULL ? end - text : length, args[1]);
+    return decoded(text, end != NULL ? end - text : length, encoding);
 }

@@ -20,6 +20,10 @@ int nc_refer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
             spec->encoding == NULL
                 ? PyUnicode_AsASCIIString(value)
                 : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
+        if (bytes != NULL && PyBytes_GET_SIZE(bytes) == 1) {
+            /* CPython has one object for all of that byte, and the procedure may write to it. */
+            Py_SETREF(bytes, PyByteArray_FromStringAndSize(PyBytes_AS_STRING(bytes), 1));
+        }
         if (bytes == NULL) {
             return -1;
         }

@@ -68,9 +68,9 @@ int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
 int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
 /* Whether an object that ends with its memory, as those of ffi.gc() do, was closed before. */
 int nc_is_ended(PyObject *value);
-/* string_at(pointer, encoding): the text at a pointer or array of cffi whose type is in `texts`, as
- * nativecall.string gives it; NotImplemented for what Python code is to read, or to refuse. */
-PyObject *nc_string_at(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+/* The text at a pointer or array of cffi whose type is in `texts`, as nativecall.string gives it:
+ * a vectorcall's arguments; NULL without an exception where Python code is to read it or refuse. */
+PyObject *nc_string_at(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Adds `ended` to the module: a dict whose keys are the addresses of cffi's objects that were
  * closed and still live; and `texts`, a dict of cffi's types. 0 or -1. */
 int nc_pointers_ready(PyObject *module);

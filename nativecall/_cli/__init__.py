@@ -105,18 +105,21 @@ def _parser() -> argparse.ArgumentParser:
     _writers(commands)
     keeping = commands.add_parser(
         "cache",
-        help="show or clear the generated code that is kept on disk",
+        help="show, clear or warm the generated code that is kept on disk",
         description="Shows the directory where generated code is kept between processes, and how "
         "much there is. The directory is $NATIVECALL_CACHE_DIR, else the user's cache directory "
         "if platformdirs is installed, else none.",
     )
-    keeping.add_argument("--clear", action="store_true", help="delete what is kept")
-    keeping.add_argument(
-        "--warm",
-        nargs="+",
-        metavar="MODULE[:NAME]",
-        help="generate now what first calls of these native callables, libraries or modules need",
+    keeping.set_defaults(places=())
+    actions = keeping.add_subparsers(dest="action", metavar="[clear|warm]")
+    actions.add_parser("clear", help="delete what is kept", description="Deletes what is kept.")
+    warming = actions.add_parser(
+        "warm",
+        help="generate now what first calls need",
+        description="Generates now what the first calls of these native callables, libraries or "
+        "modules need.",
     )
+    warming.add_argument("places", nargs="+", metavar="MODULE[:NAME]")
     return parser
 
 

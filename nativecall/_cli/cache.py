@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
 
 
-def run(*, clear: bool, warm: Sequence[str] | None) -> int:
-    """Show the cache, clear or warm it; 1 when there is a directory that cannot be used."""
-    if warm:
-        return _warm(warm)
+def run(*, action: str | None, places: Sequence[str]) -> int:
+    """Show the cache, ``clear`` or ``warm`` it; 1 when there is a directory that cannot be used."""
+    if action == "warm":
+        return _warm(places)
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
@@ -33,7 +33,7 @@ def run(*, clear: bool, warm: Sequence[str] | None) -> int:
     if refusal:
         output.text(f"not used   {refusal}", "bad")
         return 1
-    if clear:
+    if action == "clear":
         output.text(f"deleted    {_count(kept.clear())}")
         return 0
     usage = kept.usage()

@@ -500,7 +500,10 @@ class Library(Single):
     def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
         if hasattr(type(self), name):
-            raise AttributeError(f"{name!r} of a Library cannot be set")
+            known = self.declarations
+            way = f"; library[{name!r}] = ... sets the variable of C's"
+            hint = way if known is not None and name in known.variables else ""
+            raise AttributeError(f"{name!r} of a Library cannot be set{hint}")
         self[name] = value
 
     def __setitem__(self, name: str, value: object) -> None:

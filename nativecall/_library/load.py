@@ -128,7 +128,8 @@ def load(
         before others. What is said of all functions, or of a pattern, holds for those that it
         suits: ``errors="nonzero"`` for those whose result is an integer, ``out=["info"]`` for those
         with such an argument. It holds by every name that macros give a function. A name or a
-        pattern that nothing declared has is a ValueError.
+        pattern that nothing declared has is a ValueError, as are arguments in `out` and `keep` that
+        no function has of which they are said.
     fortran : bool, str or sequence of str
         Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
         those that are. They are found by their names without ``_``, too.
@@ -237,6 +238,8 @@ def load(
     if known is not None and how:
         how.apply_to(known, lambda name: _exports(handle, name))
     library = Library(name, handle, known, given, how, base)
+    if known is not None and how:
+        how.refuse_unknown_arguments(known)
     if lenient:
         return library
     if known is not None:

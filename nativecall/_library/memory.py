@@ -9,6 +9,8 @@ A value that does not fit is an error that names the member, before anybody has 
 
 from __future__ import annotations
 
+import sys
+
 import _cffi_backend
 
 from .. import _lib
@@ -65,6 +67,24 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         raise TypeError(
             f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
         )
+    try:
+        return _made(owner, ctype, init)
+    except MemoryError:
+        if ctype.kind != "array" and ctype.item.kind == "struct" and _flexible(ctype.item):
+            raise MemoryError(
+                f"there is no memory for {ctype.item.cname!r} and its items"
+            ) from None
+        count, what = 1, ctype.item
+        if ctype.kind == "array":
+            count, what = ctype.length, ctype
+        if count is None:
+            count = init if isinstance(init, int) else len(init)
+        size = count * _lib.ffi.sizeof(ctype.item)
+        raise MemoryError(f"there is no memory for {what.cname!r}, {size} bytes") from None
+
+
+def _made(owner: Owner, ctype: FFIType, init: object) -> FFIData:
+    """Memory of a pointer or array type that is complete."""
     maker = _Maker(owner)
     if init is None:
         if ctype.kind == "array" and ctype.length is None:
@@ -172,9 +192,15 @@ class _Maker:
         if isinstance(init, int) and not isinstance(init, bool) and ctype.length is None:
             if init < 0:
                 raise ValueError(f"{who} must have a length of 0 or more (got {init})")
+            size = init * self.ffi.sizeof(item)
+            if size > sys.maxsize:
+                raise OverflowError(f"{who} of {init} items has {size} bytes, more than memory has")
             return self.allocate(ctype, init)
         if isinstance(init, (bytes, str)) and item.kind == "primitive":
-            return self.ffi.new(ctype, init)
+            try:
+                return self.ffi.new(ctype, init)
+            except (TypeError, IndexError) as error:
+                raise type(error)(f"{who}: {_unsuited(error, init)}") from None
         found = self._copied(ctype, init, who)
         if found is not None:
             return found
@@ -223,7 +249,9 @@ class _Maker:
         if last:
             given = values.get(last[0])
             if given is not None:
-                length = given if isinstance(given, int) else len(_items(given, who))
+                what = f"field {last[0]!r} of {who}"
+                length = given if isinstance(given, int) else len(_items(given, what))
+                _refuse_length(struct, last[0], length, what)
                 sized = {last[0]: length}
                 if isinstance(given, int):
                     del values[last[0]]
@@ -365,6 +393,16 @@ def _flexible(struct: FFIType) -> tuple[str, ...]:
     last = struct.fields[-1:]
     is_flexible = last and last[0][1].type.kind == "array" and last[0][1].type.length is None
     return (last[0][0],) if is_flexible else ()
+
+
+def _refuse_length(struct: FFIType, name: str, length: int, who: str) -> None:
+    """Refuse a length of a last member that no struct has."""
+    if length < 0:
+        raise ValueError(f"{who} must have a length of 0 or more (got {length})")
+    size = _lib.ffi.offsetof(struct, name)
+    size += length * _lib.ffi.sizeof(dict(struct.fields)[name].type.item)
+    if size > sys.maxsize:
+        raise OverflowError(f"{who} with {length} items needs {size} bytes, more than memory has")
 
 
 def _enumerator(ctype: FFIType, name: str, who: str) -> int:

@@ -4,7 +4,8 @@ A mapping has names of functions, or patterns such as ``"sqlite3_*"`` (`fnmatch`
 its keys. The name itself goes before patterns, the first pattern that matches before the others.
 What is said of a function holds by all its names, where macros give it others. A value for all, or
 for a pattern, holds for the functions that it suits; what is said of one function by name must suit
-it. A name or pattern that nothing has which was declared is an error.
+it. A name or pattern that nothing has which was declared is an error, and so is what is said of
+arguments where no function has them of which it is said.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from _collections_abc import Mapping
 
 from .._callable.entry import GIL, kept_for
 from .._values.failure import CONVENTIONS
-from .._values.outs import resolved
+from .._values.outs import arguments, place, resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
@@ -21,15 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from .._signature.declared import Declarations
+    from .._signature.grammar import Row
     from .._signature.signature import Signature
     from .._types import Foreign
 
 #: A mapping that nobody can write to: of `types.MappingProxyType`, without what `types` takes.
 NOTHING: Mapping[str, Foreign] = type(type.__dict__)({})
-
-
-def _itself(name: str) -> tuple[str, ...]:
-    return (name,)
 
 
 class ByName:
@@ -113,6 +111,45 @@ class ByName:
     def values(self) -> list[object]:
         """All that is said of any function."""
         return [self._everything, *self._named.values(), *self._patterns.values()]
+
+    def refuse_unknown_arguments(
+        self, declarations: Declarations, spellings: Callable[[str], Iterable[str]]
+    ) -> None:
+        """Refuse what is said of arguments where no function has them of which it is said.
+
+        `spellings` has what a function may be called that is named.
+        """
+        rows, signatures = declarations.rows, declarations.functions
+
+        def problem_with(functions: Iterable[str], value: object) -> str:
+            """What is wrong for the first of some functions, nothing if it suits any."""
+            found = ""
+            for name in functions:
+                problem = _problem(self.option, value, signatures[name])
+                if not problem:
+                    return ""
+                found = found or problem
+            return found
+
+        for name, value in self._named.items():
+            problem = problem_with([one for one in spellings(name) if one in rows][:1], value)
+            if problem:
+                raise ValueError(f"{problem} (said of {name!r})")
+        said = {"*": self._everything} if self._everything is not None else self._patterns
+        for pattern, value in said.items():
+            wanted = _arguments(self.option, value)
+            if not wanted:
+                continue
+            from fnmatch import filter as matching
+
+            some = {one: rows[one] for one in matching(rows, pattern)}
+            having = [one for one, row in some.items() if _has(row, wanted)]
+            problem = problem_with(having, value)
+            if some and not having:
+                problem = _nothing_has(self.option, wanted, some)
+            if problem:
+                whose = "all functions" if pattern not in self._patterns else repr(pattern)
+                raise ValueError(f"{problem} (said of {whose})")
 
 
 def _is_pattern(name: str) -> bool:
@@ -243,14 +280,9 @@ class Options:
             return
         known = {*declarations.rows, *declarations.variables, *declarations.skipped}
         known.update(declarations.refused)
-        spellings = _itself
-        if "fortran" in self._by_name:
-            from .._values.fortran import symbols
-
-            spellings = symbols
 
         def has(name: str) -> bool:
-            return any([one in known or exports(one) for one in spellings(name)])
+            return any([one in known or exports(one) for one in self._spellings(name)])
 
         for option, one in self._by_name.items():
             missing = one.unmatched(known, has)
@@ -263,6 +295,23 @@ class Options:
                 if _is_pattern(missing):
                     nothing = "which matches no name that is declared"
                 raise ValueError(f"{option!r} has {missing!r}, {nothing}{hint}")
+
+    def refuse_unknown_arguments(self, declarations: Declarations) -> None:
+        """Refuse what is said of arguments that no function has of which it is said.
+
+        Signatures are made for it, so that the owner of their types must be known.
+        """
+        for option in ("out", "keep"):
+            if option in self._by_name:
+                self._by_name[option].refuse_unknown_arguments(declarations, self._spellings)
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        """What a function may be called that is named so."""
+        if "fortran" not in self._by_name:
+            return (name,)
+        from .._values.fortran import symbols
+
+        return symbols(name)
 
     @property
     def given(self) -> dict[str, object]:
@@ -312,13 +361,48 @@ def _suits(option: str, value: object, signature: Signature, said: Mapping[str, 
     if option == "errors":
         return CONVENTIONS[str(value)].fits(signature)
     if option in ("out", "keep"):
-        try:
-            if option == "out":
-                resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # it was checked
-            else:
-                kept_for(signature, value)  # type: ignore[arg-type]  # it was checked
-        except ValueError:
-            return False
+        return not _problem(option, value, signature)
     if option in ("free", "close"):
         return gives_pointer(signature) or "out" in said
     return option != "gil" or value != "release" or "O" not in signature.text
+
+
+def _problem(option: str, value: object, signature: Signature) -> str:
+    """Why what is said of its arguments does not suit a function; nothing if it does."""
+    try:
+        if option == "out":
+            resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # it was checked
+        elif value != "call":
+            kept_for(signature, value)  # type: ignore[arg-type]  # it was checked
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _arguments(option: str, value: object) -> list[str | int]:
+    """The arguments that a value of `out` or `keep` names or counts."""
+    if option == "out":
+        return arguments(value)
+    is_other = isinstance(value, (str, int)) and value not in ("call", "library", "process")
+    return [value] if is_other else []  # type: ignore[list-item]  # it was asked
+
+
+def _has(row: Row, wanted: Iterable[str | int]) -> bool:
+    """Whether a function has all of some arguments."""
+    return all([place(row[1], one) is not None for one in wanted])
+
+
+def _nothing_has(option: str, wanted: list[str | int], rows: Mapping[str, Row]) -> str:
+    """What to say where no function has all of some arguments."""
+    strange = [one for one in wanted if not any([_has(row, [one]) for row in rows.values()])]
+    if not strange:
+        return f"{option!r} names {' and '.join(map(repr, wanted))}, which no function has together"
+    problem = f"{option!r} names {strange[0]!r}, no argument of any function"
+    if isinstance(strange[0], int):
+        most = max([len(row[1]) for row in rows.values()])
+        return f"{problem}; the most that one has are {most}"
+    from difflib import get_close_matches
+
+    known = sorted({name for row in rows.values() for name in row[1] if name is not None})
+    close = get_close_matches(strange[0], known, n=3)
+    return problem + (f"; did you mean {' or '.join(map(repr, close))}?" if close else "")

@@ -60,16 +60,20 @@ def _make(cls: Foreign) -> object:
     return cls.__new__(cls)
 
 
-def _setstate(self: object, state: tuple[dict[str, Foreign], Foreign]) -> None:
-    """Sets what `__reduce_ex__` gave."""
-    fields, added = state
-    for name, value in fields.items():
-        setattr(self, name, value)
-    slots: dict[str, Foreign] = {}
-    if isinstance(added, tuple):
-        added, slots = added
-    for name, value in {**(added or {}), **(slots or {})}.items():
-        setattr(self, name, value)
+def _setstate(self: object, state: object) -> None:
+    """Sets what `__reduce_ex__` gave: the fields, and what `object.__getstate__` has besides."""
+    fields, added = state if isinstance(state, tuple) and len(state) == 2 else (None, None)
+    parts = added if isinstance(added, tuple) else (added,)
+    given = [one for one in (fields, *parts) if one is not None]
+    if fields is None or not all([isinstance(one, dict) for one in given]):
+        raise TypeError(
+            f"the state of a {type(self).__name__!r} object must be what its __reduce_ex__() "
+            "gives: a tuple of a dict of fields, and None or a dict of other attributes "
+            f"(got {state!r:.80})"
+        )
+    for one in given:
+        for name, value in one.items():
+            setattr(self, name, value)
 
 
 _repr.__name__ = "__repr__"

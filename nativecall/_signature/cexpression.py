@@ -244,7 +244,9 @@ def _number(token: str) -> Value:
         digits, suffix = match.groups()
         value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
         code = {"": "d", "f": "f", "l": "g", "f32": "f", "f64": "d", "f32x": "d"}.get(suffix)
-    except (ValueError, OverflowError):
+    except OverflowError as error:
+        raise Unknown(str(error)) from None
+    except ValueError:
         raise Unknown(f"{token!r} is no number") from None
     if (
         code is None

@@ -80,7 +80,9 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
         return _cffi_backend.new_pointer_type(_type(item, pending))
     if isinstance(node, ArrayOf):
         if node.length is not None and (node.size or 0) > _MOST:
-            raise SignatureError("an array is larger than the address space")
+            raise SignatureError(
+                f"{node.spell('')!r} has {node.size} bytes, more than the address space"
+            )
         item = _type(node.item, pending)
         if isinstance(node.item, Record) and node.item.size is None:
             raise SignatureError(
@@ -214,7 +216,12 @@ def _fill(record: Record, pending: list[Record]) -> None:
     for name, member in record.fields:
         if member.bitsize < 0:
             fields.append((name, _type(member.type, pending), -1, member.offset))
-        elif (unit := unit_of(member, record.size)) is not None:
+        elif (unit := unit_of(member, record.size)) is None:
+            continue
+        elif member.bitsize == 8 * unit[0].size == 8 * member.type.scalar.size:
+            # It is an integer like any other, and cffi cannot shift by 64 bits.
+            fields.append((name, _type(member.type, pending), -1, unit[1]))
+        else:
             fields.append(("", _bit_field(name, member, *unit), -1, unit[1]))
     record.is_whole = True
     try:

@@ -208,22 +208,53 @@ def _read(
 
 
 def doc(file: str, line: int) -> str | None:
-    """The comment right before what is declared at a line of a header."""
+    """The comment of what is declared at a line of a header: the one right before it, without an
+    empty line between unless it is one of Doxygen's; or one of Doxygen's right behind it, as is
+    ``/**< ... */``.
+
+    Other comments are about something else: the license, a section, the declaration before.
+    """
     import re
 
     try:
         with open(os.fspath(file), encoding="utf-8", errors="replace") as opened:
-            before = opened.read().split("\n")[: line - 1]
+            lines = opened.read().split("\n")
     except OSError:
         return None
-    text = "\n".join(before).rstrip()
+    before, declared = lines[: line - 1], "\n".join(lines[line - 1 : line + 99])
+    comment = _comment_before(before)
+    if not comment:
+        behind = r"[^;{]*;[ \t]*\n?[ \t]*(/\*[*!]<[\s\S]*?\*/|(?://[/!]<.*(?:\n[ \t]*|\Z))+)"
+        found = re.match(behind, declared)
+        comment = found[1] if found else ""
+    if comment.startswith("/*"):
+        comment = re.sub(r"\A/\*[*!]*<?|\**\*/\Z", "", comment)
+        bare = [re.sub(r"^\s*\*+(?=\s|\Z)\s?|^\s+", "", one) for one in comment.split("\n")]
+    else:
+        bare = [re.sub(r"^\s*//[/!]*<? ?", "", one) for one in comment.split("\n")]
+    return "\n".join([one.rstrip() for one in bare]).strip() or None
+
+
+#: What tells a comment of Doxygen's that is not about the declaration behind it.
+_ABOUT_OTHERS = r"[@\\](?:file|\{|\}|name|\w*group)|copyright|licen[cs]e"
+
+
+def _comment_before(lines: list[str]) -> str:
+    """The comment that ends some lines, if there is one; what begins behind a declaration is that
+    one's.
+    """
+    import re
+
+    text = "\n".join(lines).rstrip()
     if text.endswith("*/"):
         start = text.rfind("/*")
-        lines = text[start + 2 : -2].split("\n")
-        lines = [re.sub(r"^\s*[*!<]*[*!<]?(?=\s|$)\s?", "", one) for one in lines]
-    else:
-        match = re.search(r"(?:^[ \t]*//[^\n]*(?:\n|\Z))+\Z", text, re.MULTILINE)
-        if match is None:
-            return None
-        lines = [re.sub(r"^\s*//[/!]?<? ?", "", one) for one in match.group().split("\n")]
-    return "\n".join([one.rstrip() for one in lines]).strip() or None
+        comment = text[start:]
+        if text[text.rfind("\n", 0, start) + 1 : start].strip() or comment[3:4] == "<":
+            return ""
+        is_next = bool(lines[-1].strip())
+        is_doxygen = comment[2] in "*!" and not re.search(_ABOUT_OTHERS, comment, re.IGNORECASE)
+        return comment if is_next or is_doxygen else ""
+    first = len(lines)
+    while first and lines[first - 1].lstrip()[:2] == "//" and lines[first - 1].lstrip()[3:4] != "<":
+        first -= 1
+    return "\n".join([one.strip() for one in lines[first:]])

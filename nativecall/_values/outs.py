@@ -87,6 +87,16 @@ def check_out(out: object) -> object:
     return given
 
 
+def arguments(out: object) -> list[str | int]:
+    """The arguments that it names or counts, out of `check_out`."""
+    found: list[str | int] = []
+    for which, how in out:  # type: ignore[attr-defined]  # it was checked
+        found.append(which)
+        if isinstance(how, str) and how != "inout":
+            found.append(how)
+    return found
+
+
 def _is_read(one: object) -> bool:
     """Whether it has come out of `check_out` or `resolved`."""
     return isinstance(one, Out) or (isinstance(one, tuple) and len(one) == 2)
@@ -179,20 +189,23 @@ def position(signature: Signature, count: int, which: str | int, option: str) ->
     ValueError
         When there is none; it says which there are.
     """
+    index = place(signature.names[:count], which)
+    if index is None:
+        _refuse(signature, count, which, option)
+    assert index is not None
+    return index
+
+
+def place(names: Sequence[str | None], which: str | int) -> int | None:
+    """Where arguments of these names have one that is named or counted; None where they do not."""
     if isinstance(which, int):
-        index = which + count if which < 0 else which
-        if not 0 <= index < count:
-            _refuse(signature, count, which, option)
-        return index
-    names = signature.names[:count]
+        index = which + len(names) if which < 0 else which
+        return index if 0 <= index < len(names) else None
     if which in names:
         return names.index(which)
     # Headers of the C library have reserved names.
     bare = [None if name is None else name.strip("_") for name in names]
-    if which.strip("_") in bare:
-        return bare.index(which.strip("_"))
-    _refuse(signature, count, which, option)
-    raise AssertionError
+    return bare.index(which.strip("_")) if which.strip("_") in bare else None
 
 
 def _refuse(signature: Signature, count: int, which: str | int, option: str) -> None:

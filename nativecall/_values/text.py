@@ -15,7 +15,7 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
-_typeof, _string_at = _lib.ffi.typeof, _lib.types.string_at
+_typeof = _lib.ffi.typeof
 # What the core reads itself: cffi's types, and the pointers that they convert to. cffi has one
 # object for a type in all of a process.
 _texts = _lib.types.texts
@@ -24,6 +24,7 @@ _texts.update({one: one for one in _POINTERS})
 _MOST_TEXTS = 256
 
 
+@_lib.types.string_shortcut  # cffi's objects whose types are in `_texts`
 def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     """The text at a pointer, up to the first null character.
 
@@ -57,9 +58,6 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    text: bytes | str | None = _string_at(pointer, encoding)
-    if text is not NotImplemented:
-        return text
     found = _read(pointer)
     if encoding is None:
         return found

@@ -538,18 +538,18 @@ def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
         )
         return done.returncode, done.stdout + done.stderr
 
-    status, told = command("--warm", "warmed")
+    status, told = command("warm", "warmed")
     assert status == 0, told
     if engine.available():
         assert re.search(r"generated +2 entries", told)
         assert re.search(r"ahead of time +1 entry", told)
         assert re.search(r"written +[2-9] files", told)
-        assert re.search(r"written +0 files", command("--warm", "warmed:lib", "warmed:one")[1])
+        assert re.search(r"written +0 files", command("warm", "warmed:lib", "warmed:one")[1])
     else:
         assert re.search(r"libffi +2 entries", told)
-    assert command("--warm", "warmed:struct") == (
+    assert command("warm", "warmed:struct") == (
         2,
         "nativecall cache: 'warmed:struct' is no library, no native callable, and has none\n",
     )
     environment["NATIVECALL_CACHE_DIR"] = ""
-    assert command("--warm", "warmed") == (1, "  not used   kept in memory only\n")
+    assert command("warm", "warmed") == (1, "  not used   kept in memory only\n")

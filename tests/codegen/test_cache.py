@@ -497,7 +497,7 @@ def test_the_command_shows_and_clears(tmp_path, monkeypatch, capsys):
         0,
         [place, "  holds      2 files, 1.0 MiB of 64.0 MiB", f"  all used   since {since}"],
     )
-    assert command(capsys, "--clear") == (0, [place, "  deleted    2 files"])
+    assert command(capsys, "clear") == (0, [place, "  deleted    2 files"])
     assert command(capsys)[1][1].startswith("  holds      0 files")
 
 
@@ -512,7 +512,7 @@ def test_the_command_without_a_usable_directory(tmp_path, monkeypatch, capsys):
     )
     (tmp_path / "file").touch()
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "file"))
-    assert command(capsys, "--clear") == (
+    assert command(capsys, "clear") == (
         1,
         [f"  directory  {tmp_path / 'file'}", "  not used   it is no directory"],
     )

@@ -422,3 +422,11 @@ def test_headers_of_lapack():
     lapack.dgetrf(2, 2, a, 2, pivots := numpy.zeros(2, numpy.int32), info)
     lapack.dgetrs("N", 2, 1, a, 2, pivots, b, 2, info)
     assert (info.value, b.ravel().tolist()) == (0, [0.5, 0.5])
+
+
+def test_a_letter_that_a_procedure_changes_is_a_copy(lib):
+    """CPython has one bytes object for each byte, which all of the process shares."""
+    changed = numpy.zeros(1, numpy.int32)
+    lib.shout("q", changed)
+    assert changed[0] == 1
+    assert ord(b"qrs"[:1]) == 113

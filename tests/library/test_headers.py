@@ -133,6 +133,57 @@ def test_the_comment_of_the_header_is_the_doc(box):
     assert box.box_negated.__doc__ == "int32_t box_negated(int32_t x)"
 
 
+COMMENTED = """
+/* Copyright */
+
+int bare(int x);
+/** The license of all. */
+
+int licensed(int x);
+/* Before it. */
+int before(int x);  /* Behind it. */
+int after_behind(int x);
+int of_doxygen(int x,
+               int y); /**< Adds:
+                        *   both. */
+int after_doxygen(int x);
+/** Doxygen's.
+ */
+
+int apart(int x);
+// Two
+/// lines.
+int lines(int x);
+// Apart.
+
+int lines_apart(int x);
+#ifdef NOTHING
+#endif /* NOTHING */
+int guarded(int x);
+int slashes(int x); ///< Behind
+                    ///< it.
+/** @name a section */
+
+int section(int x);
+"""
+COMMENTS = {
+    "before": "Before it.",
+    "of_doxygen": "Adds:\n  both.",
+    "apart": "Doxygen's.",
+    "lines": "Two\nlines.",
+    "slashes": "Behind\nit.",
+}
+
+
+def test_only_a_comment_of_its_own_is_the_doc(tmp_path):
+    file = tmp_path / "commented.h"
+    file.write_text(COMMENTED)
+    places = nc.load(None, header=file).declarations.places
+    found = {name: header.doc(file, line) for name, (_, line) in places.items()}
+    assert len(found) == 12
+    assert {name: text for name, text in found.items() if text} == COMMENTS
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import gc
 import random
+import re
 import shutil
 import sys
 import weakref
@@ -357,10 +358,33 @@ def test_types_beyond_two_gigabytes(lib):
     huge = nc.load(None, "typedef struct { char room[3000000000]; int last; } huge;", skip=True)
     assert huge.ffi.offsetof("huge", "last") == 3_000_000_000
     assert huge.ffi.sizeof("huge *") == huge.ffi.sizeof("void *")
-    with pytest.raises((MemoryError, OverflowError, nc.SignatureError, ValueError)):
-        lib.new("double[4611686018427387904]")
-    with pytest.raises((MemoryError, OverflowError, nc.SignatureError, ValueError)):
-        lib.new("double[1152921504606846975]")
+
+
+MOST = sys.maxsize
+
+
+@pytest.mark.parametrize(
+    ("ctype", "init", "error", "message"),
+    [
+        (f"char[{MOST}]", None, MemoryError, "there is no memory for 'char[%d]', %d bytes"),
+        ("char[]", MOST, MemoryError, "there is no memory for 'char[]', %d bytes"),
+        ("struct huge", None, MemoryError, "there is no memory for 'struct huge', %d bytes"),
+        ("node[]", MOST // 16, MemoryError, "there is no memory for 'struct node[]', %d bytes"),
+        (f"char[{MOST + 1}]", None, nc.SignatureError, "integer %d is too large"),
+        (f"int[{MOST}]", None, nc.SignatureError, "'int [%d]' has %d bytes, more than"),
+        ("int[]", MOST, OverflowError, "'int[]' of %d items has %d bytes, more than memory has"),
+    ],
+)
+@pytest.mark.allocator
+def test_sizes_that_memory_does_not_have_are_told(ctype, init, error, message):
+    lib = nc.load(
+        None,
+        "typedef struct node { int value; struct node *next; } node;"
+        f"struct huge {{ char room[{MOST}]; }};",
+    )
+    with pytest.raises(error) as info:
+        lib.new(ctype, init)
+    assert re.sub("[0-9]{10,}", "%d", str(info.value)).startswith(message.replace(str(MOST), "%d"))
 
 
 # -- NumPy ---------------------------------------------------------------------------------------
@@ -529,10 +553,13 @@ def measured(builder, includes, types, name):
 def compare(lib, builder, includes, names, name):
     """How many members of types lie as gcc has them, all of them or the test fails."""
     types = []
+    layouts = lib.declarations.layouts.values()
+    # cffi does not know of those that are as wide as their type.
+    bits = {member[0] for layout in layouts for member in layout[3] if member[3] >= 0}
     for one in names:
         found = lib.ffi.typeof(one)
         if found.kind in ("struct", "union") and found.fields is not None:
-            types.append((one, [(member, field.bitsize >= 0) for member, field in found.fields]))
+            types.append((one, [(member, member in bits) for member, field in found.fields]))
     gcc = measured(builder, includes, types, name)
     count = 0
     for at, (one, members) in enumerate(types):
@@ -551,6 +578,8 @@ def compare(lib, builder, includes, names, name):
             gcc.function(f"at{at}_{number}", "v:P")(expected)
             memory = lib.ffi.new(f"{one} *")
             width = fields[member].bitsize
+            if width < 0:
+                width = 8 * lib.ffi.sizeof(fields[member].type)
             signed = int(lib.ffi.cast(fields[member].type, -1)) < 0
             setattr(memory, member, -1 if signed else 2**width - 1)
             assert bytes(lib.ffi.buffer(memory)) == expected, where
@@ -611,3 +640,49 @@ def test_a_bit_field_that_cffi_cannot_read_at_once_is_left_out():
     assert bytes(lib.ffi.buffer(made)) == b"\x7f" + bytes(7) + b"\xe0"
     made = lib.new("struct wide", {"c": 5})
     assert (made.a, made.c) == (0, 5)
+
+
+WIDE = """
+typedef struct { long long a : 64; int b : 3; unsigned long c : 64; } wide;
+typedef struct __attribute__((packed)) { char x; long long a : 64; int b : 3; int c : 32; } tight;
+"""
+
+
+@pytest.mark.parametrize("value", [-(2**63), -1, 0, 0x1234567890ABCDEF, 2**63 - 1])
+def test_bit_fields_may_be_as_wide_as_their_type(builder, value):
+    """cffi would shift by 64 bits."""
+    source = "void set_wide(wide *w, long long v) { w->a = v; w->b = -1; w->c = (unsigned long)v; }"
+    source += "void set_tight(tight *t, long long v) { t->a = v; t->b = 2; t->c = (int)v; }"
+    declared = "void set_wide(wide *w, long long v); void set_tight(tight *t, long long v);"
+    lib = nc.load(builder.library(WIDE + source, "widebits"), WIDE + declared, skip=True)
+    wide, tight = lib.new("wide"), lib.new("tight")
+    lib.set_wide(wide, value)
+    lib.set_tight(tight, value)
+    low = int.from_bytes((value % 2**32).to_bytes(4, "little"), "little", signed=True)
+    assert (wide.a, wide.b, wide.c) == (value, -1, value % 2**64)
+    assert (tight.a, tight.b, tight.c) == (value, 2, low)
+    again = lib.new("wide", {"a": value, "b": -1, "c": value % 2**64})
+    assert bytes(lib.ffi.buffer(again)) == bytes(lib.ffi.buffer(wide))
+    with pytest.raises(OverflowError, match=r"field 'a' of 'wide'"):
+        lib.new("wide", {"a": 2**63})
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        (-5, ValueError, "field 'items' of 'open' must have a length of 0 or more (got -5)"),
+        ("abc", TypeError, "field 'items' of 'open' must be a list, a tuple or an array (got str)"),
+        (MOST // 8, OverflowError, "field 'items' of 'open' with %d items needs %d bytes, more"),
+        (MOST // 8 - 9, MemoryError, "there is no memory for 'open' and its items"),
+    ],
+)
+@pytest.mark.allocator
+def test_lengths_of_a_last_member_are_checked(lib, items, error, message):
+    with pytest.raises(error) as info:
+        lib.new("open", {"n": 1, "items": items})
+    assert re.sub("[0-9]{10,}", "%d", str(info.value)).startswith(message)
+
+
+def test_text_that_is_no_initialiser_is_told_with_what_it_is_for(lib):
+    with pytest.raises(TypeError, match=r"^'char\[8\]': initializer for ctype"):
+        lib.new("char[8]", "abc")

@@ -79,6 +79,65 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
     assert message is None or str(info.value) == message
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"out": {"strtol": ["end"]}},
+            "'out' names 'end', no argument of 'q:&b&&bi'; its arguments are 's', 'last', 'base' "
+            "(said of 'strtol')",
+        ),
+        (
+            {"out": {"strtol": 9}},
+            "'out' names 9, no argument of 'q:&b&&bi'; its arguments are 's', 'last', 'base' "
+            "(said of 'strtol')",
+        ),
+        (
+            {"out": ["lust"]},
+            "'out' names 'lust', no argument of any function; did you mean 'last'? "
+            "(said of all functions)",
+        ),
+        (
+            {"out": [9]},
+            "'out' names 9, no argument of any function; the most that one has are 4 "
+            "(said of all functions)",
+        ),
+        (
+            {"out": {"str*": ["last", "room"]}},
+            "'out' names 'room', no argument of any function (said of 'str*')",
+        ),
+        (
+            {"out": ["last", "room"]},
+            "'out' names 'last' and 'room', which no function has together (said of all functions)",
+        ),
+        (
+            {"out": {"str*": ["base"]}},
+            "'out' names 'base', a 'i', which points to nothing that has a size here; pass memory "
+            "that the library's 'new' has made (said of 'str*')",
+        ),
+        ({"out": {"strtol": {"last": "count"}}}, None),
+        ({"keep": "bass"}, None),
+        ({"keep": {"q*": 4}}, None),
+        (
+            {"keep": {"strtol": "library"}},
+            "keep='library' is for functions that are passed, but the signature is 'q:&b&&bi' "
+            "(said of 'strtol')",
+        ),
+    ],
+)
+def test_arguments_that_no_function_has_are_refused(fails, options, message):
+    declared = """
+        long strtol(const char *s, char **last, int base);
+        double frexp(double x, int *room);
+        void qsort(void *base, unsigned long n, unsigned long size,
+                   int (*order)(const void *, const void *));
+    """
+    with pytest.raises(ValueError, match=r"\(said of ") as info:
+        nc.load(None, declared, **options)
+    assert message is None or str(info.value) == message
+    assert nc.load(None, declared, out=["last"], keep={"*": "base"}).strtol(b"7x", 10)[0] == 7
+
+
 def test_names_may_be_those_of_what_a_library_exports(fails):
     lib = load(gil={"sinh": "release"}, fortran=["SINH"])
     assert lib.function("sinh", "d:d", fortran=False).entries[0].gil == "release"

@@ -324,6 +324,14 @@ def test_pickling(protocol):
     assert (found.x, found.next.x, found.z.tolist(), found.more) == (1.0, 3.0, [4, 5], "more")
 
 
+@pytest.mark.parametrize("state", [5, None, (), {}, ({},), (1, None), ({}, 5), ({}, ({}, 5))])
+def test_a_state_that_is_none_is_refused(state):
+    one = Point()
+    with pytest.raises(TypeError, match=r"^the state of a 'Point' object must be what its") as info:
+        one.__setstate__(state)
+    assert str(info.value).endswith(f"(got {state!r})")
+
+
 def test_pointers_are_not_pickled(fails):
     one = Kinds()
     one.p = 16

@@ -390,8 +390,9 @@ def test_functions_get_pointers_without_an_encoding(visiting):
 
 def test_text_that_does_not_decode_is_raised_by_the_call(visiting):
     lib = visiting(encoding="utf-8")
-    with pytest.raises(UnicodeDecodeError):
-        lib.visit(b"\xff", lambda *values: 1)
+    with pytest.raises(UnicodeDecodeError) as info:
+        lib.visit(b"\xff", len_of)
+    assert info.value.__notes__ == ["argument 1 of 'len_of'"]
 
 
 def len_of(text):
