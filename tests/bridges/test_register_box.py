@@ -331,7 +331,8 @@ OTHERS = {
     # Cython's modules export are capsules.
     "scipy": {"PyCapsule", "_cython"},
     "_cython": {"PyCapsule"},
-    "fortran": {"PyCapsule"},
+    # What SciPy's modules of Cython say of its procedures is asked where they are imported.
+    "fortran": {"PyCapsule", "_cython", "scipy"},
     "numpy": {"PyCapsule", "BitGenerator", "_cffi_backend"},
 }
 ALONE = """
