@@ -157,6 +157,7 @@ def _sanitized() -> dict[str, str]:
         "PYTHONMALLOC": "malloc",
         "NATIVECALL_TEST_SANITIZED": "1",
         "NATIVECALL_TEST_OBJECTS": "1000000",
+        "NATIVECALL_TEST_REPEAT": "1000",  # sessions without sanitizers look for leaks
     }
 
 
