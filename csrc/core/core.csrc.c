@@ -3,12 +3,30 @@
 #include "core/core_prelude.h"
 #include "core/cffipointer.h"
 
+/* cffi fills in its functions when the wrapper's module is imported, which Python does only when it
+ * needs that. -1 with an exception when it cannot be. */
+static int has_functions(void)
+{
+    if (_cffi_from_c_pointer != NULL) {
+        return 0;
+    }
+    PyObject *module = PyImport_ImportModule("nativecall._core");
+    Py_XDECREF(module);
+    return module != NULL ? 0 : -1;
+}
+
 PyObject *nc_cffi_pointer(void *address, PyObject *type)
 {
+    if (has_functions() < 0) {
+        return NULL;
+    }
     return _cffi_from_c_pointer((char *)address, (struct _cffi_ctypedescr *)(void *)type);
 }
 
 void *nc_cffi_address(PyObject *pointer, PyObject *type)
 {
+    if (has_functions() < 0) {
+        return NULL;
+    }
     return _cffi_to_c_pointer(pointer, (struct _cffi_ctypedescr *)(void *)type);
 }

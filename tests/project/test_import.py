@@ -221,6 +221,18 @@ def test_subinterpreters_are_refused(python, when, kind):
     assert set(lines[1:]) == {"1.0"}, "the main interpreter works on"
 
 
+def test_the_first_pointer_of_cffi_that_a_process_makes(python):
+    """cffi's wrapper of the core, which makes it, is imported no earlier."""
+    code = """
+import sys
+import nativecall
+lib = nativecall.load("c", "struct F; struct F *tmpfile(void); int fclose(struct F *file);")
+assert "nativecall._core" not in sys.modules
+print(lib.fclose(lib.tmpfile()))
+"""
+    assert python(code) == "0\n"
+
+
 def test_tests_run_against_the_installed_package():
     assert "site-packages" in str(PACKAGE) or "build" in str(PACKAGE) or sys.flags.isolated
     root = Path(__file__).resolve().parents[2]
