@@ -202,6 +202,8 @@ typedef struct {
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
     PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
                                 arguments (text, Signature, CallbackSpec or None) */
+    PyObject *enumerator;    /* (call spec, index, str, who) -> the value of an enumerator that is
+                                the argument, or None where that is no enum */
     /* The others are there from the beginning. */
     PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
     PyObject *spec_of;     /* (signature in any spelling) -> its call spec */

@@ -60,14 +60,14 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
- * passed) */
+ * passed, enumerator) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static int set;
     if (refuse_again(set) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
+        !PyArg_ParseTuple(args, "OOOOOOOOO", &nc_hooks.pointer_argument, &nc_hooks.pointer_type,
                           &nc_hooks.match, &nc_hooks.struct_buffer, &nc_hooks.store, &nc_hooks.load,
-                          &nc_hooks.record_class, &nc_hooks.passed)) {
+                          &nc_hooks.record_class, &nc_hooks.passed, &nc_hooks.enumerator)) {
         return NULL;
     }
     set = 1;

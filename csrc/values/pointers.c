@@ -28,7 +28,7 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
     Py_ssize_t argument = index < 0 ? 0 : index;
     if (value == Py_None) {
         out->address = NULL;
-        return 0;
+        return spec->fortran && index >= 0 ? nc_refuse_null(spec, name, index) : 0;
     }
     if (spec->arguments[argument].pointee == '\0' || exporter == NULL ||
         exporter->bf_getbuffer == NULL) {

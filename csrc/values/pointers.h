@@ -1,9 +1,9 @@
 /* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C
  * uses them.
  *
- * Rules: pointers take None for NULL, matching buffers in the call spec's order without a copy, the
- * first of a native method its class's objects, and what the pointer_argument hook knows (ctypes,
- * cffi, function pointers, arrays without a buffer).
+ * Rules: pointers take None for NULL (Fortran's to data do not), matching buffers in the call
+ * spec's order without a copy, the first of a native method its class's objects, and what the
+ * pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer).
  * A buffer stays exported until nc_release_pointer. On failure an exception is set that names the
  * argument and the callable, and nothing is left exported or owned.
  *
@@ -62,6 +62,9 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyO
 /* The latter for Fortran: numbers and texts, too (fortran.h). */
 int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                         NcPointer *out);
+/* None for Fortran: 0 for a text, which has no characters then, for a function and for `void *`;
+ * -1 with an exception for what a procedure reads or writes without asking. */
+int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
 
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */

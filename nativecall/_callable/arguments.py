@@ -26,7 +26,7 @@ from .._signature.derived import (
     same_pointee,
 )
 from .._signature.signature import Signature
-from .._values import boxes, callspec, handles, storage
+from .._values import boxes, callspec, enums, handles, storage
 from .._values.outs import visible
 from .passing import convert
 from .pythonfunction import callback_of, spec_of
@@ -115,12 +115,16 @@ def pointer_argument(
     hint = ""
     if isinstance(value, str):
         hint = "; a str has no bytes of its own, pass s.encode()"
-        if ctype.text in ("&b", "&B"):
+        if ctype.text in ("&b", "&B") and index >= 0:
             hint += ", or give the function an encoding if C declares this as const char *"
-    raise TypeError(
-        f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
-        f"(got {type(value).__name__}){hint}"
-    )
+    kinds = "a buffer, a ctypes or cffi pointer, or None"
+    if spec is not None and spec.policies.fortran and index >= 0:
+        kinds = "a number, a buffer, or a ctypes or cffi pointer"
+    given = type(value).__name__
+    if handles.is_cdata(value):
+        given = f"cffi's {_lib.ffi.typeof(value).cname!r}"
+        hint = "; ffi.addressof() gives a pointer to it"
+    raise TypeError(f"{who} must be a {ctype.text!r} pointer: {kinds} (got {given}){hint}")
 
 
 def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
@@ -424,4 +428,5 @@ _types.set_value_hooks(
     storage.load_result,
     storage.named_tuple,
     passed,
+    enums.argument,
 )

@@ -58,7 +58,7 @@ def wanted(
 
 def _several(given: Foreign, name: str) -> list[str | os.PathLike[str]]:
     """One or a sequence of names or paths."""
-    found = [given] if isinstance(given, (str, os.PathLike)) else given
+    found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     try:
         made = [*found]
     except TypeError:

@@ -50,6 +50,7 @@ def with_lengths(signature: Signature) -> Signature:
         readonly=(*signature.readonly, *[False] * len(texts)),
         characters=with_more(signature.characters, len(texts)),
         lengths=signature.lengths and (*signature.lengths, *[None] * len(texts)),
+        enums=signature.enums and (*signature.enums, *[None] * len(texts)),
         written=signature.written,
     )
 
