@@ -122,8 +122,10 @@ def pointer_argument(
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
     given = type(value).__name__
     if handles.is_cdata(value):
-        given = f"cffi's {_lib.ffi.typeof(value).cname!r}"
-        hint = "; ffi.addressof() gives a pointer to it"
+        kind = _lib.ffi.typeof(value)
+        given = f"cffi's {kind.cname!r}"
+        if kind.kind in ("struct", "union"):
+            hint = "; ffi.addressof() gives a pointer to it"
     raise TypeError(f"{who} must be a {ctype.text!r} pointer: {kinds} (got {given}){hint}")
 
 

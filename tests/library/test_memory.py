@@ -709,6 +709,8 @@ def test_a_pointer_to_a_struct_stands_for_it(lib):
         lib.new("point", lib.new("node"))
     with pytest.raises(TypeError, match=r"not cdata 'struct point [*]'$"):
         lib.new("point", lib.ffi.cast("point *", 0))
+    with pytest.raises(TypeError, match=r"got cffi's 'edge'[)]; ffi.addressof[(][)] gives"):
+        lib.along(lib.new("edge")[0])
 
 
 def test_shapes_that_are_none(lib, fails):
