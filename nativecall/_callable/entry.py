@@ -358,6 +358,11 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         flags = _inherit(options, found.flags, found.supposed)
         if wanted is None and found.reason is not None:
             raise TypeError(f"'signature' must be given: {found.reason}")
+        if known is None and boxes.user_data(target):
+            raise TypeError(
+                f"user data is bound where {_a(target)} tells what it is for, and this one does "
+                "not tell its type; wrap its 'function' to pass the data in each call"
+            )
         if wanted is not None and found.partial is not None:
             refuse_contradiction(wanted, found.partial)
     if wanted is None:
