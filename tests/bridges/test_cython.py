@@ -206,6 +206,25 @@ def test_what_needs_the_gil_after_all_is_not_called_without(declared, fails):
         nc.wrap(declared, "typed", gil="release")
 
 
+@pytest.mark.parametrize("nogil", [False, True])
+def test_jitted_code_sees_the_exception_of_what_takes_the_gil_itself(declared, nogil):
+    numba = pytest.importorskip("numba")
+    f = nc.wrap(declared, "checked_freely")
+    assert f.entries[0].gil == "hold"
+
+    @numba.njit(nogil=nogil)
+    def total(f, n):
+        found = 0
+        for i in range(n):
+            found += f(1 - i, 0)
+        return found
+
+    assert total(f, 2) == 1
+    for _ in range(2):
+        with pytest.raises(KeyError, match="-1"):
+            total(f, 5)
+
+
 def test_a_pxd_that_cannot_be_read_tells_nothing(module, tmp_path, monkeypatch):
     (tmp_path / "cythonboxes.pxd").write_bytes(b"cdef double promised(\xff\x00 noexcept nogil\n(((")
     monkeypatch.setattr(module, "__file__", str(tmp_path / "cythonboxes.so"))

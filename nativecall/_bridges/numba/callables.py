@@ -24,7 +24,8 @@ Numba caches nothing, and says so.
 
 Failures. What `errors` says is looked at, and raised as Numba raises what jitted code does; it may
 be caught there. An exception of Python's own, which a Python function below left, ends the jitted
-function. Entries that need the GIL take it for the call.
+function. Entries that need the GIL take it for the call; after those that raise without, it is taken
+to look.
 
 Importing this module imports Numba.
 """

@@ -220,7 +220,9 @@ def call(
     returned = lowering.emit_call(builder, pointer, given, memory)
     if code is not None:
         code = builder.load(code, align=4, typ=_INT32)
-    if needs_gil:
+    if errors.shown_by == "exception" and not needs_gil:
+        state = python.gil_ensure()  # a function that takes the GIL to raise has let go of it
+    if state is not None:
         raised = python.err_occurred()
         python.gil_release(state)
         with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, raised)):
