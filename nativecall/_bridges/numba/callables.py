@@ -24,8 +24,8 @@ Numba caches nothing, and says so.
 
 Failures. What `errors` says is looked at, and raised as Numba raises what jitted code does; it may
 be caught there. An exception of Python's own, which a Python function below left, ends the jitted
-function. Entries that need the GIL take it for the call; after those that raise without, it is taken
-to look.
+function. Entries that need the GIL take it for the call; after those that raise without needing it,
+it is taken to look.
 
 Importing this module imports Numba.
 """
@@ -354,7 +354,7 @@ def _call(
     number, row = kind.chosen(sig.return_type, tuple(kinds))
     value = cgutils.create_struct_proxy(kind)(context, builder, value=args[0])
     function = getattr(value, f"f{number}")
-    return calls.call(context, builder, row, function, kind, args[0], kinds, args[1:])
+    return calls.call(context, builder, row, function, value.object, kinds, args[1:])
 
 
 @lower_builtin(operator.is_, NativeType, NativeType)  # type: ignore[untyped-decorator]  # as above
