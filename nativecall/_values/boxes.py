@@ -214,6 +214,14 @@ _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a module that is not imported yet
+#: The bridges of libraries whose types are defined in a module that has another name.
+_IMPORTED_AS = {
+    "ctypes": "_ctypes",
+    "cffi": "_cffi_backend",
+    "cython": "_cython",
+    "Cython": "_cython",
+    "pybind11": "pybind11_builtins",
+}
 _entry_points_are_read = False
 _pythons: set[int] = set()  # the types of Python itself that name no module, by their addresses
 
@@ -299,7 +307,8 @@ def register_box(library: str, reader: str | Reader) -> None:
         raise ValueError(f"'library' must be the name of a top-level module (got {library!r})")
     if isinstance(reader, str) and not all(reader.partition(":")):
         raise ValueError(f"'reader' must be given as MODULE:FUNCTION (got {reader!r})")
-    if _known().setdefault(library, made := _Registered(library, reader)) is not made:
+    own = _IMPORTED_AS.get(library, library)
+    if _known().setdefault(own, made := _Registered(library, reader)) is not made:
         raise ValueError(f"the boxes of {library!r} are known already")
 
 
@@ -327,7 +336,8 @@ def _read_entry_points() -> None:
     from importlib.metadata import entry_points
 
     for point in entry_points(group="nativecall.boxes"):
-        _known().setdefault(point.name, _Registered(point.name, point.value))
+        own = _IMPORTED_AS.get(point.name, point.name)
+        _known().setdefault(own, _Registered(point.name, point.value))
     _entry_points_are_read = True
 
 

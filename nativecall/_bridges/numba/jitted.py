@@ -43,6 +43,12 @@ def check(obj: NumbaObject) -> None:
         raise SignatureError(
             f"{obj.py_func.__name__!r} is compiled in object mode, which no C function can call"
         )
+    for name, one in obj._compiler.pysig.parameters.items():
+        if one.kind is one.KEYWORD_ONLY:
+            raise SignatureError(
+                f"{obj.py_func.__name__!r} has the keyword-only parameter {name!r}, which Numba "
+                "does not pass"
+            )
 
 
 class Instance:
