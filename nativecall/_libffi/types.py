@@ -313,7 +313,9 @@ def prototype(
         if plain:
             members["__setattr__"] = _set
             base = foreign_type(signature.function, plain=True)
-        found = _prototypes.keep(key, type("NativeFunction", (base,), members))
+        # ctypes says no more than the class's name of an argument that it refuses.
+        name = f"NativeFunction[{signature.text}]"
+        found = _prototypes.keep(key, type(name, (base,), members))
     return found
 
 
