@@ -104,7 +104,8 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
     if not _takes_data(signature):
         return None
     given = _kept(data, obj)
-    bound: NativeCallable = entry.bind(*[...] * (len(signature.args) - 1), given)
+    made: Foreign = entry.bind(*[...] * (len(signature.args) - 1), given)
+    bound: NativeCallable = made
     return bound
 
 
