@@ -8,6 +8,9 @@ cdef struct pair:
 ctypedef struct nested:
     pair first
     small second
+cdef packed struct tight:
+    char c
+    double d
 cdef enum color:
     RED, GREEN
 ctypedef fused real:
@@ -21,6 +24,7 @@ cpdef double both(double x, double y=*)
 cpdef real product(real x, real y)
 cdef small typed(small x, color c) noexcept
 cdef double of_pair(pair p) noexcept
+cdef tight of_tight(tight t) noexcept nogil
 cdef double at_pair(pair *p) noexcept
 cdef double of_nested(nested n) noexcept nogil
 cdef double integrate(integrand f, double x, void *data) noexcept

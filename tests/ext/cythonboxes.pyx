@@ -31,6 +31,11 @@ cdef double of_pair(pair p) noexcept:
     return p.a + p.b
 
 
+cdef tight of_tight(tight t) noexcept nogil:
+    t.d += t.c
+    return t
+
+
 cdef double at_pair(pair *p) noexcept:
     return p.a - p.b
 
