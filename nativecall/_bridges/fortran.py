@@ -24,7 +24,7 @@ from .._signature.derived import Array, FunctionPointer, Pointer
 from .._signature.signature import Signature
 from .._values import boxes
 from .._values.boxes import Function
-from .._values.fortran import lengths
+from .._values.fortran import lengths, texts, with_wide_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,15 +191,20 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     if not address:
         return None
     name = _named(obj)
+    known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
+    follow = 0
+    if known is None and _Told(obj).texts == texts(signature):
+        signature = with_wide_lengths(signature)
+        follow = len(lengths(signature))
     values = [not _is_reference(one) for one in signature.args]
     returns = signature.result.kind != "void"
-    known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
     is_wrapper: bool | None = False
     if known is not None:
         _refuse_unlike(signature, known)
         follow = len(signature.args) - len(known.args)
         values[len(known.args) :] = [False] * follow
     else:
+        values[len(values) - follow :] = [False] * follow
         is_wrapper = _is_wrapper(obj, address)
         _refuse_other(obj, signature, is_wrapper)
     if not any(values) and not returns:

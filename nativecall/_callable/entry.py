@@ -17,6 +17,7 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
+from .._values.fortran import with_lengths, with_wide_lengths
 from .._values.outs import position, resolved
 from .._values.policies import DEFAULT, Policies, check
 
@@ -328,8 +329,9 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         found = boxes.function(target)
         if found is None and wanted is not None:
             found = boxes.instance(target, wanted, options.errors)
-            if found is not None and found.signature == wanted:
-                # A compiler sees where a function does not write.
+            # A compiler sees where a function does not write, and of a procedure of Fortran it is
+            # known whether lengths of texts follow.
+            if found is not None and found.signature in (wanted, with_wide_lengths(wanted)):
                 wanted = found.signature
         if found is None and wanted is None and boxes.signatures(target) is not None:
             raise TypeError(
@@ -376,8 +378,6 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             hint="leave 'signature' out to take the target's own",
         )
     elif known is None and options.policies.get("fortran"):
-        from .._values.fortran import with_lengths
-
         wanted = with_lengths(wanted)
     check_errors(wanted, convention(flags).name)
     flags = needs_gil(wanted, flags)

@@ -52,6 +52,22 @@ def test_scalars_of_a_subroutine(module):
     assert x.tolist() == [3.0, 6.0]
 
 
+def test_lengths_of_texts_follow(module):
+    """They are in the signature, whether they were written or not, and are passed by value."""
+    for signature in ("v:&b&i&b", "v:&b&i&bQQ", "void (const char *, int *, const char *)"):
+        f = nc.wrap(module.measure, signature, fortran=True, out=[1])
+        assert (f.signatures, f("hello", "abc")) == (("v:&b&i&bQQ",), 53)
+    plain = nc.wrap(module.measure, "void (const char *, int *, const char *)", out=[1])
+    assert plain(b"hello", b"abc", 5, 2) == 52
+
+
+@by_value
+def test_lengths_of_texts_are_no_scalars(module):
+    f = nc.wrap(module.letters, "i:&bi", fortran=True)
+    assert (f.signatures, f("hello", 3)) == (("i:&biQ",), 15)
+    assert nc.wrap(module.letters, "int (const char *, int, size_t)")(b"hello", 3, 4) == 12
+
+
 @by_value
 def test_a_function_that_is_an_argument(module):
     f = nc.wrap(module.apply, "d:X{d:&d}d")
