@@ -23,7 +23,7 @@ from .._signature.ctype import SCALARS
 from .._signature.derived import Array, FunctionPointer, Pointer
 from .._signature.signature import Signature
 from .._values import boxes
-from .._values.boxes import Function
+from .._values.boxes import Function, Passing
 from .._values.fortran import lengths, texts, with_wide_lengths
 
 TYPE_CHECKING = False
@@ -225,7 +225,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         )
     key = f"f2py {hashlib.sha256(text.encode()).hexdigest()}"
     code = engine.compile(key, lambda: text, {_CALLED: address}, (_EXPORT,))
-    return Function(code.address(_EXPORT), signature, (code, obj), name)
+    return Function(code.address(_EXPORT), signature, Passing(obj, code), name)
 
 
 def _is_reference(ctype: CType) -> bool:

@@ -158,6 +158,18 @@ class Function:
         self.policies = policies
 
 
+class Passing:
+    """The owner of a function that passes its arguments on to that of a box, otherwise than it gets
+    them: it is pickled as the box.
+    """
+
+    __slots__ = ("box", "code")
+
+    def __init__(self, box: object, code: object) -> None:
+        self.box = box
+        self.code = code
+
+
 class Pointer:
     """A data pointer found in a foreign box."""
 

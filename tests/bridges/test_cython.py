@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import pickle
 import shutil
 import sys
 import types
@@ -373,6 +374,11 @@ def test_cpdef_functions_without_binding(monkeypatch):
     assert nc.wrap(math.cos)(0.5) == math.sin(0.5)
     with pytest.raises(TypeError, match="'target' must be an address"):
         nc.wrap(math.tan)
+
+
+def test_what_leaves_arguments_out_is_pickled(module):
+    f = pickle.loads(pickle.dumps(nc.wrap(module, "both")))
+    assert (f.signatures, f.__name__, f(4.0)) == (("d:d",), "both", 8.0)
 
 
 def test_variants_are_overloads(module):

@@ -154,6 +154,8 @@ def test_procedures_of_scipy_tell_their_types(fails):
     norm = nc.wrap(blas.dnrm2)
     assert (norm.signatures, norm(n, x, step)) == (("d:&i&d&i",), 13.0)
     assert norm["d:i&di"](3, x, 1) == 13.0
+    by_value = nc.wrap(blas.dnrm2, "d:i&di")
+    assert pickle.loads(pickle.dumps(by_value))(3, x, 1) == 13.0
     assert pickle.loads(pickle.dumps(norm))(n, x, step) == 13.0, "by the module that has the object"
     assert nc.wrap(blas.ddot, "d:&i&d&i&d&i")(n, x, step, x, step) == 169.0
     dot, result = nc.wrap(blas.zdotc), np.zeros(1, complex)
