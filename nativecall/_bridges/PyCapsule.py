@@ -72,6 +72,7 @@ def function(obj: object) -> Function | None:
         flags,
         supposed=supposed,
         partial=said.partial,
+        forms=capsulename.XLA_SIGNATURES if text == capsulename.XLA else (),
         reason=said.reason,
     )
 

@@ -23,7 +23,7 @@ from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Literal, Unpack
 
     from .._signature.ctype import CType
@@ -285,8 +285,13 @@ def _word(ctype: CType) -> str:
 
 
 def _is_opaque(known: CType, wanted: CType) -> bool:
-    """Whether no more is known of a pointer than that it is one, and it is asked for as one."""
-    return isinstance(known, Handle) and known.opaque and wanted.kind in ("pointer", "voidptr")
+    """Whether no more is known of a pointer than that it is one, and it is asked for as one; an
+    object of a class of Cython's may be asked for as an object, too.
+    """
+    if not isinstance(known, Handle) or not known.opaque:
+        return False
+    is_object = wanted.kind == "object" and known.name.startswith("struct __pyx_obj_")
+    return is_object or wanted.kind in ("pointer", "voidptr")
 
 
 def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> None:
@@ -306,6 +311,13 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
             raise SignatureError(
                 f"'signature' is {wanted.text!r}, but {what} of the target is {one.text!r}"
             )
+
+
+def refuse_other_forms(wanted: Signature, forms: Sequence[str]) -> None:
+    """Refuse a signature that is passed otherwise than all that a function can have."""
+    if not any([_is_machines(parse(form), wanted) for form in forms]):
+        known = " or ".join([repr(form) for form in forms])
+        raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
 
 def resolve(target: object, signature: str | Signature | None, options: Options) -> NewEntry:
@@ -362,6 +374,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             raise TypeError(f"'signature' must be given: {found.reason}")
         if wanted is not None and found.partial is not None:
             refuse_contradiction(wanted, found.partial)
+        if wanted is not None and found.forms:
+            refuse_other_forms(wanted, found.forms)
     if wanted is None:
         if known is None:
             reason = None if isinstance(target, int) else boxes.reason(target)

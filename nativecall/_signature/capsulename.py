@@ -112,7 +112,8 @@ _DATA = {
 _TABLE = re.compile(r"^\w+(?:\.\w+)*\._?\w*C_?API_?$")
 
 #: The functions of XLA's that capsules of this name hold; neither XLA nor JAX tells which.
-_XLA = "xla._CUSTOM_CALL_TARGET"
+XLA = "xla._CUSTOM_CALL_TARGET"
+XLA_SIGNATURES = ("P:P", "v:PP", "v:PPPN")
 _XLA_FORMS = (
     "'P:P' for XLA's FFI (XLA_FFI_Error *(XLA_FFI_CallFrame *)), 'v:PP' for a custom call of a CPU "
     "(void (void *, const void **)), 'v:PPPN' for one of a GPU"
@@ -121,7 +122,7 @@ _XLA_FORMS = (
 
 def read(name: str) -> Name:
     """What a capsule's name says; never raises."""
-    if name == _XLA:
+    if name == XLA:
         reason = f"a custom call of XLA's does not tell which kind it is: write {_XLA_FORMS}"
         return Name(None, None, reason, False)
     if _TABLE.search(name):
@@ -198,6 +199,9 @@ def _opaque(text: str, needed: dict[str, str], gaps: list[str]) -> Signature:
             if declared.startswith("typedef struct ") and {*_WORD.findall(declared)} & {*gaps}:
                 gaps.append(name)
                 needed[name] = f"typedef struct {name} {name}; "
+        # An array that is an argument is a pointer.
+        for gap in gaps:
+            text = re.sub(rf"\b{gap}\s+(\w*)\s*\[\w*\]", rf"{gap} *\1", text)
         return _parsed(text, needed)
 
 

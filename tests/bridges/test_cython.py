@@ -157,6 +157,21 @@ def test_a_variable_is_no_function(module, fails):
         nc.wrap(module.__pyx_capi__["level"], "d:d")
 
 
+def test_objects_of_a_class_of_cythons(module, fails):
+    f = nc.wrap(module, "valued")
+    assert f.signatures == ("d:Pd",)
+    with fails(
+        TypeError,
+        "argument 1 of 'valued' must be a 'struct __pyx_obj_11cythonboxes_Kind *': a cffi or "
+        "ctypes pointer, or None (got Kind); a signature that has 'O' for it takes objects, of "
+        "whatever class",
+    ):
+        f(module.Kind(2.5), 1.0)
+    assert nc.wrap(module, "d:Od", name="valued")(module.Kind(2.5), 1.0) == 3.5
+    with pytest.raises(nc.SignatureError, match="the target is 'd:P'"):
+        nc.wrap(module, "d:d", name="own")
+
+
 def test_a_view_of_cythons(module):
     with pytest.raises(TypeError, match="'__Pyx_memviewslice' is a view of memory of Cython's"):
         nc.wrap(module, "view")

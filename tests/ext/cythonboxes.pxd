@@ -18,6 +18,7 @@ ctypedef fused real:
     double
     long
 cdef class Kind:
+    cdef double value
     cpdef double method(self, double x)
 cdef double level
 cpdef double both(double x, double y=*)
@@ -31,6 +32,7 @@ cdef double integrate(integrand f, double x, void *data) noexcept
 cdef double view(double[:] x)
 cdef (int, double) two(int x)
 cdef double own(Kind kind) noexcept
+cdef double valued(Kind kind, double x) noexcept
 cpdef double promised(double x) noexcept nogil
 cdef int checked(int x) except -1
 cdef int checked_freely(int x,

@@ -60,6 +60,10 @@ cdef double own(Kind kind) noexcept:
     return 1
 
 
+cdef double valued(Kind kind, double x) noexcept:
+    return kind.value + x
+
+
 cpdef double promised(double x) noexcept nogil:
     return x * 3
 
@@ -94,6 +98,9 @@ cdef api const char *text(const char *x) noexcept:
 
 
 cdef class Kind:
+    def __init__(self, value=0.0):
+        self.value = value
+
     cpdef double method(self, double x):
         return x
 
