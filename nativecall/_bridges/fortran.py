@@ -45,6 +45,7 @@ _KINDS = {
 }
 _REFUSED = re.compile(r"\((\w+)\) can't be converted to (\w+)")
 _NUMBER = re.compile(r" : input (float|int|long|complex)\b")
+_TEXT = re.compile(r" : (?:input |in/output )?(?:rank-\d+ array\('[Sc]\d*'\)|bytes|string\()")
 _WRAPPER = "f2pywrap"  # begins the names of subroutines that call functions
 _PLAIN = "function "  # begins the names of objects, but of those that have such a subroutine
 _EXPORT = "nc_by_value"
@@ -83,7 +84,8 @@ class _Told:
         self.shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
         # What f2py's subroutines take of arrays of assumed shape.
         self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", self.shapes)}
-        self.texts = len(re.findall(r" : (?:input |in/output )?(?:bytes|string\()", text))
+        everything = (*self.listed, *self.others, *self.returned)
+        self.texts = len([one for one in everything if _TEXT.search(one)])
 
     def is_one(self) -> bool:
         """Whether there is one result, which a function may return."""
@@ -193,7 +195,14 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     name = _named(obj)
     known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
     follow = 0
-    if known is None and _Told(obj).texts == texts(signature):
+    if known is None and (count := _Told(obj).texts):
+        if texts(signature) != count:
+            raise SignatureError(
+                f"'signature' is {signature.text!r}, where {texts(signature)} arguments can be "
+                f"texts, but f2py tells of {count} in {_Told(obj).usage!r}",
+                hint="write '&b' for each of these, for their lengths follow, and 'P' for arrays "
+                f"of int8; {_UNCHECKED}",
+            )
         signature = with_wide_lengths(signature)
         follow = len(lengths(signature))
     values = [not _is_reference(one) for one in signature.args]

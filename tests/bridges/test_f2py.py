@@ -61,6 +61,21 @@ def test_lengths_of_texts_follow(module):
     assert plain(b"hello", b"abc", 5, 2) == 52
 
 
+def test_texts_and_arrays_of_int8_are_told_apart(module, fails):
+    """Of an array of texts, too, a length follows, which is that of each."""
+    f = nc.wrap(module.words, "v:P&b&i", out=[2])
+    assert f.signatures == ("v:P&b&iQ",)
+    assert f(np.array([1, 20], "b"), b"onetwosix", 3) == 23
+    with fails(
+        nc.SignatureError,
+        "'signature' is 'v:&b&b&i', where 2 arguments can be texts, but f2py tells of 1 in "
+        "'n = words(b,a)'; write '&b' for each of these, for their lengths follow, and 'P' for "
+        "arrays of int8; nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer "
+        "without a check",
+    ):
+        nc.wrap(module.words, "v:&b&b&i")
+
+
 @by_value
 def test_lengths_of_texts_are_no_scalars(module):
     f = nc.wrap(module.letters, "i:&bi", fortran=True)

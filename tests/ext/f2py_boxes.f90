@@ -38,6 +38,13 @@ subroutine measure(s, n, t)
   n = 10 * len(s) + len(t)
 end subroutine
 
+subroutine words(b, a, n)
+  integer(1), intent(in) :: b(2)
+  character(len=*), intent(in) :: a(3)
+  integer, intent(out) :: n
+  n = b(2) + len(a)
+end subroutine
+
 function letters(s, k) result(n)
   character(len=*), intent(in) :: s
   integer, intent(in) :: k
