@@ -101,9 +101,12 @@ def pointer_argument(
             _types.take_pointers(ctype, value, found.kind, alignment)
         return found.address, found.owner
     if isinstance(ctype, Handle) and ctype.opaque:
+        hint = ""
+        if ctype.name.startswith("struct __pyx_obj_"):  # of a class of Cython's
+            hint = "; a signature that has 'O' for it takes objects, of whatever class"
         raise TypeError(
             f"{who} must be a '{ctype.name} *': a cffi or ctypes pointer, or None "
-            f"(got {type(value).__name__})"
+            f"(got {type(value).__name__}){hint}"
         )
     leads_to_data = not isinstance(ctype, Pointer) or ctype.pointee.kind not in _HOLDS_POINTER
     if leads_to_data and type(value).__module__ != "builtins":

@@ -104,8 +104,8 @@ def wrap(
         must be an array, or a number in memory as those of ctypes. `order` is ``"F"`` unless it is
         given. Where a ``char *`` is declared, a `str` may be passed (ASCII without `encoding`). The
         lengths of texts follow the arguments, as `size_t`: they are part of the signature, whether
-        it was written with them or an address was wrapped without, and calls from Python do not
-        pass them.
+        it was written with them or an address, or an object of f2py's, was wrapped without, and
+        calls from Python do not pass them.
     out : names or positions of arguments, or a mapping, optional
         Pointers to where the function writes results: Python leaves them out, and gets what was
         written, alone or in a tuple after the function's own result, unless that is void or a

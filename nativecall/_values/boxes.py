@@ -118,6 +118,7 @@ class Function:
     __slots__ = (
         "address",
         "flags",
+        "forms",
         "machine",
         "name",
         "owner",
@@ -140,6 +141,7 @@ class Function:
         supposed: bool = False,
         machine: bool = False,
         partial: tuple[CType | None, ...] | None = None,
+        forms: tuple[str, ...] = (),
         reason: str | None = None,
     ) -> None:
         self.address = address
@@ -147,6 +149,7 @@ class Function:
         # What is known of it then: the result and the arguments, each None where it is not; and
         # for messages, what is not, with what the caller can do.
         self.partial = partial
+        self.forms = forms  # signatures of which it has one; pointers may be said to be more
         self.reason = reason
         self.owner = owner  # what keeps the function alive
         self.name = name
@@ -156,6 +159,18 @@ class Function:
         # Whether the signature is that of a machine: integers have no sign, pointers lead nowhere.
         self.machine = machine
         self.policies = policies
+
+
+class Passing:
+    """The owner of a function that passes its arguments on to that of a box, otherwise than it gets
+    them: it is pickled as the box.
+    """
+
+    __slots__ = ("box", "code")
+
+    def __init__(self, box: object, code: object) -> None:
+        self.box = box
+        self.code = code
 
 
 class Pointer:
