@@ -281,7 +281,9 @@ class CallFailure(Exception):
     so this one has none, and `_note_failure` keeps what it is made of.
     """
 
-    def __new__(cls, made: BaseException | None = None) -> BaseException:  # type: ignore[misc]
+    def __new__(  # type: ignore[misc]  # what it makes is another exception
+        cls, made: BaseException | None = None
+    ) -> BaseException:
         # Numba and CPython may make it twice, the second time of what they made before.
         return _failure(*_last.call) if made is None else made
 
