@@ -295,6 +295,31 @@ def test_what_python_added_ends_with_the_python_side(ext):
     ext.drop(number)
 
 
+@pytest.mark.parametrize("kind", ["slots", "a list between", "with __del__"])
+def test_a_long_chain_of_attributes_ends_without_deep_recursion(ext, kind):
+    gone = []
+
+    class Node(ext.Point):
+        __slots__ = ("link",)
+        if kind == "with __del__":
+
+            def __del__(self):
+                gone.append(ext.native_count(self))
+
+    last = None
+    for _ in range(100_000):
+        node = Node()
+        node.link = [last] if kind == "a list between" else last
+        last = node
+    number = ext.hold(last)
+    del last, node
+    assert ext.held_count(number) == 1
+    assert not hasattr(ext.cast(number), "link")
+    ext.drop(number)
+    assert len(gone) in (0, 100_001)  # that one is cast once more
+    assert set(gone) <= {1, 2}
+
+
 def test_del_runs_each_time_that_the_python_side_ends(ext):
     seen = []
 

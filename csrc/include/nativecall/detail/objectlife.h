@@ -166,20 +166,56 @@ NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
            type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
 }
 
+/* The ends of Python sides that wait for others, in this thread: attributes that refer to objects
+ * which have attributes would nest them as deep as the chain is long. */
+typedef struct {
+    size_t depth;      /* of the one that runs */
+    PyObject **waited; /* malloc's; each with a reference, the last one CPython has */
+    size_t count;
+    size_t capacity;
+} NcTakingDown;
+
+enum { NC_TAKING_DOWN_DEPTH = 50 };
+
+static NC_THREAD_LOCAL NcTakingDown nc_taking_down;
+
+/* Keeps an object whose count has fallen to 0 for later: it is as alive as before. 0 for want of
+ * memory. */
+NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
+{
+    if (taking->count == taking->capacity) {
+        const size_t more = 2 * taking->capacity + NC_TAKING_DOWN_DEPTH;
+        void *grown = realloc((void *)taking->waited, more * sizeof *taking->waited);
+        if (grown == NULL) {
+            return 0;
+        }
+        taking->waited = (PyObject **)grown;
+        taking->capacity = more;
+    }
+    Py_INCREF(self);
+    taking->waited[taking->count++] = self;
+    return 1;
+}
+
+/* Drops what waits, at the end of the outermost. More may come to wait meanwhile. */
+NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
+{
+    while (taking->count > 0) {
+        PyObject *next = taking->waited[--taking->count];
+        Py_DECREF(next);
+    }
+    free((void *)taking->waited);
+    taking->waited = NULL;
+    taking->capacity = 0;
+}
+
 /* The end of a Python side with more than the bare object: point 5 of the argument in
  * nativeobject.h. */
-NC_NOINLINE void nc_object_take_down(PyObject *self)
+NC_STATIC void nc_object_take_down_now(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const int collected = PyType_IS_GC(type);
-    if ((head->state & NC_OBJECT_ENDED) != 0) {
-        nc_object_part(self);
-        return;
-    }
-    if ((head->state & NC_OBJECT_ENDING) != 0) {
-        return;
-    }
     if (type->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(self) < 0) {
         return;
     }
@@ -205,6 +241,29 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
         head->state |= NC_OBJECT_ENDED;
     }
     Py_DECREF(self);
+}
+
+NC_NOINLINE void nc_object_take_down(PyObject *self)
+{
+    const uintptr_t state = nc_object_head(self)->state;
+    NcTakingDown *taking;
+    if ((state & NC_OBJECT_ENDED) != 0) {
+        nc_object_part(self);
+        return;
+    }
+    if ((state & NC_OBJECT_ENDING) != 0) {
+        return;
+    }
+    taking = &nc_taking_down;
+    if (taking->depth >= NC_TAKING_DOWN_DEPTH && nc_object_wait(taking, self)) {
+        return;
+    }
+    taking->depth++;
+    nc_object_take_down_now(self);
+    if (taking->depth == 1 && taking->count != 0) {
+        nc_objects_end_waiting(taking);
+    }
+    taking->depth--;
 }
 
 /* tp_dealloc. At the end of a bare object no Python code runs, so it is never ENDING. */
