@@ -20,6 +20,22 @@ def test_fields_are_where_the_class_says(ext):
     assert union(1.0, n=0x4000000000000000).x == 2.0
 
 
+def test_a_reference_to_objects_of_the_class_itself(ext, fails):
+    cls = ext.define("Node", ROOT, 16, 8, [("any", None, 0), ("next", None, 8, True)])
+    one = cls(nc.NativeObject(), cls())
+    for wrong in (nc.NativeObject(), 3):
+        found = type(wrong).__name__
+        message = f"field 'next' of 'Node' must be an object of Node or None (got {found})"
+        with fails(TypeError, message):
+            one.next = wrong
+
+    class Derived(cls):
+        pass
+
+    one.next = Derived()
+    assert type(one.next) is Derived
+
+
 @pytest.mark.parametrize(
     ("size", "alignment", "fields", "message"),
     [

@@ -15,6 +15,8 @@ import weakref
 
 import pytest
 
+import nativecall as nc
+
 NORM = ("norm", "d:&d")
 SUM = ("sum", "d:&v")
 # Of eight native threads together; a hundredth as many casts of two Python threads at least.
@@ -416,6 +418,22 @@ def test_cycles_through_attributes_are_collected(ext):
     gc.collect()
     assert ext.held_count(number) == 1
     ext.drop(number)
+
+
+def test_the_name_that_native_code_has_stays(ext, fails):
+    """Python may give the class another; the old one's text is gone then."""
+    one = ext.derive("".join(["First", "Name"]), (ext.NativeObject,))
+    one.__name__ = one.__qualname__ = "Second"
+    classes = [one]
+    for field in (None, nc.field("d")):
+        body = {} if field is None else {"x": field}
+        cls = type(ext.Point)("".join(["First", "Name"]), (ext.NativeObject,), body)
+        cls.__name__ = cls.__qualname__ = "Second"
+        classes.append(cls)
+    for cls in classes:
+        assert repr(cls).endswith("Second'>")
+        with fails(TypeError, "a native object of class FirstName is needed (got Point)"):
+            ext.hold(ext.point(1, 2), cls)
 
 
 def test_classes_cannot_change_under_their_objects(ext, fails):

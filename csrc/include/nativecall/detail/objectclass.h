@@ -75,13 +75,15 @@ typedef struct {
 } NcPart;
 
 #define NC_FIELD_LOCK "lock"
+#define NC_FIELD_SELF ((const struct NcClass *)(uintptr_t)1) /* for nc_class_define */
 
 typedef struct {
     const char *name;
     const char *type;          /* its code (docs/abi/signatures.md); NULL: a counted reference;
                                 * NC_FIELD_LOCK: a uint32_t for nc_lock_acquire (objectqueue.h) */
     size_t offset;             /* within the class's own fields */
-    const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object */
+    const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object;
+                                * NC_FIELD_SELF: objects of the class that is being defined */
 } NcField;
 
 typedef struct {

@@ -6,7 +6,7 @@
  *             is an instance of that metaclass, whoever made it; so C classes and Python classes
  *             derive from one another. The metaclass makes the NcClass first, in native code, and
  *             then the Python class with the same rows in its slot table.
- * Seam:       what a class itself has comes as a capsule with an unmade NcClass, under
+ * Seam:       what a class itself has comes as a capsule with an unmade NcClass, its name too, under
  *             __nativeclass__ in the namespace. C code puts it there (nc_class_define), or the
  *             package's `describe`, which reads nativecall.field and nativecall.method off the
  *             class body. `publish` then gives the class its descriptors.
@@ -84,6 +84,25 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
     }
 }
 
+/* Gives a class that owns nothing yet a copy of its name: the type's may be assigned anew, while
+ * native code reads this one. -1 with an exception. */
+NC_STATIC int nc_class_keep_name(NcClass *cls, PyObject *name)
+{
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    char *copy = text != NULL && cls->owned == NULL ? (char *)malloc((size_t)length + 1) : NULL;
+    if (copy == NULL) {
+        if (text != NULL) {
+            PyErr_NoMemory();
+        }
+        return -1;
+    }
+    memcpy(copy, text, (size_t)length + 1);
+    cls->owned = copy;
+    cls->name = copy;
+    return 0;
+}
+
 /* Takes the class of a namespace, or an empty one; a new NcClass that is made. */
 NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
 {
@@ -147,8 +166,7 @@ NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject
         PyErr_Format(PyExc_TypeError, "class '%U': what it has belongs to another class", name);
         goto fail;
     }
-    cls->name = PyUnicode_AsUTF8(name); /* until the type has it */
-    if (cls->name == NULL) {
+    if (cls->name == NULL && nc_class_keep_name(cls, name) < 0) {
         goto fail;
     }
     cls->type_at = offsetof(PyObject, ob_type);
@@ -285,7 +303,6 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
         goto fail;
     }
     cls->type = type;
-    cls->name = type->tp_name;
     cls->after = (size_t)type->tp_basicsize;
     *nc_type_class_place(type) = cls;
     cls = NULL; /* the type's */
