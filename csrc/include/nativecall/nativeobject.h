@@ -68,7 +68,7 @@
  *     reference is given back after that. An object that __del__ revives is CPython's own matter:
  *     ALIVE never ended.
  *  6. What cls and slots lead to is read only and outlives the object: a class either lasts as long
- *     as the process (NC_CLASS_LASTING, which every class has that C code asked for), or its
+ *     as the process (`lasting`, which every class has that C code asked for), or its
  *     objects, which only Python makes, own a reference to their type: CPython's while ALIVE, and
  *     after that HOLDS. HOLDS is set before Python's native reference goes (by 3 the ending thread
  *     sees it); where by 2 that is the only one, the object ends there, with the GIL, and the type
@@ -126,9 +126,9 @@ NC_STATIC const NcClass *nc_class_of(PyObject *type)
         PyErr_Format(PyExc_TypeError, "%.200R is no class of native objects", type);
         return NULL;
     }
-    if ((cls->flags & NC_CLASS_LASTING) == 0) {
+    if (!cls->lasting) {
         Py_INCREF(type);
-        cls->flags |= NC_CLASS_LASTING;
+        cls->lasting = 1;
     }
     return cls;
 }

@@ -18,7 +18,8 @@
  *             and its own below; so they only move for a second base. Every class along the order
  *             has its fields once, also when it is reached by several ways.
  *             One name is one method with one signature, or one field, in all classes of an order.
- * Threads:    making and clearing touch only what they are given; a made class is read only.
+ * Threads:    making and clearing touch only what they are given; a made class is read only, but
+ *             for `lasting`, which is the GIL's.
  * Errors:     NC_E_*, and an NcClassProblem that names both sides; the class is then as it was.
  * Ownership:  names, fields and methods are borrowed and must live as long as the class, and so
  *             must its bases. nc_class_clear frees what nc_class_make has allocated. */
@@ -51,11 +52,10 @@ typedef struct {
 enum {
     NC_CLASS_PLAIN = 1,    /* nothing is to be done when an object ends */
     NC_CLASS_ABSTRACT = 2, /* a method has no function: no objects */
-    NC_CLASS_LASTING = 4,  /* lives as long as the process, so objects need not keep it */
-    NC_CLASS_MADE = 8,     /* nc_class_make has succeeded */
-    NC_CLASS_CREATES = 16, /* a class of the order has a `create` */
-    NC_CLASS_TRACKED = 32, /* its objects are in the list of `tracker` */
-    NC_CLASS_LARGE = 64    /* more than NC_CLASS_FEW bytes lie before the head of its objects */
+    NC_CLASS_MADE = 4,     /* nc_class_make has succeeded */
+    NC_CLASS_CREATES = 8,  /* a class of the order has a `create` */
+    NC_CLASS_TRACKED = 16, /* its objects are in the list of `tracker` */
+    NC_CLASS_LARGE = 32    /* more than NC_CLASS_FEW bytes lie before the head of its objects */
 };
 
 /* Bytes of fields that a new object takes no loop for: not more than the head is large. */
@@ -114,6 +114,8 @@ typedef struct NcClass {
     size_t method_count;
     /* made */
     uint32_t flags;           /* NC_CLASS_* */
+    uint32_t lasting;         /* lives as long as the process, so objects need not keep it. No flag,
+                               * because it is the one thing that changes; only with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
     size_t after;             /* bytes from the object on: what CPython knows of */
     intptr_t offset;          /* of its own fields from its own objects */
@@ -449,6 +451,7 @@ NC_STATIC void nc_class_clear(NcClass *cls)
     cls->part_count = 0;
     cls->owned = NULL;
     cls->flags = 0;
+    cls->lasting = 0;
 }
 
 /* Makes a class whose own part is filled in, from its bases, which are made. NC_E_RANGE: their
@@ -500,7 +503,7 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
     if (status != NC_OK) {
         goto fail;
     }
-    cls->flags &= NC_CLASS_LASTING;
+    cls->flags = 0;
     status = nc_class_build_table(cls, base_count != 0 ? bases[0] : NULL);
     if (status != NC_OK) {
         goto fail;

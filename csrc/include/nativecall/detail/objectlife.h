@@ -140,7 +140,7 @@ NC_STATIC void nc_object_part(PyObject *self)
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const uint32_t flags = head->cls->flags;
-    const int lasting = (flags & NC_CLASS_LASTING) != 0;
+    const int lasting = head->cls->lasting != 0;
     if (nc_load_acquire_size(&head->count) == 1 &&
         ((flags & NC_CLASS_PLAIN) != 0 || !nc_ending.running)) {
         head->state &= NC_OBJECT_PLACE; /* it ends here; the type is given back behind it */

@@ -500,7 +500,7 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     shared.metatype = nc_objecttype_bundled();
     nc_objects = &shared;
     if (shared.metatype != NULL && (shared.root = nc_object_root()) != NULL) {
-        (*nc_type_class_place(shared.root))->flags |= NC_CLASS_LASTING;
+        (*nc_type_class_place(shared.root))->lasting = 1;
         capsule = PyCapsule_New((void *)&shared, NC_OBJECTS_CAPSULE, NULL);
         status =
             capsule != NULL ? PyObject_SetAttrString(module, NC_OBJECTS_ATTRIBUTE, capsule) : -1;
