@@ -84,8 +84,8 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
         ),
         (8, 3, [], "class 'Made' has fields of an alignment above 16"),
         (8, 64, [], "class 'Made' has fields of an alignment above 16"),
-        (-8, 8, [], "or more than a gigabyte"),
-        (2**62, 8, [], "or more than a gigabyte"),
+        (-8, 8, [], "or, with those of its bases, more than a gigabyte"),
+        (2**62, 8, [], "or, with those of its bases, more than a gigabyte"),
     ],
 )
 def test_fields_that_cannot_be(ext, size, alignment, fields, message):
@@ -98,6 +98,15 @@ def test_fields_that_cannot_be(ext, size, alignment, fields, message):
     del info
     gc.collect()
     assert len(nc.NativeObject.__subclasses__()) == before
+
+
+def test_what_the_fields_of_all_bases_may_take(ext):
+    """Offsets to methods' fields are 32 bits."""
+    half = 2**29 + 1024
+    one, other = (ext.define(name, ROOT, half, 8, []) for name in ("One", "Other"))
+    message = "class 'Both' has fields of an alignment above 16, or, with those of its bases, more"
+    with pytest.raises(TypeError, match=message):
+        type(nc.NativeObject)("Both", (one, other), {})
 
 
 @pytest.mark.parametrize("bases", [(), (int,), (3,), (object,)])

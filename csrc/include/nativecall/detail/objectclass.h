@@ -224,9 +224,13 @@ NC_STATIC int nc_class_merge(const NcClass *const *bases, size_t base_count, NcP
 
 /* ---- the layout ------------------------------------------------------------------------------ */
 
+/* What the fields of an order may take in all: offsets of them are 32 bits in slot tables. */
+#define NC_CLASS_MOST ((size_t)INT32_MAX / 2)
+
 /* Puts the fields of each part somewhere: those of the first base where it has them, the others
- * below, in the order from the last to the first, so that the class's own come last. */
-NC_STATIC void nc_class_lay_out(NcClass *cls, const NcClass *first)
+ * below, in the order from the last to the first, so that the class's own come last. NC_E_RANGE for
+ * more than NC_CLASS_MOST. */
+NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first)
 {
     size_t depth = NC_OBJECT_HEAD;
     size_t i;
@@ -247,10 +251,14 @@ NC_STATIC void nc_class_lay_out(NcClass *cls, const NcClass *first)
             depth = (depth + part->fields_align - 1) & ~(part->fields_align - 1);
             cls->parts[i].offset = -(intptr_t)depth;
         }
+        if (depth > NC_CLASS_MOST) {
+            return NC_E_RANGE;
+        }
     }
     cls->offset = cls->parts[0].offset;
     depth += cls->tracker != NULL ? NC_OBJECT_LINKS : 0;
     cls->before = (depth + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
+    return NC_OK;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -456,7 +464,8 @@ NC_STATIC void nc_class_clear(NcClass *cls)
 
 /* Makes a class whose own part is filled in, from its bases, which are made. NC_E_RANGE: their
  * orders cannot be merged (*problem says which two bases), a base stands twice, the fields'
- * alignment is none, or a field (*problem names it) lies elsewhere; NC_E_DUPLICATE: a name is
+ * alignment is none, the fields of the order take more than NC_CLASS_MOST bytes, or a field
+ * (*problem names it) lies elsewhere; NC_E_DUPLICATE: a name is
  * defined twice, or differently by two classes; NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
                             NcClassProblem *problem)
@@ -486,7 +495,7 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
     }
     status = NC_E_RANGE;
     if ((cls->fields_align & (cls->fields_align - 1)) != 0 || cls->fields_align > NC_OBJECT_ALIGN ||
-        cls->fields_size > INT32_MAX / 2) {
+        cls->fields_size > NC_CLASS_MOST) {
         goto fail;
     }
     status = nc_class_check_fields(cls, problem);
@@ -498,7 +507,10 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
     if (status != NC_OK) {
         goto fail;
     }
-    nc_class_lay_out(cls, base_count != 0 ? bases[0] : NULL);
+    status = nc_class_lay_out(cls, base_count != 0 ? bases[0] : NULL);
+    if (status != NC_OK) {
+        goto fail;
+    }
     status = nc_class_check_names(cls, problem);
     if (status != NC_OK) {
         goto fail;

@@ -72,7 +72,8 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
                      name, problem->name, problem->first->fields_size);
     } else if (problem->first == NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "class '%U' has fields of an alignment above %d, or more than a gigabyte",
+                     "class '%U' has fields of an alignment above %d, or, with those of its bases, "
+                     "more than a gigabyte",
                      name, (int)NC_OBJECT_ALIGN);
     } else if (problem->first == problem->second) {
         PyErr_Format(PyExc_TypeError, "class '%U' has the base '%s' twice", name, first);
