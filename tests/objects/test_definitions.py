@@ -82,6 +82,23 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
             [("x", "d", 0), ("x", "d", 0)],
             "class 'Made': 'x' is a field in 'Made', but a field in 'Made'",
         ),
+        *[
+            (
+                16,
+                8,
+                fields,
+                f"class 'Made': fields '{one}' and '{other}' lie over one another, and one of them "
+                "is a reference or a lock, which needs its bytes alone",
+            )
+            for fields, one, other in [
+                ([("x", None, 0), ("y", None, 0)], "x", "y"),
+                ([("x", None, 0), ("y", "q", 0)], "x", "y"),
+                ([("x", "i", 4), ("y", None, 0)], "x", "y"),
+                ([("x", "lock", 4), ("y", None, 0)], "x", "y"),
+                ([("x", "(2)d", 0), ("y", None, 8)], "x", "y"),
+                ([("x", "lock", 12), ("y", "d", 8)], "y", "x"),
+            ]
+        ],
         (8, 3, [], "class 'Made' has fields of an alignment above 16"),
         (8, 64, [], "class 'Made' has fields of an alignment above 16"),
         (-8, 8, [], "or, with those of its bases, more than a gigabyte"),

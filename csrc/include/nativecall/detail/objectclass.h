@@ -131,7 +131,7 @@ typedef struct {
     const NcClass *second;  /* and what does not go with it */
     const char *name;       /* the name that both define, or NULL */
     const char *first_key;  /* the method's key there, or NULL: a field */
-    const char *second_key; /* the same */
+    const char *second_key; /* the same; of two fields in one place, the other's name */
 } NcClassProblem;
 
 /* The row of a key in a class's table, or NULL. */
@@ -329,20 +329,52 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
     return status;
 }
 
-/* Whether fields lie where a class says it has some. Of those that only Python reads the types, and
- * so the sizes, are its to look at. */
+/* Bytes of a field; at least 1 of what only Python reads. */
+NC_STATIC size_t nc_field_size(const NcField *field)
+{
+    return field->type == NULL                       ? sizeof(void *)
+           : strcmp(field->type, NC_FIELD_LOCK) == 0 ? sizeof(uint32_t)
+                                                     : 1;
+}
+
+/* The first other field that takes one of `size` bytes of fields[which], where one of the two is a
+ * reference or a lock, whose bytes are nobody else's to write; NULL. Fields of other types may be
+ * those of a union. */
+NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, size_t size)
+{
+    const NcField *field = &cls->fields[which];
+    size_t i;
+    for (i = 0; i < cls->field_count; i++) {
+        const NcField *other = &cls->fields[i];
+        const size_t own = nc_field_size(other);
+        if (i != which && (nc_field_size(field) > 1 || own > 1) &&
+            other->offset < field->offset + size && field->offset < other->offset + own) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Whether fields lie where a class says it has some, and references and locks alone. Of those that
+ * only Python reads the types, and so the sizes, are its to look at. */
 NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i;
     for (i = 0; i < cls->field_count; i++) {
         const NcField *field = &cls->fields[i];
-        const size_t size = field->type == NULL                       ? sizeof(void *)
-                            : strcmp(field->type, NC_FIELD_LOCK) == 0 ? sizeof(uint32_t)
-                                                                      : 1;
+        const NcField *over;
+        const size_t size = nc_field_size(field);
         if (field->offset % size != 0 || cls->fields_align % size != 0 || cls->fields_size < size ||
             field->offset > cls->fields_size - size) {
             problem->first = cls;
             problem->name = field->name;
+            return NC_E_RANGE;
+        }
+        over = nc_class_field_over(cls, i, size);
+        if (over != NULL) {
+            problem->first = problem->second = cls;
+            problem->name = field->name;
+            problem->second_key = over->name;
             return NC_E_RANGE;
         }
     }
@@ -465,7 +497,7 @@ NC_STATIC void nc_class_clear(NcClass *cls)
 /* Makes a class whose own part is filled in, from its bases, which are made. NC_E_RANGE: their
  * orders cannot be merged (*problem says which two bases), a base stands twice, the fields'
  * alignment is none, the fields of the order take more than NC_CLASS_MOST bytes, or a field
- * (*problem names it) lies elsewhere; NC_E_DUPLICATE: a name is
+ * (*problem names it) lies elsewhere or over a reference or lock; NC_E_DUPLICATE: a name is
  * defined twice, or differently by two classes; NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
                             NcClassProblem *problem)

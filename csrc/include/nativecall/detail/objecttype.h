@@ -45,6 +45,10 @@ NC_STATIC PyObject *nc_class_capsule(NcClass *cls)
     return capsule;
 }
 
+#define NC_FIELDS_OVERLAP                                                                          \
+    "class '%U': fields '%s' and '%s' lie over one another, and one of them is a reference or a "  \
+    "lock, which needs its bytes alone"
+
 /* Says why a class cannot be: TypeError, or MemoryError. */
 NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem *problem)
 {
@@ -65,6 +69,8 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
             problem->first_key != NULL ? problem->first_key + length : "", first,
             problem->second_key != NULL ? "method" : "a field",
             problem->second_key != NULL ? problem->second_key + length : "", second);
+    } else if (problem->name != NULL && problem->second != NULL) {
+        PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, name, problem->name, problem->second_key);
     } else if (problem->name != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "class '%U': field '%s' does not lie within the %zu bytes of its fields, at a "
