@@ -407,6 +407,57 @@ def test_a_class_lives_as_long_as_its_objects(ext):
     assert kept() is None
 
 
+@pytest.mark.parametrize("slots", ["dict", "slots", "a class between", "a slotted base"])
+def test_the_collector_leaves_the_class_of_an_object_that_native_code_has(ext, slots):
+    """Also where all of Python's references are a cycle."""
+
+    class Slotted:
+        __slots__ = ("me",)
+
+    def make(held):
+        class Sub(nc.NativeObject):
+            __slots__ = ("me",) if slots == "slots" else ()
+            x = nc.field("d")
+
+            @nc.method("d:&v")
+            def twice(self):
+                return 2 * self.x
+
+        if slots == "dict":
+
+            class Sub(Sub):
+                pass
+
+        elif slots == "a class between":
+
+            class Sub(type("Between", (Sub,), {})):
+                pass
+
+        elif slots == "a slotted base":
+
+            class Sub(Slotted, Sub):
+                __slots__ = ()
+
+        one = Sub(3.0)
+        one.me = one
+        return weakref.ref(Sub), (ext.hold(one) if held else None)
+
+    kept, number = make(held=True)
+    for _ in range(2):
+        gc.collect()
+        assert kept().__mro__
+        one = ext.cast(number)
+        assert (one.x, one.twice(), ext.call(one, "twice", "d:&v")) == (3.0, 6.0, 6.0)
+        one.me = one
+        del one
+    ext.drop(number)
+    kept_too, _ = make(held=False)
+    for _ in range(3):
+        gc.collect()
+    lasts = slots == "a slotted base"
+    assert ((kept() is None), (kept_too() is None)) == (not lasts, not lasts)
+
+
 def test_cycles_through_attributes_are_collected(ext):
     class Sub(ext.Point):
         pass

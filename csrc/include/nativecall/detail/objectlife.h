@@ -279,6 +279,17 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
+/* tp_traverse of the root, which CPython's of derived classes calls last, and leaves the type to: a reference from an object that native code has as well does not
+ * count, so the collector takes the class for one that somebody needs. By point 2 of the argument
+ * the count stays 1, once it is, while this thread has the GIL. */
+NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
+        Py_VISIT(Py_TYPE(self));
+    }
+    return 0;
+}
+
 /* tp_free: nobody calls it; nc_object_dealloc does all. CPython compares it. */
 NC_STATIC void nc_object_tp_free(void *self)
 {

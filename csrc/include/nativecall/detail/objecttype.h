@@ -266,6 +266,16 @@ NC_STATIC void nc_type_take_over(PyTypeObject *type)
     }
 }
 
+/* Whether the collector asks nc_object_traverse for the type of a type's objects: CPython goes
+ * along tp_base, where a plain class with __slots__ may stand. */
+NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
+{
+    while (type != NULL && type->tp_traverse != nc_object_traverse) {
+        type = type->tp_base;
+    }
+    return type != NULL;
+}
+
 /* mro(): CPython asks before it runs any Python code that knows of the new class. */
 NC_STATIC PyObject *nc_objecttype_mro(PyObject *object, PyObject *none)
 {
@@ -312,6 +322,10 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     cls->type = type;
     cls->after = (size_t)type->tp_basicsize;
     *nc_type_class_place(type) = cls;
+    if (nc_objects->root != NULL && !nc_type_is_traversed(type)) {
+        Py_INCREF(type);
+        cls->lasting = 1;
+    }
     cls = NULL; /* the type's */
     if (nc_objects->publish != NULL && nc_objects->publish(type, *nc_type_class_place(type)) < 0) {
         goto fail;
@@ -508,6 +522,7 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     nc_objects = &shared;
     if (shared.metatype != NULL && (shared.root = nc_object_root()) != NULL) {
         (*nc_type_class_place(shared.root))->lasting = 1;
+        shared.root->tp_traverse = nc_object_traverse;
         capsule = PyCapsule_New((void *)&shared, NC_OBJECTS_CAPSULE, NULL);
         status =
             capsule != NULL ? PyObject_SetAttrString(module, NC_OBJECTS_ATTRIBUTE, capsule) : -1;
