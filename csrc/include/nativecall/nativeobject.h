@@ -77,7 +77,11 @@
  *     whole, so no ABA), which the next holder of the GIL who makes or ends an object drains.
  *  7. The collector only knows what CPython added: references in fields are native and no part of
  *     it. A cycle through __dict__ is found, and its Python side ends as in 5; a cycle of native
- *     references is not, as with every counted pointer: break one by hand.
+ *     references is not, as with every counted pointer: break one by hand. The reference to the
+ *     type is told to the collector only while ALIVE's is the one native reference
+ *     (nc_object_traverse): so a class whose object native code has is never taken for garbage,
+ *     nor what the class refers to. A class whose objects CPython would traverse without asking us,
+ *     one of a plain base with __slots__, lasts as long as the process.
  *
  * What ends with the Python side. __dict__, __slots__ of class statements and weak references: when
  * the last Python reference goes, weak references are dead and the attributes gone, although the
@@ -278,7 +282,9 @@ NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
 }
 
 /* Whether a Python object is a native object of this class, or of any for NULL: its own address as
- * one, borrowed; NULL without an exception. GIL, or a reference to the object. */
+ * one, borrowed; NULL without an exception, and always in a module that has not called
+ * nc_objects_import, or what calls it: nc_class_of, nc_class_define, nc_object_from_python. GIL, or
+ * a reference to the object. */
 NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *cls)
 {
     if (nc_objects == NULL || !nc_type_is_native(Py_TYPE(object)) ||
@@ -289,10 +295,14 @@ NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *
 }
 
 /* The native object that a Python object is, with a native reference for the caller. NULL with
- * TypeError where it never was one, or is none of this class (NULL: any). GIL. */
+ * TypeError where it never was one, or is none of this class (NULL: any), or ImportError. GIL. */
 NC_STATIC NcObject *nc_object_from_python(PyObject *object, const NcClass *cls)
 {
-    NcObject *found = nc_object_of_python(object, cls);
+    NcObject *found;
+    if (nc_objects_import() < 0) {
+        return NULL;
+    }
+    found = nc_object_of_python(object, cls);
     if (found == NULL) {
         PyErr_Format(PyExc_TypeError, "a native object%s%s is needed (got %.200s)",
                      cls != NULL ? " of class " : "", cls != NULL ? cls->name : "",
@@ -307,6 +317,8 @@ NC_C_END
 
 #if defined(__cplusplus)
 #include <new>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -322,7 +334,8 @@ NC_C_END
  * runs at an object's end, run without the GIL and touch no Python. An object that Python makes
  * (Point() there), or C code, is default-constructed, by a constructor that throws nothing; where T
  * has none it is zero bytes, which the destructor must bear.
- * Errors: std::bad_alloc, and what constructors throw; nothing is left half-made. */
+ * Errors: std::bad_alloc, std::invalid_argument, and what constructors throw; nothing is left
+ * half-made. */
 namespace nativecall
 {
 
@@ -425,9 +438,15 @@ const NcClass *define(const char *name, const char *module, const NcField *field
     return nc_class_define(&own, bases, module, NULL);
 }
 
-/* A new object whose own fields are made by T's constructor. No GIL. */
+/* A new object whose own fields are made by T's constructor. No GIL. std::invalid_argument for a
+ * class that define<T> has not made, such as a subclass of Python's. Modules have `destroy<T>` at
+ * different addresses each, so what is compared is that there is one, and the size. */
 template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...values)
 {
+    if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {
+        throw std::invalid_argument(std::string("nativecall::make: the fields of class '") +
+                                    cls->name + "' are not those of this C++ class");
+    }
     NcObject *object = nc_object_make(cls);
     if (object == NULL) {
         throw std::bad_alloc();
