@@ -458,6 +458,41 @@ def test_the_collector_leaves_the_class_of_an_object_that_native_code_has(ext, s
     assert ((kept() is None), (kept_too() is None)) == (not lasts, not lasts)
 
 
+@pytest.mark.parametrize("slots", [(), ("me",), None])
+def test_so_many_objects_are_a_reason_to_collect(ext, slots):
+    """Cycles of native objects alone, which CPython's own counter knows nothing of."""
+    gone = []
+
+    class Node(ext.Point):
+        if slots is not None:
+            __slots__ = slots
+
+        def __del__(self):
+            gone.append(1)
+
+    def make(count):
+        for _ in range(count):
+            node = Node()
+            if slots != ():
+                node.me = node
+
+    threshold = gc.get_threshold()
+    gc.collect()
+    try:
+        gc.set_threshold(1000, 10, 10)
+        make(10_000)
+        assert len(gone) >= 8000
+        gc.disable()
+        gc.collect()
+        gone.clear()
+        make(5000)
+        assert len(gone) == (0 if slots != () else 5000)
+    finally:
+        gc.enable()
+        gc.set_threshold(*threshold)
+    gc.collect()
+
+
 def test_cycles_through_attributes_are_collected(ext):
     class Sub(ext.Point):
         pass

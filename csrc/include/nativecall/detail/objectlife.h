@@ -119,6 +119,57 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
     return cls;
 }
 
+/* Whether objects of a type have nothing of Python's but the bare object. */
+NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
+{
+    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
+           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
+}
+
+/* Objects with more than the bare object that were made, less those that have ended, since the last
+ * collection, and how many are for the next. CPython counts what its own allocator makes. */
+static size_t nc_objects_young = 0;
+static size_t nc_objects_young_most = 700;
+
+/* Collects as CPython would after so many of its own objects: the youngest, and each time that they
+ * were collected often enough, those that survived one. The oldest are CPython's to decide. 0, or -1
+ * with an exception. */
+NC_COLD int nc_objects_collect(void)
+{
+    const size_t made = nc_objects_young;
+    PyObject *module = NULL;
+    PyObject *limits = NULL;
+    PyObject *counts = NULL;
+    PyObject *found = NULL;
+    long limit[3], count[3];
+    int status = -1;
+    nc_objects_young = 0;
+    if (!PyGC_IsEnabled()) {
+        return 0;
+    }
+    module = PyImport_ImportModule("gc");
+    limits = module != NULL ? PyObject_CallMethod(module, "get_threshold", NULL) : NULL;
+    counts = limits != NULL ? PyObject_CallMethod(module, "get_count", NULL) : NULL;
+    if (counts != NULL && PyArg_ParseTuple(limits, "lll", &limit[0], &limit[1], &limit[2]) &&
+        PyArg_ParseTuple(counts, "lll", &count[0], &count[1], &count[2])) {
+        nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: no collections */
+        if (limit[0] <= 0) {
+            status = 0;
+        } else if (made <= nc_objects_young_most) {
+            nc_objects_young = made;
+            status = 0;
+        } else {
+            found = PyObject_CallMethod(module, "collect", "i", count[1] > limit[1] ? 1 : 0);
+            status = found != NULL ? 0 : -1;
+        }
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(counts);
+    Py_XDECREF(limits);
+    Py_XDECREF(module);
+    return status;
+}
+
 /* tp_alloc. */
 NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
 {
@@ -128,6 +179,10 @@ NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
     nc_objects_settle();
     cls = nc_class_with_objects(type);
     if (cls == NULL) {
+        return NULL;
+    }
+    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most &&
+        nc_objects_collect() < 0) {
         return NULL;
     }
     object = nc_object_new(cls);
@@ -157,13 +212,6 @@ NC_STATIC void nc_object_part(PyObject *self)
     if (lasting) {
         Py_DECREF(type);
     }
-}
-
-/* Whether objects of a type have nothing of Python's but the bare object. */
-NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
-{
-    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
-           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
 }
 
 /* The ends of Python sides that wait for others, in this thread: attributes that refer to objects
@@ -248,6 +296,7 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     const uintptr_t state = nc_object_head(self)->state;
     NcTakingDown *taking;
     if ((state & NC_OBJECT_ENDED) != 0) {
+        nc_objects_young -= nc_objects_young != 0;
         nc_object_part(self);
         return;
     }
