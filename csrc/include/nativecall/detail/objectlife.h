@@ -131,9 +131,9 @@ NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
 static size_t nc_objects_young = 0;
 static size_t nc_objects_young_most = 700;
 
-/* Collects as CPython would after so many of its own objects: the youngest, and each time that they
- * were collected often enough, those that survived one. The oldest are CPython's to decide. 0, or -1
- * with an exception. */
+/* Collects as CPython would after so many of its own objects: the youngest, and each time that
+ * they were collected often enough, those that survived one. The oldest are CPython's to decide.
+ * 0, or -1 with an exception. */
 NC_COLD int nc_objects_collect(void)
 {
     const size_t made = nc_objects_young;
@@ -328,9 +328,10 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
-/* tp_traverse of the root, which CPython's of derived classes calls last, and leaves the type to: a reference from an object that native code has as well does not
- * count, so the collector takes the class for one that somebody needs. By point 2 of the argument
- * the count stays 1, once it is, while this thread has the GIL. */
+/* tp_traverse of the root, which CPython's of derived classes calls last, and leaves the type to: a
+ * reference from an object that native code has as well does not count, so the collector takes the
+ * class for one that somebody needs. By point 2 of the argument the count stays 1, once it is,
+ * while this thread has the GIL. */
 NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 {
     if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {

@@ -6,9 +6,9 @@
  *             is an instance of that metaclass, whoever made it; so C classes and Python classes
  *             derive from one another. The metaclass makes the NcClass first, in native code, and
  *             then the Python class with the same rows in its slot table.
- * Seam:       what a class itself has comes as a capsule with an unmade NcClass, its name too, under
- *             __nativeclass__ in the namespace. C code puts it there (nc_class_define), or the
- *             package's `describe`, which reads nativecall.field and nativecall.method off the
+ * Seam:       what a class itself has comes as a capsule with an unmade NcClass, with its name,
+ *             under __nativeclass__ in the namespace. C code puts it there (nc_class_define), or
+ *             the package's `describe`, which reads nativecall.field and nativecall.method off the
  *             class body. `publish` then gives the class its descriptors.
  * Guarantees: a class whose objects CPython would lay out otherwise than bare, such as one that
  *             derives from int, is refused; so is one whose order of bases would not be Python's.
