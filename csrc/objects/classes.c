@@ -96,8 +96,8 @@ static int read_method(Block *block, NcClass *cls, PyObject *row)
     return 0;
 }
 
-/* A capsule of a description (size, alignment, fields, methods). */
-static PyObject *class_of_description(PyObject *description)
+/* A capsule of a description (size, alignment, fields, methods) of the class of this name. */
+static PyObject *class_of_description(PyObject *named, PyObject *description)
 {
     Py_ssize_t size, alignment;
     PyObject *fields;
@@ -106,14 +106,15 @@ static PyObject *class_of_description(PyObject *description)
                           &PyTuple_Type, &methods)) {
         return NULL;
     }
+    Py_ssize_t length;
     const Py_ssize_t text = text_size(fields);
-    if (text < 0) {
+    if (text < 0 || PyUnicode_AsUTF8AndSize(named, &length) == NULL) {
         return NULL;
     }
     const size_t field_bytes = (size_t)PyTuple_GET_SIZE(fields) * sizeof(NcField);
     const size_t method_bytes = (size_t)PyTuple_GET_SIZE(methods) * sizeof(NcMethod);
     NcClass *cls = calloc(1, sizeof *cls);
-    char *owned = calloc(1, field_bytes + method_bytes + (size_t)text + 1);
+    char *owned = calloc(1, field_bytes + method_bytes + (size_t)text + (size_t)length + 1);
     if (cls == NULL || owned == NULL) {
         free(cls);
         free(owned);
@@ -126,7 +127,8 @@ static PyObject *class_of_description(PyObject *description)
     cls->fields_align = (size_t)alignment;
     cls->fields = block.fields;
     cls->methods = block.methods;
-    int status = 0;
+    cls->name = block_text(&block, named);
+    int status = cls->name != NULL ? 0 : -1;
     for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(fields); i++) {
         status = read_field(&block, cls, PyTuple_GET_ITEM(fields, i));
     }
@@ -147,7 +149,7 @@ static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
     if (said == NULL || said == Py_None) {
         return said;
     }
-    PyObject *capsule = class_of_description(said);
+    PyObject *capsule = class_of_description(name, said);
     Py_DECREF(said);
     return capsule;
 }

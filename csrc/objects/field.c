@@ -276,6 +276,15 @@ static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize
                          name, cls->name, nc_scalar_alignment(letter), cls->fields_align);
             return -1;
         }
+        const NcField *over = nc_class_field_over(cls, i, (size_t)size);
+        if (over != NULL) {
+            PyObject *made = PyUnicode_FromString(cls->name);
+            if (made != NULL) {
+                PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, made, field->name, over->name);
+                Py_DECREF(made);
+            }
+            return -1;
+        }
         return 0;
     }
     PyErr_Format(PyExc_TypeError, "class '%s' has no such field '%U'", cls->name, name);

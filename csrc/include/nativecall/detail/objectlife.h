@@ -119,6 +119,57 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
     return cls;
 }
 
+/* Whether objects of a type have nothing of Python's but the bare object. */
+NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
+{
+    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
+           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
+}
+
+/* Objects with more than the bare object that were made, less those that have ended, since the last
+ * collection, and how many are for the next. CPython counts what its own allocator makes. */
+static size_t nc_objects_young = 0;
+static size_t nc_objects_young_most = 700;
+
+/* Collects as CPython would after so many of its own objects: the youngest, and each time that
+ * they were collected often enough, those that survived one. The oldest are CPython's to decide.
+ * 0, or -1 with an exception. */
+NC_COLD int nc_objects_collect(void)
+{
+    const size_t made = nc_objects_young;
+    PyObject *module = NULL;
+    PyObject *limits = NULL;
+    PyObject *counts = NULL;
+    PyObject *found = NULL;
+    long limit[3], count[3];
+    int status = -1;
+    nc_objects_young = 0;
+    if (!PyGC_IsEnabled()) {
+        return 0;
+    }
+    module = PyImport_ImportModule("gc");
+    limits = module != NULL ? PyObject_CallMethod(module, "get_threshold", NULL) : NULL;
+    counts = limits != NULL ? PyObject_CallMethod(module, "get_count", NULL) : NULL;
+    if (counts != NULL && PyArg_ParseTuple(limits, "lll", &limit[0], &limit[1], &limit[2]) &&
+        PyArg_ParseTuple(counts, "lll", &count[0], &count[1], &count[2])) {
+        nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: no collections */
+        if (limit[0] <= 0) {
+            status = 0;
+        } else if (made <= nc_objects_young_most) {
+            nc_objects_young = made;
+            status = 0;
+        } else {
+            found = PyObject_CallMethod(module, "collect", "i", count[1] > limit[1] ? 1 : 0);
+            status = found != NULL ? 0 : -1;
+        }
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(counts);
+    Py_XDECREF(limits);
+    Py_XDECREF(module);
+    return status;
+}
+
 /* tp_alloc. */
 NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
 {
@@ -128,6 +179,10 @@ NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
     nc_objects_settle();
     cls = nc_class_with_objects(type);
     if (cls == NULL) {
+        return NULL;
+    }
+    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most &&
+        nc_objects_collect() < 0) {
         return NULL;
     }
     object = nc_object_new(cls);
@@ -140,7 +195,7 @@ NC_STATIC void nc_object_part(PyObject *self)
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const uint32_t flags = head->cls->flags;
-    const int lasting = (flags & NC_CLASS_LASTING) != 0;
+    const int lasting = head->cls->lasting != 0;
     if (nc_load_acquire_size(&head->count) == 1 &&
         ((flags & NC_CLASS_PLAIN) != 0 || !nc_ending.running)) {
         head->state &= NC_OBJECT_PLACE; /* it ends here; the type is given back behind it */
@@ -159,27 +214,56 @@ NC_STATIC void nc_object_part(PyObject *self)
     }
 }
 
-/* Whether objects of a type have nothing of Python's but the bare object. */
-NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
+/* The ends of Python sides that wait for others, in this thread: attributes that refer to objects
+ * which have attributes would nest them as deep as the chain is long. */
+typedef struct {
+    size_t depth;      /* of the one that runs */
+    PyObject **waited; /* malloc's; each with a reference, the last one CPython has */
+    size_t count;
+    size_t capacity;
+} NcTakingDown;
+
+enum { NC_TAKING_DOWN_DEPTH = 50 };
+
+static NC_THREAD_LOCAL NcTakingDown nc_taking_down;
+
+/* Keeps an object whose count has fallen to 0 for later: it is as alive as before. 0 for want of
+ * memory. */
+NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
 {
-    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
-           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
+    if (taking->count == taking->capacity) {
+        const size_t more = 2 * taking->capacity + NC_TAKING_DOWN_DEPTH;
+        void *grown = realloc((void *)taking->waited, more * sizeof *taking->waited);
+        if (grown == NULL) {
+            return 0;
+        }
+        taking->waited = (PyObject **)grown;
+        taking->capacity = more;
+    }
+    Py_INCREF(self);
+    taking->waited[taking->count++] = self;
+    return 1;
+}
+
+/* Drops what waits, at the end of the outermost. More may come to wait meanwhile. */
+NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
+{
+    while (taking->count > 0) {
+        PyObject *next = taking->waited[--taking->count];
+        Py_DECREF(next);
+    }
+    free((void *)taking->waited);
+    taking->waited = NULL;
+    taking->capacity = 0;
 }
 
 /* The end of a Python side with more than the bare object: point 5 of the argument in
  * nativeobject.h. */
-NC_NOINLINE void nc_object_take_down(PyObject *self)
+NC_STATIC void nc_object_take_down_now(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const int collected = PyType_IS_GC(type);
-    if ((head->state & NC_OBJECT_ENDED) != 0) {
-        nc_object_part(self);
-        return;
-    }
-    if ((head->state & NC_OBJECT_ENDING) != 0) {
-        return;
-    }
     if (type->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(self) < 0) {
         return;
     }
@@ -207,6 +291,30 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     Py_DECREF(self);
 }
 
+NC_NOINLINE void nc_object_take_down(PyObject *self)
+{
+    const uintptr_t state = nc_object_head(self)->state;
+    NcTakingDown *taking;
+    if ((state & NC_OBJECT_ENDED) != 0) {
+        nc_objects_young -= nc_objects_young != 0;
+        nc_object_part(self);
+        return;
+    }
+    if ((state & NC_OBJECT_ENDING) != 0) {
+        return;
+    }
+    taking = &nc_taking_down;
+    if (taking->depth >= NC_TAKING_DOWN_DEPTH && nc_object_wait(taking, self)) {
+        return;
+    }
+    taking->depth++;
+    nc_object_take_down_now(self);
+    if (taking->depth == 1 && taking->count != 0) {
+        nc_objects_end_waiting(taking);
+    }
+    taking->depth--;
+}
+
 /* tp_dealloc. At the end of a bare object no Python code runs, so it is never ENDING. */
 NC_STATIC void nc_object_dealloc(PyObject *self)
 {
@@ -218,6 +326,18 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
         PyObject_GC_UnTrack(self);
     }
     nc_object_part(self);
+}
+
+/* tp_traverse of the root, which CPython's of derived classes calls last, and leaves the type to: a
+ * reference from an object that native code has as well does not count, so the collector takes the
+ * class for one that somebody needs. By point 2 of the argument the count stays 1, once it is,
+ * while this thread has the GIL. */
+NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
+        Py_VISIT(Py_TYPE(self));
+    }
+    return 0;
 }
 
 /* tp_free: nobody calls it; nc_object_dealloc does all. CPython compares it. */
