@@ -93,11 +93,15 @@ def publish(
     for name, code, offset, of in fields:
         if name not in cls.__dict__:
             found[name] = _field(cls, name, code, offset, of, parts.get(name))
+        elif parts:
+            raise _hidden(cls, name, "native")
     for name, text, address, flags, takes_fields in methods:
+        part = parts.get(name)
         if name in cls.__dict__:
+            if part is not None and cls.__dict__[name] is not part.target:
+                raise _hidden(cls, name, "native")
             continue
         signature = parse(text)
-        part = parts.get(name)
         target = made.get(name)
         if target is None and address:
             target = wrap(address, signature, name=f"{cls.__name__}.{name}")
@@ -264,14 +268,17 @@ def _check_order(cls: type) -> None:
     names = _inherited((cls,))
     order = _types.native_order(cls)
     for name in (names.keys() & cls.__dict__.keys()) - {*_own_names(cls)}:
-        raise TypeError(
-            f"class {cls.__name__!r}: {name!r} is native in a base, and what the class has of that "
-            "name, by __slots__ or by code that ran while it was made, would hide it in Python "
-            "alone; use another name"
-        )
+        raise _hidden(cls, name, "native in a base")
     for one in cls.__mro__:
         if one in order or one is object:
             continue
+        for name, value in one.__dict__.items():
+            if isinstance(value, (Field, Method)):
+                raise TypeError(
+                    f"class {cls.__name__!r}: {name!r} of its base {one.__name__!r} is a native "
+                    f"{'field' if isinstance(value, Field) else 'method'}, but {one.__name__!r} is "
+                    "no class of native objects; derive it from nativecall.NativeObject"
+                )
         before = [later for later in order if cls.__mro__.index(later) > cls.__mro__.index(one)]
         for name in names.keys() & one.__dict__.keys():
             rows = [row for late in before for row in _own_names(late)]
@@ -281,6 +288,14 @@ def _check_order(cls: type) -> None:
                     "no class of native objects, would hide it in Python alone; put it behind, or "
                     "make it one"
                 )
+
+
+def _hidden(cls: type, name: str, what: str) -> TypeError:
+    return TypeError(
+        f"class {cls.__name__!r}: {name!r} is {what}, and what the class has of that name, by "
+        "__slots__ or by code that ran while it was made, would hide it in Python alone; use "
+        "another name"
+    )
 
 
 def _own_names(cls: type) -> list[str]:

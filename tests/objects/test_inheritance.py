@@ -223,6 +223,40 @@ def test_slots_do_not_hide_native_names(fails, numbers, name):
     assert type(Base)("Sub", (Base,), {"__slots__": ("y",)})(2.0).x == 2.0
 
 
+def test_a_class_does_not_hide_its_own_native_names(fails, numbers):
+    """By __slots__, or by what a base does to each class below."""
+    message = (
+        "class 'Sub': '{}' is native, and what the class has of that name, by __slots__ or by code "
+        "that ran while it was made, would hide it in Python alone; use another name"
+    )
+    parts = {"x": nc.field("d"), "which": nc.method(numbers.n1, "d:&v")}
+    parts["double"] = nc.method("d:&v")(lambda self: 2 * self.x)
+    for name in ("x", "which"):
+        with fails(TypeError, message.format(name)):
+            type(nc.NativeObject)("Sub", (nc.NativeObject,), {"__slots__": (name,), **parts})
+    for name in parts:
+
+        class Base(nc.NativeObject):
+            def __init_subclass__(cls, name=name):
+                setattr(cls, name, lambda self: 1.0)
+
+        with fails(TypeError, message.format(name)):
+            type(Base)("Sub", (Base,), parts)
+
+
+@pytest.mark.parametrize("given", [nc.field("d"), nc.method(None, "d:&v")])
+def test_declarations_in_a_plain_base_are_refused(fails, given):
+    what = "field" if isinstance(given, type(nc.field("d"))) else "method"
+    message = (
+        f"class 'Sub': 'y' of its base 'Mixin' is a native {what}, but 'Mixin' is no class of "
+        "native objects; derive it from nativecall.NativeObject"
+    )
+    mixin = type("Mixin", (), {"y": given})
+    for bases in ((mixin, nc.NativeObject), (nc.NativeObject, mixin)):
+        with fails(TypeError, message):
+            type(nc.NativeObject)("Sub", bases, {})
+
+
 @pytest.mark.parametrize("given", [5, object()])
 def test_a_forged_class_is_refused(fails, given):
     message = (
