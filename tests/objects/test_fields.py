@@ -102,6 +102,14 @@ def test_arrays_are_numpy_arrays_over_the_memory():
     assert not other.v.any()
 
 
+def test_arrays_of_complex_numbers():
+    one = make(z=nc.field("(2)Zd"), w=nc.field("(2,1)Zf"))([1j, 2], [[3], [4j]])
+    assert (one.z.dtype, one.z.tolist()) == (complex, [1j, 2])
+    assert (one.w.dtype, one.w.tolist()) == (np.complex64, [[3], [4j]])
+    one.z[1] = 5j
+    assert copy.copy(one).z.tolist() == [1j, 5j]
+
+
 def test_structs_are_named_tuples():
     one = Kinds()
     one.s = (1.5, (1, 2))
@@ -130,6 +138,38 @@ def test_pointers_are_borrowed():
         one.p = b"abc"
     with pytest.raises(OverflowError):
         one.p = -1
+
+
+def test_pointers_of_cffi_s_are_of_the_field_s_type():
+    ffi = nc._lib.ffi
+    numbers, integers = ffi.new("double[3]"), ffi.new("int *")
+    cos = nc.load("m", "double cos(double);").cos.to_cffi()
+    one = make(p=nc.field("&d"), v=nc.field("P"), f=nc.field("X{d:d}"))()
+    for name, value in (
+        ("p", numbers),
+        ("p", numbers + 1),
+        ("p", ffi.cast("void *", 4096)),
+        ("v", integers),
+        ("f", cos),
+        ("f", ffi.cast("void *", cos)),
+    ):
+        setattr(one, name, value)
+        assert ffi.cast("void *", getattr(one, name)) == ffi.cast("void *", value)
+    for name, value in (
+        ("p", ffi.cast("double", 3.7)),
+        ("p", ffi.cast("int", -3)),
+        ("p", ffi.cast("uintptr_t", 4096)),
+        ("p", integers),
+        ("p", cos),
+        ("v", ffi.cast("int", 3)),
+        ("f", ffi.cast("double", 3.7)),
+        ("f", numbers),
+        ("f", ffi.cast("double (*)(int)", 4096)),
+    ):
+        before = getattr(one, name)
+        with pytest.raises(TypeError, match=f"^field '{name}' of 'Made' must be a .*pointer"):
+            setattr(one, name, value)
+        assert getattr(one, name) == before
 
 
 class Pointers(nc.NativeObject):
@@ -324,7 +364,7 @@ def test_pickling(protocol):
     assert (found.x, found.next.x, found.z.tolist(), found.more) == (1.0, 3.0, [4, 5], "more")
 
 
-@pytest.mark.parametrize("state", [5, None, (), {}, ({},), (1, None), ({}, 5), ({}, ({}, 5))])
+@pytest.mark.parametrize("state", [5, None, (), (None, None), ({},), (1, None), ({}, 5), ({}, ({}, 5))])
 def test_a_state_that_is_none_is_refused(state):
     one = Point()
     with pytest.raises(TypeError, match=r"^the state of a 'Point' object must be what its") as info:
@@ -335,9 +375,62 @@ def test_a_state_that_is_none_is_refused(state):
 def test_pointers_are_not_pickled(fails):
     one = Kinds()
     one.p = 16
-    message = "cannot pickle or copy a 'Kinds' object: field 'p' of 'Kinds' is a pointer"
+    message = (
+        "cannot pickle or copy a 'Kinds' object: field 'p' of 'Kinds' is a pointer; define "
+        "__getstate__() to leave it out"
+    )
     with fails(TypeError, message):
         copy.copy(one)
+    one.p = None
+    assert repr(copy.copy(one)) == repr(one)
+
+
+def test_pointers_are_told_by_types_and_values(fails):
+    one = Pointers()
+    other = make(s=nc.field("T{d:X:d:P:}"))((1, 2))
+    assert copy.copy(other).s == (1.0, 2.0)
+    one.s = (None, None, 3)
+    assert copy.copy(one).s == (None, None, 3)
+    for name, value in (("s", (None, 16, 3)), ("a", [[None, None], [None, 16]]), ("f", 16)):
+        some = Pointers()
+        setattr(some, name, value)
+        with pytest.raises(TypeError, match=f"field '{name}' of 'Pointers' is a pointer"):
+            copy.copy(some)
+
+
+class Reduced(Point):
+    def __reduce__(self):
+        return Reduced, (self.x, 7.0)
+
+
+class Stated(Kinds):
+    """Leaves out what cannot be copied."""
+
+    def __getstate__(self):
+        return {"z": self.z, "more": 5}
+
+
+class Asking(Point):
+    def __new__(cls, x):
+        return super().__new__(cls)
+
+    def __getnewargs__(self):
+        return (self.x,)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_class_says_how_it_is_copied(again):
+    found = again(Reduced(1.0, 2.0))
+    assert (type(found), found.x, found.y) == (Reduced, 1.0, 7.0)
+    one = Stated(p=16, z=2j)
+    found = again(one)
+    assert (type(found), found.p, found.z, found.more) == (Stated, None, 2j, 5)
+    found = again(Asking(3.0))
+    assert (type(found), found.x, found.y) == (Asking, 3.0, 0.0)
 
 
 def test_native_code_sees_a_struct():
