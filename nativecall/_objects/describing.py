@@ -50,6 +50,8 @@ def describe(
     end, alignment = 0, 1
     for key, value in list(space.items()):
         known = native.get(key)
+        if isinstance(value, (Field, Method)) and not str.isidentifier(key):
+            raise TypeError(f"class {name!r}: a native name must be an identifier (got {key!r})")
         if isinstance(value, Field):
             ctype = value.type
             of = None if ctype else _class_of(value.of, name, space.get("__module__"))

@@ -364,7 +364,9 @@ def test_pickling(protocol):
     assert (found.x, found.next.x, found.z.tolist(), found.more) == (1.0, 3.0, [4, 5], "more")
 
 
-@pytest.mark.parametrize("state", [5, None, (), (None, None), ({},), (1, None), ({}, 5), ({}, ({}, 5))])
+@pytest.mark.parametrize(
+    "state", [5, None, (), (None, None), ({},), (1, None), ({}, 5), ({}, ({}, 5))]
+)
 def test_a_state_that_is_none_is_refused(state):
     one = Point()
     with pytest.raises(TypeError, match=r"^the state of a 'Point' object must be what its") as info:
@@ -511,15 +513,54 @@ def test_fields_are_not_deleted_or_replaced(fails):
 
 def test_names_conflict(fails):
     other = make(x=nc.field("d"))
-    rule = "one name is one field, or one method with one signature"
-    with fails(
-        TypeError, f"class 'Both': 'x' is a field in 'Point', but a field in 'Made'; {rule}"
-    ):
+    rule = "one name is one field"
+    with fails(TypeError, f"class 'Both': 'x' is a field of 'Point' and another of 'Made'; {rule}"):
         type(Point)("Both", (Point, other), {})
-    with fails(TypeError, f"class 'Sub': 'x' is a field in 'Sub', but a field in 'Point'; {rule}"):
+    with fails(TypeError, f"class 'Sub': 'x' is a field of 'Sub' and another of 'Point'; {rule}"):
         type(Point)("Sub", (Point,), {"x": nc.field("d")})
     with fails(TypeError, "class 'Sub': 'x' is a field of a base and stays one"):
         type(Point)("Sub", (Point,), {"x": 1})
+
+
+@pytest.mark.parametrize("given", [nc.field("d"), nc.method(None, "d:&v")])
+def test_a_class_is_complete_when_it_is_made(fails, given):
+    message = (
+        "'z' of class 'Point': nativecall.field and nativecall.method are for class bodies; this "
+        "class has been laid out already, so make a subclass"
+    )
+    with fails(TypeError, message):
+        Point.z = given
+    assert not hasattr(Point, "z")
+    with pytest.raises(TypeError):
+        type(Point).__setattr__(Point, 5, given)
+
+
+def test_names_are_identifiers_of_any_script(fails):
+    base = make(größe=nc.field("d"), η=nc.field("(2)d"), größer=nc.method(None, "d:&v"))
+
+    class Sub(base):
+        def größer(self):
+            return self.größe + 1
+
+    assert repr(Sub(1.5)) == "Sub(größe=1.5, η=array([0., 0.]))"
+    assert Sub(größe=2.0).größer() == 3.0
+    assert nc.ObjectArray(Sub, 2)["η"].shape == (2, 2)
+    for name in ("a\0b", "a b", "", "3", "\ud800"):
+        for given in (nc.field("d"), nc.method(None, "d:&v")):
+            with fails(
+                TypeError, f"class 'Made': a native name must be an identifier (got {name!r})"
+            ):
+                make(**{name: given})
+
+
+def test_a_name_does_not_end_at_a_nul(fails):
+    with fails(TypeError, "Point() has no field 'x\0y'"):
+        Point(**{"x\0y": 5.0})
+    with pytest.raises(KeyError, match="has no field"):
+        nc.ObjectArray(Point, 1)["x\0y"]
+    made = make(x=nc.field("d"))
+    setattr(made, "x\0y", 5)
+    assert getattr(made, "x\0y") == 5
 
 
 def test_classes_come_and_go():

@@ -12,7 +12,8 @@ NC_C_BEGIN
 #define NC_OBJECTS_ATTRIBUTE "nativeobject_v1"
 #define NC_OBJECTS_CAPSULE NC_RUNTIME_MODULE "." NC_OBJECTS_ATTRIBUTE
 #define NC_CLASS_ATTRIBUTE "__nativeclass__"
-#define NC_CLASS_KEPT "__nativekept__" /* what a class keeps for native code */
+#define NC_CLASS_KEPT "__nativekept__"         /* what a class keeps for native code */
+#define NC_CLASS_DECLARES "__nativedeclares__" /* what is for class bodies has this attribute */
 #define NC_CLASS_CAPSULE "nativecall.NcClass"
 #define NC_TRACK_VARIABLE "NATIVECALL_TRACK_OBJECTS"
 
