@@ -563,6 +563,42 @@ def test_a_name_does_not_end_at_a_nul(fails):
     assert getattr(made, "x\0y") == 5
 
 
+def test_a_name_is_the_class_that_python_would_find(fails):
+    """That of the statement's own place, and the last one where a function makes it again."""
+
+    def build():
+        class Point(nc.NativeObject):
+            pass
+
+        class Holder(nc.NativeObject):
+            point = nc.field("Point")
+
+        return Point, Holder
+
+    made = [build(), build()]
+    for mine, holder in made:
+        holder().point = mine()
+        holder(mine())
+    with fails(
+        TypeError, "field 'point' of 'Holder' must be an object of Point or None (got Point)"
+    ):
+        made[1][1](made[0][0]())
+    make(n=nc.field("Kinds"))(Kinds())
+    where = f"{__name__}.test_a_name_is_the_class_that_python_would_find.<locals>.build.<locals>"
+    with fails(
+        TypeError,
+        "'Holder' is neither a type's code nor one class of native objects: these are of that "
+        f"name: {where}.Holder, {where}.Holder; give the class itself",
+    ):
+        make(n=nc.field("Holder"))
+    with fails(
+        TypeError,
+        "'Later' is neither a type's code nor one class of native objects: there is none of that "
+        "name yet; nativecall.NativeObject stands for any",
+    ):
+        make(n=nc.field("Later"))
+
+
 def test_classes_come_and_go():
     """References and memory are level when classes are made and dropped."""
 

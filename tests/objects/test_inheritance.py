@@ -132,6 +132,42 @@ def test_abstract_methods(ext, fails, numbers):
         Shape.area(square)
 
 
+def test_a_function_of_the_fields_takes_the_place_of_one_of_the_object(ext, numbers):
+    """And the other way: only self differs, of which the class's row says what it is."""
+
+    @nc.callback("d:&d")
+    def square(side):
+        return side[0] ** 2
+
+    @nc.callback("d:&v")
+    def one(self):
+        return 1.0
+
+    class Shape(nc.NativeObject):
+        area = nc.method(None, "d:&v")
+        edge = nc.method(None, "d:&d")
+
+    class Colored(Shape):
+        color = nc.field("i")
+
+    class Square(Colored):
+        side = nc.field("d")
+        area = nc.method(square)
+        edge = nc.method(one)
+
+    class Cube(Square):
+        depth = nc.field("d")
+
+        def area(self):
+            return 6 * super().area()
+
+    for made, area in ((Square(1, 3.0), 9.0), (Cube(1, 3.0, 4.0), 54.0)):
+        assert made.area() == ext.call(made, "area", "d:&v") == area
+        assert made.edge() == ext.call(made, "edge", "d:&d") == 1.0
+    with pytest.raises(TypeError, match="one name is one field, or one method with one signature"):
+        type(Shape)("Wrong", (Shape,), {"area": nc.method(None, "d:&vd")})
+
+
 def test_super_in_python_and_in_native_code(ext, numbers):
     class A(nc.NativeObject):
         which = nc.method(numbers.n1, "d:&v")
