@@ -47,7 +47,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                      of->tp_name);
         return NULL;
     }
-    const int lasting = (cls->flags & NC_CLASS_LASTING) != 0;
+    const int lasting = cls->lasting != 0;
     char *first = NULL;
     if (count > 0) {
         first = nc_objects_make(cls, (size_t)count, lasting ? 0 : NC_OBJECT_HOLDS);

@@ -486,40 +486,6 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     return (PyTypeObject *)(void *)root;
 }
 
-#if !defined(_WIN32)
-/* The tracker of this copy, once it is the published one. As for the registry, a child of fork
- * would find it locked for ever by a thread that is not there. */
-static NcTracker *nc_forked_tracker = NULL;
-
-NC_STATIC void nc_tracker_before_fork(void)
-{
-    nc_tracker_lock(nc_forked_tracker);
-}
-
-NC_STATIC void nc_tracker_after_fork(void)
-{
-    nc_tracker_unlock(nc_forked_tracker);
-}
-#endif
-
-/* Has forks wait for a tracker's lock. 0, or -1 with MemoryError. Idempotent. */
-NC_STATIC int nc_tracker_guard(NcTracker *tracker)
-{
-#if !defined(_WIN32)
-    if (nc_forked_tracker == NULL) {
-        nc_forked_tracker = tracker;
-        if (pthread_atfork(nc_tracker_before_fork, nc_tracker_after_fork, nc_tracker_after_fork)) {
-            nc_forked_tracker = NULL;
-            PyErr_NoMemory();
-            return -1;
-        }
-    }
-#else
-    (void)tracker;
-#endif
-    return 0;
-}
-
 /* Publishes this copy: 0, or -1 with an exception. */
 NC_STATIC int nc_objects_publish(PyObject *module)
 {
