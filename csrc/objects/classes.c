@@ -359,13 +359,14 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
     PyObject *key;
     PyObject *value;
     while (PyDict_Next(named, &position, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8(key);
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(key, &length);
         int known = 0;
         Py_ssize_t given = 0;
         for (size_t p = cls != NULL ? cls->part_count : 0; name != NULL && p-- > 0;) {
             const NcClass *part = cls->parts[p].cls;
             for (size_t n = 0; n < part->field_count; n++) {
-                if (strcmp(part->fields[n].name, name) == 0) {
+                if (strcmp(part->fields[n].name, name) == 0 && strlen(name) == (size_t)length) {
                     known = given < count ? 2 : 1;
                 }
                 given += !is_lock(&part->fields[n]);

@@ -252,9 +252,13 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize_t offset,
                        Py_ssize_t size)
 {
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL) {
+        return -1;
+    }
     for (size_t i = 0; i < cls->field_count; i++) {
         const NcField *field = &cls->fields[i];
-        if (PyUnicode_CompareWithASCIIString(name, field->name) != 0) {
+        if (strcmp(text, field->name) != 0) {
             continue;
         }
         if (offset < 0 || (size_t)offset != field->offset || size <= 0 ||

@@ -46,7 +46,7 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
                           size_t before);
 
 /* The address that a native object has as argument `index` of a callable, which is a method of its
- * class; NULL for all else. */
+ * class: the first one or another of its type. NULL for all else. */
 void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value);
 
 /* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the spec is

@@ -61,6 +61,15 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
         const int length = end != NULL ? (int)(end - problem->name) : (int)strlen(problem->name);
         char shown[100];
         PyOS_snprintf(shown, sizeof shown, "%.*s", length, problem->name);
+        if (problem->first_key == NULL && problem->second_key == NULL) {
+            PyErr_Format(PyExc_TypeError,
+                         problem->first == problem->second
+                             ? "class '%U': '%s' is a field of '%s' twice; one name is one field"
+                             : "class '%U': '%s' is a field of '%s' and another of '%s'; one name "
+                               "is one field",
+                         name, shown, first, second);
+            return;
+        }
         PyErr_Format(
             PyExc_TypeError,
             "class '%U': '%s' is %s%s in '%s', but %s%s in '%s'; one name is one field, or "
@@ -354,12 +363,22 @@ NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject 
     const char *key = NULL;
     if (text == NULL) {
         PyErr_Clear();
+    } else if (strlen(text) != (size_t)length) {
+        text = NULL; /* no native name has a NUL */
     } else if (strcmp(text, "__bases__") == 0) {
         PyErr_Format(
             PyExc_TypeError,
             "the bases of '%s', a class of native objects, cannot be changed: its fields lie "
             "where they do",
             ((PyTypeObject *)(void *)object)->tp_name);
+        return -1;
+    }
+    if (text != NULL && value != NULL &&
+        PyObject_HasAttrString((PyObject *)Py_TYPE(value), NC_CLASS_DECLARES)) {
+        PyErr_Format(PyExc_TypeError,
+                     "'%U' of class '%s': nativecall.field and nativecall.method are for class "
+                     "bodies; this class has been laid out already, so make a subclass",
+                     name, ((PyTypeObject *)(void *)object)->tp_name);
         return -1;
     }
     if (text != NULL && strcmp(text, NC_CLASS_KEPT) == 0) {
@@ -465,40 +484,6 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     Py_XDECREF(doc);
     Py_XDECREF(space);
     return (PyTypeObject *)(void *)root;
-}
-
-#if !defined(_WIN32)
-/* The tracker of this copy, once it is the published one. As for the registry, a child of fork
- * would find it locked for ever by a thread that is not there. */
-static NcTracker *nc_forked_tracker = NULL;
-
-NC_STATIC void nc_tracker_before_fork(void)
-{
-    nc_tracker_lock(nc_forked_tracker);
-}
-
-NC_STATIC void nc_tracker_after_fork(void)
-{
-    nc_tracker_unlock(nc_forked_tracker);
-}
-#endif
-
-/* Has forks wait for a tracker's lock. 0, or -1 with MemoryError. Idempotent. */
-NC_STATIC int nc_tracker_guard(NcTracker *tracker)
-{
-#if !defined(_WIN32)
-    if (nc_forked_tracker == NULL) {
-        nc_forked_tracker = tracker;
-        if (pthread_atfork(nc_tracker_before_fork, nc_tracker_after_fork, nc_tracker_after_fork)) {
-            nc_forked_tracker = NULL;
-            PyErr_NoMemory();
-            return -1;
-        }
-    }
-#else
-    (void)tracker;
-#endif
-    return 0;
 }
 
 /* Publishes this copy: 0, or -1 with an exception. */
