@@ -15,6 +15,7 @@ from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.cffitype import disagreement, is_whole, name_of_type, pointer_type
+from .._signature.characters import CONST
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import (
     Array,
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from .._types import CallbackSpec, CallSpec, Foreign
     from .._values.policies import Policies
 
-    #: Which characters the arguments and the result of a function lead to, and their encoding.
-    _Texts = tuple[tuple[str, ...], str]
+    #: What is said of the arguments and the result of a function (characters.py), and the encoding
+    #: of text.
+    _Texts = tuple[tuple[str, ...], str | None]
 
 refuse_reload(globals(), "pointer_argument")
 
@@ -237,16 +239,20 @@ def _callee(ctype: FunctionPointer) -> Signature:
 
 def texts_of(spec: CallSpec | None, index: int) -> _Texts | None:
     """What functions that are argument `index` of a call spec, as Python passes them, get and give
-    as text: with an encoding, what C declares as pointers to const characters.
+    as text: with an encoding, what C declares as pointers to const characters. Also which arrays
+    they get to be read only. None where there is neither.
     """
-    if spec is None or index < 0 or spec.policies.encoding is None:
+    if spec is None or index < 0:
         return None
     signature = spec.signature
+    if not signature.characters:
+        return None
     place = visible(signature, 0, spec.policies.out)[index][0]
-    said = signature.characters[place] if signature.characters else ""
+    said, encoding = signature.characters[place], spec.policies.encoding
     if not said.startswith("("):
         return None
-    return tuple(said[1:-1].split(",")), spec.policies.encoding
+    each = tuple(said[1:-1].split(","))
+    return (each, encoding) if encoding is not None or CONST in each else None
 
 
 def lasting_spec(signature: Signature, texts: _Texts | None, *, passed: bool) -> CallbackSpec:
@@ -254,8 +260,15 @@ def lasting_spec(signature: Signature, texts: _Texts | None, *, passed: bool) ->
     size = 0 if signature.result.kind == "void" else signature.result.size
     if texts is None:
         return spec_of(signature, bytes(size), passed=passed)
-    known = Signature(signature.result, signature.args, signature.variadic, characters=texts[0])
-    return spec_of(known, bytes(size), passed=passed, encoding=texts[1])
+    said, encoding = texts
+    known = Signature(
+        signature.result,
+        signature.args,
+        signature.variadic,
+        readonly=[one == CONST for one in said[:-1]],
+        characters=["" if one == CONST else one for one in said],
+    )
+    return spec_of(known, bytes(size), passed=passed, encoding=encoding)
 
 
 def _passed_spec(ctype: FunctionPointer, texts: _Texts | None) -> CallbackSpec:

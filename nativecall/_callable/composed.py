@@ -318,7 +318,9 @@ class _Kind:
 
     __slots__ = ("call", "make", "plans", "text", "texts")
 
-    def __init__(self, text: str, call: Native, texts: tuple[tuple[str, ...], str] | None) -> None:
+    def __init__(
+        self, text: str, call: Native, texts: tuple[tuple[str, ...], str | None] | None
+    ) -> None:
         self.text = text
         self.texts = texts
         self.plans: dict[str, tuple[CallSpec, int, CallbackSpec]] = {}

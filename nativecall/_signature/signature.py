@@ -54,7 +54,8 @@ class Signature(Immutable):
         For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
         ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
         text, else ``""``; empty where there is no text. With ``*`` before it of an argument that is
-        a pointer to such pointers.
+        a pointer to such pointers. Of an argument that is a function those of its arguments and its
+        result, ``"(char,,)"``, and ``"const"`` where it must not write to an array.
     lengths : tuple of (int, str or None)
         For every argument that C declares as an array how many items that has, or the expression
         where it is no constant, else None; empty where none says it.

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._signature.signature import Signature
+    from ..._types import CallSpec
     from .types import NumbaObject, NumbaType
 
     #: Position in the table, signature, flags, which arguments are const, and the order of arrays.
@@ -207,7 +208,7 @@ def type_of(obj: object) -> NumbaType:
         return wrapped._numba_type_
     entries = function._resolved()
     # What they say, told by the objects that say it, which callables share.
-    told = tuple([(part._entry()[0], flags) for part, _, _, flags in entries])
+    told = tuple([(_teller(part._entry()[0]), flags) for part, _, _, flags in entries])
     key = offset, function is obj, told
     known = _known.get(key)
     if known is not None:
@@ -219,6 +220,13 @@ def type_of(obj: object) -> NumbaType:
             hint = "it has no entries yet; ask for one as in f['d:d']"
         raise Unusable(f"{function!r} cannot be used in jitted code: {hint}")
     return _known.keep(key, NativeType(offset, function is not obj, tuple(rows)))
+
+
+def _teller(spec: CallSpec) -> object:
+    """What tells a call spec here: itself, but for one with a function of the user's, which should
+    not live on here."""
+    policies = spec.policies
+    return spec if policies.check is None else (spec.signature, policies.order)
 
 
 def _typeof(obj: NativeCallable, context: object) -> NumbaType:
