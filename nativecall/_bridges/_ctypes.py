@@ -346,6 +346,27 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
     return types.prototype(signature, hold=hold, plain=True), ctypes.c_void_p, _cast_addr
 
 
+class Unfit:
+    """Stands for a callable that ctypes cannot pass, and says why when ctypes asks it for what it
+    passes instead.
+    """
+
+    def __init__(self, callable: NativeCallable) -> None:
+        self._callable = callable
+
+    @property
+    def _as_parameter_(self) -> Foreign:
+        found = self._callable
+        if len(found.signatures) < 2:
+            return found.to_ctypes()
+        name = found.__name__
+        each = [f"{name}[{one!r}]" for one in found.signatures]
+        raise TypeError(
+            f"ctypes does not tell which entry of {name!r} it wants; pass {', '.join(each[:-1])} "
+            f"or {each[-1]}, or f.to_ctypes(CLASS), the class being that of argtypes"
+        )
+
+
 def typed(
     callable: NativeCallable, kind: Foreign, _: None
 ) -> tuple[NativeCallable, tuple[Foreign, ...]]:
