@@ -64,9 +64,11 @@ def exported(module: ModuleType, name: str) -> list[object]:
     """
     capsules = table(module)
     if not capsules:
+        path = f"{module.__name__}.{name}"
+        there = name.isidentifier() and callable(module.__dict__.get(name))
         raise TypeError(
             f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
-            "which Cython puts them"
+            f"which Cython puts them{f'; for its own {name!r} write wrap({path})' if there else ''}"
         )
     if name in capsules:
         return [capsules[name]]
