@@ -113,6 +113,16 @@ def test_blas_and_lapack():
     assert np.allclose(w, values)
 
 
+def test_a_package_whose_modules_export():
+    """The .pxd of a package is what users cimport of; modules in it have the capsules."""
+    package = pytest.importorskip("scipy.optimize.cython_optimize")
+    with pytest.raises(TypeError, match=r"may: .*scipy\.optimize\.cython_optimize\._zeros"):
+        nc.wrap(package, "brentq")
+    from scipy.optimize.cython_optimize import _zeros
+
+    assert nc.wrap(_zeros, "brentq").signatures == ("d:X{d:dP}ddPddi&T{iiid}",)
+
+
 def test_what_a_module_does_not_export(fails):
     with pytest.raises(nc.SymbolError, match=r"no symbol 'gama' in .*did you mean 'gamma'"):
         nc.wrap(cython_special, "gama")
