@@ -87,12 +87,17 @@ def exported(module: ModuleType, name: str) -> list[object]:
             f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
             f"which Cython puts them{hint}"
         )
-    if name in capsules:
-        return [capsules[name]]
-    found = [capsules[key] for key in _variants(capsules, name)]
-    if not found:
+    names = [name] if name in capsules else _variants(capsules, name)
+    if not names:
         known = dict.fromkeys([plain_name(key) for key in capsules if isinstance(key, str)])
         raise SymbolError.missing(name, module.__name__, [*known])
+    found = [capsules[key] for key in names]
+    for one in found:
+        if type(one).__name__ != "PyCapsule":
+            raise TypeError(
+                f"{name!r} in the '__pyx_capi__' of module {module.__name__!r} must be a PyCapsule "
+                f"(got {type(one).__name__})"
+            )
     return found
 
 

@@ -140,8 +140,12 @@ def test_what_a_module_does_not_export(fails):
         nc.wrap(cython_special)
     empty = types.ModuleType("empty")
     empty.__pyx_capi__ = {"f": 5}
-    with pytest.raises(TypeError):
-        nc.wrap(empty, "f")
+    for given in ({"signature": "f"}, {"signature": "d:d", "name": "f"}):
+        with fails(
+            TypeError,
+            "'f' in the '__pyx_capi__' of module 'empty' must be a PyCapsule (got int)",
+        ):
+            nc.wrap(empty, **given)
 
 
 def test_a_signature_beside_the_name(fails):
