@@ -40,6 +40,7 @@ def test_a_generator_of_bits(kind):
 def test_what_holds_a_generator():
     expected = np.random.default_rng(3).random(2).tolist()
     f = nc.wrap(np.random.default_rng(3), "d:")
+    assert nc.wrap(np.random.RandomState(3), "d:")() == np.random.RandomState(3).random_sample()
     gc.collect()
     assert [f(), f()] == expected, "the callable keeps the generator"
     generator = np.random.default_rng(3)
