@@ -410,7 +410,9 @@ def typed(
         )
     signature = _signature(getattr(kind, "_argtypes_", None), getattr(kind, "_restype_", None))
     if signature is None:
-        raise TypeError(f"'signature' must be a class that has argument types ({name} has none)")
+        raise TypeError(
+            f"'signature' must be a class that has argument types, all of ctypes' ({name} has not)"
+        )
     entry = entry_meant(callable, signature)
     _refuse_gap(entry._chosen(None)[0].signature)
     return entry, (kind, ctypes.c_void_p, _cast_addr)
