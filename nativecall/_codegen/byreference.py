@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _EXPORT = "nc_by_value"
 _CALLED = "nc_procedure"
+_WIDEST = 32  # bytes of a number, a complex one included
 
 
 def code(
@@ -69,8 +70,10 @@ def _text(signature: Signature, values: Sequence[bool], written: bool) -> str:
     memory = prologue.result_memory
     given = []
     if written:
-        if memory is None:
-            memory = reserve(builder, result.size, result.alignment)
+        if outer.result.how != "reference":
+            # With room for any number: of a wider one than was said the frame is not overwritten.
+            memory = reserve(builder, _WIDEST, _WIDEST)
+            prologue = abi.Prologue(prologue.arguments, memory)
         given.append(memory)
     for one, refers, value in zip(signature.args, values, prologue.arguments, strict=True):
         if not refers or abi.in_memory(one):

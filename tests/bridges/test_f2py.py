@@ -46,6 +46,7 @@ def test_complex_numbers_by_value(module, fails):
     assert nc.wrap(module.narrow, "Zf:Zf")(1 + 2j) == 1 - 2j
     assert nc.wrap(module.narrow, "Zf:&Zf").signatures == ("Zf:&Zf",)
     assert nc.wrap(module.low, "h:h")(-4) == -5
+    assert nc.wrap(module.count, "b:i")(4) == 5, "a wider result than was said has room"
     with fails(
         nc.SignatureError,
         "'signature' is 'Zd:Zd', but 'z' of f2py's 'r = narrow(z)' is 'Zf'",
