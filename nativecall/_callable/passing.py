@@ -8,6 +8,7 @@ as long as C uses it.
 
 from __future__ import annotations
 
+from .._adapt.draft import losses
 from .._adapt.messages import counted
 from .._errors import NoEntryError, SignatureError
 from .._signature.signature import Signature
@@ -42,10 +43,13 @@ def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
         if not boxes.loops(value) or count != len(wanted.args):
             raise
         refused = error
-    try:
-        return wrap(value).convert(wanted)
-    except SignatureError:
-        raise refused from None
+    loops = boxes.signatures(value) or ()
+    for one in sorted(loops, key=lambda loop: losses(loop, wanted)):
+        try:
+            return wrap(value, one).convert(wanted)
+        except SignatureError:
+            pass
+    raise refused
 
 
 def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:
