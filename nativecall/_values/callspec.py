@@ -182,12 +182,14 @@ _of_arguments: Cache[tuple[str, Policies, bool], CallSpec] = Cache(4096)
 
 def of_argument(ctype: CType, policies: Policies = DEFAULT, readonly: bool = False) -> CallSpec:
     """The call spec of a function of one argument, for `pin` and `match`."""
+    if policies.check is not None:
+        policies = policies._replace(check=None)  # it may have no hash, and should not live on here
     key = ctype.named, policies, readonly
     found = _of_arguments.get(key)
     if found is None:
         signature = Signature(VOID, (ctype,), readonly=(readonly,))
         # What is said of a function's arguments by their places is not said of this one.
-        policies = policies._replace(out=(), keep="call", check=None)
+        policies = policies._replace(out=(), keep="call")
         found = _of_arguments.keep(key, of(signature, 0, policies))
     return found
 

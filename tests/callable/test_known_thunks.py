@@ -222,6 +222,8 @@ def test_a_spec_lives_as_long_as_its_thunks():
 class Check:
     """Gives with each result what it saw."""
 
+    __hash__ = None  # type: ignore[assignment]
+
     def __init__(self) -> None:
         self.made: list[nc.NativeCallable] = []
 
@@ -254,6 +256,18 @@ def test_a_check_is_that_of_its_function_and_ends_with_it():
     del check, checks, function, made
     gc.collect()
     assert [one() for one in gone] == [None, None]
+
+
+def test_a_choice_among_entries_keeps_no_check():
+    check = Check()
+    function = nc.wrap(libm.pow.address(), "d:T{d:x:d:y:}", check=check)
+    function.add("d:dd", libm.pow.address())
+    assert function(2.0, 3.0) == 8.0
+    assert function((2.0, 3.0)) == (check, 8.0, ((2.0, 3.0),))
+    gone = weakref.ref(check)
+    del check, function
+    gc.collect()
+    assert gone() is None
 
 
 def test_checked_specs_are_kept_up_to_a_bound():
