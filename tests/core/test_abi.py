@@ -58,6 +58,7 @@ LOCAL = {
     "objectclass.h",
     "objectcount.h",
     "objectlife.h",
+    "objectmemory.h",
     "objectqueue.h",
     "objecttype.h",
 }
