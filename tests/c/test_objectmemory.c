@@ -1,5 +1,5 @@
-/* objectmemory.h: what is given is taken again, of the same size, by the same thread; a thread keeps
- * so many blocks and no more, and none after its end; every block of malloc's is freed once.
+/* objectmemory.h: what is given is taken again, of the same size, by the same thread; a thread
+ * keeps so many blocks and no more, and none after its end; every block of malloc's is freed once.
  * Argument: rounds of each thread (default 20000). */
 #include <stdlib.h>
 #include <string.h>

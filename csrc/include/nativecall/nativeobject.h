@@ -14,8 +14,8 @@
  *     PyObject *object = nc_object_as_python(p);           with the GIL: the same address
  *     NcObject *back = nc_object_from_python(object, cls); checked: TypeError
  *
- * Memory. One block of malloc's, of which threads keep some (detail/objectmemory.h), and the object's
- * address, which is its PyObject's, is inside:
+ * Memory. One block of malloc's, of which threads keep some (detail/objectmemory.h), and the
+ * object's address, which is its PyObject's, is inside:
  *
  *     | fields of derived classes | fields of the first base | count, class, state |
  *     | 4 words for CPython | PyObject | what a class statement added: __slots__ and the like

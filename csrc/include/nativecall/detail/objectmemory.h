@@ -7,8 +7,8 @@
  * Invariants: a block in a list is nobody's, and malloc's with its size rounded up; so it may come
  *             of another thread's or another module's nc_memory_take, and free() takes it.
  * Threads:    a list is its thread's alone. What another thread wrote into a block comes before:
- *             the count whose last step gave the block here has ordered it. A thread that ends frees
- *             its blocks; before it has told the system how, it keeps none (`most` is 0).
+ *             the count whose last step gave the block here has ordered it. A thread that ends
+ *             frees its blocks; before it has told the system how, it keeps none (`most` is 0).
  * Sanitizers: AddressSanitizer sees every block come and go by malloc and free, for nothing is kept
  *             then; nor is with NC_OBJECT_CHECKED, nor on Windows. */
 #ifndef NATIVECALL_OBJECTMEMORY_H
@@ -33,8 +33,8 @@
 
 NC_C_BEGIN
 
-/* malloc(size). Compilers would make malloc and memset a call of calloc, which in glibc takes a lock
- * where malloc has memory of the thread's own ready. */
+/* malloc(size). Compilers would make malloc and memset a call of calloc, which in glibc takes a
+ * lock where malloc has memory of the thread's own ready. */
 NC_STATIC_INLINE void *nc_memory_new(size_t size)
 {
     void *block = malloc(size);
@@ -115,7 +115,7 @@ NC_STATIC void nc_memory_make_key(void)
     nc_memory_has_key = pthread_key_create(&nc_memory_key, nc_memory_free_all) == 0;
 }
 
-/* A block that the list has no room for. The first one of a thread finds no room, and makes some. */
+/* A block that a list has no room for. The first one of a thread finds none, and makes some. */
 NC_NOINLINE void nc_memory_give_apart(NcMemory *memory, void *block)
 {
     if (memory->most == 0) {
