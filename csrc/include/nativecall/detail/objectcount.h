@@ -432,7 +432,7 @@ NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t 
         count > (SIZE_MAX >> NC_OBJECT_INDEX_SHIFT) / stride) {
         return NULL;
     }
-    block = (NcObjectBlock *)calloc(1, sizeof *block + count * stride);
+    block = (NcObjectBlock *)calloc(1, nc_memory_size(sizeof *block + count * stride));
     if (block == NULL) {
         return NULL;
     }

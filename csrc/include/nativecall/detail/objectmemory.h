@@ -9,8 +9,10 @@
  * Threads:    a list is its thread's alone. What another thread wrote into a block comes before:
  *             the count whose last step gave the block here has ordered it. A thread that ends
  *             frees its blocks; before it has told the system how, it keeps none (`most` is 0).
- * Sanitizers: AddressSanitizer sees every block come and go by malloc and free, for nothing is kept
- *             then; nor is with NC_OBJECT_CHECKED, nor on Windows. */
+ *             The module must stay loaded, as CPython's do: ending threads call it.
+ * Plain:      nothing is kept, and every block comes and goes by malloc and free, under
+ *             AddressSanitizer, with NC_OBJECT_CHECKED, and on other systems than Linux, where a
+ *             thread's variables may be gone before what pthread_key_create names for its end. */
 #ifndef NATIVECALL_OBJECTMEMORY_H
 #define NATIVECALL_OBJECTMEMORY_H
 
@@ -23,7 +25,7 @@
 #define NC_MEMORY_PLAIN
 #endif
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(NC_OBJECT_CHECKED) || defined(_WIN32)
+#if defined(__SANITIZE_ADDRESS__) || defined(NC_OBJECT_CHECKED) || !defined(__linux__)
 #define NC_MEMORY_PLAIN
 #endif
 
@@ -33,11 +35,19 @@
 
 NC_C_BEGIN
 
-/* malloc(size). Compilers would make malloc and memset a call of calloc, which in glibc takes a
- * lock where malloc has memory of the thread's own ready. */
+enum { NC_MEMORY_STEP = 16 };
+
+/* What malloc is asked for where `size` bytes are needed, by every module. */
+NC_STATIC_INLINE size_t nc_memory_size(size_t size)
+{
+    return (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP * NC_MEMORY_STEP;
+}
+
+/* malloc(nc_memory_size(size)). Compilers would make malloc and memset a call of calloc, which in
+ * glibc takes a lock where malloc has memory of the thread's own ready. */
 NC_STATIC_INLINE void *nc_memory_new(size_t size)
 {
-    void *block = malloc(size);
+    void *block = malloc(nc_memory_size(size));
 #if !defined(NC_MSVC)
     __asm__("" : "+r"(block));
 #endif
@@ -75,8 +85,7 @@ NC_STATIC void nc_memory_give(void *block, size_t size)
 #else
 
 enum {
-    NC_MEMORY_STEP = 16,  /* sizes are multiples of it, as malloc's are */
-    NC_MEMORY_SIZES = 20, /* which are kept: less than so many steps */
+    NC_MEMORY_SIZES = 20, /* that are kept: less than so many steps */
     NC_MEMORY_MOST = 64   /* blocks of one size */
 };
 
@@ -140,10 +149,10 @@ NC_STATIC_INLINE void *nc_memory_take(size_t size)
             return block;
         }
     }
-    return nc_memory_new(which * NC_MEMORY_STEP);
+    return nc_memory_new(size);
 }
 
-/* As free, of a block that nc_memory_take gave for this size. */
+/* As free, of a block that nc_memory_take gave for this size, or malloc for its nc_memory_size. */
 NC_STATIC_INLINE void nc_memory_give(void *block, size_t size)
 {
     const size_t which = (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP;

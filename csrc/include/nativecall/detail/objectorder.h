@@ -6,6 +6,8 @@
 #ifndef NATIVECALL_OBJECTORDER_H
 #define NATIVECALL_OBJECTORDER_H
 
+#include <string.h>
+
 #include "core/base.h"
 
 NC_C_BEGIN
