@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .. import _lib
 from .._errors import refuse_reload
-from .describing import subclasses
 
 refuse_reload(globals(), "native_object")
 
@@ -54,7 +53,7 @@ def native_object(
     address = _address(pointer)
     found = _types.object_with_class(address, [cls], owned)
     if found is None:
-        found = _types.object_with_class(address, subclasses(cls), owned)
+        found = _types.object_with_class(address, _with_subclasses(cls), owned)
     if found is None:
         raise TypeError(f"there is no object of class {cls.__name__!r} at {address:#x}")
     return found
@@ -78,3 +77,13 @@ def _address(pointer: Foreign) -> int:
     if not 0 < address < 2**64:
         raise OverflowError(f"an address has 64 bits (got {address})")
     return address
+
+
+def _with_subclasses(cls: type) -> list[type]:
+    found = {cls: None}  # in order, each once
+    waiting = [cls]
+    while waiting:
+        below: list[type] = type.__subclasses__(waiting.pop())
+        waiting += [one for one in below if one not in found]
+        found |= dict.fromkeys(below)
+    return [*found]

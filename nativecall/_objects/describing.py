@@ -180,7 +180,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    found = [cls for cls in subclasses(_types.NativeObject) if cls.__name__ == of]
+    found = [cls for cls in _subclasses(_types.NativeObject) if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
         names = ", ".join([f"{cls.__module__}.{cls.__qualname__}" for cls in here])
@@ -192,11 +192,11 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
     return here[0]
 
 
-def subclasses(cls: type) -> list[type]:
+def _subclasses(cls: type) -> list[type]:
     found = [cls]
     one: type
     for one in type.__subclasses__(cls):
-        found += [other for other in subclasses(one) if other not in found]
+        found += [other for other in _subclasses(one) if other not in found]
     return found
 
 
