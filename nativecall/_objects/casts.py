@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from .. import _lib
-from .._errors import refuse_reload
-
-refuse_reload(globals(), "native_object")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
