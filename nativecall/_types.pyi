@@ -345,6 +345,7 @@ class Library:
     def versioned(self, name: bytes, version: bytes, /) -> int: ...
 
 calls_traced: int
+in_subinterpreter: int
 
 def set_spec_hooks(describe: Callable[..., object], spec_of: Callable[..., object], /) -> None: ...
 def set_call_hooks(

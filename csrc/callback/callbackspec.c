@@ -103,6 +103,8 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     if (self == NULL) {
         return NULL;
     }
+    self->of = nc_here();
+    self->state = self->of->state;
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
     self->result = (NcCallSpec *)(void *)given(result);

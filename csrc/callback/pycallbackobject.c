@@ -94,7 +94,7 @@ static int learn(const NcCallSpec *spec_of, Py_ssize_t index)
 {
     NcArgument *argument = &spec_of->arguments[index];
     PyObject *found = PyObject_CallFunction(
-        nc_hooks.passed, "OOn", PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
+        nc_hooks_of(spec_of->of)->passed, "OOn", PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
     const char *signature;
     Py_ssize_t length;
     PyObject *callee;

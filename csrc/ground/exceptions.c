@@ -302,9 +302,13 @@ static Mark *mark_here(void)
 
 static int is_alive(const PyThreadState *thread)
 {
-    PyThreadState *one = PyInterpreterState_ThreadHead(PyInterpreterState_Main());
-    while (one != NULL && one != thread) {
-        one = PyThreadState_Next(one);
+    PyInterpreterState *of = PyInterpreterState_Head();
+    PyThreadState *one = NULL;
+    for (; of != NULL && one == NULL; of = PyInterpreterState_Next(of)) {
+        one = PyInterpreterState_ThreadHead(of);
+        while (one != NULL && one != thread) {
+            one = PyThreadState_Next(one);
+        }
     }
     return one != NULL;
 }
@@ -551,11 +555,13 @@ static PyTypeObject Check_Type = {
     .tp_vectorcall_offset = offsetof(Check, call),
 };
 
-int nc_exceptions_ready(PyObject *module)
+int nc_exceptions_ready(void)
 {
-    if (PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&Check_Type) < 0) {
-        return -1;
-    }
+    return PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&Check_Type) < 0 ? -1 : 0;
+}
+
+int nc_exceptions_add(PyObject *module)
+{
     Check *check = PyObject_New(Check, &Check_Type);
     if (check == NULL) {
         return -1;

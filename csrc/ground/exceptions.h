@@ -142,6 +142,8 @@ int nc_left_raise(void);
 /* Adds raise_left: the errcheck of functions that ctypes calls for us. ctypes looks at
  * nothing where it has dropped the GIL, and returning with an exception set is a SystemError, which
  * debug builds of CPython end the process for. -1 with an exception. */
-int nc_exceptions_ready(PyObject *module);
+int nc_exceptions_add(PyObject *module);
+/* Before the first of these. */
+int nc_exceptions_ready(void);
 
 #endif

@@ -71,13 +71,13 @@ NC_FUNCTIONS(NC_DECLARE)
 extern PyTypeObject NcCtypesCallback_Type, NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
 extern PyTypeObject NcField_Type, NcLock_Type, NcMethod_Type, NcObjectArray_Type;
 /* What set_object_hooks sets for arrays (objects/classes.c). */
-extern PyObject *nc_array_view_hook;
 
 /* Native callables, and the root class of native objects: 0, or -1 with an exception. */
-int nc_callable_ready(PyObject *module);
+int nc_callable_ready(void);
 /* Brings the process's metaclass and registry, before anything else is made of them: 0, or -1 with
  * ImportError. Here alone, because each unit of C that calls it has the whole metaclass in it. */
 int nc_objects_bring_runtime(void);
-int nc_objects_ready(PyObject *module);
+int nc_objects_ready(void);
+int nc_objects_add(PyObject *module);
 
 #endif

@@ -2,11 +2,9 @@
  * NcClass: what nativecall/_objects asks the core for. All need the GIL. */
 #include "ground/address.h"
 #include "ground/functions.h"
+#include "ground/interpreter.h"
 #include "ground/lists.h"
 #include "nativecall/nativeobject.h"
-
-static PyObject *describe_hook; /* owned for ever */
-static PyObject *publish_hook;
 
 /* ---- from Python ----------------------------------------------------------------------------- */
 
@@ -143,7 +141,11 @@ static PyObject *class_of_description(PyObject *description)
 
 static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
 {
-    PyObject *said = PyObject_CallFunctionObjArgs(describe_hook, name, bases, space, NULL);
+    PyObject *hook = nc_here()->hooks.describe_class;
+    if (hook == NULL) {
+        Py_RETURN_NONE; /* another interpreter alone has imported nativecall._objects */
+    }
+    PyObject *said = PyObject_CallFunctionObjArgs(hook, name, bases, space, NULL);
     if (said == NULL || said == Py_None) {
         return said;
     }
@@ -185,10 +187,14 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
 
 static int publish(PyTypeObject *type, NcClass *cls)
 {
+    PyObject *hook = nc_here()->hooks.publish_class;
+    if (hook == NULL) {
+        return 0;
+    }
     PyObject *fields = list_of_fields(cls);
     PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
     PyObject *found = methods != NULL
-                          ? PyObject_CallFunctionObjArgs(publish_hook, type, fields, methods, NULL)
+                          ? PyObject_CallFunctionObjArgs(hook, type, fields, methods, NULL)
                           : NULL;
     int status = found != NULL ? 0 : -1;
     Py_ssize_t position = 0;
@@ -231,14 +237,20 @@ static NcClass *class_of(PyObject *type)
  *   field in all objects of an array. */
 PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    if (describe_hook != NULL) {
+    NcHooks *hooks = &nc_here()->hooks;
+    if (hooks->describe_class != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the hooks of native objects are set already");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OOO", &describe_hook, &publish_hook, &nc_array_view_hook)) {
+    PyObject *describing;
+    PyObject *publishing;
+    PyObject *viewing;
+    if (!PyArg_ParseTuple(args, "OOO", &describing, &publishing, &viewing)) {
         return NULL;
     }
-    Py_INCREF(args); /* keeps them as long as the process */
+    hooks->describe_class = Py_NewRef(describing);
+    hooks->publish_class = Py_NewRef(publishing);
+    hooks->view_array = Py_NewRef(viewing);
     nc_objects->describe = describe;
     nc_objects->publish = publish;
     Py_RETURN_NONE;
@@ -451,11 +463,14 @@ int nc_objects_bring_runtime(void)
     return PyExtensibleType_Import() != NULL ? 0 : -1;
 }
 
-int nc_objects_ready(PyObject *module)
+int nc_objects_ready(void)
 {
-    return nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ||
-                   PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) <
-                       0 ||
+    return nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ? -1 : 0;
+}
+
+int nc_objects_add(PyObject *module)
+{
+    return PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) < 0 ||
                    PyModule_AddObjectRef(module, "nativeobjecttype",
                                          (PyObject *)nc_objects->metatype) < 0
                ? -1

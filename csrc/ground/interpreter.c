@@ -1,0 +1,263 @@
+/* csrc/ground/interpreter.c: the interpreters of interpreter.h, how threads enter them, and how
+ * they end. */
+#include "interpreter.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define CLOSED ((intptr_t)1 << (8 * sizeof(intptr_t) - 2))
+
+NcInterpreter nc_main;
+int nc_has_others;
+NcHooks nc_refusing_hooks;
+static NcInterpreter *others; /* that have not ended */
+static NcInterpreter ended;   /* for those that have, and for those that never imported the package */
+static int main_is_ready;
+
+static NcInterpreter *find(PyInterpreterState *state)
+{
+    NcInterpreter *one = others;
+    int64_t id = PyInterpreterState_GetID(state);
+    while (one != NULL && (one->state != state || one->id != id)) {
+        one = one->next;
+    }
+    return one;
+}
+
+NcInterpreter *nc_find_here(void)
+{
+    NcInterpreter *found = find(PyInterpreterState_Get());
+    return found != NULL                                          ? found
+           : PyInterpreterState_Get() == PyInterpreterState_Main() ? &nc_main
+                                                                   : &ended;
+}
+
+/* ---- entering and leaving -------------------------------------------------------------------- */
+
+/* Whether a thread may come in: then the interpreter does not end before it goes out. */
+static int come_in(NcInterpreter *self)
+{
+    if (self == &nc_main) {
+        return 1;
+    }
+    if (__atomic_fetch_add(&self->inside, 1, __ATOMIC_SEQ_CST) >= CLOSED) {
+        (void)__atomic_fetch_sub(&self->inside, 1, __ATOMIC_SEQ_CST);
+        return 0;
+    }
+    return 1;
+}
+
+static void go_out(NcInterpreter *self)
+{
+    if (self != &nc_main) {
+        (void)__atomic_fetch_sub(&self->inside, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+int nc_interpreter_has_ended(const NcInterpreter *self)
+{
+    return __atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) >= CLOSED;
+}
+
+int nc_interpreter_enter_outside(NcInterpreter *of)
+{
+    PyThreadState *own;
+    if (nc_is_finalizing() || !come_in(of)) {
+        /* Waiting for the GIL would never end, or end the thread. */
+        return NC_NOT_ENTERED;
+    }
+    own = PyGILState_GetThisThreadState();
+    if (own != NULL && own->interp == of->state) {
+        /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
+         * outermost of those that made the thread state. */
+        PyEval_RestoreThread(own);
+        return NC_OWN_STATE;
+    }
+    if (own == NULL && of == &nc_main) {
+        (void)PyGILState_Ensure(); /* with a state that other code of this thread finds */
+        return NC_ENSURED;
+    }
+    own = PyThreadState_New(of->state);
+    if (own == NULL) {
+        go_out(of);
+        return NC_NOT_ENTERED;
+    }
+    PyEval_RestoreThread(own);
+    return NC_NEW_STATE;
+}
+
+int nc_interpreter_enter(NcInterpreter *of)
+{
+    return nc_thread_attached() != NULL ? NC_WAS_INSIDE : nc_interpreter_enter_outside(of);
+}
+
+void nc_interpreter_leave(NcInterpreter *of, int entered)
+{
+    switch (entered) {
+    case NC_OWN_STATE:
+        (void)PyEval_SaveThread();
+        break;
+    case NC_ENSURED:
+        PyGILState_Release(PyGILState_UNLOCKED);
+        break;
+    case NC_NEW_STATE:
+        PyThreadState_Clear(PyThreadState_Get());
+        PyThreadState_DeleteCurrent();
+        break;
+    default:
+        return;
+    }
+    go_out(of);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static PyObject *refuse(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args),
+                        PyObject *Py_UNUSED(names))
+{
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this native object belongs to another Python interpreter, or to one that has "
+                    "ended: here its C functions can be looked up and called from C, and what "
+                    "needs Python cannot be done");
+    return NULL;
+}
+
+/* Fills hooks with the function that refuses. */
+static int make_refusing(NcHooks *hooks)
+{
+    static PyMethodDef method = {"refuse", (PyCFunction)(void (*)(void))refuse,
+                                 METH_VARARGS | METH_KEYWORDS, NULL};
+    PyObject *made = PyCFunction_New(&method, NULL);
+    PyObject **places = (PyObject **)(void *)hooks;
+    if (made == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof(*hooks) / sizeof(*places); i++) {
+        places[i] = Py_NewRef(made); /* for ever */
+    }
+    hooks->thunk_specs = NULL; /* no function */
+    Py_DECREF(made);
+    return 0;
+}
+
+NcInterpreter *nc_interpreter_begin(void)
+{
+    PyInterpreterState *state = PyInterpreterState_Get();
+    NcInterpreter *made = &nc_main;
+    int is_main = state == PyInterpreterState_Main();
+    if (is_main ? main_is_ready : find(state) != NULL) {
+        PyErr_SetString(PyExc_ImportError, "nativecall's core cannot be loaded twice in one Python "
+                                           "interpreter; restart Python");
+        return NULL;
+    }
+    if (!is_main && !nc_interpreters_end_well()) {
+        PyErr_Format(PyExc_ImportError,
+                     "nativecall cannot be imported in a subinterpreter of CPython %lu.%lu.%lu, "
+                     "whose end frees what other interpreters still use; CPython 3.11, 3.12.8 or "
+                     "newer, and 3.13.1 or newer can",
+                     Py_Version >> 24, (Py_Version >> 16) & 0xFF, (Py_Version >> 8) & 0xFF);
+        return NULL;
+    }
+    if (!is_main && !main_is_ready) {
+        PyErr_SetString(PyExc_ImportError,
+                        "nativecall cannot be imported in a subinterpreter before the main "
+                        "interpreter has imported it: its types are the process's and are made "
+                        "there; import it in the main interpreter first");
+        return NULL;
+    }
+    if (!is_main) {
+        made = (NcInterpreter *)calloc(1, sizeof(*made));
+        if (made == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+    } else if (make_refusing(&nc_refusing_hooks) < 0) {
+        return NULL;
+    } else {
+        ended.hooks = nc_refusing_hooks;
+    }
+    made->state = state;
+    made->id = PyInterpreterState_GetID(state);
+    return made;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void nc_interpreter_close(NcInterpreter *self)
+{
+    const struct timespec moment = {0, 200000}; /* 0.2 ms */
+    if ((__atomic_fetch_or(&self->inside, CLOSED, __ATOMIC_SEQ_CST) & ~CLOSED) == 0) {
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED) {
+        (void)nanosleep(&moment, NULL);
+    }
+    Py_END_ALLOW_THREADS
+}
+
+int nc_interpreter_ready(NcInterpreter *made, PyMethodDef *at_exit)
+{
+    PyObject *module;
+    PyObject *function;
+    PyObject *done = NULL;
+    if (made == &nc_main) {
+        main_is_ready = 1;
+        return 0;
+    }
+    module = PyImport_ImportModule("atexit");
+    function = module != NULL ? PyCFunction_New(at_exit, NULL) : NULL;
+    if (function != NULL) {
+        done = PyObject_CallMethod(module, "register", "O", function);
+    }
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    if (done == NULL) {
+        return -1;
+    }
+    Py_DECREF(done);
+    made->next = others;
+    others = made;
+    nc_has_others = 1;
+    return 0;
+}
+
+int nc_interpreter_traverse(NcInterpreter *self, visitproc visit, void *arg)
+{
+    PyObject **hooks = (PyObject **)(void *)&self->hooks;
+    if (self == &nc_main) {
+        return 0; /* its objects stay, for threads that run until the process ends */
+    }
+    for (size_t i = 0; i < sizeof(self->hooks) / sizeof(*hooks); i++) {
+        Py_VISIT(hooks[i]);
+    }
+    for (size_t i = 0; i < NC_KEPT_OBJECTS; i++) {
+        Py_VISIT(self->kept[i]);
+    }
+    return 0;
+}
+
+void nc_interpreter_clear(NcInterpreter *self)
+{
+    PyObject **hooks = (PyObject **)(void *)&self->hooks;
+    PyObject **refusing = (PyObject **)(void *)&nc_refusing_hooks;
+    NcInterpreter **from = &others;
+    if (self == &nc_main) {
+        return;
+    }
+    while (*from != NULL && *from != self) {
+        from = &(*from)->next;
+    }
+    if (*from != NULL) {
+        *from = self->next;
+    }
+    nc_interpreter_close(self);
+    for (size_t i = 0; i < sizeof(self->hooks) / sizeof(*hooks); i++) {
+        PyObject *old = hooks[i];
+        hooks[i] = Py_XNewRef(refusing[i]);
+        Py_XDECREF(old);
+    }
+    for (size_t i = 0; i < NC_KEPT_OBJECTS; i++) {
+        Py_CLEAR(self->kept[i]);
+    }
+}
