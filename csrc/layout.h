@@ -177,6 +177,10 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
 /* Whose a callable is; this interpreter's while it has no entry. */
 static inline const NcInterpreter *nc_callable_of(const NcCallable *self)
 {
+    PyObject *parts = self->more->parts;
+    if (self->spec == NULL && parts != NULL && PyTuple_GET_SIZE(parts) != 0) {
+        self = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, 0);
+    }
     return self->spec != NULL ? self->spec->of : nc_here();
 }
 

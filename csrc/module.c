@@ -118,6 +118,23 @@ static PyObject *viewed(PyObject *Py_UNUSED(module), PyObject *object)
     return Py_NewRef(self);
 }
 
+/* of_here(object): the native callable that it is, or that it is the built-in view of, or None;
+ * RuntimeError for one of another interpreter, whose Python code may not run here. */
+static PyObject *of_here(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    PyObject *self = PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type)
+                         ? object
+                         : nc_native_viewed(object);
+    if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type)) {
+        Py_RETURN_NONE;
+    }
+    if (NC_UNLIKELY(nc_has_others) && nc_callable_of((NcCallable *)(void *)self) != nc_here()) {
+        nc_interpreter_refuse();
+        return NULL;
+    }
+    return Py_NewRef(self);
+}
+
 /* store_scalar(letter, value, address, who): converts into memory; `who` begins the message. */
 static PyObject *store_scalar(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -213,6 +230,7 @@ static PyMethodDef functions[] = {
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
     {"set_callable_class", set_callable_class, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
+    {"of_here", of_here, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
@@ -316,6 +334,7 @@ static PyObject *at_exit(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
     PyObject *caches[] = {here->hooks.thunk_specs, here->kept[NC_SPECS_BY_TEXT]};
     nc_interpreter_close(here);
     nc_thunks_forget(here);
+    nc_left_ask_anew();
     for (size_t i = 0; i < Py_ARRAY_LENGTH(caches); i++) {
         if (caches[i] != NULL) {
             PyDict_Clear(caches[i]);

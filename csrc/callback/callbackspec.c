@@ -104,7 +104,6 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
         return NULL;
     }
     self->of = nc_here();
-    self->state = self->of->state;
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
     self->result = (NcCallSpec *)(void *)given(result);

@@ -109,7 +109,7 @@ NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                          void *out)
 {
-    if (thread->interp != self->spec->state) {
+    if (nc_is_foreign(self->spec->of, thread)) {
         nc_exception_refuse_foreign(thread);
         return_sentinel(self, out);
         release_gil(call);
@@ -137,7 +137,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
 static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                         void *out)
 {
-    if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != self->spec->state ||
+    if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != self->spec->of->state ||
                     !nc_stack_has_room(thread, call))) {
         return begin_unusual(self, call, thread, out);
     }

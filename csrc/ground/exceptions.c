@@ -388,6 +388,12 @@ static void ask(void)
     }
 }
 
+void nc_left_ask_anew(void)
+{
+    is_queued = 0;
+    is_queued_anywhere = 0;
+}
+
 void nc_exception_leave(PyObject *exception, PyObject *object)
 {
     nc_exception_put(exception);
@@ -462,6 +468,7 @@ void nc_exception_refuse_foreign(const PyThreadState *thread)
         PyErr_SetString(PyExc_RuntimeError,
                         "a Python function was called by C code in another interpreter than its "
                         "own");
+        nc_exception_leave(nc_exception_take(), NULL);
     }
 }
 

@@ -112,13 +112,18 @@ void nc_interpreter_leave(NcInterpreter *of, int entered)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static PyObject *refuse(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args),
-                        PyObject *Py_UNUSED(names))
+void nc_interpreter_refuse(void)
 {
     PyErr_SetString(PyExc_RuntimeError,
                     "this native object belongs to another Python interpreter, or to one that has "
                     "ended: here its C functions can be looked up and called from C, and what "
                     "needs Python cannot be done");
+}
+
+static PyObject *refuse(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args),
+                        PyObject *Py_UNUSED(names))
+{
+    nc_interpreter_refuse();
     return NULL;
 }
 
@@ -196,8 +201,25 @@ void nc_interpreter_close(NcInterpreter *self)
     Py_END_ALLOW_THREADS
 }
 
+static const char capsule_name[] = "nativecall.interpreter";
+
+/* CPython drops the interpreter's dict: from now on another one may have its address. */
+static void forget(PyObject *capsule)
+{
+    NcInterpreter *self = (NcInterpreter *)PyCapsule_GetPointer(capsule, capsule_name);
+    NcInterpreter **from = &others;
+    while (*from != NULL && *from != self) {
+        from = &(*from)->next;
+    }
+    if (*from != NULL) {
+        *from = self->next;
+    }
+    self->state = NULL;
+}
+
 int nc_interpreter_ready(NcInterpreter *made, PyMethodDef *at_exit)
 {
+    PyObject *capsule;
     PyObject *module;
     PyObject *function;
     PyObject *done = NULL;
@@ -205,6 +227,13 @@ int nc_interpreter_ready(NcInterpreter *made, PyMethodDef *at_exit)
         main_is_ready = 1;
         return 0;
     }
+    capsule = PyCapsule_New(made, capsule_name, forget);
+    if (capsule == NULL ||
+        PyDict_SetItemString(PyInterpreterState_GetDict(made->state), capsule_name, capsule) < 0) {
+        Py_XDECREF(capsule);
+        return -1;
+    }
+    Py_DECREF(capsule);
     module = PyImport_ImportModule("atexit");
     function = module != NULL ? PyCFunction_New(at_exit, NULL) : NULL;
     if (function != NULL) {
@@ -241,15 +270,8 @@ void nc_interpreter_clear(NcInterpreter *self)
 {
     PyObject **hooks = (PyObject **)(void *)&self->hooks;
     PyObject **refusing = (PyObject **)(void *)&nc_refusing_hooks;
-    NcInterpreter **from = &others;
     if (self == &nc_main) {
         return;
-    }
-    while (*from != NULL && *from != self) {
-        from = &(*from)->next;
-    }
-    if (*from != NULL) {
-        *from = self->next;
     }
     nc_interpreter_close(self);
     for (size_t i = 0; i < sizeof(self->hooks) / sizeof(*hooks); i++) {

@@ -90,7 +90,7 @@ enum {
 enum { NC_ENDED_THUNKS = 256 };
 
 typedef struct NcInterpreter {
-    PyInterpreterState *state;
+    PyInterpreterState *state; /* NULL once it has ended */
     int64_t id;      /* CPython's, which no later interpreter has */
     intptr_t inside; /* atomic: threads that have entered and not left, but for the main
                         interpreter's, and a high bit once nobody enters any more */
@@ -116,7 +116,8 @@ static inline NcInterpreter *nc_here(void)
     return NC_LIKELY(!nc_has_others) ? &nc_main : nc_find_here();
 }
 
-/* Hooks that raise RuntimeError. */
+/* Hooks that raise RuntimeError, and what they raise. */
+void nc_interpreter_refuse(void);
 extern NcHooks nc_refusing_hooks;
 
 /* The hooks for an object of an interpreter. */
