@@ -8,7 +8,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
     NcHooks *hooks = &nc_here()->hooks;
     PyObject *const *hook = (PyObject *const *)((char *)hooks + PyLong_AsSize_t(place));
     const char *name = hook < &hooks->pointer_argument ? "nativecall._callable.hooks"
-                                                         : "nativecall._callable.arguments";
+                                                       : "nativecall._callable.arguments";
     PyObject *later = *hook;
     PyObject *module = PyImport_ImportModule(name);
     if (module == NULL) {

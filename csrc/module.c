@@ -278,8 +278,8 @@ static int make_process(void)
     }
     return nc_objects_bring_runtime() < 0 || PyType_Ready(&NcPin_Type) < 0 ||
                    PyType_Ready(&NcShortcut_Type) < 0 || PyType_Ready(&NcBlock_Type) < 0 ||
-                   nc_buffers_ready() < 0 || nc_exceptions_ready() < 0 ||
-                   nc_callable_ready() < 0 || nc_objects_ready() < 0
+                   nc_buffers_ready() < 0 || nc_exceptions_ready() < 0 || nc_callable_ready() < 0 ||
+                   nc_objects_ready() < 0
                ? -1
                : 0;
 }
@@ -352,8 +352,8 @@ static int module_exec(PyObject *module)
     static PyMethodDef end = {"end_of_interpreter", at_exit, METH_NOARGS, NULL};
     NcInterpreter *here = nc_interpreter_begin();
     ((State *)PyModule_GetState(module))->here = here;
-    if (here == NULL || (here == &nc_main && make_process() < 0) ||
-        nc_hooks_put_off(here) < 0 || share_runtime() < 0) {
+    if (here == NULL || (here == &nc_main && make_process() < 0) || nc_hooks_put_off(here) < 0 ||
+        share_runtime() < 0) {
         return -1;
     }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {

@@ -71,14 +71,13 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 /* The slots of a module that works in interpreters that share the GIL; one line of a
  * PyModuleDef_Slot array, which 3.12 brought. */
 #if PY_VERSION_HEX >= 0x030C0000
-#define NC_INTERPRETERS_SLOT                                                                       \
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
+#define NC_INTERPRETERS_SLOT {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
 #else
 #define NC_INTERPRETERS_SLOT
 #endif
 
-/* Whether this CPython, which need not be the one of its headers, leaves alone what others still use
- * of an interpreter that ends: modules of single-phase initialisation, as cffi's are, share objects
+/* Whether this CPython, which need not be the one of its headers, leaves alone what others use of
+ * an interpreter that ends: modules of single-phase initialisation, as cffi's are, share objects
  * between interpreters. 3.12 lost it, 3.12.8 and 3.13.1 have it again (gh-116510). */
 NC_STATIC_INLINE int nc_interpreters_end_well(void)
 {

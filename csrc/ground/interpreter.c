@@ -11,7 +11,7 @@ NcInterpreter nc_main;
 int nc_has_others;
 NcHooks nc_refusing_hooks;
 static NcInterpreter *others; /* that have not ended */
-static NcInterpreter ended;   /* for those that have, and for those that never imported the package */
+static NcInterpreter ended; /* for those that have, and for those that never imported the package */
 static int main_is_ready;
 
 static NcInterpreter *find(PyInterpreterState *state)
@@ -27,7 +27,7 @@ static NcInterpreter *find(PyInterpreterState *state)
 NcInterpreter *nc_find_here(void)
 {
     NcInterpreter *found = find(PyInterpreterState_Get());
-    return found != NULL                                          ? found
+    return found != NULL                                           ? found
            : PyInterpreterState_Get() == PyInterpreterState_Main() ? &nc_main
                                                                    : &ended;
 }
@@ -194,8 +194,8 @@ void nc_interpreter_close(NcInterpreter *self)
     if ((__atomic_fetch_or(&self->inside, CLOSED, __ATOMIC_SEQ_CST) & ~CLOSED) == 0) {
         return;
     }
-    Py_BEGIN_ALLOW_THREADS
-    while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED) {
+    Py_BEGIN_ALLOW_THREADS while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED)
+    {
         (void)nanosleep(&moment, NULL);
     }
     Py_END_ALLOW_THREADS

@@ -91,13 +91,14 @@ enum { NC_ENDED_THUNKS = 256 };
 
 typedef struct NcInterpreter {
     PyInterpreterState *state; /* NULL once it has ended */
-    int64_t id;      /* CPython's, which no later interpreter has */
-    intptr_t inside; /* atomic: threads that have entered and not left, but for the main
+    int64_t id;                /* CPython's, which no later interpreter has */
+    intptr_t inside;           /* atomic: threads that have entered and not left, but for the main
                         interpreter's, and a high bit once nobody enters any more */
     NcHooks hooks;
     int has_value_hooks; /* those of values are set, and not only put off */
     PyObject *kept[NC_KEPT_OBJECTS];
-    PyObject **ended_thunks; /* object/thunkobject.c: those that ended last; NULL before the first */
+    PyObject *
+        *ended_thunks; /* object/thunkobject.c: those that ended last; NULL before the first */
     size_t next_ended;
     struct NcInterpreter *next;
 } NcInterpreter;

@@ -124,7 +124,8 @@ NC_NOINLINE PyObject *leave(const char *name, PyObject *self, PyObject *const *a
 {
     Py_ssize_t count = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
     PyObject **given = (PyObject **)PyMem_Calloc((size_t)count + 1, sizeof(PyObject *));
-    PyObject *function = given != NULL ? python((const NcCallable *)(void *)self, name) : PyErr_NoMemory();
+    PyObject *function =
+        given != NULL ? python((const NcCallable *)(void *)self, name) : PyErr_NoMemory();
     PyObject *made = NULL;
     if (function != NULL) {
         given[0] = self;

@@ -524,9 +524,11 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
-        PyObject *done = text == NULL ? NULL
-                                      : PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->specialize, object,
-                                                                     text, (PyObject *)NULL);
+        PyObject *done =
+            text == NULL
+                ? NULL
+                : PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->specialize,
+                                               object, text, (PyObject *)NULL);
         Py_XDECREF(text);
         if (done == NULL) {
             return NULL;

@@ -8,7 +8,6 @@
 #include "nativecall/detail/objectclass.h"
 #include "values/names.h"
 
-
 /* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
 #define CALL_FLAGS                                                                                 \
     ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))

@@ -12,7 +12,6 @@
 
 #include <structmember.h>
 
-
 typedef struct {
     PyObject_HEAD
     PyTypeObject *type;

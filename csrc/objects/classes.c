@@ -193,9 +193,8 @@ static int publish(PyTypeObject *type, NcClass *cls)
     }
     PyObject *fields = list_of_fields(cls);
     PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
-    PyObject *found = methods != NULL
-                          ? PyObject_CallFunctionObjArgs(hook, type, fields, methods, NULL)
-                          : NULL;
+    PyObject *found =
+        methods != NULL ? PyObject_CallFunctionObjArgs(hook, type, fields, methods, NULL) : NULL;
     int status = found != NULL ? 0 : -1;
     Py_ssize_t position = 0;
     PyObject *name;

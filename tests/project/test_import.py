@@ -6,8 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import pytest
-
 import nativecall as nc
 
 PACKAGE = Path(nc.__file__).parent
