@@ -1,7 +1,7 @@
 /* csrc/ground/interpreter.h: what the core keeps for each interpreter that has imported it.
  *
- * Types, interned keys, the metaclass, compiled trampolines and the choice among overloads belong to
- * the process: they are C memory, or static types that the main interpreter made ready, and
+ * Types, interned keys, the metaclass, compiled trampolines and the choice among overloads are the
+ * process's: they are C memory, or static types that the main interpreter made ready, and
  * interpreters that share the GIL share them. Whatever leads to a Python function or to a class of
  * Python's belongs to one interpreter and is here. CPython's caches know functions and mutable
  * classes by tags that each interpreter gives out for itself (3.12), so that code of one must never
@@ -14,11 +14,11 @@
  * RuntimeError.
  *
  * Entering. A thread without the GIL enters the interpreter that a callback is of, with the thread
- * state that it has there or else with a new one, which goes again when it leaves. A thread that has
- * the GIL for another interpreter is refused: to swap thread states below its caller would make its
- * exceptions the other's.
+ * state that it has there or else with a new one, which goes again when it leaves. A thread that
+ * has the GIL for another interpreter is refused: to swap thread states below its caller would
+ * make its exceptions the other's.
  *
- * The end. Py_EndInterpreter ends the process where C threads have thread states of the interpreter.
+ * The end. Py_EndInterpreter ends the process where C threads have thread states of it.
  * So the first that runs of ours at its end (an atexit function) closes the door, and waits for
  * those inside; who comes later finds it closed, and gets what a failed call gives. What the
  * interpreter had here is then dropped, as module state is. The struct itself stays, a few hundred
@@ -147,7 +147,7 @@ enum {
 /* The thread state that this thread has the GIL with, or NULL. Any thread may ask, and the answer
  * is right beside subinterpreters too, where PyGILState_Check says yes to every thread. Before 3.12
  * PyGILState knows one state of a thread alone, which need not be the one that it runs with since
- * somebody has swapped it for another interpreter's. Then the holder's own word is taken; reading it
+ * somebody has swapped it for another interpreter's. Then the holder's word is taken; reading it
  * is safe unless the holder is another thread that ends in these nanoseconds. */
 NC_STATIC_INLINE PyThreadState *nc_thread_attached(void)
 {
@@ -189,7 +189,7 @@ int nc_interpreter_has_ended(const NcInterpreter *self);
 
 /* ---- the module ------------------------------------------------------------------------------ */
 
-/* A new interpreter's, or &nc_main in the main one. NULL with ImportError: it has one already, it is
+/* A new interpreter's, or &nc_main in the main one. NULL with ImportError: it has one already, is
  * one of those that cannot, or the main one has not imported the package. */
 NcInterpreter *nc_interpreter_begin(void);
 /* Once the import has succeeded: from now on nc_here() finds it, and its atexit calls `at_exit`. -1
