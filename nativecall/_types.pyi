@@ -105,6 +105,12 @@ class Lock:
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...
 
+def set_root_hooks(
+    show: Callable[[Any], str],
+    reduce: Callable[[Any, int], object],
+    restore: Callable[[Any, object], None],
+    /,
+) -> None: ...
 def set_object_hooks(
     describe: Callable[..., object],
     publish: Callable[..., object],

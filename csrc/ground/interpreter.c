@@ -145,6 +145,31 @@ static int make_refusing(NcHooks *hooks)
     return 0;
 }
 
+/* Has the main interpreter import cffi's own core, unless it has done so: types there are the
+ * process's as ours are, and are made by whoever is first. 0, or -1 with ImportError. */
+static int import_cffi_in_main(void)
+{
+    PyThreadState *there = PyThreadState_New(nc_main.state);
+    PyThreadState *own;
+    PyObject *core;
+    if (there == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    own = PyThreadState_Swap(there);
+    core = PyImport_ImportModule("nativecall._core");
+    PyErr_Clear(); /* an exception would be the main interpreter's */
+    Py_XDECREF(core);
+    PyThreadState_Clear(there);
+    (void)PyThreadState_Swap(own);
+    PyThreadState_Delete(there);
+    if (core == NULL) {
+        PyErr_SetString(PyExc_ImportError, "the main interpreter cannot import nativecall._core");
+        return -1;
+    }
+    return 0;
+}
+
 NcInterpreter *nc_interpreter_begin(void)
 {
     PyInterpreterState *state = PyInterpreterState_Get();
@@ -168,6 +193,9 @@ NcInterpreter *nc_interpreter_begin(void)
                         "nativecall cannot be imported in a subinterpreter before the main "
                         "interpreter has imported it: its types are the process's and are made "
                         "there; import it in the main interpreter first");
+        return NULL;
+    }
+    if (!is_main && import_cffi_in_main() < 0) {
         return NULL;
     }
     if (!is_main) {

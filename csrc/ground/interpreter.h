@@ -62,6 +62,9 @@ typedef struct {
     PyObject *describe_class; /* (name, bases, namespace) -> what a class declares */
     PyObject *publish_class;  /* (class, fields, methods): its descriptors */
     PyObject *view_array;     /* of objects' fields, for NumPy */
+    PyObject *show_object;    /* (object) -> its __repr__() */
+    PyObject *reduce_object;  /* (object, protocol) -> its __reduce_ex__() */
+    PyObject *restore_object; /* (object, state): its __setstate__() */
     /* The others are there from the beginning. */
     PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
     PyObject *spec_of;     /* (signature in any spelling) -> its call spec */
@@ -145,17 +148,27 @@ enum {
 };
 
 /* The thread state that this thread has the GIL with, or NULL. Any thread may ask, and the answer
- * is right beside subinterpreters too, where PyGILState_Check says yes to every thread. Before 3.12
- * PyGILState knows one state of a thread alone, which need not be the one that it runs with since
- * somebody has swapped it for another interpreter's. Then the holder's word is taken; reading it
- * is safe unless the holder is another thread that ends in these nanoseconds. */
+ * is right beside subinterpreters too, where PyGILState_Check says yes to every thread.
+ *
+ * Before 3.12 PyGILState knows one state of a thread alone, which need not be the one that it runs
+ * with since somebody has swapped it for another interpreter's. Only the holder's state tells whose
+ * it is, and no lock keeps that of another thread. The answer is right all the same: where this
+ * thread is the holder, nobody else changes or frees its state. Where another one is, its state has
+ * that thread's ident as long as it is the holder, and it lets go of the GIL before it frees the
+ * state; so an ident that is read before the same state is found again is the holder's, and one
+ * that is not is thrown away. What is left is a read of memory that was just freed, a block of some
+ * hundred bytes of malloc's, which stays mapped but where its arena is trimmed between two
+ * instructions here. It is done only where another interpreter has imported the package, in a
+ * thread that has a state of its own and does not run with it. */
 NC_STATIC_INLINE PyThreadState *nc_thread_attached(void)
 {
     PyThreadState *state = nc_thread_unchecked();
 #if PY_VERSION_HEX < 0x030C0000
     PyThreadState *own = PyGILState_GetThisThreadState();
-    if (state != own && (state == NULL || own == NULL || !nc_has_others ||
-                         state->thread_id != PyThread_get_thread_ident())) {
+    if (state != own &&
+        (state == NULL || own == NULL || !nc_has_others ||
+         __atomic_load_n(&state->thread_id, __ATOMIC_ACQUIRE) != PyThread_get_thread_ident() ||
+         nc_thread_unchecked() != state)) {
         return NULL;
     }
 #endif

@@ -255,6 +255,27 @@ PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* set_root_hooks(show, reduce, restore): once; what the root's __repr__, __reduce_ex__ and
+ * __setstate__ call. */
+PyObject *nc_set_root_hooks(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    NcHooks *hooks = &nc_here()->hooks;
+    if (hooks->show_object != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the hooks of the root class are set already");
+        return NULL;
+    }
+    PyObject *showing;
+    PyObject *reducing;
+    PyObject *restoring;
+    if (!PyArg_ParseTuple(args, "OOO", &showing, &reducing, &restoring)) {
+        return NULL;
+    }
+    hooks->show_object = Py_NewRef(showing);
+    hooks->reduce_object = Py_NewRef(reducing);
+    hooks->restore_object = Py_NewRef(restoring);
+    Py_RETURN_NONE;
+}
+
 /* object_as_python(address): the object of a native pointer. */
 PyObject *nc_object_at_address(PyObject *Py_UNUSED(module), PyObject *address)
 {
@@ -457,14 +478,81 @@ static int add_init(PyTypeObject *root)
     return status;
 }
 
+/* Calls a hook of this interpreter's, whose offset is given. `argument` may be NULL. */
+static PyObject *ask(size_t hook, PyObject *self, PyObject *argument)
+{
+    PyObject *const *place = (PyObject *const *)(void *)((char *)&nc_here()->hooks + hook);
+    if (*place == NULL) {
+        PyObject *module = PyImport_ImportModule("nativecall._objects");
+        Py_XDECREF(module);
+        if (module == NULL || *place == NULL) {
+            if (module != NULL) {
+                PyErr_SetString(PyExc_RuntimeError,
+                                "nativecall._objects has not set the hooks of the root class yet");
+            }
+            return NULL;
+        }
+    }
+    return PyObject_CallFunctionObjArgs(*place, self, argument, NULL);
+}
+
+static PyObject *object_repr(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return ask(offsetof(NcHooks, show_object), self, NULL);
+}
+
+static PyObject *object_reduce(PyObject *self, PyObject *protocol)
+{
+    return ask(offsetof(NcHooks, reduce_object), self, protocol);
+}
+
+static PyObject *object_restore(PyObject *self, PyObject *state)
+{
+    return ask(offsetof(NcHooks, restore_object), self, state);
+}
+
+/* Gives the root what Python code does for it, as C functions: Python functions would be those of
+ * one interpreter. */
+static int add_methods(PyTypeObject *root)
+{
+    static PyMethodDef methods[] = {
+        {"__repr__", object_repr, METH_NOARGS, NULL},
+        {"__reduce_ex__", object_reduce, METH_O, NULL},
+        {"__setstate__", object_restore, METH_O, NULL},
+    };
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < Py_ARRAY_LENGTH(methods); i++) {
+        PyObject *made = PyDescr_NewMethod(root, &methods[i]);
+        status =
+            made != NULL ? PyObject_SetAttrString((PyObject *)root, methods[i].ml_name, made) : -1;
+        Py_XDECREF(made);
+    }
+    return status;
+}
+
 int nc_objects_bring_runtime(void)
 {
     return PyExtensibleType_Import() != NULL ? 0 : -1;
 }
 
+/* Nothing changes the root from now on, whose subclasses all interpreters make. From 3.12 on CPython
+ * gives types that cannot change version tags from one counter for the process, and to others from
+ * one of each interpreter: with a tag of the main one's it could pass for a class of another. The
+ * tag that it has goes, and that of none of its subclasses is used again. */
+static void seal(PyTypeObject *root)
+{
+    PyType_Modified(root);
+    root->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
+}
+
 int nc_objects_ready(void)
 {
-    return nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ? -1 : 0;
+    if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ||
+        add_methods(nc_objects->root) < 0) {
+        return -1;
+    }
+    seal(nc_objects->root);
+    return 0;
 }
 
 int nc_objects_add(PyObject *module)
