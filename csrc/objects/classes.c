@@ -535,10 +535,10 @@ int nc_objects_bring_runtime(void)
     return PyExtensibleType_Import() != NULL ? 0 : -1;
 }
 
-/* Nothing changes the root from now on, whose subclasses all interpreters make. From 3.12 on CPython
- * gives types that cannot change version tags from one counter for the process, and to others from
- * one of each interpreter: with a tag of the main one's it could pass for a class of another. The
- * tag that it has goes, and that of none of its subclasses is used again. */
+/* Nothing changes the root from now on, whose subclasses all interpreters make. From 3.12 on
+ * CPython gives types that cannot change version tags from one counter for the process, and others
+ * from one of each interpreter: with such a tag the root could pass for another interpreter's
+ * class. What it has had goes first. */
 static void seal(PyTypeObject *root)
 {
     PyType_Modified(root);

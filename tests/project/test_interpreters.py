@@ -252,6 +252,10 @@ import nativecall as nc
 kept = nc.callback("d:d", lambda x: x + 1)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 Path("kept").write_text(str(kept.address()))
+''')
+cycle('''
+from pathlib import Path
+import nativecall as nc
 gone = nc.callback("d:d", lambda x: x - 1)
 Path("gone").write_text(str(gone.address()))
 ''')
