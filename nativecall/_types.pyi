@@ -106,9 +106,9 @@ class Lock:
     def __exit__(self, *args: object) -> None: ...
 
 def set_root_hooks(
-    show: Callable[[Any], str],
-    reduce: Callable[[Any, int], object],
-    restore: Callable[[Any, object], None],
+    show: Callable[..., str],
+    reduce: Callable[..., object],
+    restore: Callable[..., None],
     /,
 ) -> None: ...
 def set_object_hooks(
