@@ -63,8 +63,14 @@ def _path() -> Iterator[None]:
     sys.path[:] = before
 
 
+@pytest.fixture(scope="session")
+def _hypothesis_begun() -> None:
+    """At its first use hypothesis asks the collector who keeps its random numbers."""
+    hypothesis.given(hypothesis.strategies.none())(lambda _: None)()
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _frozen() -> None:
+def _frozen(_hypothesis_begun: None) -> None:
     """A collection visits what the module's own tests made: what was there before, libraries of
     several hundred thousand objects, would take seconds each time."""
     gc.collect()

@@ -37,18 +37,20 @@ def work(module: ModuleType) -> None:
             super().run()  # the native method: the primes
             self.primes = min(self.primes, 10)
 
+    done = []
+
+    def put(job: object) -> None:
+        while not module.put(job):  # the queue is full: take some out
+            done.extend(finished(module))
+            time.sleep(0)
+
     batch = module.Batch()
     module.start(THREADS)
-    done = []
     for i in range(JOBS):
-        job = module.Job(i * LENGTH, (i + 1) * LENGTH, batch=batch)
-        while not module.put(job):  # the queue is full: take some out
-            done += finished(module)
-            time.sleep(0)
-    del job
+        put(module.Job(i * LENGTH, (i + 1) * LENGTH, batch=batch))
     with batch.lock:  # native threads that want to add wait meanwhile
         partly = batch.primes
-    module.put(twins := Twins("twins", 0, 100))
+    put(twins := Twins("twins", 0, 100))
     while len(done) <= JOBS:
         done += finished(module)
         time.sleep(0)

@@ -108,7 +108,7 @@ _FORTRAN = (
     ("scipy.linalg._fblas", "scipy.linalg.cython_blas"),
     ("scipy.linalg._flapack", "scipy.linalg.cython_lapack"),
 )
-_FORTRAN_KNOWN = ((1, 14), (1, 17))  # the first and the last SciPy whose objects were looked at
+_FORTRAN_KNOWN = ((1, 14), (1, 18))  # the first and the last SciPy whose objects were looked at
 
 
 def of_fortran(obj: Foreign, name: str) -> Signature | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
 import nativecall as nc
 from nativecall._bridges import fortran
+from nativecall._bridges.scipy import _FORTRAN_KNOWN
 from nativecall._codegen import engine
 from support import foreign
 
@@ -129,6 +131,9 @@ def test_arguments_of_a_subroutine(module, signature, said):
 def test_procedures_of_scipy_tell_their_types(fails):
     """Their objects hold the address of the procedure itself, which has no symbol there."""
     blas = pytest.importorskip("scipy.linalg.blas")
+    version = tuple([int(one) for one in sys.modules["scipy"].__version__.split(".")[:2]])
+    if version > _FORTRAN_KNOWN[1]:
+        pytest.skip("a SciPy whose objects nobody has looked at yet")
     n, x, step = np.array([3], "i"), np.array([3.0, 4.0, 12.0]), np.array([1], "i")
     norm = nc.wrap(blas.dnrm2)
     assert (norm.signatures, norm(n, x, step)) == (("d:&i&d&i",), 13.0)

@@ -80,7 +80,8 @@ def test_what_all_overloads_have_in_common() -> None:
     mixed = nc.wrap({"d:d": sin, "i:i": nc.load(None).address("abs")}, name="mixed")
     assert str(inspect.signature(mixed)) == "(x0, /)"
     numpy = pytest.importorskip("numpy")
-    assert str(inspect.signature(nc.wrap(numpy.cos))) == "(x0, /)", "not that of the ufunc"
+    cosine = inspect.signature(nc.wrap(numpy.cos))
+    assert [*cosine.parameters] == ["x0"], "not those of the ufunc"
 
 
 def test_what_is_changed_in_the_hints_is_nobody_elses() -> None:
