@@ -326,13 +326,16 @@ static int share_runtime(void)
     return status;
 }
 
-/* The end of another interpreter than the main one begins. What the collector does not look into is
- * dropped here; what is made yet is made anew. */
+/* The end of an interpreter begins. Of another than the main one, what the collector does not look
+ * into is dropped here; what is made yet is made anew. */
 static PyObject *at_exit(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 {
     NcInterpreter *here = nc_here();
     PyObject *caches[] = {here->hooks.thunk_specs, here->kept[NC_SPECS_BY_TEXT]};
     nc_interpreter_close(here);
+    if (here == &nc_main) {
+        Py_RETURN_NONE;
+    }
     nc_thunks_forget(here);
     nc_left_ask_anew();
     for (size_t i = 0; i < Py_ARRAY_LENGTH(caches); i++) {
@@ -350,7 +353,7 @@ typedef struct {
 static int module_exec(PyObject *module)
 {
     static PyMethodDef end = {"end_of_interpreter", at_exit, METH_NOARGS, NULL};
-    NcInterpreter *here = nc_interpreter_begin();
+    NcInterpreter *here = nc_interpreter_begin(&end);
     ((State *)PyModule_GetState(module))->here = here;
     if (here == NULL || (here == &nc_main && make_process() < 0) || nc_hooks_put_off(here) < 0 ||
         share_runtime() < 0) {

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define CLOSED ((intptr_t)1 << (8 * sizeof(intptr_t) - 2))
+#define PATIENCE 5000 /* moments of 0.2 ms */
 
 NcInterpreter nc_main;
 int nc_has_others;
@@ -39,6 +40,10 @@ static int come_in(NcInterpreter *self)
 {
     if (self == &nc_main) {
         return 1;
+    }
+    /* Looks first, so that threads that come again and again do not look like threads inside. */
+    if (nc_interpreter_has_ended(self)) {
+        return 0;
     }
     if (__atomic_fetch_add(&self->inside, 1, __ATOMIC_SEQ_CST) >= CLOSED) {
         (void)__atomic_fetch_sub(&self->inside, 1, __ATOMIC_SEQ_CST);
@@ -145,32 +150,50 @@ static int make_refusing(NcHooks *hooks)
     return 0;
 }
 
-/* Has the main interpreter import cffi's own core, unless it has done so: types there are the
- * process's as ours are, and are made by whoever is first. 0, or -1 with ImportError. */
-static int import_cffi_in_main(void)
+static int register_at_exit(PyMethodDef *at_exit)
 {
+    PyObject *module = PyImport_ImportModule("atexit");
+    PyObject *function = module != NULL ? PyCFunction_New(at_exit, NULL) : NULL;
+    PyObject *done =
+        function != NULL ? PyObject_CallMethod(module, "register", "O", function) : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    Py_XDECREF(done);
+    return done != NULL ? 0 : -1;
+}
+
+/* Has the main interpreter import cffi's own core, unless it has done so: types there are the
+ * process's as ours are, and are made by whoever is first. And has it call `at_exit`. 0, or -1 with
+ * ImportError. */
+static int prepare_main(PyMethodDef *at_exit)
+{
+    static int is_registered;
     PyThreadState *there = PyThreadState_New(nc_main.state);
     PyThreadState *own;
     PyObject *core;
+    int is_ready;
     if (there == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     own = PyThreadState_Swap(there);
     core = PyImport_ImportModule("nativecall._core");
+    is_registered = is_registered || (core != NULL && register_at_exit(at_exit) == 0);
+    is_ready = core != NULL && is_registered;
     PyErr_Clear(); /* an exception would be the main interpreter's */
     Py_XDECREF(core);
     PyThreadState_Clear(there);
     (void)PyThreadState_Swap(own);
     PyThreadState_Delete(there);
-    if (core == NULL) {
-        PyErr_SetString(PyExc_ImportError, "the main interpreter cannot import nativecall._core");
+    if (!is_ready) {
+        PyErr_SetString(PyExc_ImportError,
+                        "the main interpreter cannot import nativecall._core and atexit");
         return -1;
     }
     return 0;
 }
 
-NcInterpreter *nc_interpreter_begin(void)
+NcInterpreter *nc_interpreter_begin(PyMethodDef *at_exit)
 {
     PyInterpreterState *state = PyInterpreterState_Get();
     NcInterpreter *made = &nc_main;
@@ -195,7 +218,7 @@ NcInterpreter *nc_interpreter_begin(void)
                         "there; import it in the main interpreter first");
         return NULL;
     }
-    if (!is_main && import_cffi_in_main() < 0) {
+    if (!is_main && prepare_main(at_exit) < 0) {
         return NULL;
     }
     if (!is_main) {
@@ -216,17 +239,34 @@ NcInterpreter *nc_interpreter_begin(void)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void nc_interpreter_close(NcInterpreter *self)
+/* From now on nobody enters. Waits for those inside, so many moments at most, or for ever. */
+static void close_door(NcInterpreter *self, long moments)
 {
     const struct timespec moment = {0, 200000}; /* 0.2 ms */
     if ((__atomic_fetch_or(&self->inside, CLOSED, __ATOMIC_SEQ_CST) & ~CLOSED) == 0) {
         return;
     }
-    Py_BEGIN_ALLOW_THREADS while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED)
-    {
+    Py_BEGIN_ALLOW_THREADS;
+    /* While Python ends, CPython lets no other thread have the GIL: none of them ever leaves. */
+    while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED && !nc_is_finalizing() &&
+           moments != 0) {
         (void)nanosleep(&moment, NULL);
+        moments -= moments > 0;
     }
-    Py_END_ALLOW_THREADS
+    Py_END_ALLOW_THREADS;
+}
+
+void nc_interpreter_close(NcInterpreter *self)
+{
+    if (self != &nc_main) {
+        close_door(self, -1);
+        return;
+    }
+    /* Those that others left behind CPython ends together with the main one, and ends the process
+     * where C threads have thread states of them. One that does not come out ends nothing else. */
+    for (NcInterpreter *one = others; one != NULL; one = one->next) {
+        close_door(one, PATIENCE);
+    }
 }
 
 static const char capsule_name[] = "nativecall.interpreter";
@@ -248,9 +288,6 @@ static void forget(PyObject *capsule)
 int nc_interpreter_ready(NcInterpreter *made, PyMethodDef *at_exit)
 {
     PyObject *capsule;
-    PyObject *module;
-    PyObject *function;
-    PyObject *done = NULL;
     if (made == &nc_main) {
         main_is_ready = 1;
         return 0;
@@ -262,17 +299,9 @@ int nc_interpreter_ready(NcInterpreter *made, PyMethodDef *at_exit)
         return -1;
     }
     Py_DECREF(capsule);
-    module = PyImport_ImportModule("atexit");
-    function = module != NULL ? PyCFunction_New(at_exit, NULL) : NULL;
-    if (function != NULL) {
-        done = PyObject_CallMethod(module, "register", "O", function);
-    }
-    Py_XDECREF(function);
-    Py_XDECREF(module);
-    if (done == NULL) {
+    if (register_at_exit(at_exit) < 0) {
         return -1;
     }
-    Py_DECREF(done);
     made->next = others;
     others = made;
     nc_has_others = 1;

@@ -203,13 +203,15 @@ int nc_interpreter_has_ended(const NcInterpreter *self);
 /* ---- the module ------------------------------------------------------------------------------ */
 
 /* A new interpreter's, or &nc_main in the main one. NULL with ImportError: it has one already, is
- * one of those that cannot, or the main one has not imported the package. */
-NcInterpreter *nc_interpreter_begin(void);
+ * one of those that cannot, or the main one has not imported the package. Before the first of the
+ * others the main one's atexit gets `at_exit`. */
+NcInterpreter *nc_interpreter_begin(PyMethodDef *at_exit);
 /* Once the import has succeeded: from now on nc_here() finds it, and its atexit calls `at_exit`. -1
  * with an exception. */
 int nc_interpreter_ready(NcInterpreter *made, PyMethodDef *at_exit);
 
-/* From now on nobody enters; waits, without the GIL, for those inside. None of the main one's. */
+/* From now on nobody enters; waits, without the GIL, for those inside. For the main one, which
+ * threads enter until Python ends, closes all others, and waits a second at most. */
 void nc_interpreter_close(NcInterpreter *self);
 
 /* What the collector asks about it, and the end of it: none of the main one's. */

@@ -303,3 +303,28 @@ except RuntimeError as error:
     assert "libffi makes run Python functions in the main interpreter alone" in python(
         START + SIZE + code
     )
+
+
+@ends_well
+@generated
+def test_python_ends_beside_an_interpreter_whose_function_runs(python):
+    """It waits for a C thread inside; CPython would end the process for the thread's state."""
+    code = """
+one = create()
+run(one, '''
+import array
+import threading
+import time
+import nativecall as nc
+libc = nc.load(None, "int pthread_create(unsigned long *, void *, void *(*)(void *), void *);")
+inside = threading.Event()
+def body(pointer):
+    inside.set()
+    time.sleep(0.1)
+    print("left", flush=True)
+start = nc.callback("void *(void *)", body)
+assert libc.pthread_create(array.array("L", [0]), None, start, None) == 0
+assert inside.wait(10)
+''')
+"""
+    assert python(START + "import nativecall\n" + code) == "left\n"
