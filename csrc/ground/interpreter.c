@@ -243,13 +243,14 @@ NcInterpreter *nc_interpreter_begin(PyMethodDef *at_exit)
 static void close_door(NcInterpreter *self, long moments)
 {
     const struct timespec moment = {0, 200000}; /* 0.2 ms */
-    if ((__atomic_fetch_or(&self->inside, CLOSED, __ATOMIC_SEQ_CST) & ~CLOSED) == 0) {
+    intptr_t inside = __atomic_fetch_or(&self->inside, CLOSED, __ATOMIC_SEQ_CST) & ~CLOSED;
+    /* While Python ends, CPython gives the GIL to its last thread state alone: those inside never
+     * leave, and this thread, which has another one, would not get it back. */
+    if (inside == 0 || nc_is_finalizing()) {
         return;
     }
     Py_BEGIN_ALLOW_THREADS;
-    /* While Python ends, CPython lets no other thread have the GIL: none of them ever leaves. */
-    while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED && !nc_is_finalizing() &&
-           moments != 0) {
+    while (__atomic_load_n(&self->inside, __ATOMIC_SEQ_CST) != CLOSED && moments != 0) {
         (void)nanosleep(&moment, NULL);
         moments -= moments > 0;
     }
