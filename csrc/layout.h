@@ -140,6 +140,7 @@ typedef struct {
     int takes_fields; /* and go to C as the address of what the class declares; else as their own */
     size_t changes;   /* how often the boxes were forgotten */
     int decided;      /* whether generating a trampoline was tried, or is not wanted */
+    int is_entry;     /* f[signature] gave it out: it is an entry of another, and stays as it is */
 } NcMore;
 
 typedef struct {

@@ -107,7 +107,7 @@ class Lock:
 
 def set_root_hooks(
     show: Callable[..., str],
-    reduce: Callable[..., object],
+    state: Callable[..., object],
     restore: Callable[..., None],
     /,
 ) -> None: ...
@@ -135,6 +135,8 @@ class CallableBase:
     _specializer: Specializer | None
     @property
     def _only(self) -> NativeCallable: ...
+    @property
+    def _is_entry(self) -> bool: ...
     @property
     def signatures(self) -> tuple[str, ...]: ...
     @property
@@ -405,6 +407,7 @@ def set_value_hooks(
     load: Callable[..., object],
     record_class: Callable[..., object],
     passed: Callable[..., object],
+    enumerator: Callable[..., object],
     /,
 ) -> None: ...
 def text_result(spec: CallSpec, address: int, text: str = ..., /) -> bytes | str: ...

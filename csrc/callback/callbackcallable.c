@@ -8,18 +8,28 @@
 #include "object/shortcut.h"
 #include "pycallbackobject.h"
 
+/* Takes a reference, and gives it back where that is a str without a null character; else NULL. */
+static PyObject *plain_text(PyObject *found)
+{
+    if (!PyUnicode_Check(found) ||
+        PyUnicode_FindChar(found, 0, 0, PyUnicode_GET_LENGTH(found), 1) >= 0) {
+        Py_CLEAR(found);
+    }
+    return found;
+}
+
 /* What a callable says of itself: a new reference to a str; NULL, perhaps with an exception, where
  * that is no str, has a null character, or is not there. */
 static PyObject *text_of(PyObject *function, const char *attribute)
 {
     PyObject *found = PyObject_GetAttrString(function, attribute);
-    if (found != NULL && (!PyUnicode_Check(found) ||
-                          PyUnicode_FindChar(found, 0, 0, PyUnicode_GET_LENGTH(found), 1) >= 0)) {
-        Py_CLEAR(found);
-    } else if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    if (found != NULL) {
+        return plain_text(found);
+    }
+    if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
     }
-    return found;
+    return NULL;
 }
 
 /* The callable of the parts of a plan. */
@@ -75,7 +85,7 @@ static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t
     Py_INCREF(plan);
     if (PyFunction_Check(function) && ((PyFunctionObject *)(void *)function)->func_doc == Py_None) {
         /* Nearly all: what would be asked for is known. */
-        name = Py_NewRef(((PyFunctionObject *)(void *)function)->func_name);
+        name = plain_text(Py_NewRef(((PyFunctionObject *)(void *)function)->func_name));
         doc = NULL;
     } else {
         name = text_of(function, "__name__");

@@ -402,6 +402,11 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     return 0;
 }
 
+static PyObject *callable_get_is_entry(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((NcCallable *)(void *)object)->more->is_entry);
+}
+
 static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -447,6 +452,7 @@ static PyGetSetDef callable_getset[] = {
     {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
     {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
     {"_specializer", callable_get_more, callable_set_specializer, NULL, MORE(specializer)},
+    {"_is_entry", callable_get_is_entry, NULL, "whether f[signature] gave it out", NULL},
     {"_only", callable_get_only, NULL, "a single restricted to its entry", NULL},
     {"_owners", callable_get_owners, NULL, "what lives as long; the last is the present one's",
      NULL},

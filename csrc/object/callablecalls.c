@@ -81,23 +81,28 @@ int nc_callable_is_decided(const NcCallable *self)
     return self->vectorcall != nc_vectorcall_fallback || self->more->decided;
 }
 
-/* Calls a function of Python's with an address as the first argument. */
-static PyObject *call_with_address(PyObject *function, void *address, PyObject *const *args,
-                                   Py_ssize_t nargs)
+/* Calls a function of Python's with addresses for the objects that a method takes. */
+static PyObject *call_with_addresses(const NcCallable *self, PyObject *function,
+                                     PyObject *const *args, Py_ssize_t nargs)
 {
-    NcPin *first = nc_pin_address(address);
-    PyObject **given =
-        first != NULL ? (PyObject **)PyMem_Calloc((size_t)nargs, sizeof *given) : NULL;
+    PyObject **given = (PyObject **)PyMem_Calloc((size_t)nargs + 1, sizeof *given);
     PyObject *result = NULL;
-    if (given != NULL) {
-        memcpy(given, args, (size_t)nargs * sizeof *given);
-        given[0] = (PyObject *)first;
+    int status = 0;
+    if (given == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; status == 0 && i < nargs; i++) {
+        void *address = nc_self_address(self, i, args[i]);
+        given[i] = address != NULL ? (PyObject *)nc_pin_address(address) : Py_NewRef(args[i]);
+        status = given[i] != NULL ? 0 : -1;
+    }
+    if (status == 0) {
         result = PyObject_Vectorcall(function, given, (size_t)nargs, NULL);
-    } else if (first != NULL) {
-        PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        Py_XDECREF(given[i]);
     }
     PyMem_Free(given);
-    Py_XDECREF(first);
     return result;
 }
 
@@ -125,9 +130,9 @@ static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize
     }
     /* Conversions for libffi know no classes of objects; what policies are composed of does: it
      * calls callables that come of this one. */
-    void *address = nargs > 0 && !self->spec->composed ? nc_self_address(self, 0, args[0]) : NULL;
-    PyObject *result = address == NULL ? PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL)
-                                       : call_with_address(fallback, address, args, nargs);
+    PyObject *result = self->more->self_class != NULL && !self->spec->composed
+                           ? call_with_addresses(self, fallback, args, nargs)
+                           : PyObject_Vectorcall(fallback, args, (size_t)nargs, NULL);
     Py_DECREF(fallback);
     return result;
 }

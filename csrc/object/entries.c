@@ -198,9 +198,17 @@ PyObject *nc_entries_only(NcCallable *self)
 PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 {
     NcCallable *part = part_for((NcCallable *)(void *)object, signature);
-    return part == NULL                 ? NULL
-           : (PyObject *)part != object ? Py_NewRef((PyObject *)part)
-                                        : Py_XNewRef(nc_entries_only(part));
+    if (part != NULL && (PyObject *)part == object) {
+        part = (NcCallable *)(void *)nc_entries_only(part);
+    }
+    if (part != NULL && NC_UNLIKELY(!part->more->is_entry)) {
+        NcMore *more = nc_callable_more(part);
+        if (more == NULL) {
+            return NULL;
+        }
+        more->is_entry = 1;
+    }
+    return Py_XNewRef((PyObject *)part);
 }
 
 int nc_entries_contains(PyObject *object, PyObject *signature)

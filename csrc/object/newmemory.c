@@ -119,7 +119,11 @@ static int point_to_made(const Slot *slot, PyObject *plan, PyObject *value, char
     if (plan == Py_None) {
         return 0;
     }
+    if (Py_EnterRecursiveCall(" while memory is initialised") != 0) {
+        return -1; /* it may lead back to itself */
+    }
     PyObject *made = make((MemoryPlan *)(void *)plan, value);
+    Py_LeaveRecursiveCall();
     if (made == NULL || made == Py_None) {
         Py_XDECREF(made);
         return made != NULL ? 0 : -1;
@@ -412,11 +416,7 @@ static PyObject *plan_vectorcall(PyObject *object, PyObject *const *args, size_t
         PyErr_SetString(PyExc_TypeError, "a MemoryPlan is called with an initialiser");
         return NULL;
     }
-    if (Py_EnterRecursiveCall(" while memory is initialised") != 0) {
-        return NULL;
-    }
     PyObject *made = make((MemoryPlan *)(void *)object, args[0]);
-    Py_LeaveRecursiveCall();
     if (made == NULL && is_misfit()) {
         PyErr_Clear();
         return Py_NewRef(Py_None);

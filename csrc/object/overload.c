@@ -10,9 +10,10 @@
  * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
  * that is contiguous and writable by its element type, where the entries take arrays of numbers by
  * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments
- * to the entry that the rule chose for such arguments before; callables with the same signatures in
- * the same order share one, but those with a specialize hook. The rule alone fills it, so the table
- * cannot choose otherwise.
+ * to the entry that the rule chose for such arguments before. Callables of the same call specs in
+ * the same order share one, for options change what is taken and which arguments there are; but not
+ * those with a specialize hook, nor with composed entries, whose specs may hold functions of the
+ * user's. The rule alone fills it, so the table cannot choose otherwise.
  *
  * A compiler's function, which has entries made for the arguments of calls, has one made where no
  * entry takes them exactly. Where none can be made, what the rule chose is called.
@@ -202,7 +203,7 @@ struct NcDispatcher {
     int is_shared;      /* whether it is in a bucket */
     size_t references;
     size_t hash;
-    size_t count;     /* signatures */
+    size_t count;     /* parts */
     int takes_arrays; /* whether an array is known by its elements */
     int export;       /* how those that are known are exported; 0: in several orders */
     int takes_bytes;  /* whether bytes have a class, too */
@@ -211,16 +212,23 @@ struct NcDispatcher {
         uint64_t key;      /* classes of arguments; 0 in an empty place */
         Py_ssize_t choice; /* the part's position for them */
     } memo[MEMO_PLACES];
-    const char *texts[1]; /* the signatures, interned: there are `count` */
+    NcCallSpec *specs[1]; /* of the parts, held, where it is shared: there are `count` */
 };
 
 enum { BUCKETS = 256 };
 static NcDispatcher *dispatchers[BUCKETS];
 
-static const char *part_text(PyObject *parts, size_t position)
+static NcCallSpec *part_spec(PyObject *parts, size_t position)
 {
     PyObject *part = PyTuple_GET_ITEM(parts, (Py_ssize_t)position);
-    return ((const NcCallable *)(void *)part)->spec->text;
+    return ((const NcCallable *)(void *)part)->spec;
+}
+
+/* The letter of the numbers that an argument takes, if any, by value or by reference. */
+static char number_letter(const NcCallSpec *spec, Py_ssize_t index)
+{
+    const NcArgument *argument = &spec->arguments[index];
+    return argument->code == 'P' && spec->fortran ? argument->pointee : argument->code;
 }
 
 /* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
@@ -230,10 +238,9 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     unsigned char ends[2][65] = {{0}, {0}};
     unsigned char class_ = CLASS_INT;
     for (size_t p = 0; p < self->count; p++) {
-        const NcCallSpec *spec =
-            ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, (Py_ssize_t)p))->spec;
+        const NcCallSpec *spec = part_spec(parts, p);
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            const NcIntegerKind *kind = nc_integer_kind(spec->arguments[i].code);
+            const NcIntegerKind *kind = nc_integer_kind(number_letter(spec, i));
             if (kind != NULL) {
                 ends[0][8 * kind->size - kind->is_signed] = 1;
             }
@@ -289,21 +296,21 @@ static int common_export(PyObject *parts)
     return export | PyBUF_WRITABLE;
 }
 
-/* The dispatcher of the parts' signatures, one of its own where no other callable is to follow its
+/* The dispatcher of the parts' call specs, one of its own where no other callable is to follow its
  * choices; NULL with an exception. */
 static NcDispatcher *dispatcher_acquire(PyObject *parts, int is_shared)
 {
     size_t count = (size_t)PyTuple_GET_SIZE(parts);
-    int export = common_export(parts);
-    size_t hash = count + (size_t)export;
+    size_t hash = count;
     NcDispatcher *self;
     for (size_t p = 0; p < count; p++) {
-        hash = (hash ^ ((uintptr_t)part_text(parts, p) >> 3)) * 1000003u;
+        hash = (hash ^ ((uintptr_t)part_spec(parts, p) >> 4)) * 1000003u;
+        is_shared = is_shared && !part_spec(parts, p)->composed;
     }
     for (self = is_shared ? dispatchers[hash % BUCKETS] : NULL; self != NULL; self = self->next) {
         size_t same = 0;
-        while (self->hash == hash && self->count == count && self->export == export &&
-               same < count && self->texts[same] == part_text(parts, same)) {
+        while (self->hash == hash && self->count == count && same < count &&
+               self->specs[same] == part_spec(parts, same)) {
             same++;
         }
         if (same == count) {
@@ -311,8 +318,7 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts, int is_shared)
             return self;
         }
     }
-    self =
-        (NcDispatcher *)PyMem_Calloc(1, sizeof(NcDispatcher) + (count - 1) * sizeof(const char *));
+    self = (NcDispatcher *)PyMem_Calloc(1, sizeof(*self) + (count - 1) * sizeof(NcCallSpec *));
     if (self == NULL) {
         PyErr_NoMemory();
         return NULL;
@@ -320,14 +326,14 @@ static NcDispatcher *dispatcher_acquire(PyObject *parts, int is_shared)
     self->references = 1;
     self->hash = hash;
     self->count = count;
-    for (size_t p = 0; p < count; p++) {
-        self->texts[p] = part_text(parts, p);
-    }
     number_ints(self, parts);
-    self->export = export;
-    self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && export != 0;
+    self->export = common_export(parts);
+    self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && self->export != 0;
     self->is_shared = is_shared;
     if (is_shared) {
+        for (size_t p = 0; p < count; p++) {
+            self->specs[p] = (NcCallSpec *)(void *)Py_NewRef(part_spec(parts, p));
+        }
         self->next = dispatchers[hash % BUCKETS];
         dispatchers[hash % BUCKETS] = self;
     }
@@ -345,6 +351,9 @@ void nc_dispatcher_release(NcDispatcher *self)
             link = &(*link)->next;
         }
         *link = self->next;
+        for (size_t p = 0; p < self->count; p++) {
+            Py_DECREF(self->specs[p]);
+        }
     }
     PyMem_Free(self);
 }
@@ -461,7 +470,7 @@ static int varies(PyObject *parts, char letter)
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            const NcIntegerKind *wanted = nc_integer_kind(spec->arguments[i].code);
+            const NcIntegerKind *wanted = nc_integer_kind(number_letter(spec, i));
             if (wanted != NULL && wanted->code != '?' &&
                 (found->low < wanted->low || found->high > wanted->high)) {
                 return 1;

@@ -41,7 +41,12 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_Format(PyExc_ValueError, "'count' must be 0 or more (got %zd)", count);
         return NULL;
     }
-    const int lasting = (cls->flags & NC_CLASS_LASTING) != 0;
+    if ((of->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0) {
+        PyErr_Format(PyExc_TypeError, "class '%s' has no objects: it has __abstractmethods__",
+                     of->tp_name);
+        return NULL;
+    }
+    const int lasting = cls->lasting != 0;
     char *first = NULL;
     if (count > 0) {
         first = nc_objects_make(cls, (size_t)count, lasting ? 0 : NC_OBJECT_HOLDS);
@@ -125,11 +130,16 @@ static PyObject *array_item(PyObject *object, Py_ssize_t index)
 static PyObject *array_field(Array *self, PyObject *name)
 {
     const NcClass *cls = nc_type_class(self->type);
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text == NULL) {
+        return NULL;
+    }
     for (size_t p = 0; p < cls->part_count; p++) {
         const NcClass *part = cls->parts[p].cls;
         for (size_t n = 0; n < part->field_count; n++) {
             const NcField *field = &part->fields[n];
-            if (PyUnicode_CompareWithASCIIString(name, field->name) == 0) {
+            if (strcmp(text, field->name) == 0 && strlen(text) == (size_t)length) {
                 char *place = NULL; /* of an array without objects */
                 if (self->count != 0) {
                     place = self->first + cls->parts[p].offset + (intptr_t)field->offset;

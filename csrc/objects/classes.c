@@ -94,8 +94,8 @@ static int read_method(Block *block, NcClass *cls, PyObject *row)
     return 0;
 }
 
-/* A capsule of a description (size, alignment, fields, methods). */
-static PyObject *class_of_description(PyObject *description)
+/* A capsule of a description (size, alignment, fields, methods) of the class of this name. */
+static PyObject *class_of_description(PyObject *named, PyObject *description)
 {
     Py_ssize_t size, alignment;
     PyObject *fields;
@@ -104,14 +104,15 @@ static PyObject *class_of_description(PyObject *description)
                           &PyTuple_Type, &methods)) {
         return NULL;
     }
+    Py_ssize_t length;
     const Py_ssize_t text = text_size(fields);
-    if (text < 0) {
+    if (text < 0 || PyUnicode_AsUTF8AndSize(named, &length) == NULL) {
         return NULL;
     }
     const size_t field_bytes = (size_t)PyTuple_GET_SIZE(fields) * sizeof(NcField);
     const size_t method_bytes = (size_t)PyTuple_GET_SIZE(methods) * sizeof(NcMethod);
     NcClass *cls = calloc(1, sizeof *cls);
-    char *owned = calloc(1, field_bytes + method_bytes + (size_t)text + 1);
+    char *owned = calloc(1, field_bytes + method_bytes + (size_t)text + (size_t)length + 1);
     if (cls == NULL || owned == NULL) {
         free(cls);
         free(owned);
@@ -124,7 +125,8 @@ static PyObject *class_of_description(PyObject *description)
     cls->fields_align = (size_t)alignment;
     cls->fields = block.fields;
     cls->methods = block.methods;
-    int status = 0;
+    cls->name = block_text(&block, named);
+    int status = cls->name != NULL ? 0 : -1;
     for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(fields); i++) {
         status = read_field(&block, cls, PyTuple_GET_ITEM(fields, i));
     }
@@ -149,7 +151,7 @@ static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
     if (said == NULL || said == Py_None) {
         return said;
     }
-    PyObject *capsule = class_of_description(said);
+    PyObject *capsule = class_of_description(name, said);
     Py_DECREF(said);
     return capsule;
 }
@@ -187,9 +189,15 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
 
 static int publish(PyTypeObject *type, NcClass *cls)
 {
-    PyObject *hook = nc_here()->hooks.publish_class;
+    PyObject *const *place = &nc_here()->hooks.publish_class;
+    PyObject *module = NULL;
+    if (*place == NULL) { /* another interpreter alone has imported it, and this is a class of C's */
+        module = PyImport_ImportModule("nativecall._objects");
+        Py_XDECREF(module);
+    }
+    PyObject *hook = *place;
     if (hook == NULL) {
-        return 0;
+        return module != NULL ? 0 : -1;
     }
     PyObject *fields = list_of_fields(cls);
     PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
@@ -255,7 +263,7 @@ PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* set_root_hooks(show, reduce, restore): once; what the root's __repr__, __reduce_ex__ and
+/* set_root_hooks(show, state, restore): once; what the root's __repr__, __getstate__ and
  * __setstate__ call. */
 PyObject *nc_set_root_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -265,13 +273,13 @@ PyObject *nc_set_root_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     PyObject *showing;
-    PyObject *reducing;
+    PyObject *stating;
     PyObject *restoring;
-    if (!PyArg_ParseTuple(args, "OOO", &showing, &reducing, &restoring)) {
+    if (!PyArg_ParseTuple(args, "OOO", &showing, &stating, &restoring)) {
         return NULL;
     }
     hooks->show_object = Py_NewRef(showing);
-    hooks->reduce_object = Py_NewRef(reducing);
+    hooks->state_object = Py_NewRef(stating);
     hooks->restore_object = Py_NewRef(restoring);
     Py_RETURN_NONE;
 }
@@ -389,13 +397,14 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
     PyObject *key;
     PyObject *value;
     while (PyDict_Next(named, &position, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8(key);
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(key, &length);
         int known = 0;
         Py_ssize_t given = 0;
         for (size_t p = cls != NULL ? cls->part_count : 0; name != NULL && p-- > 0;) {
             const NcClass *part = cls->parts[p].cls;
             for (size_t n = 0; n < part->field_count; n++) {
-                if (strcmp(part->fields[n].name, name) == 0) {
+                if (strcmp(part->fields[n].name, name) == 0 && strlen(name) == (size_t)length) {
                     known = given < count ? 2 : 1;
                 }
                 given += !is_lock(&part->fields[n]);
@@ -501,9 +510,9 @@ static PyObject *object_repr(PyObject *self, PyObject *Py_UNUSED(none))
     return ask(offsetof(NcHooks, show_object), self, NULL);
 }
 
-static PyObject *object_reduce(PyObject *self, PyObject *protocol)
+static PyObject *object_state(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return ask(offsetof(NcHooks, reduce_object), self, protocol);
+    return ask(offsetof(NcHooks, state_object), self, NULL);
 }
 
 static PyObject *object_restore(PyObject *self, PyObject *state)
@@ -517,7 +526,7 @@ static int add_methods(PyTypeObject *root)
 {
     static PyMethodDef methods[] = {
         {"__repr__", object_repr, METH_NOARGS, NULL},
-        {"__reduce_ex__", object_reduce, METH_O, NULL},
+        {"__getstate__", object_state, METH_NOARGS, NULL},
         {"__setstate__", object_restore, METH_O, NULL},
     };
     int status = 0;

@@ -252,9 +252,13 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize_t offset,
                        Py_ssize_t size)
 {
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL) {
+        return -1;
+    }
     for (size_t i = 0; i < cls->field_count; i++) {
         const NcField *field = &cls->fields[i];
-        if (PyUnicode_CompareWithASCIIString(name, field->name) != 0) {
+        if (strcmp(text, field->name) != 0) {
             continue;
         }
         if (offset < 0 || (size_t)offset != field->offset || size <= 0 ||
@@ -274,6 +278,15 @@ static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize
                          "field '%U' of '%s' needs an alignment of %zu, but that of the class's "
                          "fields is %zu",
                          name, cls->name, nc_scalar_alignment(letter), cls->fields_align);
+            return -1;
+        }
+        const NcField *over = nc_class_field_over(cls, i, (size_t)size);
+        if (over != NULL) {
+            PyObject *made = PyUnicode_FromString(cls->name);
+            if (made != NULL) {
+                PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, made, field->name, over->name);
+                Py_DECREF(made);
+            }
             return -1;
         }
         return 0;

@@ -286,6 +286,15 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
 int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                         NcPointer *out, int exported)
 {
+    if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(spec, place < 0 ? 0 : place))) {
+        /* NumPy's str: its buffer is of characters that C does not have. */
+        if (exported) {
+            PyBuffer_Release(&out->buffer);
+        }
+        PyErr_Clear();
+        out->buffer.obj = NULL;
+        return nc_convert_box(spec, name, place, value, out);
+    }
     return convert_exporter(spec, name, place, value, value, out, exported);
 }
 

@@ -49,6 +49,19 @@ int nc_refer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
     return !PyFloat_CheckExact(value) && !PyLong_CheckExact(value);
 }
 
+int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index)
+{
+    char pointee = spec->arguments[index].pointee;
+    if (pointee == '\0' || pointee == 'v' || is_text(pointee)) {
+        return 0;
+    }
+    nc_conversion_error(
+        PyExc_TypeError, name, index,
+        "must be a number or an array, as Fortran takes it by reference (got None); "
+        "where it is optional there, a NULL of ctypes or cffi leaves it out");
+    return -1;
+}
+
 int nc_is_referred(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
 {
     char pointee = spec->arguments[index].pointee;

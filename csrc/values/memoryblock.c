@@ -75,11 +75,14 @@ static int block_clear(PyObject *object)
     return 0;
 }
 
+/* A block may be the first of any number that keep one another, as lists in C do. */
 static void block_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);
+    Py_TRASHCAN_BEGIN(object, block_dealloc);
     (void)block_clear(object);
     PyObject_GC_Del(object);
+    Py_TRASHCAN_END;
 }
 
 int nc_block_keep(NcBlock *block, PyObject *object)

@@ -28,7 +28,7 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
     Py_ssize_t argument = index < 0 ? 0 : index;
     if (value == Py_None) {
         out->address = NULL;
-        return 0;
+        return spec->fortran && index >= 0 ? nc_refuse_null(spec, name, index) : 0;
     }
     if (spec->arguments[argument].pointee == '\0' || exporter == NULL ||
         exporter->bf_getbuffer == NULL) {
@@ -44,17 +44,35 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
     return nc_convert_exporter(spec, name, index, value, out, exported);
 }
 
+/* Whether an argument has the type of the first, by its text: no code of Python's runs. */
+static int is_of_first_type(const NcCallSpec *spec, Py_ssize_t index)
+{
+    int is_same = index == 0;
+    if (index > 0 && index < spec->nargs && spec->arguments[index].code == 'P') {
+        PyObject *first = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, 0), "text");
+        PyObject *other = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "text");
+        is_same = first != NULL && other != NULL && PyUnicode_Compare(first, other) == 0;
+        Py_XDECREF(first);
+        Py_XDECREF(other);
+        PyErr_Clear();
+    }
+    return is_same;
+}
+
 void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
     const NcClass *cls = self->more->self_class;
     void *fields = NULL;
-    if (cls == NULL || index != 0) {
+    if (cls == NULL) {
         return NULL;
     }
     if (NC_LIKELY(Py_TYPE(value) == cls->type)) {
         fields = (char *)value + cls->offset;
     } else if (nc_object_of_python(value, NULL) != NULL) {
         fields = nc_object_cast(value, cls);
+    }
+    if (fields != NULL && !is_of_first_type(self->spec, index)) {
+        return NULL;
     }
     return fields == NULL || self->more->takes_fields ? fields : value;
 }

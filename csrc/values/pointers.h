@@ -1,9 +1,9 @@
 /* csrc/values/pointers.h: pointer arguments and results, and what keeps arguments valid while C
  * uses them.
  *
- * Rules: pointers take None for NULL, matching buffers in the call spec's order without a copy, the
- * first of a native method its class's objects, and what the pointer_argument hook knows (ctypes,
- * cffi, function pointers, arrays without a buffer).
+ * Rules: pointers take None for NULL (Fortran's to data do not), matching buffers in the call
+ * spec's order without a copy, the first of a native method its class's objects, and what the
+ * pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer).
  * A buffer stays exported until nc_release_pointer. On failure an exception is set that names the
  * argument and the callable, and nothing is left exported or owned.
  *
@@ -46,7 +46,7 @@ int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, N
                           size_t before);
 
 /* The address that a native object has as argument `index` of a callable, which is a method of its
- * class; NULL for all else. */
+ * class: the first one or another of its type. NULL for all else. */
 void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value);
 
 /* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the spec is
@@ -62,6 +62,9 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyO
 /* The latter for Fortran: numbers and texts, too (fortran.h). */
 int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                         NcPointer *out);
+/* None for Fortran: 0 for a text, which has no characters then, for a function and for `void *`;
+ * -1 with an exception for what a procedure reads or writes without asking. */
+int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
 
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */

@@ -17,7 +17,7 @@ from .._signature import capsulename
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .._values.boxes import Function, bridge
+from .._values.boxes import Function, Passing, bridge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def function(obj: object) -> Function | None:
         flags,
         supposed=supposed,
         partial=said.partial,
+        forms=capsulename.XLA_SIGNATURES if text == capsulename.XLA else (),
         reason=said.reason,
     )
 
@@ -129,7 +130,9 @@ def _without_optional(
     except SignatureError:  # without generated code
         return Function(place, whole, obj, None, flags, supposed=supposed)
     spec, target, kept = bound._entry()
-    return Function(target, spec.signature, (obj, bound), None, flags | kept, supposed=supposed)
+    return Function(
+        target, spec.signature, Passing(obj, bound), None, flags | kept, supposed=supposed
+    )
 
 
 def pickled(

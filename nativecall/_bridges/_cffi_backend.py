@@ -283,13 +283,15 @@ def _as_written(text: str) -> FFIType | None:
 
 
 def _declared(ffi: Foreign, text: str) -> FFIType | None:
-    """The type of function pointers that a text in C says to an FFI; None for another text."""
+    """The type of function pointers that a text in C says to an FFI, None for one of ours; None for
+    another text.
+    """
     # C declarations are ASCII, and an FFI of API mode ends the process for a lone surrogate.
     if not text.isascii():
         return None
     for form in (text, re.sub(r"\(", "(*)(", text, count=1)):
         try:
-            found = ffi.typeof(form)
+            found = cffitype.read(form) if ffi is None else ffi.typeof(form)
         except Exception:  # as many classes as cffi has parsers
             continue
         if found.kind == "function":
@@ -334,7 +336,7 @@ def typed(
         if kind.kind != "function":
             raise SignatureError(f"{kind.cname!r} is no function pointer to cffi")
     elif isinstance(signature, str):
-        kind = _as_written(signature) or _declared(ffi or cffitype.ffi(), signature)
+        kind = _as_written(signature) or _declared(ffi, signature)
     if kind is None:
         return callable[_named(signature, ffi)], None
     meant = cffitype.from_ffi(kind)

@@ -23,8 +23,8 @@ from .._signature.ctype import SCALARS
 from .._signature.derived import Array, FunctionPointer, Pointer
 from .._signature.signature import Signature
 from .._values import boxes
-from .._values.boxes import Function
-from .._values.fortran import lengths
+from .._values.boxes import Function, Passing
+from .._values.fortran import lengths, texts, with_wide_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _KINDS = {
 }
 _REFUSED = re.compile(r"\((\w+)\) can't be converted to (\w+)")
 _NUMBER = re.compile(r" : input (float|int|long|complex)\b")
+_TEXT = re.compile(r" : (?:input |in/output )?(?:rank-\d+ array\('[Sc]\d*'\)|bytes|string\()")
 _WRAPPER = "f2pywrap"  # begins the names of subroutines that call functions
 _PLAIN = "function "  # begins the names of objects, but of those that have such a subroutine
 _EXPORT = "nc_by_value"
@@ -83,7 +84,8 @@ class _Told:
         self.shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
         # What f2py's subroutines take of arrays of assumed shape.
         self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", self.shapes)}
-        self.texts = len(re.findall(r" : (?:input |in/output )?(?:bytes|string\()", text))
+        everything = (*self.listed, *self.others, *self.returned)
+        self.texts = len([one for one in everything if _TEXT.search(one)])
 
     def is_one(self) -> bool:
         """Whether there is one result, which a function may return."""
@@ -191,15 +193,27 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     if not address:
         return None
     name = _named(obj)
+    known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
+    follow = 0
+    if known is None and (count := _Told(obj).texts):
+        if texts(signature) != count:
+            raise SignatureError(
+                f"'signature' is {signature.text!r}, where {texts(signature)} arguments can be "
+                f"texts, but f2py tells of {count} in {_Told(obj).usage!r}",
+                hint="write '&b' for each of these, for their lengths follow, and 'P' for arrays "
+                f"of int8; {_UNCHECKED}",
+            )
+        signature = with_wide_lengths(signature)
+        follow = len(lengths(signature))
     values = [not _is_reference(one) for one in signature.args]
     returns = signature.result.kind != "void"
-    known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
     is_wrapper: bool | None = False
     if known is not None:
         _refuse_unlike(signature, known)
         follow = len(signature.args) - len(known.args)
         values[len(known.args) :] = [False] * follow
     else:
+        values[len(values) - follow :] = [False] * follow
         is_wrapper = _is_wrapper(obj, address)
         _refuse_other(obj, signature, is_wrapper)
     if not any(values) and not returns:
@@ -220,7 +234,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         )
     key = f"f2py {hashlib.sha256(text.encode()).hexdigest()}"
     code = engine.compile(key, lambda: text, {_CALLED: address}, (_EXPORT,))
-    return Function(code.address(_EXPORT), signature, (code, obj), name)
+    return Function(code.address(_EXPORT), signature, Passing(obj, code), name)
 
 
 def _is_reference(ctype: CType) -> bool:

@@ -17,13 +17,14 @@ import sys
 from .. import _lib
 from .._adapt.draft import losses
 from .._callable import specialize
+from .._callable.wrap import plain
 from .._errors import NoEntryError, SignatureError
 from .._signature.ctype import SCALARS, VOID, Scalar
 from .._signature.derived import Pointer
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
-from .._values import boxes
+from .._values import boxes, callspec
 from .._values.boxes import Function
 from .._values.failure import convention
 from .PyCapsule import context, spelling
@@ -83,6 +84,35 @@ def function(obj: LowLevelCallable) -> Function | None:
     if inner is not None:
         inner.owner = obj
     return inner
+
+
+def native(obj: LowLevelCallable) -> NativeCallable | None:
+    """What a LowLevelCallable with user data is called as: its function with the data bound, which
+    keeps the box. None where there is no data, or no last argument that it is for.
+    """
+    data = user_data(obj)
+    if not data:
+        return None
+    entry = own_entry(obj)
+    if entry is None:
+        found = function(obj)
+        if found is None or found.signature is None or not found.address:
+            return None
+        spec = callspec.of(found.signature, 0, found.policies)
+        entry = plain(found.address, spec, found.name, found.owner, found.flags)
+    signature = entry._chosen(None)[0].signature
+    if not _takes_data(signature):
+        return None
+    given = _kept(data, obj)
+    made: Foreign = entry.bind(*[...] * (len(signature.args) - 1), given)
+    bound: NativeCallable = made
+    return bound
+
+
+def _kept(address: int, owner: object) -> object:
+    """A void pointer that keeps what it points to."""
+    pointer = _lib.ffi.cast("void *", address)
+    return _lib.ffi.gc(pointer, lambda _, owner=owner: None)
 
 
 def reason(obj: Foreign) -> str | None:

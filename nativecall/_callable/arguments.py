@@ -15,6 +15,7 @@ from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.cffitype import disagreement, is_whole, name_of_type, pointer_type
+from .._signature.characters import CONST
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import (
     Array,
@@ -26,7 +27,7 @@ from .._signature.derived import (
     same_pointee,
 )
 from .._signature.signature import Signature
-from .._values import boxes, callspec, handles, storage
+from .._values import boxes, callspec, enums, handles, storage
 from .._values.outs import visible
 from .passing import convert
 from .pythonfunction import callback_of, spec_of
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from .._types import CallbackSpec, CallSpec, Foreign
     from .._values.policies import Policies
 
-    #: Which characters the arguments and the result of a function lead to, and their encoding.
-    _Texts = tuple[tuple[str, ...], str]
+    #: What is said of the arguments and the result of a function (characters.py), and the encoding
+    #: of text.
+    _Texts = tuple[tuple[str, ...], str | None]
 
 refuse_reload(globals(), "pointer_argument")
 
@@ -101,9 +103,12 @@ def pointer_argument(
             _types.take_pointers(ctype, value, found.kind, alignment)
         return found.address, found.owner
     if isinstance(ctype, Handle) and ctype.opaque:
+        hint = ""
+        if ctype.name.startswith("struct __pyx_obj_"):  # of a class of Cython's
+            hint = "; a signature that has 'O' for it takes objects, of whatever class"
         raise TypeError(
             f"{who} must be a '{ctype.name} *': a cffi or ctypes pointer, or None "
-            f"(got {type(value).__name__})"
+            f"(got {type(value).__name__}){hint}"
         )
     leads_to_data = not isinstance(ctype, Pointer) or ctype.pointee.kind not in _HOLDS_POINTER
     if leads_to_data and type(value).__module__ != "builtins":
@@ -115,12 +120,18 @@ def pointer_argument(
     hint = ""
     if isinstance(value, str):
         hint = "; a str has no bytes of its own, pass s.encode()"
-        if ctype.text in ("&b", "&B"):
+        if ctype.text in ("&b", "&B") and index >= 0:
             hint += ", or give the function an encoding if C declares this as const char *"
-    raise TypeError(
-        f"{who} must be a {ctype.text!r} pointer: a buffer, a ctypes or cffi pointer, or None "
-        f"(got {type(value).__name__}){hint}"
-    )
+    kinds = "a buffer, a ctypes or cffi pointer, or None"
+    if spec is not None and spec.policies.fortran and index >= 0:
+        kinds = "a number, a buffer, or a ctypes or cffi pointer"
+    given = type(value).__name__
+    if handles.is_cdata(value):
+        kind = _lib.ffi.typeof(value)
+        given = f"cffi's {kind.cname!r}"
+        if kind.kind in ("struct", "union"):
+            hint = "; ffi.addressof() gives a pointer to it"
+    raise TypeError(f"{who} must be a {ctype.text!r} pointer: {kinds} (got {given}){hint}")
 
 
 def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
@@ -228,16 +239,20 @@ def _callee(ctype: FunctionPointer) -> Signature:
 
 def texts_of(spec: CallSpec | None, index: int) -> _Texts | None:
     """What functions that are argument `index` of a call spec, as Python passes them, get and give
-    as text: with an encoding, what C declares as pointers to const characters.
+    as text: with an encoding, what C declares as pointers to const characters. Also which arrays
+    they get to be read only. None where there is neither.
     """
-    if spec is None or index < 0 or spec.policies.encoding is None:
+    if spec is None or index < 0:
         return None
     signature = spec.signature
+    if not signature.characters:
+        return None
     place = visible(signature, 0, spec.policies.out)[index][0]
-    said = signature.characters[place] if signature.characters else ""
+    said, encoding = signature.characters[place], spec.policies.encoding
     if not said.startswith("("):
         return None
-    return tuple(said[1:-1].split(",")), spec.policies.encoding
+    each = tuple(said[1:-1].split(","))
+    return (each, encoding) if encoding is not None or CONST in each else None
 
 
 def lasting_spec(signature: Signature, texts: _Texts | None, *, passed: bool) -> CallbackSpec:
@@ -245,8 +260,15 @@ def lasting_spec(signature: Signature, texts: _Texts | None, *, passed: bool) ->
     size = 0 if signature.result.kind == "void" else signature.result.size
     if texts is None:
         return spec_of(signature, bytes(size), passed=passed)
-    known = Signature(signature.result, signature.args, signature.variadic, characters=texts[0])
-    return spec_of(known, bytes(size), passed=passed, encoding=texts[1])
+    said, encoding = texts
+    known = Signature(
+        signature.result,
+        signature.args,
+        signature.variadic,
+        readonly=[one == CONST for one in said[:-1]],
+        characters=["" if one == CONST else one for one in said],
+    )
+    return spec_of(known, bytes(size), passed=passed, encoding=encoding)
 
 
 def _passed_spec(ctype: FunctionPointer, texts: _Texts | None) -> CallbackSpec:
@@ -424,4 +446,5 @@ _types.set_value_hooks(
     storage.load_result,
     storage.named_tuple,
     passed,
+    enums.argument,
 )

@@ -235,6 +235,8 @@ class NativeCallable(_types.CallableBase):
         ValueError
             When there is such an entry and `replace` is false, or other options differ and it is
             true.
+        TypeError
+            When this is what ``f[signature]`` gives, an entry of `f`.
         """
         if not isinstance(replace, bool):
             raise TypeError(f"'replace' must be True or False (got {type(replace).__name__})")
@@ -244,6 +246,7 @@ class NativeCallable(_types.CallableBase):
             self._add(found, replace)
 
     def _add(self, found: NewEntry, replace: bool) -> None:
+        self._refuse_change()
         spec = found.arguments()[0]
         position = self._position(spec)
         if position >= 0:
@@ -271,6 +274,15 @@ class NativeCallable(_types.CallableBase):
         if overloads is None:
             overloads = () if self._spec is None else (self._only,)
         self._set_overloads((*overloads, self._derived(*found.arguments())))
+
+    def _refuse_change(self) -> None:
+        """Raise for an entry of another callable, whose calls and table would say other things."""
+        if self._is_entry:
+            text = self.signatures[0]
+            raise TypeError(
+                f"f[{text!r}] is an entry of {self.__name__!r} and cannot be changed by itself; "
+                f"change f, or wrap({{{text!r}: f[{text!r}]}}), a callable of its own"
+            )
 
     def _add_missing(self, found: NewEntry) -> None:
         """Add an entry unless there is one of its signature by now."""
@@ -312,6 +324,8 @@ class NativeCallable(_types.CallableBase):
     def specialize(self, hook: specialize.Hook | None) -> None:
         from .specialize import Specializer
 
+        if hook is not None:
+            self._refuse_change()
         self._specializer = None if hook is None else Specializer(hook)
 
     @specialize.deleter

@@ -6,6 +6,7 @@ callable without the policy.
 from __future__ import annotations
 
 import _operator as operator  # what operator has; that imports more
+from sys import maxsize
 from weakref import ref
 
 from .. import _lib
@@ -222,7 +223,9 @@ def with_outs(
                 arguments.append(given[index])
                 continue
             out, ctype = rows[index]
-            length = out.length if out.sized is None else _length(given[out.sized], name, out.sized)
+            length = out.length
+            if out.sized is not None:
+                length = _length(given[out.sized], name, out.sized, ctype.size)
             memory = Memory(ctype, length, spec, letters[index])
             if out.given:
                 who = f"argument {index + 1} of '{name}'"
@@ -248,8 +251,10 @@ def _written(made: Sequence[tuple[Memory, CType, int | None]]) -> list[object]:
     return [memory.value(ctype, length) for memory, ctype, length in made]
 
 
-def _length(value: object, name: str, index: int) -> int:
-    """The number of items that an argument says, which is converted once more for the call."""
+def _length(value: object, name: str, index: int, size: int) -> int:
+    """The number of items of a size that an argument says, which is converted once more for the
+    call.
+    """
     what = f"argument {index + 1} of '{name}' is the length of an out-parameter"
     try:
         length = operator.index(value)  # type: ignore[arg-type]  # what is none raises TypeError
@@ -259,6 +264,8 @@ def _length(value: object, name: str, index: int) -> int:
         raise TypeError(f"{what} and must be an integer (got {type(value).__name__})") from None
     if length < 0:
         raise ValueError(f"{what} (got {length})")
+    if length * size > maxsize:
+        raise OverflowError(f"{what} of more bytes than memory has (got {length})")
     return length
 
 
@@ -311,7 +318,9 @@ class _Kind:
 
     __slots__ = ("call", "make", "plans", "text", "texts")
 
-    def __init__(self, text: str, call: Native, texts: tuple[tuple[str, ...], str] | None) -> None:
+    def __init__(
+        self, text: str, call: Native, texts: tuple[tuple[str, ...], str | None] | None
+    ) -> None:
         self.text = text
         self.texts = texts
         self.plans: dict[str, tuple[CallSpec, int, CallbackSpec]] = {}

@@ -17,12 +17,13 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
+from .._values.fortran import with_lengths, with_wide_lengths
 from .._values.outs import position, resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Literal, Unpack
 
     from .._signature.ctype import CType
@@ -284,8 +285,13 @@ def _word(ctype: CType) -> str:
 
 
 def _is_opaque(known: CType, wanted: CType) -> bool:
-    """Whether no more is known of a pointer than that it is one, and it is asked for as one."""
-    return isinstance(known, Handle) and known.opaque and wanted.kind in ("pointer", "voidptr")
+    """Whether no more is known of a pointer than that it is one, and it is asked for as one; an
+    object of a class of Cython's may be asked for as an object, too.
+    """
+    if not isinstance(known, Handle) or not known.opaque:
+        return False
+    is_object = wanted.kind == "object" and known.name.startswith("struct __pyx_obj_")
+    return is_object or wanted.kind in ("pointer", "voidptr")
 
 
 def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> None:
@@ -305,6 +311,13 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
             raise SignatureError(
                 f"'signature' is {wanted.text!r}, but {what} of the target is {one.text!r}"
             )
+
+
+def refuse_other_forms(wanted: Signature, forms: Sequence[str]) -> None:
+    """Refuse a signature that is passed otherwise than all that a function can have."""
+    if not any([_is_machines(parse(form), wanted) for form in forms]):
+        known = " or ".join([repr(form) for form in forms])
+        raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
 
 def resolve(target: object, signature: str | Signature | None, options: Options) -> NewEntry:
@@ -328,8 +341,9 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         found = boxes.function(target)
         if found is None and wanted is not None:
             found = boxes.instance(target, wanted, options.errors)
-            if found is not None and found.signature == wanted:
-                # A compiler sees where a function does not write.
+            # A compiler sees where a function does not write, and of a procedure of Fortran it is
+            # known whether lengths of texts follow.
+            if found is not None and found.signature in (wanted, with_wide_lengths(wanted)):
                 wanted = found.signature
         if found is None and wanted is None and boxes.signatures(target) is not None:
             raise TypeError(
@@ -358,8 +372,15 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         flags = _inherit(options, found.flags, found.supposed)
         if wanted is None and found.reason is not None:
             raise TypeError(f"'signature' must be given: {found.reason}")
+        if known is None and boxes.user_data(target):
+            raise TypeError(
+                f"user data is bound where {_a(target)} tells what it is for, and this one does "
+                "not tell its type; wrap its 'function' to pass the data in each call"
+            )
         if wanted is not None and found.partial is not None:
             refuse_contradiction(wanted, found.partial)
+        if wanted is not None and found.forms:
+            refuse_other_forms(wanted, found.forms)
     if wanted is None:
         if known is None:
             reason = None if isinstance(target, int) else boxes.reason(target)
@@ -376,8 +397,6 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             hint="leave 'signature' out to take the target's own",
         )
     elif known is None and options.policies.get("fortran"):
-        from .._values.fortran import with_lengths
-
         wanted = with_lengths(wanted)
     check_errors(wanted, convention(flags).name)
     flags = needs_gil(wanted, flags)

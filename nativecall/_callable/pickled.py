@@ -89,6 +89,8 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     how = spec.signature, callable.__name__, callable._doc, options
     pickled: Foreign = getattr(owner, "pickled", None)
     made: Recipe | None = None
+    if type(owner) is boxes.Passing:
+        owner = owner.box
     if pickled is not None:
         made = pickled(*how)
     elif (native := boxes.native(owner)) is not None:

@@ -104,8 +104,8 @@ def wrap(
         must be an array, or a number in memory as those of ctypes. `order` is ``"F"`` unless it is
         given. Where a ``char *`` is declared, a `str` may be passed (ASCII without `encoding`). The
         lengths of texts follow the arguments, as `size_t`: they are part of the signature, whether
-        it was written with them or an address was wrapped without, and calls from Python do not
-        pass them.
+        it was written with them or an address, or an object of f2py's, was wrapped without, and
+        calls from Python do not pass them.
     out : names or positions of arguments, or a mapping, optional
         Pointers to where the function writes results: Python leaves them out, and gets what was
         written, alone or in a tuple after the function's own result, unless that is void or a
@@ -247,7 +247,9 @@ def _exported_as(
     raise refused
 
 
-def plain(address: int, spec: CallSpec, name: str, owner: object, flags: int = 0) -> NativeCallable:
+def plain(
+    address: int, spec: CallSpec, name: str | None, owner: object, flags: int = 0
+) -> NativeCallable:
     """What `wrap` makes of an address that is no other than that of a function, without options."""
     signature = spec.signature
     made = NativeCallable.__new__(NativeCallable)
@@ -273,7 +275,8 @@ def open_box(obj: object) -> tuple[NativeCallable | str, int | None, bool] | Non
         When the box holds NULL.
     """
     try:
-        native = boxes.native(obj)
+        data = boxes.user_data(obj)  # which the consumer passes: nothing is bound for it
+        native = boxes.native(obj) if data is None else None
         if native is obj:
             return None
         if native is not None:
@@ -301,4 +304,4 @@ def open_box(obj: object) -> tuple[NativeCallable | str, int | None, bool] | Non
         found.flags,
     )
     named = isinstance(obj, tuple) or type(obj).__name__ == "PyCapsule"  # SciPy's are tuples
-    return native, boxes.user_data(obj), named and boxes.own_entry(obj) is None
+    return native, data, named and boxes.own_entry(obj) is None

@@ -248,7 +248,11 @@ def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable |
     except (TypeError, ValueError) as error:
         output.text(f"nativecall.wrap refuses it: {error}")
         return False, None
-    if on_demand and boxes.count(obj) is not None:
+    if on_demand and boxes.loops(obj):
+        output.text(
+            "a ufunc: native code and nativecall.wrap find a function for each of its loops"
+        )
+    elif on_demand and boxes.count(obj) is not None:
         output.text("native code finds no function in it; nativecall.wrap compiles one for each")
         output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
     elif not on_demand and not isinstance(obj, Mapping):

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
+_MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
 _NAMED = bool(_lib.types.calls_traced) or os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
@@ -134,6 +135,8 @@ class _Machine:
         self._names = itertools.count()
         self._linker: _Linker | None = None
         self._optimizations = itertools.count(1)
+        self._parsed = itertools.count(1)
+        self._shared_context = llvm.create_context()
         # Every call of llvmlite holds this lock, so the thread that has it has LLVM alone.
         # llvmlite offers no other way to it.
         self.lock = llvm.ffi.lib._lock._lock
@@ -159,15 +162,19 @@ class _Machine:
             found = self._target_machines.setdefault(effort, made)
         return found
 
+    def _context(self) -> llvm.ContextRef:
+        """That of the next module. To make one takes time, and it keeps types of its modules."""
+        if next(self._parsed) % _MODULES == 0:
+            self._shared_context = self.llvm.create_context()
+        return self._shared_context
+
     def affordable(self, effort: Effort) -> Effort:
         """The effort that is made where one is wanted: the optimizer sees so many modules."""
         return 1 if effort == 2 and next(self._optimizations) > _OPTIMIZED else effort
 
     def module(self, text: str, effort: Effort) -> llvm.ModuleRef:
         """A module of IR, verified, and at effort 2 optimized; ``with`` closes it."""
-        # A module that outlives its context crashes when it is disposed of, so the context is only
-        # the module's: it goes with it, also where neither could be closed for want of memory.
-        made = self.llvm.parse_assembly(text, self.llvm.create_context())
+        made = self.llvm.parse_assembly(text, self._context())
         try:
             # LLVM's code generators abort the process where a module is not valid.
             made.verify()

@@ -8,9 +8,11 @@ fields or, beyond 16 bytes, as bytes in memory. What has no such equal is refuse
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
+from _weakref import ref
 
 from .. import _lib
 from .._errors import SignatureError
@@ -60,6 +62,7 @@ _ALIGNED: dict[int, Foreign] = {
 _RAW = {code: _raw(simple) for code, simple in SIMPLE.items()}
 RAW_POINTER = _raw(ctypes.c_void_p)
 _made: dict[tuple[str, bool], Foreign] = {}
+_most = 0  # types that others have, twice: so many are made before others are looked for again
 # ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it for
 # ever, up to Python 3.13 for data. What it keeps for our sake: dicts of ctypes, and keys in them.
 _shared: list[tuple[dict[Foreign, Foreign], Foreign]] = []
@@ -87,9 +90,8 @@ def foreign_type(ctype: CType, *, plain: bool = False) -> Foreign:
     found = _made.get(key)
     if found is None:
         found = _make(ctype, plain)
-        if len(_made) >= _CACHE_LIMIT:
-            _made.clear()
-            _forget_shared()
+        if len(_made) >= max(_CACHE_LIMIT, _most):
+            _forget()
         _made[key] = found
     return found
 
@@ -139,11 +141,44 @@ def _share(cache: dict[Foreign, Foreign], key: object, make: Callable[[], Foreig
     return made
 
 
-def _forget_shared() -> None:
-    """Take what is in ctypes' caches for our sake out of them; its users keep it alive."""
+def _forget() -> None:
+    """Drop the types that nobody else has, also from ctypes' caches, where they are for our sake.
+
+    One that a program has, or anything made of it, stays what ctypes gives for these types. Types
+    are in cycles, so only a collection tells; meanwhile another thread may have ctypes make its
+    own, which then is not the same.
+    """
+    global _most
+    made = [(key, ref(kind)) for key, kind in [*_made.items()]]
+    shared = _withdrawn()
+    _made.clear()
+    _prototypes.clear()
+    # ctypes does not say what its types refer to: those in others go after these.
+    alive = len(made) + 1
+    while (left := sum([one() is not None for _, one in made])) < alive:
+        alive = left
+        gc.collect()
+    for text, reference in made:
+        if (kind := reference()) is not None:
+            _made.setdefault(text, kind)
+    for cache, reference in shared:
+        if (kind := reference()) is not None:
+            is_function = cache is _FUNCTION_TYPES
+            key = (kind._restype_, kind._argtypes_, FUNCFLAG_CDECL) if is_function else kind._type_
+            cache[key] = kind
+            _shared.append((cache, key))
+    _most = 2 * len(_made)
+
+
+def _withdrawn() -> list[tuple[dict[Foreign, Foreign], ref[Foreign]]]:
+    """What was in ctypes' caches for our sake, and is out of them now."""
+    found = []
     while _shared:
         cache, key = _shared.pop()
-        cache.pop(key, None)
+        kind = cache.pop(key, None)
+        if kind is not None:
+            found.append((cache, ref(kind)))
+    return found
 
 
 def _unknown(ctypes: Sequence[CType]) -> str:
@@ -314,7 +349,9 @@ def prototype(
         if plain:
             members["__setattr__"] = _set
             base = foreign_type(signature.function, plain=True)
-        found = _prototypes.keep(key, type("NativeFunction", (base,), members))
+        # ctypes says no more than the class's name of an argument that it refuses.
+        name = f"NativeFunction[{signature.text}]"
+        found = _prototypes.keep(key, type(name, (base,), members))
     return found
 
 

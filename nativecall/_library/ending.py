@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .._types import Foreign
     from .._values.policies import Check
 
+_POINTERS = ("pointer", "voidptr")
+
 
 class Asked(namedtuple("Asked", ["ending", "functions", "found", "all_names"])):
     """What is asked of a library: the names of the functions that free or close, which are added
@@ -48,6 +50,10 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
             f"{what!r} is for functions that return pointers; {symbol!r} is {signature.text!r}"
             + (", which returns text" if any(signature.characters[-1:]) else "")
         )
+    for name in names_of(told):
+        known = library.functions.get(name)
+        if known is not None and not any([arg.kind in _POINTERS for arg in known.args]):
+            raise _unable(name, known)
     added = library.all_names(names_of(told)) - library.ending
     library.ending.update(added)
     check: Check | None = how.get("check")  # type: ignore[assignment]  # it was checked
@@ -58,12 +64,18 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
         check = handles.Owned("", None, check, _closer(library, close))
     if symbol in library.ending:
         kinds = [arg.kind for arg in signature.args]
-        places = [at for at, kind in enumerate(kinds) if kind in ("pointer", "voidptr")]
+        places = [at for at, kind in enumerate(kinds) if kind in _POINTERS]
         if not places:
-            raise ValueError(f"{symbol!r} takes no pointer, and cannot free or close one")
+            raise _unable(symbol, signature)
         check = handles.Ending(symbol, places[0], check)
     how["check"] = check
     return added
+
+
+def _unable(name: str, signature: Signature) -> ValueError:
+    return ValueError(
+        f"{name!r} takes no pointer, and cannot free or close one: it is {signature.text!r}"
+    )
 
 
 def _closer(library: Asked, close: object) -> tuple[str, Foreign] | None:

@@ -112,7 +112,10 @@ def load(
         a path if it begins with ``.`` or ``/``. What the headers include is declared, too.
         They are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang), or
         without one that of the package pcpp (extra `headers`), and kept in the cache until a file
-        changes. Functions and variables are looked up when they are first used.
+        changes, or a folder that was searched before the one that has a header. A header is not
+        kept if it changed while it was read. What is not noticed: a header that comes to a folder
+        of the compiler's own, and to one that only a name from a macro is searched in.
+        Functions and variables are looked up when they are first used.
     include : path or sequence of paths
         Where to look for headers first.
     define : mapping of str to str, int or None

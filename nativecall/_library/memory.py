@@ -9,6 +9,7 @@ A value that does not fit is an error that names the member, before anybody has 
 
 from __future__ import annotations
 
+import _operator as operator  # what operator has; that imports more
 import sys
 
 import _cffi_backend
@@ -19,7 +20,7 @@ from .._signature.cffitype import c_name_of, element, from_ffi, is_same_name
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type
-from .._values import boxes, callspec, handles
+from .._values import boxes, callspec, enums, handles
 from .memoryplan import (
     CFFI_ALIGNS,
     CHARACTERS,
@@ -106,7 +107,7 @@ def _unsuited(error: Exception, value: object) -> str:
     text, found = str(error), type(value).__name__
     if isinstance(value, bytes) and "of length 1" in text:
         return f"one character is bytes of length 1 (got {len(value)}); text is 'char[]'"
-    if not isinstance(error, TypeError) or found in text:
+    if not isinstance(error, TypeError) or found in text or handles.is_cdata(value):
         return text
     return f"{text} (got {found})"
 
@@ -241,9 +242,9 @@ class _Maker:
         struct = ctype.item
         if handles.is_cdata(init):
             made = self.allocate(ctype, None)
-            self._assign(made, 0, init, who)
+            self._assign(made, 0, _whole(struct, init), who)
             return made
-        values = _members(struct, init, who)
+        values = _members(self.owner, struct, init, who)
         last = self.owner.plan(struct, _flexible)
         sized = None
         if last:
@@ -273,10 +274,12 @@ class _Maker:
         if ctype.kind in ("pointer", "function"):
             value = self._pointer(ctype, value, who)
         elif ctype.kind == "enum" and isinstance(value, str):
-            value = _enumerator(ctype, value, who)
-        elif ctype.kind in RECORDS and not handles.is_cdata(value):
+            value = enums.enumerator(ctype.cname, ctype.relements, value, who)
+        elif ctype.kind in RECORDS and handles.is_cdata(value):
+            value = _whole(ctype, value)
+        elif ctype.kind in RECORDS:
             inner = getattr(place, key) if isinstance(key, str) else place[key]
-            self._fill_record(inner, ctype, _members(ctype, value, who), who)
+            self._fill_record(inner, ctype, _members(self.owner, ctype, value, who), who)
             return
         elif ctype.kind == "array" and not (
             handles.is_cdata(value)
@@ -384,6 +387,15 @@ class _Maker:
         return from_ffi(ctype, self.owner)
 
 
+def _whole(struct: FFIType, value: FFIData) -> FFIData:
+    """The struct that a pointer to such a one, as `new` and variables give, points to; any other
+    data as it is.
+    """
+    found = _cffi_backend.typeof(value)
+    is_pointer = found.kind == "pointer" and found.item is struct and value
+    return value[0] if is_pointer else value
+
+
 def _types_of_members(struct: FFIType) -> dict[str, FFIType]:
     return {name: field.type for name, field in struct.fields}
 
@@ -405,13 +417,6 @@ def _refuse_length(struct: FFIType, name: str, length: int, who: str) -> None:
         raise OverflowError(f"{who} with {length} items needs {size} bytes, more than memory has")
 
 
-def _enumerator(ctype: FFIType, name: str, who: str) -> int:
-    known: dict[str, int] = ctype.relements
-    if name not in known:
-        raise ValueError(f"{who} must be one of {', '.join(map(repr, known))} (got {name!r})")
-    return known[name]
-
-
 def _items(value: Foreign, who: str) -> Sequence[object]:
     """The items of a sequence, as a list or tuple."""
     if isinstance(value, (list, tuple)):
@@ -421,13 +426,16 @@ def _items(value: Foreign, who: str) -> Sequence[object]:
     return [*value]
 
 
-def _members(struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
+def _members(owner: Owner, struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
     """What an initialiser says of members, by name."""
     names = [name for name, _ in struct.fields]
     if hasattr(value, "keys"):
         given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
         for name in given:
             if name not in names:
+                reason = owner.names.reason(f"{struct.cname}.{name}")
+                if reason is not None:
+                    raise TypeError(f"{who} cannot be given {name!r}: {reason}")
                 from difflib import get_close_matches
 
                 close = get_close_matches(name, names, n=1)
@@ -472,7 +480,13 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     element = ctype.item
     lengths: tuple[int, ...] = ()
     if shape is not None:
-        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        try:
+            given = [shape] if hasattr(shape, "__index__") else shape
+            lengths = tuple([operator.index(one) for one in given])
+        except TypeError:
+            raise TypeError(
+                f"'shape' must be an integer or several (got {type(shape).__name__})"
+            ) from None
         if any([length < 0 for length in lengths]):
             raise ValueError(f"'shape' must have lengths (got {shape!r})")
     elif ctype.kind == "array":
@@ -487,6 +501,8 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
         element = element.item
     form = numpy.dtype(dtype(element))
     size = count * ffi.sizeof(ctype.item)
+    if size > sys.maxsize:
+        raise OverflowError(f"'shape' is {lengths}, {size} bytes, more than memory has")
     if size == 0:
         return numpy.empty(lengths, form)
     return numpy.frombuffer(ffi.buffer(value, size), form).reshape(lengths)

@@ -143,7 +143,9 @@ _owners: Fifo[object, Owner] = Fifo()
 
 
 def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Owner:
-    """The types of declarations, the same for equal ones."""
+    """The types of declarations, the same for equal ones, and whatever names these are restricted
+    to.
+    """
     if declarations is None:
         key: object = None
     else:
@@ -151,7 +153,8 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
     whole = (key, base)
     found = _owners.get(whole)
     if found is None:
-        found = _owners.keep(whole, Owner(declarations, base))
+        named = None if declarations is None else declarations.whole or declarations
+        found = _owners.keep(whole, Owner(named, base))
     if declarations is not None:
         declarations.owner = found
     return found

@@ -47,6 +47,7 @@ class Field:
     """
 
     __slots__ = ("atomic", "doc", "of", "type")
+    __nativedeclares__ = True  # so that the metaclass knows it
 
     def __init__(
         self, type: CType | None, of: type | str | None, atomic: bool, doc: str | None
@@ -90,6 +91,7 @@ class Method:
     """
 
     __slots__ = ("doc", "options", "signature", "target")
+    __nativedeclares__ = True
 
     def __init__(
         self,

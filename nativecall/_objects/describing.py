@@ -8,6 +8,7 @@ published by the same way.
 from __future__ import annotations
 
 from types import FunctionType
+from weakref import WeakValueDictionary
 
 from .. import _lib
 from .._callable.callable import NativeCallable
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "describe")
 
 _types = _lib.types
+_latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
+#: All classes by their addresses; the root's subclasses are those of other interpreters, too.
+_published: WeakValueDictionary[int, type] = WeakValueDictionary()
 _PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
 KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
 _ADDRESS = parse_type("N")
@@ -50,9 +54,11 @@ def describe(
     end, alignment = 0, 1
     for key, value in list(space.items()):
         known = native.get(key)
+        if isinstance(value, (Field, Method)) and not str.isidentifier(key):
+            raise TypeError(f"class {name!r}: a native name must be an identifier (got {key!r})")
         if isinstance(value, Field):
             ctype = value.type
-            of = None if ctype else _class_of(value.of, name, space.get("__module__"))
+            of = None if ctype else _class_of(value.of, name, space)
             size = 8 if ctype is None else ctype.size
             align = 8 if ctype is None else ctype.alignment
             end = -(-end // align) * align
@@ -64,7 +70,7 @@ def describe(
         elif isinstance(value, Method) or known is not None:
             declared = _method(name, key, value, known)
             row, kept = _native(declared, f"{name}.{key}")
-            methods.append((key, *row))
+            methods.append((key, _in_place(row[0], known), *row[1:]))
             parts[key] = declared
             if kept is not None:
                 made[key] = kept
@@ -93,11 +99,15 @@ def publish(
     for name, code, offset, of in fields:
         if name not in cls.__dict__:
             found[name] = _field(cls, name, code, offset, of, parts.get(name))
+        elif parts:
+            raise _hidden(cls, name, "native")
     for name, text, address, flags, takes_fields in methods:
+        part = parts.get(name)
         if name in cls.__dict__:
+            if part is not None and cls.__dict__[name] is not part.target:
+                raise _hidden(cls, name, "native")
             continue
         signature = parse(text)
-        part = parts.get(name)
         target = made.get(name)
         if target is None and address:
             target = wrap(address, signature, name=f"{cls.__name__}.{name}")
@@ -105,6 +115,7 @@ def publish(
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _types.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls)
+    _latest[cls.__module__, cls.__qualname__] = _published[id(cls)] = cls
     return found
 
 
@@ -153,29 +164,35 @@ def _refuse_lock(who: str) -> Callable[..., object]:
     return store
 
 
-def _class_of(of: type | str | None, name: str, module: object) -> Foreign:
-    """The class of a reference: a class, None for any, ``...`` for the one being made."""
+def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Foreign:
+    """The class of a reference: a class, None for any, ``...`` for the one being made.
+
+    A name is looked for where the class statement stands and in what encloses it, as Python would;
+    of several classes made there under one name, as by a function that is called again, it is the
+    last one's. Then among all classes.
+    """
     if not isinstance(of, str):
         return of
     if of == name:
         return ...
-    found = [cls for cls in _subclasses(_types.NativeObject) if cls.__name__ == of]
+    module = space.get("__module__")
+    scope = str(space.get("__qualname__", name))
+    while module is not None and scope:
+        scope = scope.rpartition(".")[0]
+        near = _latest.get((module, f"{scope}.{of}" if scope else of))
+        if near is not None:
+            return near
+    every = (_types.NativeObject, *_published.values())
+    found = [cls for cls in every if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
-        why = "there is none of that name" if not here else f"there are {len(here)} of that name"
+        names = ", ".join([f"{cls.__module__}.{cls.__qualname__}" for cls in here])
+        why = f"these are of that name: {names}" if here else "there is none of that name yet"
+        way = "give the class itself" if here else "nativecall.NativeObject stands for any"
         raise TypeError(
-            f"{of!r} is neither a type's code nor one class of native objects: {why}; give the "
-            "class itself"
+            f"{of!r} is neither a type's code nor one class of native objects: {why}; {way}"
         )
     return here[0]
-
-
-def _subclasses(cls: type) -> list[type]:
-    found = [cls]
-    one: type
-    for one in type.__subclasses__(cls):
-        found += [other for other in _subclasses(one) if other not in found]
-    return found
 
 
 # -- methods ---------------------------------------------------------------------------------------
@@ -237,6 +254,15 @@ def _native(
     return (signature.text, address, flags, _takes_fields(signature)), made
 
 
+def _in_place(text: str, known: str | None) -> str:
+    """The signature under which native code finds a method: that of a base, if only self differs,
+    because the class's row says whether self is the object or its fields.
+    """
+    if known and _with_address(parse(text)).text == _with_address(parse(known)).text:
+        return known
+    return text
+
+
 def _takes_fields(signature: Signature) -> bool:
     return signature.args[0].kind == "pointer"
 
@@ -264,14 +290,17 @@ def _check_order(cls: type) -> None:
     names = _inherited((cls,))
     order = _types.native_order(cls)
     for name in (names.keys() & cls.__dict__.keys()) - {*_own_names(cls)}:
-        raise TypeError(
-            f"class {cls.__name__!r}: {name!r} is native in a base, and what the class has of that "
-            "name, by __slots__ or by code that ran while it was made, would hide it in Python "
-            "alone; use another name"
-        )
+        raise _hidden(cls, name, "native in a base")
     for one in cls.__mro__:
         if one in order or one is object:
             continue
+        for name, value in one.__dict__.items():
+            if isinstance(value, (Field, Method)):
+                raise TypeError(
+                    f"class {cls.__name__!r}: {name!r} of its base {one.__name__!r} is a native "
+                    f"{'field' if isinstance(value, Field) else 'method'}, but {one.__name__!r} is "
+                    "no class of native objects; derive it from nativecall.NativeObject"
+                )
         before = [later for later in order if cls.__mro__.index(later) > cls.__mro__.index(one)]
         for name in names.keys() & one.__dict__.keys():
             rows = [row for late in before for row in _own_names(late)]
@@ -281,6 +310,14 @@ def _check_order(cls: type) -> None:
                     "no class of native objects, would hide it in Python alone; put it behind, or "
                     "make it one"
                 )
+
+
+def _hidden(cls: type, name: str, what: str) -> TypeError:
+    return TypeError(
+        f"class {cls.__name__!r}: {name!r} is {what}, and what the class has of that name, by "
+        "__slots__ or by code that ran while it was made, would hide it in Python alone; use "
+        "another name"
+    )
 
 
 def _own_names(cls: type) -> list[str]:

@@ -10,7 +10,9 @@ from reprlib import recursive_repr
 
 from .. import _lib
 from .._errors import refuse_reload
+from .._signature.spelling import parse_type
 from .declared import LOCK
+from .values import has_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,46 +40,44 @@ def _repr(self: object) -> str:
     return f"{cls.__name__}({', '.join(shown)})"
 
 
-def _reduce(self: object, protocol: int) -> tuple[object, ...]:
-    """By the class, the fields and what Python added, also of objects that refer to each other."""
-    cls = type(self)
-    fields = {}
-    for owner, rows, _ in _types.native_parts(cls):
+def _getstate(self: object) -> tuple[dict[str, object], object]:
+    """The fields, and what Python added; also of objects that refer to each other."""
+    fields: dict[str, object] = {}
+    for owner, rows, _ in _types.native_parts(type(self)):
         for name, code, _, _ in rows:
             if code == LOCK:
                 continue
             value = getattr(self, name)
-            if code is not None and _has_pointer(code) and value is not None:
+            if code is not None and has_address(parse_type(code), value):
                 raise TypeError(
-                    f"cannot pickle or copy a {cls.__name__!r} object: field {name!r} of "
-                    f"{owner.__name__!r} is a pointer"
+                    f"cannot pickle or copy a {type(self).__name__!r} object: field {name!r} of "
+                    f"{owner.__name__!r} is a pointer; define __getstate__() to leave it out"
                 )
             fields[name] = value
-    return _make, (cls,), (fields, object.__getstate__(self))
-
-
-def _has_pointer(code: str) -> bool:
-    return any([letter in code for letter in "&PX"])
-
-
-def _make(cls: Foreign) -> object:
-    return cls.__new__(cls)
+    return fields, object.__getstate__(self)
 
 
 def _setstate(self: object, state: object) -> None:
-    """Sets what `__reduce_ex__` gave: the fields, and what `object.__getstate__` has besides."""
-    fields, added = state if isinstance(state, tuple) and len(state) == 2 else (None, None)
-    parts = added if isinstance(added, tuple) else (added,)
-    given = [one for one in (fields, *parts) if one is not None]
-    if fields is None or not all([isinstance(one, dict) for one in given]):
+    """Sets what `__getstate__` gave: a dict of attributes, or a tuple of some."""
+    given = _flat(state)
+    if not given or not all([isinstance(one, dict) for one in given]):
         raise TypeError(
-            f"the state of a {type(self).__name__!r} object must be what its __reduce_ex__() "
-            "gives: a tuple of a dict of fields, and None or a dict of other attributes "
-            f"(got {state!r:.80})"
+            f"the state of a {type(self).__name__!r} object must be what its __getstate__() gives, "
+            "a dict of fields and other attributes or a tuple of two, or the class must define "
+            f"__setstate__() (got {state!r:.80})"
         )
     for one in given:
         for name, value in one.items():
             setattr(self, name, value)
 
 
-_types.set_root_hooks(_repr, _reduce, _setstate)
+def _flat(state: object) -> list[Foreign]:
+    """The parts of a state that there are: pairs are of the fields and what else, or of the
+    ``__dict__`` and the slots.
+    """
+    if isinstance(state, tuple) and len(state) == 2:
+        return [one for part in state if part is not None for one in _flat(part)]
+    return [state]
+
+
+_types.set_root_hooks(_repr, _getstate, _setstate)

@@ -8,7 +8,7 @@ from .. import _lib
 from .._signature.ctype import CType
 from .._signature.derived import Array, Struct, inner_types
 from .._signature.spelling import parse_type
-from .._values import boxes
+from .._values import boxes, callspec
 from .._values.dtypes import dtype_of
 from .._values.policies import DEFAULT as _POLICIES
 from .._values.storage import by_name, load, store_whole
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from .._types import Foreign
 
-
+_types = _lib.types
 _ADDRESS = parse_type("N")
+_POINTERS = ("pointer", "voidptr", "function")
 
 
 class Memory:
@@ -42,7 +43,8 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
 def _array_loader(ctype: Foreign) -> Callable[[object, int], object]:
     import numpy as np
 
-    typestr = np.dtype(ctype.item.letter).str
+    item = ctype.item
+    typestr = np.dtype(dtype_of(item) if item.kind == "complex" else item.letter).str
 
     def load_array(object: object, address: int) -> object:
         interface = {
@@ -79,6 +81,19 @@ def view(array: Foreign, name: str, address: int, code: str | None, owner: type)
     return np.ndarray(whole, form, memory, strides=(array.stride, *inner))
 
 
+def has_address(ctype: CType, value: Foreign) -> bool:
+    """Whether a field's value holds an address, which says nothing in another process."""
+    if ctype.kind in _POINTERS:
+        return value is not None
+    if _without_pointers(ctype) is ctype:
+        return False
+    inner = inner_types(ctype)
+    if isinstance(ctype, Array):
+        item = Array(ctype.item, ctype.shape[1:]) if len(ctype.shape) > 1 else ctype.item
+        inner = (item,) * len(value)
+    return any([has_address(one, part) for one, part in zip(inner, value, strict=True)])
+
+
 def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
     """What sets a field of an object at its address."""
     words = _without_pointers(ctype)
@@ -106,7 +121,7 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
 
 def _without_pointers(ctype: CType) -> CType:
     """The same memory with addresses as numbers; the type itself if it has no pointers."""
-    if ctype.kind in ("pointer", "voidptr", "function"):
+    if ctype.kind in _POINTERS:
         return _ADDRESS
     if not any([_without_pointers(inner) is not inner for inner in inner_types(ctype)]):
         return ctype
@@ -119,8 +134,8 @@ def _without_pointers(ctype: CType) -> CType:
 
 def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
     """A value for that type; one of a wrong form as it is, which is refused when it is stored."""
-    if ctype.kind in ("pointer", "voidptr", "function"):
-        return _address(value, who)
+    if ctype.kind in _POINTERS:
+        return _address(ctype, value, who)
     if isinstance(ctype, Struct):
         types = {name: one.type for name, one in zip(ctype.field_names, ctype.fields, strict=True)}
         given = None if isinstance(value, (tuple, list)) else by_name(value)
@@ -141,7 +156,7 @@ def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
     return value
 
 
-def _address(value: Foreign, who: str) -> int:
+def _address(ctype: CType, value: Foreign, who: str) -> int:
     """An address, None, or a pointer of cffi's; what it points to is the user's to keep."""
     ffi = _lib.ffi
     if value is None:
@@ -151,7 +166,12 @@ def _address(value: Foreign, who: str) -> int:
             raise OverflowError(f"{who} must be an address (got {value})")
         return value
     if isinstance(value, ffi.CData):
-        return int(ffi.cast("uintptr_t", value))
+        if ctype.kind != "function":
+            return _types.pin(callspec.of_argument(ctype, _POLICIES), who, -1, value).address
+        given = boxes.pointer(value)
+        if given is None or given.pointee not in (None, ctype):
+            raise TypeError(f"{who} must be a function pointer {ctype.named!r} (got {value!r})")
+        return given.address
     raise TypeError(
         f"{who} must be None, an address or a cffi pointer, which it does not keep (got "
         f"{type(value).__name__})"

@@ -12,19 +12,14 @@ and those of variables that Cython exports beside functions.
 from __future__ import annotations
 
 import re
-import sys
 from collections import namedtuple
 
 from .._errors import SignatureError
 from .ctype import CType
-from .derived import FunctionPointer, Pointer, Struct
-from .pxd import COMPLEX, SIZED, beside, unmangled
+from .derived import Array, FunctionPointer, Pointer, Struct
+from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
 from .signature import Signature
 from .spelling import parse
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
@@ -117,7 +112,8 @@ _DATA = {
 _TABLE = re.compile(r"^\w+(?:\.\w+)*\._?\w*C_?API_?$")
 
 #: The functions of XLA's that capsules of this name hold; neither XLA nor JAX tells which.
-_XLA = "xla._CUSTOM_CALL_TARGET"
+XLA = "xla._CUSTOM_CALL_TARGET"
+XLA_SIGNATURES = ("P:P", "v:PP", "v:PPPN")
 _XLA_FORMS = (
     "'P:P' for XLA's FFI (XLA_FFI_Error *(XLA_FFI_CallFrame *)), 'v:PP' for a custom call of a CPU "
     "(void (void *, const void **)), 'v:PPPN' for one of a GPU"
@@ -126,7 +122,7 @@ _XLA_FORMS = (
 
 def read(name: str) -> Name:
     """What a capsule's name says; never raises."""
-    if name == _XLA:
+    if name == XLA:
         reason = f"a custom call of XLA's does not tell which kind it is: write {_XLA_FORMS}"
         return Name(None, None, reason, False)
     if _TABLE.search(name):
@@ -161,6 +157,7 @@ def _declaration(name: str) -> Name:
     # Structs that only their tags tell are types that nobody knows, which may leave a gap.
     text = _TAG.sub(lambda found: found[0] if _is_type(found[1]) else found[1], text)
     gaps: list[str] = []
+    declares = bool(needed)
     signature = None
     while signature is None:
         try:
@@ -168,21 +165,21 @@ def _declaration(name: str) -> Name:
         except SignatureError as error:
             unknown = _unknown_type(error.reason, text, needed)
             if unknown is None or len(gaps) == _MOST_GAPS:
-                return Name(None, None, None, False)
+                return Name(None, None, _unread(name, error) if declares else None, False)
             gaps.append(unknown)
-            # By value at first, so that it shows where.
+            # By value at first, so that it shows where. Members may be of the type, too.
             member = f"unsigned char {_GAP}{unknown};"
-            needed[unknown] = f"typedef struct {{ {member} }} {unknown}; "
+            needed = {unknown: f"typedef struct {{ {member} }} {unknown}; ", **needed}
     types = signature.result, *signature.args
     missing = [gap for gap in gaps if any([_passes(one, gap) for one in types])]
     if not missing:
-        for gap in gaps:
-            needed[gap] = f"typedef struct {gap} {gap}; "
-        if gaps:
-            signature = _parsed(text, needed)
-        return Name(signature, None, None, False)
+        try:
+            return Name(_opaque(text, needed, gaps) if gaps else signature, None, None, False)
+        except SignatureError as error:
+            return Name(None, None, _unread(name, error), False)
     partial = tuple([_known(one) for one in types])
-    return Name(None, partial, _unknown(name, missing), False)
+    outer = {gap: _holder(gap, text, needed) for gap in missing}
+    return Name(None, partial, _unknown(name, outer), False)
 
 
 def _parsed(text: str, needed: dict[str, str]) -> Signature:
@@ -190,6 +187,22 @@ def _parsed(text: str, needed: dict[str, str]) -> Signature:
     if needed:
         text = "".join(needed.values()) + text.replace("(", " nc_function(", 1).rstrip("; ") + ";"
     return parse(text, hint="c")
+
+
+def _opaque(text: str, needed: dict[str, str], gaps: list[str]) -> Signature:
+    """The signature of a declaration where types that nobody knows are behind pointers only."""
+    needed |= {gap: f"typedef struct {gap} {gap}; " for gap in gaps}
+    try:
+        return _parsed(text, needed)
+    except SignatureError:  # a struct behind a pointer has such a type by value
+        for name, declared in needed.items():
+            if declared.startswith("typedef struct ") and {*_WORD.findall(declared)} & {*gaps}:
+                gaps.append(name)
+                needed[name] = f"typedef struct {name} {name}; "
+        # An array that is an argument is a pointer.
+        for gap in gaps:
+            text = re.sub(rf"\b{gap}\s+(\w*)\s*\[\w*\]", rf"{gap} *\1", text)
+        return _parsed(text, needed)
 
 
 def _unknown_type(reason: str, text: str, needed: dict[str, str]) -> str | None:
@@ -224,7 +237,8 @@ def _is_type(name: str) -> bool:
 def _own(name: str) -> str:
     """The name of a type without its module, or C's for it."""
     if name.startswith("enum"):
-        return "int"
+        module, own = unmangled(name.rpartition(" ")[2], "__pyx_t_")
+        return _declared(module).get(own, "int").partition(" @")[0]
     if name in _MACROS:
         return _MACROS[name]
     if name.startswith("npy_"):
@@ -252,25 +266,34 @@ def _resolved(name: str, needed: dict[str, str]) -> str:
 
 
 def _declared(module: str) -> dict[str, str]:
-    """The types that the .pxd of a module that is imported declares."""
-    found = beside(getattr(sys.modules.get(module), "__file__", None)) if module else None
+    """The types that the .pxd of a module declares."""
+    found = of_module(module) if module else None
     return {} if found is None else found.types
 
 
 def _declare(module: str, own: str, known: dict[str, str], needed: dict[str, str]) -> str:
     """Add the declaration of a type, after those that it uses; its name there."""
     unique = f"{own}__of_{module.replace('.', '_')}"
+    if own not in known:
+        return own
     if unique not in needed:
-        needed[unique] = ""  # one that contains itself is no type
+        needed[unique] = ""  # while it is made
 
         def inner(match: re.Match[str]) -> str:
-            return unique if match[1] == own else _declare(module, match[1], known, needed)
+            if match[1] == own:
+                return unique
+            if "." not in match[1]:
+                return _declare(module, match[1], known, needed)
+            other, name = absolute(match[1], module)
+            return _declare(other, name, _declared(other), needed)
 
-        text = re.sub(r"@(\w+)@", inner, known[own])
+        # What leads to the type itself is opaque.
+        text = re.sub(rf"@{own}@(?=\s*\*)", "void", known[own])
+        text = re.sub(r"@([\w.]+)@", inner, text)
         text = _NAME.sub(lambda found: _own(found[0]), text)
         del needed[unique]
         needed[unique] = f"typedef {text}; "
-    return unique
+    return unique if needed[unique] else "void"
 
 
 def _ctuple(name: str, needed: dict[str, str]) -> str:
@@ -290,7 +313,12 @@ def _passes(ctype: CType, gap: str) -> bool:
         return any([_passes(one, gap) for one in (ctype.result, *ctype.args)])
     if isinstance(ctype, Pointer):
         return isinstance(ctype.pointee, FunctionPointer) and _passes(ctype.pointee, gap)
-    return isinstance(ctype, Struct) and ctype.field_names[0] == _GAP + gap
+    if isinstance(ctype, Array):
+        return _passes(ctype.item, gap)
+    if not isinstance(ctype, Struct):
+        return False
+    inner = any([_passes(field.type, gap) for field in ctype.fields])
+    return inner or ctype.field_names[0] == _GAP + gap
 
 
 def _known(ctype: CType) -> CType | None:
@@ -298,21 +326,45 @@ def _known(ctype: CType) -> CType | None:
     return None if _GAP in ctype.named else ctype
 
 
-def _unknown(name: str, missing: Sequence[str]) -> str:
-    """What to say of types that nobody knows."""
+def _holder(gap: str, text: str, needed: dict[str, str]) -> str:
+    """The type in a name that has a member of one that is not known; that itself where it is in
+    the name.
+    """
+    if re.search(rf"\b{gap}\b", text):
+        return gap
+    for outer, declared in reversed(needed.items()):
+        if outer != gap and re.search(rf"\b{gap}\b", declared):
+            found = _holder(outer, text, needed)
+            return found.partition("__of_")[0]
+    return gap
+
+
+def _unknown(name: str, outer: dict[str, str]) -> str:
+    """What to say of types that nobody knows, each with the one in the name that has it."""
     spelt = []
-    for one in missing:
+    for one, holder in outer.items():
         tag = re.search(rf"\b(?:struct|union) {one}\b", name)
-        spelt.append(one if tag is None else tag[0])
-    types = " and ".join([repr(one) for one in spelt])
-    declared = f"typedef … {missing[0]}" if spelt[0] == missing[0] else f"{spelt[0]} {{ … }}"
-    what = "is a type" if len(missing) == 1 else "are types"
-    if missing == [_MEMORYVIEW]:
+        shown = repr(one if tag is None else tag[0])
+        spelt.append(shown if holder == one else f"{shown} (in {holder!r})")
+    types = " and ".join(spelt)
+    first = next(iter(outer.values()))
+    tag = re.search(rf"\b(?:struct|union) {first}\b", name)
+    declared = f"typedef … {first}" if tag is None else f"{tag[0]} {{ … }}"
+    what = "is a type" if len(outer) == 1 else "are types"
+    if [*outer] == [_MEMORYVIEW]:
         what = "is a view of memory of Cython's, a type"
     return (
         f"in the capsule's name, {name!r}, {types} {what} that nobody here knows; write the "
         "signature, or name a library that declares the type with 'types', as in "
         f"nativecall.load(None, '{declared};')"
+    )
+
+
+def _unread(name: str, error: SignatureError) -> str:
+    """What to say of types that are declared, but so that they cannot be read."""
+    return (
+        f"the types in the capsule's name, {name!r}, cannot be read: {error.reason}; write the "
+        "signature, or name a library that declares them with 'types'"
     )
 
 

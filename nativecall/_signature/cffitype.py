@@ -438,6 +438,19 @@ def ffi() -> FFI:
     return (_told or _with_room()).ffi
 
 
+def read(text: str) -> FFIType:
+    """cffi's type for a text in C, which raises what cffi's parser does.
+
+    An FFI keeps every text that it was given, and of these there is no end: one type has many.
+    """
+    told = _with_room()
+    try:
+        found = told.ffi.typeof(text)
+    finally:
+        getattr(told.ffi, "_parsed_types", {}).pop(text, None)
+    return told.types.setdefault(found.cname, found)
+
+
 _locked: list[LockType | RLock] = []  # what the thread that forks holds
 
 

@@ -1,4 +1,7 @@
-"""Which pointers lead to text: to characters that C declares `const`; for nodes (cnodes.py)."""
+"""Which pointers lead to text: to characters that C declares `const`; for nodes (cnodes.py).
+
+Also which arguments of a function that is an argument lead to arrays that it must not write to.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ if TYPE_CHECKING:
 
 #: The types whose characters make text, behind pointers to const ones.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
+#: Said in their place of a pointer to a const array.
+CONST = "const"
 
 
 def characters(ctype: FFIType, const: bool) -> str:
@@ -29,17 +34,24 @@ def _characters_behind(ctype: FFIType) -> str:
 def texts(args: Sequence[FFIType], readonly: Sequence[bool], result: FFIType) -> tuple[str, ...]:
     """Which characters each argument of a node's function leads to, and the result at the end; ()
     where there is no text. Of an argument that is a function, those of its own arguments and of its
-    result, in parentheses: ``"(char,,)"``; of a pointer to pointers ``"*char"``.
+    result, in parentheses, ``"(char,,)"``, with ``const`` for a pointer to a const array; of a
+    pointer to pointers ``"*char"``.
     """
     found = []
     for arg, const in zip(args, readonly, strict=True):
         text = characters(arg, const) or _characters_behind(arg)
         if arg.kind == "function":
             inner = zip(arg.args, arg.readonly, strict=True)
-            text = _together([*[characters(*one) for one in inner], _returned(arg.result)])
+            text = _together([*[_given(*one) for one in inner], _returned(arg.result)])
         found.append(text)
     found.append(_returned(result))
     return tuple(found) if any(found) else ()
+
+
+def _given(arg: FFIType, const: bool) -> str:
+    """What is said of an argument of a function that is an argument."""
+    is_array = const and arg.kind == "pointer" and arg.item.kind == "array"
+    return CONST if is_array else characters(arg, const)
 
 
 def _returned(result: FFIType) -> str:

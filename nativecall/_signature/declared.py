@@ -81,7 +81,8 @@ class _Lazy(Mapping[str, "Made"]):
         return len(self._rows)
 
 
-_UNCOUNTED = ("declared", "files", "key", "owner", "places", "readonly", "rows", "text", "wanted")
+_DETAILS = ("declared", "files", "places", "readonly", "rows")
+_UNCOUNTED = (*_DETAILS, "key", "owner", "text", "wanted", "whole")
 
 
 class Declarations:
@@ -137,7 +138,9 @@ class Declarations:
     text : str or None
         What was read.
     key : bytes or None
-        What headers are kept under.
+        Of headers the hash of all that they say, without a restriction to some names.
+    whole : Declarations or None
+        Of declarations that are restricted to some names the whole, which has the types.
     owner : Owner or None
         What has the types that pointers name; set before anything is made.
     """
@@ -167,6 +170,7 @@ class Declarations:
         "types",
         "variables",
         "wanted",
+        "whole",
     )
 
     def __init__(self, table: Table, text: str | None, wanted: Wanted | None = None) -> None:
@@ -182,6 +186,7 @@ class Declarations:
         self._alike: dict[str, list[str]] | None = None
         self.owner: Owner | None = None
         self.key: bytes | None = None
+        self.whole: Declarations | None = None
         self.text = text
         self.rows = table["functions"]
         self.functions: Mapping[str, Signature] = _Lazy(table["functions"], signature)

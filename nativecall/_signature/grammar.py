@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .derived import Owner
+    from .signature import Enum
 
     #: A signature as plain data: its text with the names of fields, the names of its arguments,
-    #: which of them are read-only, which are text, and its declaration.
+    #: which of them are read-only, which are text, arrays or enums, and its declaration.
+    Names = tuple[str | None, ...]
     Lengths = tuple[int | str | None, ...]
-    Row = tuple[str, tuple[str | None, ...], tuple[bool, ...], tuple[str, ...], Lengths, str]
+    Enums = tuple[Enum | None, ...]
+    Row = tuple[str, Names, tuple[bool, ...], tuple[str, ...], Lengths, Enums, str]
 
 SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
@@ -301,16 +304,16 @@ def row(signature: Signature) -> Row:
     """A signature as plain data."""
     named = signature.function.named[2:-1]
     said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return named, *said, signature.written
+    return named, *said, signature.enums, signature.written
 
 
 def from_row(made: Row) -> Signature:
     """The signature that `row` made plain data of, here or elsewhere."""
-    named, names, readonly, characters, lengths, written = made
+    named, names, readonly, characters, lengths, enums, written = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*_KeptReader(named).signature(1, ""))
-    return Signature.of(function, names, readonly, characters, lengths, written)
+    return Signature.of(function, names, readonly, characters, lengths, enums, written)
 
 
 def read_type(named: str) -> CType:

@@ -1,20 +1,22 @@
 """Headers to declarations: what a library's headers declare, read leniently and kept on disk.
 
 `read` asks the cache first, which has what was read under the same compiler, options and
-environment as long as every file that was included is as it was. Else the headers go through the
-preprocessor and the parser; what cannot be offered has its reason in the table's `skipped`. Texts
-of declarations can be read in the same way.
+environment as long as every file that was included, and the folders where another would have gone
+before it (searched.py), are as they were. Else the headers go through the preprocessor and the
+parser; what cannot be offered has its reason in the table's `skipped`. What may have changed while
+it was read is not kept. Texts of declarations can be read in the same way.
 """
 
 from __future__ import annotations
 
 import marshal
 import os
+import time
 
 from .. import _cache
 from .._errors import SignatureError, SymbolError
 from .declared import Declarations, edition
-from .preprocessor import Wanted, compiler, identity
+from .preprocessor import SEARCHED, Wanted, compiler, identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +26,13 @@ if TYPE_CHECKING:
     from .declared import Table
     from .typenames import TypeNames
 
+    Stamp = tuple[int, int, int, int] | None
+
 _OF_MACROS = "a macro "  # begins the reasons of macros
 TEXT = "declarations"  # the file of what is given as text
+#: Nanoseconds by which the time of a file may lie before that of its change: of a tick of the
+#: kernel's clock.
+_TICK = 10_000_000
 
 
 def wanted(
@@ -58,7 +65,7 @@ def wanted(
 
 def _several(given: Foreign, name: str) -> list[str | os.PathLike[str]]:
     """One or a sequence of names or paths."""
-    found = [given] if isinstance(given, (str, os.PathLike)) else given
+    found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     try:
         made = [*found]
     except TypeError:
@@ -88,20 +95,22 @@ def read(
         Other types that a text knows.
     """
     command = compiler()
-    told = repr(("headers", edition(), identity(command), wanted))
+    told = repr(("headers", edition(), identity(command), wanted, _place(wanted, command)))
     key = _cache.hashed(told.encode(errors="backslashreplace")).digest()
-    if names is not None and wanted.text is not None:
-        # What it says depends on them, too.
+    # What a text says depends on the other types, too.
+    found = None if names is not None and wanted.text is not None else _kept(key)
+    if found is None:
+        began = time.time_ns()
         stamps, table = _read(wanted, names)
-        key = _cache.hashed(marshal.dumps({**table})).digest()
+        said = repr((key, table)).encode(errors="backslashreplace")
+        digest = _cache.hashed(said).digest()
+        if names is None and not _changed_since(began, stamps):
+            _cache.shared().put(key, marshal.dumps((stamps, digest, {**table})))
     else:
-        kept = _kept(key)
-        if kept is None:
-            stamps, kept = _read(wanted)
-            _cache.shared().put(key, marshal.dumps((stamps, {**kept})))
-        table = kept
+        digest, table = found
+    whole = table
     if only is not None:
-        _restrict(table, _names(only))
+        table = _restricted(table, _names(only))
     if not skip:
         for name, reason in table["skipped"].items():
             if not reason.startswith(_OF_MACROS):
@@ -110,8 +119,23 @@ def read(
                     hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
                 )
     made = Declarations(table, wanted.text, wanted)
-    made.key = key
+    made.key = digest
+    if table is not whole:
+        made.whole = Declarations(whole, wanted.text, wanted)
     return made
+
+
+def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
+    """The current folder where what is read may depend on it: it is where a text includes from,
+    and what relative paths of the environment mean.
+    """
+    is_text = wanted.text is not None and "#" in wanted.text
+    if not is_text and len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
+        return None
+    try:
+        return os.getcwd()
+    except OSError:
+        return None  # it was deleted
 
 
 def _names(only: object) -> list[str]:
@@ -128,16 +152,19 @@ def _names(only: object) -> list[str]:
     return names
 
 
-def _restrict(table: Table, only: list[str]) -> None:
-    """Leave of a table what the names and patterns match."""
+def _restricted(table: Table, only: list[str]) -> Table:
+    """Of a table what the names and patterns match."""
     names = {name for name in only if not any([mark in name for mark in "*?["])}
     patterns = [one for one in only if one not in names]
     chosen = {*names}
-    tables: list[dict[str, Foreign]] = [
-        *(table["functions"], table["variables"], table["constants"], table["pointers"]),
-        table["skipped"],
-    ]
-    known = [name for kind in tables for name in kind]
+    kinds: dict[str, dict[str, Foreign]] = {
+        "functions": table["functions"],
+        "variables": table["variables"],
+        "constants": table["constants"],
+        "pointers": table["pointers"],
+        "skipped": table["skipped"],
+    }
+    known = [name for kind in kinds.values() for name in kind]
     if patterns:
         from fnmatch import filter as matching
 
@@ -148,42 +175,51 @@ def _restrict(table: Table, only: list[str]) -> None:
             chosen.update(found)
     if missing := names.difference(known):
         raise SymbolError.missing(min(missing), "the declarations", known)
-    for kind in tables:
-        for name in kind.keys() - chosen:
-            del kind[name]
+    left = {
+        kind: {name: row for name, row in rows.items() if name in chosen}
+        for kind, rows in kinds.items()
+    }
+    return {**table, **left}  # type: ignore[typeddict-item]  # the rows are those of the table
 
 
-def _kept(key: bytes) -> Table | None:
+def _kept(key: bytes) -> tuple[bytes, Table] | None:
+    """The hash of the table that the cache has, and the table."""
     found = _cache.shared().get(key)
     if found is None:
         return None
     try:
-        read: tuple[dict[str, object], Table] = marshal.loads(found)
-        stamps, table = read
+        read: tuple[dict[str, object], bytes, Table] = marshal.loads(found)
+        stamps, digest, table = read
         if all([_stamp(path) == stamp for path, stamp in stamps.items()]):
-            return table
+            return digest, table
     except (ValueError, EOFError, TypeError, AttributeError):
         pass
     return None
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
+def _stamp(path: str) -> Stamp:
+    """What changes with a file: a time can be set back, that of the change of its status cannot."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def _read(
-    wanted: Wanted, names: TypeNames | None = None
-) -> tuple[dict[str, tuple[int, int] | None], Table]:
+def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
+    """Whether a file may have changed after a time, so that its stamp is not of what was read."""
+    latest = began - _TICK
+    return any([stamp is None or max(stamp[1:3]) >= latest for stamp in stamps.values()])
+
+
+def _read(wanted: Wanted, names: TypeNames | None = None) -> tuple[dict[str, Stamp], Table]:
     from .cconstant import Unclosed
     from .cparser import Parser
     from .csource import with_complex, without_comments
     from .macros import HeaderTables, has_directives
     from .plaintext import common_types
     from .preprocessor import Scanned, check_machine, preprocess
+    from .searched import folders
 
     if wanted.text is None or has_directives(wanted.text):
         text = preprocess(wanted)
@@ -202,9 +238,10 @@ def _read(
         file, line = scanned.place(error.at)
         where = f", at line {line} of {scanned.files[file]!r}" if file >= 0 else ""
         raise SignatureError(f"{error}{where}") from None
-    # A file that is added to a folder may come before one that was included.
-    stamps = {path: _stamp(path) for path in (*scanned.files, *wanted.include) if path != TEXT}
-    return stamps, HeaderTables(parser, scanned, wanted).table()
+    table = HeaderTables(parser, scanned, wanted).table()
+    files = [path for path in scanned.files if path != TEXT]
+    paths = *files, *folders(files, wanted)
+    return {path: _stamp(path) for path in paths}, table
 
 
 def doc(file: str, line: int) -> str | None:

@@ -25,7 +25,8 @@ Wanted = namedtuple("Wanted", ["headers", "include", "define", "text"])
 #: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
 Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 
-_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
+SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
+_ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
 
 

@@ -1,7 +1,8 @@
 """What a .pxd file says: the types and functions that a module of Cython's declares for others.
 
 Read are declarations that begin a line: `ctypedef`, `cdef struct`, `cdef enum`, `cdef` and `cpdef`
-functions. Nothing here raises: what is not understood is left out, and then it is not known.
+functions, and what is cimported. Nothing here raises: what is not understood is left out, and then
+it is not known.
 
 The names of Cython's types in C are made of the names of the packages and the module, each after
 its length, and their own: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import namedtuple
 
+from .._errors import SignatureError
 from .._fifo import Cache
+from .spelling import parse
 
 MOST_BYTES = 1 << 22
 
@@ -40,7 +44,7 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
     functions : dict of str to Promise
     types : dict of str to str
         By the names of types, the C declaration of each, with other types of the same file by
-        their names between ``@``.
+        their names between ``@``, and cimported ones with the module, as ``@package.module.name@``.
     """
 
     __slots__ = ()
@@ -72,13 +76,14 @@ _FUNCTION = re.compile(
     re.M,
 )
 _TYPE = re.compile(
-    r"^(?:ctypedef|cdef|cpdef)\s+(?:packed\s+)?(struct|enum)(?:\s+class)?\s+(\w+)\s*:([^\n]*)"
+    r"^(?:ctypedef|cdef|cpdef)\s+((?:packed\s+)?struct|enum)(?:\s+class)?\s+(\w+)\s*:([^\n]*)"
     r"((?:\n(?:[ \t]+[^\n]*|[ \t]*(?=\n)))*)",
     re.M,
 )
 _ALIAS = re.compile(
     r"^ctypedef\s+(?!struct\b|enum\b|union\b|fused\b|class\b|extern\b|packed\b)([^\n:]+)$", re.M
 )
+_CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+)?cimport\s+(?:\(([^)]*)\)|([^\n(]+))", re.M)
 _CLAUSES = re.compile(r"\)\s*(?:noexcept|nogil|with\s+gil|except\b[^,)]*|\s)+$")
 _WORD = re.compile(r"(?:\w+\.)*\w+")
 _OF_CYTHON = {"bint": "int", "object": "PyObject *"}
@@ -96,23 +101,54 @@ def read(text: str) -> Pxd:
         found.functions[name] = Promise(re.search(r"\bnogil\b", clauses) is not None, raises)
     aliases = _ALIAS.findall(text)
     records = _TYPE.findall(text)
-    names = {name for _, name, _, _ in records}
     named = {alias: _declared(alias) for alias in aliases}
-    names |= {name for name in named.values() if name is not None}
+    names = _cimported(text)
+    for own in (*[name for _, name, _, _ in records], *named.values()):
+        if own is not None:
+            names[own] = own
     for kind, name, rest, body in records:
-        if kind == "enum":
-            found.types[name] = f"int @{name}@"
-            continue
         members = [
             line.strip() for line in (rest + body).split("\n") if line.strip() not in ("", "pass")
         ]
-        if members:
+        if kind == "enum":
+            found.types[name] = f"{_integer(members)} @{name}@"
+        elif members:
             fields = "; ".join([_in_c(member, names) for member in members])
-            found.types[name] = f"struct {{ {fields}; }} @{name}@"
+            packed = " __attribute__((packed))" if kind != "struct" else ""
+            found.types[name] = f"struct{packed} {{ {fields}; }} @{name}@"
     for alias, name in named.items():
         if name is not None:
             found.types[name] = _in_c(_CLAUSES.sub(")", alias.strip()), names)
     return found
+
+
+def _cimported(text: str) -> dict[str, str]:
+    """What names are cimported, and what each stands for, with its module: ``pkg.other.real``."""
+    found: dict[str, str] = {}
+    for module, several, one in _CIMPORT.findall(text):
+        for name in (several or one).split(","):
+            words = name.split()
+            if len(words) not in (1, 3) or "*" in words:
+                continue
+            dot = "" if not module or module.endswith(".") else "."
+            if module or len(words) == 3:
+                found[words[-1]] = f"{module}{dot}{words[0]}"
+            else:
+                first = words[0].partition(".")[0]
+                found[first] = first
+    return found
+
+
+def _integer(members: list[str]) -> str:
+    """The type of an enum, which its values tell; int where these are not known."""
+    if not members:
+        return "int"
+    values = ", ".join([member.rstrip(", ") for member in members])
+    try:
+        found = parse(f"enum nc_enum {{ {values} }}; enum nc_enum nc_function(void);", hint="c")
+    except SignatureError:
+        return "int"
+    return found.result.c_declaration().strip()
 
 
 def _declared(alias: str) -> str | None:
@@ -124,18 +160,19 @@ def _declared(alias: str) -> str | None:
     return None if last is None else last[1]
 
 
-def _in_c(text: str, names: set[str]) -> str:
-    """A declaration as C has it, the types of the file between ``@``."""
+def _in_c(text: str, names: dict[str, str]) -> str:
+    """A declaration as C has it, the types that `names` knows between ``@``."""
     text = re.sub(r"\b(float|double)\s+complex\b", r"\1 _Complex", text)
 
     def word(match: re.Match[str]) -> str:
+        first, dot, rest = match[0].partition(".")
         own = match[0].rpartition(".")[2]
-        if own in names:
-            return f"@{own}@"
-        if "." in match[0]:
-            own = own.removesuffix("_t") if own.removesuffix("_t") in SIZED else own
-            return SIZED.get(own, own)
-        return _OF_CYTHON.get(own, own)
+        sized = own.removesuffix("_t") if own.removesuffix("_t") in SIZED else own
+        if first in names and sized not in SIZED and (dot or names[first] != first):
+            return f"@{names[first]}{dot}{rest}@"
+        if dot or names.get(own, own) != own:
+            return SIZED.get(sized, own)
+        return f"@{own}@" if own in names else _OF_CYTHON.get(own, own)
 
     return _WORD.sub(word, text)
 
@@ -159,6 +196,41 @@ def beside(file: object) -> Pxd | None:
     except OSError:
         return None
     return found
+
+
+def of_module(name: str) -> Pxd | None:
+    """The .pxd file of a module, which need not be imported; None where there is none.
+
+    One that is not imported has it where it would be imported from: in the folders of the package,
+    as far as that is imported.
+    """
+    module = sys.modules.get(name)
+    if module is not None:
+        return beside(getattr(module, "__file__", None))
+    package, _, own = name.rpartition(".")
+    inner: list[str] = []
+    while package and package not in sys.modules:
+        package, _, last = package.rpartition(".")
+        inner.insert(0, last)
+    folders = getattr(sys.modules[package], "__path__", ()) if package else sys.path
+    for folder in folders:
+        if isinstance(folder, str):
+            found = beside(os.path.join(folder, *inner, own))
+            if found is not None:
+                return found
+    return None
+
+
+def absolute(name: str, module: str) -> tuple[str, str]:
+    """The module and the own name of a cimported type, as a file of a module has it."""
+    path, _, own = name.rpartition(".")
+    dots = len(name) - len(name.lstrip("."))
+    if dots:
+        path = name[dots:].rpartition(".")[0]
+        up = dots - hasattr(sys.modules.get(module), "__path__")
+        parent = module.rsplit(".", up)[0] if up else module
+        path = f"{parent}.{path}" if path else parent
+    return path, own
 
 
 def unmangled(name: str, prefix: str) -> tuple[str, str]:

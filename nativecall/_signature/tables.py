@@ -85,7 +85,7 @@ class Tables:
             if unusable or self.parser.strict:
                 raise
             self.variables[name] = VOIDPTR.named  # no C type of ours; cffi has one
-        if node.kind not in ("primitive", "enum"):
+        if node.kind != "primitive":
             text = characters(node, getattr(node, "const", False))
             if const and node.kind == "array" and element.cname in CHARACTERS:
                 text = element.cname
@@ -133,7 +133,7 @@ class Tables:
         return {
             node.typedef or node.cname: (
                 node.scalar.text,
-                None if node.values is None else tuple(node.values),
+                None if node.values is None else (node.told or ("", ()))[1],
             )
             for node in self.parser.tags.values()
             if isinstance(node, Enumeration)

@@ -50,6 +50,7 @@ _HEADER = _types.code_layout()["thunk_values"]
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 # NumPy's letters that are not ours. Dates and times are counts of 64 bits.
 _LETTERS = {"F": "Zf", "D": "Zd", "G": "Zg", "M": "q", "m": "q"}
+_DATES = "Mm"
 _NONE = "OSUVT"
 
 
@@ -174,11 +175,17 @@ def _why_none(ufunc: numpy.ufunc) -> str:
             "it has loops over Python objects alone, as numpy.frompyfunc makes them; "
             "nativecall.callback makes C functions of Python's"
         )
+    if any([{*types} & {*_DATES} for types in ufunc.types]):
+        return (
+            "it has loops over dates and times alone; nativecall.ufunc_loop() has them, as "
+            "functions of counts of 64 bits"
+        )
     return "it has none for numbers"
 
 
 def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
     """The loops of a ufunc that are C functions of numbers, by their signatures: the first of each.
+    Those of dates and times are not: as counts they would take integers that mean something else.
 
     Raises
     ------
@@ -187,9 +194,9 @@ def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
     """
     found: dict[Signature, Loop] = {}
     if ufunc.signature is None:
-        # Dates come after integers of their size.
-        for one in sorted(loops(ufunc), key=lambda one: bool({*one.types} & {*"Mm"})):
-            found.setdefault(one.signature, one)
+        for one in loops(ufunc):
+            if not {*one.types} & {*_DATES}:
+                found.setdefault(one.signature, one)
     if not found:
         why = f"it is generalised, {ufunc.signature}; nativecall.ufunc_loop() has its loops"
         raise SignatureError(

@@ -8,7 +8,8 @@ function's pointers to what it does not promise to leave alone, from the last on
 the outputs. Every other argument is an input, or the length of a dimension: an integer that is
 named like it, or where no argument is, the integers that are left, in the order in which the
 dimensions are first named. Where inputs are wanted that no argument is left for, outputs are what
-the function changes in place: input and output at once, in the place of the argument.
+the function changes in place: input and output at once, in the place of the argument. Each
+dimension behind a pointer is a number, or one that a length or a view tells the function.
 """
 
 from __future__ import annotations
@@ -286,7 +287,30 @@ def generalised(name: str, spec: CallSpec, flags: int, wanted: Core) -> LoopPlan
         else:
             arguments.append(Address(operand, before, is_output))
     _require(one)
+    _require_told(one, arguments, rows, wanted)
     return one.plan(arguments, rows)
+
+
+def _require_told(
+    one: _Reader, arguments: list[Passed], rows: list[tuple[int, ...]], wanted: Core
+) -> None:
+    """Refuse a pointer to an array whose length nothing tells the function."""
+    told = {place for place, name in enumerate(wanted.names) if name.isdigit()}
+    for how in arguments:
+        if isinstance(how, Length):
+            told.add(how.dimension)
+        elif isinstance(how, Viewed):
+            told.update(rows[how.operand])
+    for index, how in enumerate(arguments):
+        row = rows[how.operand] if isinstance(how, Address) else ()
+        untold = [place for place in row if place not in told]
+        if untold:
+            raise one.refusal(
+                f"{_shown(one.signature, index)} has the dimension {wanted.names[untold[0]]!r} in "
+                f"{wanted.text!r}, and no argument tells its length",
+                "a length that the function knows is a number there, as in '(3),(3)->(3)'; one "
+                "that two arrays have in common is one name, as in '(n),(n)->()'",
+            )
 
 
 def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:

@@ -118,6 +118,7 @@ class Function:
     __slots__ = (
         "address",
         "flags",
+        "forms",
         "machine",
         "name",
         "owner",
@@ -140,6 +141,7 @@ class Function:
         supposed: bool = False,
         machine: bool = False,
         partial: tuple[CType | None, ...] | None = None,
+        forms: tuple[str, ...] = (),
         reason: str | None = None,
     ) -> None:
         self.address = address
@@ -147,6 +149,7 @@ class Function:
         # What is known of it then: the result and the arguments, each None where it is not; and
         # for messages, what is not, with what the caller can do.
         self.partial = partial
+        self.forms = forms  # signatures of which it has one; pointers may be said to be more
         self.reason = reason
         self.owner = owner  # what keeps the function alive
         self.name = name
@@ -156,6 +159,18 @@ class Function:
         # Whether the signature is that of a machine: integers have no sign, pointers lead nowhere.
         self.machine = machine
         self.policies = policies
+
+
+class Passing:
+    """The owner of a function that passes its arguments on to that of a box, otherwise than it gets
+    them: it is pickled as the box.
+    """
+
+    __slots__ = ("box", "code")
+
+    def __init__(self, box: object, code: object) -> None:
+        self.box = box
+        self.code = code
 
 
 class Pointer:
@@ -214,6 +229,14 @@ _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a module that is not imported yet
+#: The bridges of libraries whose types are defined in a module that has another name.
+_IMPORTED_AS = {
+    "ctypes": "_ctypes",
+    "cffi": "_cffi_backend",
+    "cython": "_cython",
+    "Cython": "_cython",
+    "pybind11": "pybind11_builtins",
+}
 _entry_points_are_read = False
 _pythons: set[int] = set()  # the types of Python itself that name no module, by their addresses
 
@@ -299,7 +322,8 @@ def register_box(library: str, reader: str | Reader) -> None:
         raise ValueError(f"'library' must be the name of a top-level module (got {library!r})")
     if isinstance(reader, str) and not all(reader.partition(":")):
         raise ValueError(f"'reader' must be given as MODULE:FUNCTION (got {reader!r})")
-    if _known().setdefault(library, made := _Registered(library, reader)) is not made:
+    own = _IMPORTED_AS.get(library, library)
+    if _known().setdefault(own, made := _Registered(library, reader)) is not made:
         raise ValueError(f"the boxes of {library!r} are known already")
 
 
@@ -327,7 +351,8 @@ def _read_entry_points() -> None:
     from importlib.metadata import entry_points
 
     for point in entry_points(group="nativecall.boxes"):
-        _known().setdefault(point.name, _Registered(point.name, point.value))
+        own = _IMPORTED_AS.get(point.name, point.name)
+        _known().setdefault(own, _Registered(point.name, point.value))
     _entry_points_are_read = True
 
 

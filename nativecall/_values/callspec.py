@@ -81,7 +81,8 @@ def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> Ca
 
 def _said(signature: Signature) -> tuple[object, ...]:
     """What calls follow beside the types."""
-    return signature.names, signature.readonly, signature.characters, signature.lengths
+    said = signature.names, signature.readonly, signature.characters, signature.lengths
+    return *said, signature.enums
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:

@@ -33,23 +33,41 @@ def lengths(signature: Signature) -> tuple[int, ...]:
     ((), (0, 2))
     """
     args = signature.args
-    texts = [index for index, arg in enumerate(args) if _is_text(arg)]
-    last = args[len(args) - len(texts) :]
-    return tuple(texts) if texts and all([arg.kind == "int" for arg in last]) else ()
+    found = [index for index, arg in enumerate(args) if _is_text(arg)]
+    last = args[len(args) - len(found) :]
+    return tuple(found) if found and all([arg.kind == "int" for arg in last]) else ()
+
+
+def texts(signature: Signature) -> int:
+    """How many arguments may be texts."""
+    return len([arg for arg in signature.args if _is_text(arg)])
 
 
 def with_lengths(signature: Signature) -> Signature:
     """The signature with the lengths of texts, which it may have already."""
-    texts = [arg for arg in signature.args if _is_text(arg)]
-    if not texts or signature.variadic or lengths(signature):
+    return signature if lengths(signature) else _extended(signature)
+
+
+def with_wide_lengths(signature: Signature) -> Signature:
+    """The same, where integers of another size than `size_t` are no lengths."""
+    last = signature.args[len(signature.args) - len(lengths(signature)) :]
+    has = last and all([arg.size == _SIZE.size for arg in last])
+    return signature if has else _extended(signature)
+
+
+def _extended(signature: Signature) -> Signature:
+    """The signature and the lengths of texts after it."""
+    count = texts(signature)
+    if not count or signature.variadic:
         return signature
     return Signature(
         signature.result,
-        (*signature.args, *[_SIZE] * len(texts)),
-        names=(*signature.names, *[None] * len(texts)),
-        readonly=(*signature.readonly, *[False] * len(texts)),
-        characters=with_more(signature.characters, len(texts)),
-        lengths=signature.lengths and (*signature.lengths, *[None] * len(texts)),
+        (*signature.args, *[_SIZE] * count),
+        names=(*signature.names, *[None] * count),
+        readonly=(*signature.readonly, *[False] * count),
+        characters=with_more(signature.characters, count),
+        lengths=signature.lengths and (*signature.lengths, *[None] * count),
+        enums=signature.enums and (*signature.enums, *[None] * count),
         written=signature.written,
     )
 

@@ -17,6 +17,7 @@ import pytest
 from scipy import LowLevelCallable
 
 import nativecall as nc
+from nativecall._signature import cffitype
 from nativecall._signature.ctype import scalar
 
 CHAR = scalar("c").text
@@ -394,6 +395,25 @@ def test_cffi_values_that_are_no_functions(fails):
             f"(got {type(value).__name__})",
         ):
             nc.wrap(value, "d:d")
+
+
+def test_texts_for_cffi_are_not_kept(monkeypatch):
+    f = nc.load("m").function("cos", "d:d")
+    f.to_cffi("double (*)(double first)")
+    texts = cffitype.ffi()._parsed_types
+    kept = len(texts)
+    for n in range(20):
+        assert f.to_cffi(f"double (*)(double v{n})")(0.0) == 1.0
+        assert f.to_cffi(f"double (double v{n})")(0.0) == 1.0
+    assert cffitype.ffi()._parsed_types is texts
+    assert len(texts) == kept
+    # Nor are types, beyond those that an FFI is told of.
+    monkeypatch.setattr(cffitype, "_told", None)
+    monkeypatch.setattr(cffitype, "_MOST_TYPES", 8)
+    for n in range(1, 40):
+        with pytest.raises(nc.NoEntryError):
+            f.to_cffi(f"double (*)(double (*)[{n}])")
+        assert len(cffitype.ffi()._cached_btypes) < 60
 
 
 def test_to_cffi(lib):

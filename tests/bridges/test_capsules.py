@@ -90,6 +90,13 @@ def test_custom_calls_of_xla(builder, fails):
     places = np.array([a.ctypes.data, b.ctypes.data])
     nc.wrap(box, "v:PP")(out, places)
     assert out[0] == 3.5
+    assert nc.wrap(box, "v:P&P&bQ").signatures == ("v:P&P&bQ",)
+    for signature in ("d:d", "v:PPi", "P:PP"):
+        with fails(
+            nc.SignatureError,
+            f"'signature' is {signature!r}, but the target is 'P:P' or 'v:PP' or 'v:PPPN'",
+        ):
+            nc.wrap(box, signature)
 
 
 def test_capsules_of_jax():
@@ -212,6 +219,11 @@ def test_types_that_nobody_knows_are_listed(name, fails):
         f"as in nativecall.load(None, '{declared}')",
     ):
         nc.wrap(capsule(name))
+
+
+def test_an_array_of_what_nobody_knows_is_a_pointer():
+    name = b"int(const __Pyx_TypeInfo *dtype, __Pyx_BufFmt_StackElem stack[], foo [4], int axes[])"
+    assert nc.wrap(capsule(name)).signatures == ("i:PPP&i",)
 
 
 def test_a_struct_that_the_caller_declares():

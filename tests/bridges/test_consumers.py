@@ -85,7 +85,7 @@ def test_ctypes_takes_a_callable_itself(lib, square):
     assert apply(overloaded["d:d"], 3.0) == 9.0
     with pytest.raises(ctypes.ArgumentError, match="'signature' must name one"):
         apply(overloaded, 3.0)
-    with pytest.raises(ctypes.ArgumentError, match="expected CFunctionType"):
+    with pytest.raises(ctypes.ArgumentError, match=r"instead of NativeFunction\[f:f\]"):
         apply(overloaded["f:f"], 3.0)
 
 

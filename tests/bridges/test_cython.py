@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import pickle
 import shutil
 import sys
 import types
@@ -19,7 +20,8 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._bridges import _cython
-from nativecall._signature import pxd
+from nativecall._signature import capsulename, pxd
+from nativecall._signature.spelling import parse_type
 from support import build
 
 pytest.importorskip("Cython")
@@ -57,8 +59,9 @@ SIGNATURES = {
     "two": ("T{id}:i", "T{id}:i"),
     "own": ("d:P", "d:P"),
     "at_pair": ("d:P", "d:&T{di}"),
-    "typed": (None, "H:Hi"),
+    "typed": (None, "H:HI"),
     "of_pair": (None, "d:T{di}"),
+    "of_tight": (None, "=T{bd}:=T{bd}"),
     "of_nested": (None, "d:T{T{di}H}"),
     "integrate": (None, "d:X{d:dP}dP"),
     "view": (None, None),
@@ -101,6 +104,7 @@ def test_calls_with_types_of_a_pxd(declared):
     assert (
         of("at_pair")(np.array((2.5, 3), np.dtype([("a", "f8"), ("b", "i4")], align=True))) == -0.5
     )
+    assert tuple(of("of_tight")((2, 0.5))) == (2, 2.5)
     assert of("of_nested")(((2.5, 3), 4)) == 6.5
     assert of("integrate")(lambda x, data: x + 1, 2.0, None) == 3.0
     assert tuple(of("two")(7)) == (7, 2.5)
@@ -151,6 +155,21 @@ def test_a_variable_is_no_function(module, fails):
         "'double', not a function",
     ):
         nc.wrap(module.__pyx_capi__["level"], "d:d")
+
+
+def test_objects_of_a_class_of_cythons(module, fails):
+    f = nc.wrap(module, "valued")
+    assert f.signatures == ("d:Pd",)
+    with fails(
+        TypeError,
+        "argument 1 of 'valued' must be a 'struct __pyx_obj_11cythonboxes_Kind *': a cffi or "
+        "ctypes pointer, or None (got Kind); a signature that has 'O' for it takes objects, of "
+        "whatever class",
+    ):
+        f(module.Kind(2.5), 1.0)
+    assert nc.wrap(module, "d:Od", name="valued")(module.Kind(2.5), 1.0) == 3.5
+    with pytest.raises(nc.SignatureError, match="the target is 'd:P'"):
+        nc.wrap(module, "d:d", name="own")
 
 
 def test_a_view_of_cythons(module):
@@ -206,6 +225,25 @@ def test_what_needs_the_gil_after_all_is_not_called_without(declared, fails):
         nc.wrap(declared, "typed", gil="release")
 
 
+@pytest.mark.parametrize("nogil", [False, True])
+def test_jitted_code_sees_the_exception_of_what_takes_the_gil_itself(declared, nogil):
+    numba = pytest.importorskip("numba")
+    f = nc.wrap(declared, "checked_freely")
+    assert f.entries[0].gil == "hold"
+
+    @numba.njit(nogil=nogil)
+    def total(f, n):
+        found = 0
+        for i in range(n):
+            found += f(1 - i, 0)
+        return found
+
+    assert total(f, 2) == 1
+    for _ in range(2):
+        with pytest.raises(KeyError, match="-1"):
+            total(f, 5)
+
+
 def test_a_pxd_that_cannot_be_read_tells_nothing(module, tmp_path, monkeypatch):
     (tmp_path / "cythonboxes.pxd").write_bytes(b"cdef double promised(\xff\x00 noexcept nogil\n(((")
     monkeypatch.setattr(module, "__file__", str(tmp_path / "cythonboxes.so"))
@@ -219,8 +257,9 @@ def test_what_is_read_in_a_pxd():
     assert found.functions["checked_freely"] == (True, True)
     assert found.functions["promised"] == (True, False)
     assert found.functions["both"] == (False, None)
-    assert found.types["color"] == "int @color@"
+    assert found.types["color"] == "uint32_t @color@"
     assert found.types["nested"] == "struct { @pair@ first; @small@ second; } @nested@"
+    assert found.types["tight"].startswith("struct __attribute__((packed)) { char c;")
     assert found.types["integrand"] == "double (*@integrand@)(double, void *)"
     assert "level" not in found.functions
     assert "real" not in found.types
@@ -228,6 +267,94 @@ def test_what_is_read_in_a_pxd():
         "scipy.optimize._zeros",
         "kind",
     )
+
+
+ENUMS = {
+    "I": "RED = 1\n    GREEN",
+    "i": "BELOW = -1, ABOVE = 0x7fffffff",
+    "q": "BELOW = -1, ABOVE = 0x80000000",
+    "Q": "BIG = 1 << 2\n    BIGGER = 1LL << 40",
+}
+
+
+def test_enums_are_of_the_type_that_their_values_need():
+    for code, members in ENUMS.items():
+        found = pxd.read(f"cpdef enum big:\n    {members}\n").types["big"]
+        assert f"{parse_type(code).c_declaration()} @big@" == found
+    assert pxd.read("cdef enum big:\n    A = UNKNOWN\n").types["big"] == "int @big@"
+    assert pxd.read("cdef enum big:\n    pass\n").types["big"] == "int @big@"
+
+
+USER = """
+from other cimport real
+from .lib.other cimport (inner as kept,
+                         Big)
+from . cimport sibling
+cimport pkg.lib.other
+cimport pkg.lib.other as lib
+from numpy cimport float64_t
+cimport numpy as np
+from gone cimport lost
+
+cdef struct outer:
+    kept i
+    pkg.lib.other.inner j
+    lib.real r
+    real *at
+    sibling.tag t
+    float64_t d
+    np.int16_t h
+    Big b
+cdef struct node:
+    node *next
+    other *to
+cdef struct other:
+    node n
+cdef struct bare:
+    lost *there
+    lost here[2]
+"""
+NAMES = {
+    "double (struct __pyx_t_3pkg_4user_outer)": "d:T{T{hb}T{hb}f&dQdhI}",
+    "double (__pyx_t_3pkg_3lib_5other_real)": "d:f",
+    "double (enum __pyx_t_3pkg_3lib_5other_Big)": "d:I",
+    "double (struct __pyx_t_3pkg_4user_other)": "d:T{T{PP}}",
+    "double (struct __pyx_t_3pkg_4user_bare *)": "d:P",
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of which one module is imported that cimports from others."""
+    (tmp_path / "pkg" / "lib").mkdir(parents=True)
+    (tmp_path / "pkg" / "user.pxd").write_text(USER)
+    (tmp_path / "pkg" / "sibling.pxd").write_text("ctypedef unsigned long long tag\n")
+    (tmp_path / "pkg" / "lib" / "other.pxd").write_text(
+        "ctypedef float real\ncdef enum Big:\n    BIG = 0x80000000\n"
+        "cdef struct inner:\n    short s\n    char c\n"
+    )
+    (tmp_path / "other.pxd").write_text("ctypedef double real\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, where in (("pkg", "__path__"), ("pkg.user", "__file__")):
+        made = types.ModuleType(name)
+        path = str(tmp_path / "pkg")
+        setattr(made, where, [path] if where == "__path__" else path + "/user.so")
+        monkeypatch.setitem(sys.modules, name, made)
+
+
+def test_types_that_a_pxd_cimports(package, fails):
+    for name, signature in NAMES.items():
+        said = capsulename.read(name)
+        assert said.signature is not None, said
+        assert said.signature.text == signature
+    name = "double (struct __pyx_t_3pkg_4user_bare)"
+    said = capsulename.read(name)
+    assert said.reason == (
+        f"in the capsule's name, {name!r}, 'lost' (in 'bare') is a type that nobody here knows; "
+        "write the signature, or name a library that declares the type with 'types', as in "
+        "nativecall.load(None, 'typedef … bare;')"
+    )
+    assert (said.partial[0].text, said.partial[1]) == ("d", None)
 
 
 def test_what_was_read_is_kept_up_to_a_bound(tmp_path):
@@ -281,6 +408,11 @@ def test_cpdef_functions_without_binding(monkeypatch):
     assert nc.wrap(math.cos)(0.5) == math.sin(0.5)
     with pytest.raises(TypeError, match="'target' must be an address"):
         nc.wrap(math.tan)
+
+
+def test_what_leaves_arguments_out_is_pickled(module):
+    f = pickle.loads(pickle.dumps(nc.wrap(module, "both")))
+    assert (f.signatures, f.__name__, f(4.0)) == (("d:d",), "both", 8.0)
 
 
 def test_variants_are_overloads(module):

@@ -52,6 +52,37 @@ def test_scalars_of_a_subroutine(module):
     assert x.tolist() == [3.0, 6.0]
 
 
+def test_lengths_of_texts_follow(module):
+    """They are in the signature, whether they were written or not, and are passed by value."""
+    for signature in ("v:&b&i&b", "v:&b&i&bQQ", "void (const char *, int *, const char *)"):
+        f = nc.wrap(module.measure, signature, fortran=True, out=[1])
+        assert (f.signatures, f("hello", "abc")) == (("v:&b&i&bQQ",), 53)
+    plain = nc.wrap(module.measure, "void (const char *, int *, const char *)", out=[1])
+    assert plain(b"hello", b"abc", 5, 2) == 52
+
+
+def test_texts_and_arrays_of_int8_are_told_apart(module, fails):
+    """Of an array of texts, too, a length follows, which is that of each."""
+    f = nc.wrap(module.words, "v:P&b&i", out=[2])
+    assert f.signatures == ("v:P&b&iQ",)
+    assert f(np.array([1, 20], "b"), b"onetwosix", 3) == 23
+    with fails(
+        nc.SignatureError,
+        "'signature' is 'v:&b&b&i', where 2 arguments can be texts, but f2py tells of 1 in "
+        "'n = words(b,a)'; write '&b' for each of these, for their lengths follow, and 'P' for "
+        "arrays of int8; nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer "
+        "without a check",
+    ):
+        nc.wrap(module.words, "v:&b&b&i")
+
+
+@by_value
+def test_lengths_of_texts_are_no_scalars(module):
+    f = nc.wrap(module.letters, "i:&bi", fortran=True)
+    assert (f.signatures, f("hello", 3)) == (("i:&biQ",), 15)
+    assert nc.wrap(module.letters, "int (const char *, int, size_t)")(b"hello", 3, 4) == 12
+
+
 @by_value
 def test_a_function_that_is_an_argument(module):
     f = nc.wrap(module.apply, "d:X{d:&d}d")
@@ -138,6 +169,8 @@ def test_procedures_of_scipy_tell_their_types(fails):
     norm = nc.wrap(blas.dnrm2)
     assert (norm.signatures, norm(n, x, step)) == (("d:&i&d&i",), 13.0)
     assert norm["d:i&di"](3, x, 1) == 13.0
+    by_value = nc.wrap(blas.dnrm2, "d:i&di")
+    assert pickle.loads(pickle.dumps(by_value))(3, x, 1) == 13.0
     assert pickle.loads(pickle.dumps(norm))(n, x, step) == 13.0, "by the module that has the object"
     assert nc.wrap(blas.ddot, "d:&i&d&i&d&i")(n, x, step, x, step) == 169.0
     dot, result = nc.wrap(blas.zdotc), np.zeros(1, complex)

@@ -372,6 +372,18 @@ def fresh(function=lambda x: 2 * x):
     return numba.njit(function)
 
 
+def test_a_type_lets_go_of_the_function_that_checks_results():
+    def check(result, function, values):
+        return result
+
+    seen = weakref.ref(check)
+    f = nc.wrap(nc.load("m").address("cos"), "d:d", check=check)
+    assert f._numba_type_ is f._numba_type_
+    del f, check
+    gc.collect()
+    assert seen() is None
+
+
 def test_wrap_takes_the_instances_that_there_are():
     jitted = fresh()
     jitted(1.5)

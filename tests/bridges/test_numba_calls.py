@@ -7,6 +7,8 @@ What jitted code gets is compared with the same call from Python, which other te
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import gc
 import math
 import operator
@@ -348,6 +350,74 @@ def test_failures_can_be_caught(c):
             return -1
 
     assert (caught(2), caught(9)) == (0, -1)
+
+
+def test_no_way_of_failing_keeps_the_callable(c):
+    def of_python(x):
+        raise ValueError(x)
+
+    status = c("status", "i:i", errors="nonzero")
+    callback = nc.callback("i:i", of_python)
+
+    @njit
+    def passed(f):
+        return f(9)
+
+    @njit
+    def constant(f):
+        return status(9)
+
+    @njit
+    def caught(f):
+        try:
+            return f(9)
+        except Exception:
+            return -1
+
+    for f, call in (
+        (status, passed),
+        (callback, passed),
+        (status, constant),
+        (status, caught),
+        (callback, caught),
+    ):
+        counts = []
+        for _ in range(5):
+            with contextlib.suppress(nc.NativeFailure, ValueError):
+                call(f)
+            counts.append(sys.getrefcount(f))
+        assert counts[1:] == counts[1:2] * 4, (f, call)
+
+
+def test_the_last_failure_is_the_one_that_is_raised(c):
+    """One that was caught before, or that another thread has, changes nothing."""
+    f = c("status", "i:i", errors="nonzero")
+
+    @njit(nogil=True)
+    def caught(f, x):
+        try:
+            f(x)
+        except Exception:
+            return 0
+        return 1
+
+    @njit(nogil=True)
+    def second(f, x, y):
+        caught(f, x)  # on Python 3.13 Numba loses what is raised behind its own `except`
+        return f(y)
+
+    def told(x):
+        for y in (2, 3, 5, 9) * 5:
+            try:
+                second(f, x, y)
+            except nc.NativeFailure as failure:
+                yield y, failure.value
+
+    expected = [*told(7)]
+    assert len(expected) >= 5
+    assert all(y == 9 or value for y, value in expected)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(lambda x: [*told(x)], (5, 9))] == [expected] * 2
 
 
 @pytest.mark.parametrize("kind", ["callback", "passed", "jitted", "need"])

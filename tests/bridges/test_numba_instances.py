@@ -384,6 +384,15 @@ def test_keywords():
                 one(*args, **named)
 
 
+def test_a_parameter_that_has_only_a_name():
+    """Numba does not call such functions either."""
+    function = njit(lambda x, *, y=1.0: x + y)
+    why = "^'<lambda>' has the keyword-only parameter 'y', which Numba does not pass$"
+    for given in ((), ("d:d",)):
+        with pytest.raises(nc.SignatureError, match=why):
+            nc.wrap(function, *given)
+
+
 def test_the_signature_is_that_of_the_python_function():
     f = nc.wrap(njit(lambda x, y=2.0, *more: x * y))
     assert str(inspect.signature(f)) == "(x, y=2.0, *more)"

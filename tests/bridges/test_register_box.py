@@ -212,6 +212,8 @@ def test_a_reader_may_know_nothing_or_fail(foreign, c, fails):
             "'reader' must be given as MODULE:FUNCTION (got 'module')",
         ),
         (("numba", reader), ValueError, "the boxes of 'numba' are known already"),
+        (("ctypes", reader), ValueError, "the boxes of 'ctypes' are known already"),
+        (("cffi", reader), ValueError, "the boxes of 'cffi' are known already"),
         (("Nameless", reader), ValueError, "the boxes of 'Nameless' are known already"),
     ],
 )

@@ -345,6 +345,39 @@ def test_every_kind_of_user_data(kernels, kind):
     assert len(junk) == 100
 
 
+def test_user_data_is_bound_where_the_box_is_wrapped_or_passed(builder):
+    """Of SciPy's boxes and of ours; the callable keeps the box, which keeps the data."""
+    source = (
+        "double scaled(double x, double *data) { return data ? x * *data : -1e9; }\n"
+        "double apply(double (*f)(double), double x) { return f(x); }\n"
+        "double more(double (*f)(double, void *), void *data, double x) { return f(x, data); }\n"
+    )
+    lib = nc.load(
+        builder.library(source, "bound_data"),
+        "double scaled(double x, double *data); double apply(double (*f)(double), double x);"
+        "double more(double (*f)(double, void *), void *data, double x);",
+    )
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+    scale = ctypes.c_double(3.0)
+    data = ctypes.cast(ctypes.pointer(scale), ctypes.c_void_p)
+    theirs = LowLevelCallable(kind(lib.scaled.address()), data)
+    ours = lib.scaled.to_scipy(user_data=np.array([3.0]))
+    for box in (theirs, ours):
+        f = nc.wrap(box)
+        assert (f.signatures, f.__name__, f(2.0)) == (("d:d",), "scaled", 6.0)
+        assert integrate.quad(f.to_scipy(), 0.0, 2.0)[0] == pytest.approx(6.0)
+        assert (lib.apply(box, 2.0), lib.apply(f, 2.0), lib.more(box, None, 2.0)) == (6.0,) * 3
+        with pytest.raises(nc.NoEntryError, match="'d:dP'"):
+            nc.wrap(box, "d:dP")
+    del box, ours, theirs
+    gc.collect()
+    junk = [np.full(1, 7.0) for _ in range(100)]
+    assert (f(2.0), len(junk)) == (6.0, 100)
+    unnamed = _lib.types.capsule(lib.scaled.address(), b"their own", None)
+    with pytest.raises(TypeError, match="does not tell its type; wrap its 'function'"):
+        nc.wrap(LowLevelCallable(unnamed, data, signature="double (double, void *)"), "d:dP")
+
+
 def test_user_data_is_shared_with_python(kernels):
     scale = np.array([3.0])
     box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)

@@ -572,6 +572,29 @@ def test_a_callable_is_initialised_once(fails):
     assert f(0.0) == 1.0
 
 
+def test_an_entry_is_not_changed_by_itself(fails):
+    m = nc.load("m")
+    several = nc.wrap({"d:d": m.address("cos"), "f:f": m.address("cosf")}, name="cos")
+    single = nc.wrap(m.address("cos"), "d:d", name="cos")
+    for f in (several, single):
+        before = f.signatures
+        message = (
+            "f['d:d'] is an entry of 'cos' and cannot be changed by itself; "
+            "change f, or wrap({'d:d': f['d:d']}), a callable of its own"
+        )
+        with fails(TypeError, message):
+            f["d:d"].add("d:d", m.address("sin"), replace=True)
+        with fails(TypeError, message):
+            f["d:d"].add("d:dd", m.address("pow"))
+        with fails(TypeError, message):
+            f["d:d"].specialize = lambda f, signature: None
+        own = nc.wrap({"d:d": f["d:d"]})
+        own.add("d:d", m.address("sin"), replace=True)
+        assert (own(0.0), f(0.0), f["d:d"](0.0), f.signatures) == (0.0, 1.0, 1.0, before)
+        f.add("d:d", m.address("sin"), replace=True)
+        assert (f(0.0), f["d:d"](0.0)) == (0.0, 0.0)
+
+
 def test_attributes_are_read_only():
     f = nc.wrap(COS, "d:d")
     for name in ("signatures", "entries", "builtin", "__name__", "new"):

@@ -620,6 +620,46 @@ def test_callables_of_the_same_signatures_call_their_own_functions():
     assert [f(-8.0) for f in made] == [8.0, -2.0]
 
 
+def test_callables_of_other_options_choose_for_themselves(builder):
+    m = nc.load("m")
+    lib = nc.load(builder.library(REFERENCES, "references"))
+    apart = nc.wrap({"d:d&i": m.address("frexp"), "f:f": m.address("cosf")})
+    together = nc.wrap(m.address("frexp"), "d:d&i", out=[1])
+    together.add("f:f", m.address("cosf"))
+    entries = {"d:&d": lib.address("reads_double"), "d:d": lib.address("takes_double")}
+    by_address = nc.wrap(entries, order="F")
+    by_value = nc.wrap(entries, fortran=True)
+    for _ in range(2):
+        assert apart(0.0) == 1
+        assert together(8.0) == (0.5, 4)
+        assert by_address(1.0) == 201
+        assert by_value(1.0) == 101
+
+
+REFERENCES = """
+double reads_double(const double *x);
+double reads_double(const double *x) { return *x + 100; }
+double takes_double(double x);
+double takes_double(double x) { return x + 200; }
+double reads_int(const int *x);
+double reads_int(const int *x) { return *x + 300; }
+double reads_unsigned(const unsigned *x);
+double reads_unsigned(const unsigned *x) { return *x + 400; }
+"""
+
+
+@pytest.mark.parametrize("number", [int, np.int64])
+def test_ints_by_reference_choose_by_size_every_time(builder, number):
+    lib = nc.load(builder.library(REFERENCES, "references"))
+    entries = {"d:&i": lib.address("reads_int"), "d:d": lib.address("takes_double")}
+    f = nc.wrap(entries, fortran=True)
+    entries = {"d:&i": lib.address("reads_int"), "d:&I": lib.address("reads_unsigned")}
+    g = nc.wrap(entries, fortran=True)
+    for _ in range(2):
+        assert (f(number(5)), f(number(2**40))) == (305, 2**40 + 200)
+        assert (g(number(5)), g(number(3 * 10**9))) == (305, 3 * 10**9 + 400)
+
+
 def test_what_was_remembered_is_forgotten_with_a_new_entry(offer, lib):
     which = offer("q", "?")
     assert which(5) == which(5) == "i64"

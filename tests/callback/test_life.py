@@ -435,6 +435,10 @@ def test_what_is_known_of_texts_is_kept_up_to_a_bound():
         """What it does."""
         return -x
 
+    def unnamed(x):
+        return -x
+
+    unnamed.__name__ = "a\0b"
     plans = _callback._plans
     plans.clear()
     for _ in range(2):
@@ -444,6 +448,7 @@ def test_what_is_known_of_texts_is_kept_up_to_a_bound():
             (lambda x: -x, "<lambda>", None),
             (abs, "abs", abs.__doc__),
             (functools.partial(pow, 2.0), "function", functools.partial.__doc__),
+            (unnamed, "function", None),
             (Odd(), "function", None),
         ):
             g = nc.callback("d:d" if name != "told" or function is told else "d:", function)

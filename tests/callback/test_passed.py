@@ -29,6 +29,12 @@ int visit(int (*f)(const int *, size_t), const int *items, size_t count)
 }
 double run(const job *j, double x);
 double run(const job *j, double x) { return j->f(x, j->params); }
+static const double pair[2] = {1, 2};
+void show(void (*f)(const double (*)[2], double (*)[2]), double *out);
+void show(void (*f)(const double (*)[2], double (*)[2]), double *out)
+{
+    f(&pair, (double (*)[2])out);
+}
 static double (*kept)(double);
 void keep(double (*f)(double));
 void keep(double (*f)(double)) { kept = f; }
@@ -40,6 +46,7 @@ DECLARED = """
     double with_data(double (*f)(double, void *), double x, void *data);
     int on_ints(int (*f)(int), int x);
     int visit(int (*f)(const int *, size_t), const int *items, size_t count);
+    void show(void (*f)(const double (*)[2], double (*)[2]), double out[2]);
 """
 
 
@@ -62,6 +69,19 @@ def test_another_precision_and_user_data(passed, m):
     assert passed.on_ints(floor, 7) == 7
     with pytest.raises(ValueError, match=r"^the result of 'cos' is 0\.54.*, not an integer$"):
         passed.on_ints(m.cos, 1)
+
+
+def test_const_arrays_come_read_only(passed):
+    pytest.importorskip("numpy")
+    out = (ctypes.c_double * 2)()
+
+    def double(x, y):
+        y[:] = 2 * x
+        with pytest.raises(ValueError, match="read-only"):
+            x[0] = 5
+
+    passed.show(double, out)
+    assert [*out] == [2.0, 4.0]
 
 
 def test_a_callback_of_numbers_where_pointers_to_them_are_wanted():

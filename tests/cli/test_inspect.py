@@ -267,10 +267,13 @@ def test_boxes_of_every_kind_in_a_module(inspect, monkeypatch) -> None:
     module.in_object_mode = numba.jit(forceobj=True)(lambda x: x)
     module.generalised = numba.guvectorize("(n)->(n)")(lambda x, y: None)
     module.vectorized = numba.vectorize(lambda x: x)
+    module.gamma = special.gamma
     module.chosen = special.sph_legendre_p
     monkeypatch.setitem(sys.modules, "inspected_kinds", module)
     status, found = inspect("inspected_kinds")
     rows = {row["name"]: row for row in found["entries"]}
+    _, lines = inspect("inspected_kinds:gamma", table=True)
+    assert "find a function for each of its loops" in " ".join(lines)
     assert (status, rows["low"]["signature"], rows["foreign"]["signature"]) == (0, "d:d", "d:d")
     for name, reason in (
         ("in_object_mode", "is compiled in object mode, which no C function can call"),

@@ -251,11 +251,13 @@ def together(count: int, work: Callable[[int], object]) -> list[object]:
 
 def test_a_module_goes_before_its_context(monkeypatch):
     """Also where llvmlite fails between making the module and returning it, and a traceback holds
-    that; disposing of a module without its context would crash."""
+    that; disposing of a module without its context would crash. A context serves few modules."""
     from llvmlite import binding
 
     engine.compile("7", lambda: answer(7), {}, ["answer"])
     machine = engine._outcome[0]
+    monkeypatch.setattr(engine, "_MODULES", 2)
+    monkeypatch.setattr(machine, "_parsed", itertools.count())
     gc.collect()  # what other tests left
     gone: list[str] = []
     for kind in (binding.context.ContextRef, binding.module.ModuleRef):
@@ -269,12 +271,16 @@ def test_a_module_goes_before_its_context(monkeypatch):
     def no_memory(self):
         raise MemoryError
 
-    monkeypatch.setattr(binding.ffi.OutputString, "__bool__", no_memory)
-    with pytest.raises(MemoryError) as raised, machine.module(answer(8), 1):
-        pass
-    del raised
-    gc.collect()
-    assert gone == ["ModuleRef", "ContextRef"]
+    with monkeypatch.context() as short, machine.module(answer(7), 1):
+        assert gone == ["ContextRef"]  # that of modules before
+        short.setattr(binding.ffi.OutputString, "__bool__", no_memory)
+        with pytest.raises(MemoryError) as raised, machine.module(answer(8), 1):
+            pass
+        del raised
+        gc.collect()
+        assert gone == ["ContextRef", "ModuleRef"]
+    with machine.module(answer(9), 1):
+        assert gone == ["ContextRef", "ModuleRef", "ModuleRef", "ContextRef"]
 
 
 def test_concurrent_first_calls_compile_once(objects):

@@ -31,6 +31,11 @@ cdef double of_pair(pair p) noexcept:
     return p.a + p.b
 
 
+cdef tight of_tight(tight t) noexcept nogil:
+    t.d += t.c
+    return t
+
+
 cdef double at_pair(pair *p) noexcept:
     return p.a - p.b
 
@@ -53,6 +58,10 @@ cdef (int, double) two(int x):
 
 cdef double own(Kind kind) noexcept:
     return 1
+
+
+cdef double valued(Kind kind, double x) noexcept:
+    return kind.value + x
 
 
 cpdef double promised(double x) noexcept nogil:
@@ -89,6 +98,9 @@ cdef api const char *text(const char *x) noexcept:
 
 
 cdef class Kind:
+    def __init__(self, value=0.0):
+        self.value = value
+
     cpdef double method(self, double x):
         return x
 

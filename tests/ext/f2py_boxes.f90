@@ -32,6 +32,26 @@ subroutine scale(n, x, a)
   x = x * a
 end subroutine
 
+subroutine measure(s, n, t)
+  character(len=*), intent(in) :: s, t
+  integer, intent(out) :: n
+  n = 10 * len(s) + len(t)
+end subroutine
+
+subroutine words(b, a, n)
+  integer(1), intent(in) :: b(2)
+  character(len=*), intent(in) :: a(3)
+  integer, intent(out) :: n
+  n = b(2) + len(a)
+end subroutine
+
+function letters(s, k) result(n)
+  character(len=*), intent(in) :: s
+  integer, intent(in) :: k
+  integer :: n
+  n = k * len(s)
+end function
+
 function apply(f, x) result(r)
   external f
   real(8) :: f, x, r

@@ -460,7 +460,7 @@ static PyObject *derive(PyObject *self, PyObject *args)
 }
 
 /* define(name, bases, size, alignment, fields): a C class with these fields, (name, code or None,
- * offset), for ever. */
+ * offset), and whether a reference is to the class itself, for ever. */
 static PyObject *define(PyObject *self, PyObject *args)
 {
     const char *name;
@@ -485,10 +485,12 @@ static PyObject *define(PyObject *self, PyObject *args)
         const char *field;
         const char *code;
         Py_ssize_t offset;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(rows, (Py_ssize_t)i), "szn", &field, &code,
-                              &offset)) {
+        int of_self = 0;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(rows, (Py_ssize_t)i), "szn|p", &field, &code, &offset,
+                              &of_self)) {
             return NULL;
         }
+        fields[i].cls = of_self ? NC_FIELD_SELF : NULL;
         fields[i].name = strdup(field);
         fields[i].type = code != NULL ? strdup(code) : NULL;
         fields[i].offset = (size_t)offset;

@@ -1,7 +1,8 @@
 // tests/ext/objects_cpp.cpp: C++ classes as classes of native objects (nativeobject.h).
 //
 //     Base, Point       Point has a default constructor, and one that throws for a negative x
-//     make(x, y)        makes a Point without the GIL; ValueError where the constructor throws
+//     make(x, y[, cls]) makes a Point without the GIL; ValueError where the constructor throws
+//     is_native(object) whether a module that has not called nc_objects_import finds it so
 //     sum(object)       by copies and moves of a Ref; TypeError for what is no Point
 //     living()          how many C++ objects have been constructed and not destroyed
 #include "module.h"
@@ -63,14 +64,19 @@ static nativecall::Ref<Point> copied(const nativecall::Ref<Point> &point)
 static PyObject *make(PyObject *, PyObject *args)
 {
     double x, y;
+    PyObject *type = reinterpret_cast<PyObject *>(point_class->type);
     std::string refused;
     nativecall::Ref<Point> point;
-    if (!PyArg_ParseTuple(args, "dd", &x, &y)) {
+    if (!PyArg_ParseTuple(args, "dd|O", &x, &y, &type)) {
+        return NULL;
+    }
+    const NcClass *cls = nc_class_of(type);
+    if (cls == NULL) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS;
     try {
-        point = nativecall::make<Point>(point_class, x, y);
+        point = nativecall::make<Point>(cls, x, y);
     } catch (const std::invalid_argument &error) {
         refused = error.what();
     }
@@ -97,6 +103,19 @@ static PyObject *sum(PyObject *, PyObject *object)
     return PyFloat_FromDouble(copy->x + (*copy).y);
 }
 
+static PyObject *is_native(PyObject *, PyObject *object)
+{
+    NcObjects *imported = nc_objects;
+    nc_objects = NULL;
+    NcObject *found = nc_object_from_python(object, NULL);
+    if (found == NULL) {
+        nc_objects = imported;
+        return NULL;
+    }
+    nc_object_release(found);
+    return PyBool_FromLong(nc_objects == imported);
+}
+
 static PyObject *count_living(PyObject *, PyObject *)
 {
     return PyLong_FromLong(living.load());
@@ -105,6 +124,7 @@ static PyObject *count_living(PyObject *, PyObject *)
 static PyMethodDef functions[] = {
     {"make", make, METH_VARARGS, NULL},
     {"sum", sum, METH_O, NULL},
+    {"is_native", is_native, METH_O, NULL},
     {"living", count_living, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

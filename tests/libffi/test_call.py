@@ -784,15 +784,40 @@ def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):
     monkeypatch.setattr(libffi, "_shared", [])
     monkeypatch.setattr(libffi, "_prototypes", Cache(32))
     monkeypatch.setattr(libffi, "_CACHE_LIMIT", 32)
-    cos = nc.load("m").address("cos")
+    monkeypatch.setattr(libffi, "_most", 0)
     theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)
     pointers = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
     before = len(libffi._FUNCTION_TYPES), len(pointers)
     for n, one in enumerate(itertools.islice(itertools.product("?bhiqf", repeat=4), 200)):
-        f = nc.wrap(cos, f"v:X{{d:{''.join(one)}}}&T{{d:x{n}:}}X{{d:hh}}").to_ctypes()
+        signature = parse(f"v:X{{d:{''.join(one)}}}&T{{d:x{n}:}}X{{d:hh}}")
+        f = libffi.prototype(signature, hold=True, plain=True)
         # Whatever was forgotten: a type of theirs is the one that is taken.
-        assert f.argtypes[2] is theirs
+        assert f._argtypes_[2] is theirs
         assert len(libffi._made) <= 32
     after = len(libffi._FUNCTION_TYPES), len(pointers)
     assert after[0] - before[0] <= 32
     assert after[1] - before[1] <= 32
+
+
+def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
+    monkeypatch.setattr(libffi, "_made", {})
+    monkeypatch.setattr(libffi, "_shared", [])
+    monkeypatch.setattr(libffi, "_prototypes", Cache(8))
+    monkeypatch.setattr(libffi, "_CACHE_LIMIT", 8)
+    monkeypatch.setattr(libffi, "_most", 0)
+    cos = nc.load("m").address("cos")
+    f = nc.wrap(cos, "i:hbhb&&h")
+    made = f.to_ctypes()
+    theirs = ctypes.CFUNCTYPE(
+        ctypes.c_int,
+        *(ctypes.c_short, ctypes.c_byte, ctypes.c_short, ctypes.c_byte),
+        ctypes.POINTER(ctypes.POINTER(ctypes.c_short)),
+    )
+    pointer = ctypes.POINTER(ctypes.POINTER(ctypes.c_short))
+    assert isinstance(made, theirs)
+    for one in itertools.islice(itertools.product("hbqf", repeat=4), 40):
+        nc.wrap(cos, f"i:{''.join(one)}").to_ctypes()
+    assert isinstance(f.to_ctypes(), theirs)
+    assert isinstance(nc.wrap(cos, "i:hbhb&&h").to_ctypes(), theirs)
+    assert ctypes.POINTER(ctypes.POINTER(ctypes.c_short)) is pointer
+    assert ctypes.CFUNCTYPE(theirs._restype_, *theirs._argtypes_) is theirs

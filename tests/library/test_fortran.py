@@ -186,8 +186,14 @@ def test_what_is_written_to_is_memory(lib):
         (
             (1, [1.0], 1.0, 1.0),
             TypeError,
-            "argument 2 of 'axpy_' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or "
-            "None (got list)",
+            "argument 2 of 'axpy_' must be a '&d' pointer: a number, a buffer, or a ctypes or cffi "
+            "pointer (got list)",
+        ),
+        (
+            (1, 1.0, None, 1.0),
+            TypeError,
+            "argument 3 of 'axpy_' must be a number or an array, as Fortran takes it by reference "
+            "(got None); where it is optional there, a NULL of ctypes or cffi leaves it out",
         ),
         (
             (1, 1.0, numpy.zeros(2, numpy.float32), 1.0),
@@ -200,6 +206,16 @@ def test_what_is_written_to_is_memory(lib):
 def test_what_is_no_number(lib, fails, arguments, error, message):
     with fails(error, message):
         lib.axpy(*arguments)
+
+
+def test_null_is_passed_where_it_is_meant(lib, compiled):
+    y = numpy.ones(1)
+    for null in (ctypes.c_void_p(), lib.ffi.NULL):
+        assert lib.axpy(0, 1.0, null, y) is None
+    with pytest.raises(TypeError, match="argument 2 of 'axpy_' must be a number or an array"):
+        lib.axpy.bind(a=None)
+    in_c = nc.load(compiled).function("axpy_", "v:&i&d&d&d")
+    assert in_c(numpy.zeros(1, numpy.int32), numpy.ones(1), None, y) is None
 
 
 def test_arrays_are_in_fortran_order(lib, fails):

@@ -370,8 +370,11 @@ def test_functions_that_do_not_fit(path):
     with pytest.raises(ValueError, match="is freed or closed, not both"):
         lib.function("box_open", free="text_free", close="box_close")
     lib = nc.load(path, DECLARED, close={"box_open": "add"})
+    for name in ("add", "box_open"):
+        with pytest.raises(ValueError, match="'add' takes no pointer, and cannot free or close on"):
+            getattr(lib, name)
     with pytest.raises(ValueError, match="'add' takes no pointer, and cannot free or close one"):
-        lib.add
+        lib.function("text_copy", free="add")
 
 
 # -- calls that raise ------------------------------------------------------------------------------

@@ -281,6 +281,13 @@ def test_strict_headers_and_lenient_texts(path, folder):
         nc.load(path, text)
 
 
+@pytest.fixture
+def settled(monkeypatch):
+    """Files that were written just now are no reason not to keep what they say."""
+    monkeypatch.setattr(header, "_TICK", -(10**12))
+
+
+@pytest.mark.usefixtures("settled")
 def test_what_was_read_is_kept_until_a_file_changes(path, folder, monkeypatch):
     (folder / "inner.h").write_text("#define INNER 1\n")
     (folder / "outer.h").write_text('#include "inner.h"\n#ifdef MORE\nint box_gone(int);\n#endif\n')
@@ -298,6 +305,87 @@ def test_what_was_read_is_kept_until_a_file_changes(path, folder, monkeypatch):
     assert "box_gone" not in dir(outer())
     (folder / "inner.h").write_text("#define INNER 22\n")
     assert outer().INNER == 22
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_header_that_comes_before_another_is_read(folder, monkeypatch):
+    first, second, beside = folder / "first", folder / "second", folder / "beside"
+    for one in (first / "sub", second / "sub", beside):
+        one.mkdir(parents=True)
+    for name in ("x.h", "y.h", "sub/x.h"):
+        (second / name).write_text("enum { FOUND = 1 };\n")
+    (beside / "main.h").write_text('#include "y.h"\n')
+    asks = '#if __has_include("z.h")\nenum { FOUND = 2 };\n#else\nenum { FOUND = 1 };\n#endif\n'
+    (beside / "asks.h").write_text(asks)
+    monkeypatch.setenv("CPATH", f"{first}{os.pathsep}{second}")
+    for options, added in (
+        ({"header": "x.h"}, first / "x.h"),
+        ({"header": "sub/x.h"}, first / "sub" / "x.h"),
+        ({"header": beside / "main.h", "include": second}, beside / "y.h"),
+        ({"header": beside / "asks.h"}, beside / "z.h"),
+    ):
+        assert nc.load(None, **options).FOUND == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(preprocessor, "preprocess", None)
+            assert nc.load(None, **options).FOUND == 1
+        added.write_text("enum { FOUND = 2 };\n")
+        assert nc.load(None, **options).FOUND == 2, added
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_header_of_the_same_size_and_time_is_another(folder, monkeypatch):
+    for name, value in (("a", 1), ("b", 2)):
+        (folder / name).mkdir()
+        (folder / name / "x.h").write_text(f"enum {{ VALUE = {value} }};\n")
+        os.utime(folder / name / "x.h", ns=(10**18, 10**18))
+    for name, value in (("a", 1), ("b", 2)):
+        monkeypatch.chdir(folder / name)
+        found = nc.load(None, '#include "x.h"\n', skip=True)
+        assert value == found.VALUE
+    assert nc.load(None, header=folder / "a" / "x.h").VALUE == 1
+    os.replace(folder / "b" / "x.h", folder / "a" / "x.h")
+    assert nc.load(None, header=folder / "a" / "x.h").VALUE == 2
+
+
+def test_a_header_that_changes_while_it_is_read_is_not_kept(folder, monkeypatch):
+    file = folder / "x.h"
+    file.write_text("enum { VALUE = 1 };\n")
+    read = preprocessor.preprocess
+
+    def preprocess(*given):
+        found = read(*given)
+        file.write_text("enum { VALUE = 2 };\n")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(preprocessor, "preprocess", preprocess)
+        assert nc.load(None, header=file).VALUE == 1
+    assert nc.load(None, header=file).VALUE == 2
+
+
+def test_a_changed_header_has_its_own_types(folder):
+    file = folder / "x.h"
+    file.write_text("struct q { int x; }; typedef int number; enum { N = 4 };\n")
+    before = nc.load("m", header=file)
+    assert before.ffi.sizeof("struct q") == 4
+    file.write_text("struct q { int x[4000]; }; typedef double number; enum { N = 5 };\n")
+    after = nc.load("m", header=file)
+    assert after.ffi.sizeof("struct q") == 16000
+    assert after.function("fabs", "number (number)")(-0.5) == 0.5
+    assert (len(before.new("int[N]")), len(after.new("int[N]"))) == (4, 5)
+
+
+def test_a_restriction_to_names_leaves_the_types(folder):
+    file = folder / "x.h"
+    text = "enum e { N = 4 }; struct q { int x[N]; }; double cos(double); double sin(double);\n"
+    file.write_text(text)
+    some = nc.load("m", header=file, only="cos")
+    others = nc.load("m", header=file, only="sin")
+    whole = nc.load("m", header=file)
+    assert some.types.q is others.types.q is whole.types.q
+    for one in (some, others, whole):
+        assert len(one.new("int[N]")) == 4
+    assert [hasattr(one, "N") for one in (some, others, whole)] == [False, False, True]
 
 
 def test_headers_that_are_not_found(path, folder, monkeypatch):

@@ -121,7 +121,7 @@ def test_bit_fields_unions_and_open_arrays(lib):
     assert lib.new("value", [7]).i == 7
     with pytest.raises(TypeError, match=r"'value' has 1 fields \('i'\), got 2 values"):
         lib.new("value", [1, 2])
-    with pytest.raises(ValueError, match=r"must be one of .* \(got .BLUE.\)"):
+    with pytest.raises(ValueError, match=r"an enumerator of .* \(got .BLUE.\)"):
         lib.new("look", {"colour": "BLUE"})
     assert lib.new("variant", {"kind": 1, "d": 2.5}).d == 2.5
     assert lib.new("variant", (1, 3)).i == 3
@@ -686,3 +686,39 @@ def test_lengths_of_a_last_member_are_checked(lib, items, error, message):
 def test_text_that_is_no_initialiser_is_told_with_what_it_is_for(lib):
     with pytest.raises(TypeError, match=r"^'char\[8\]': initializer for ctype"):
         lib.new("char[8]", "abc")
+
+
+def test_what_leads_to_itself_is_refused_and_what_leads_far_is_freed(lib):
+    node: dict[str, object] = {"value": 1}
+    node["next"] = node
+    with pytest.raises(RecursionError):
+        lib.new("node", node)
+    chain = None
+    for _ in range(60_000):  # each keeps the one before
+        chain = lib.new("node", {"next": chain})
+    assert chain.next.next.value == 0
+    del chain
+
+
+def test_a_pointer_to_a_struct_stands_for_it(lib):
+    point = lib.new("point", (1, 2))
+    assert lib.new("point", point).y == 2
+    assert lib.new("edge", {"to": point}).to.x == 1
+    assert lib.new("point[2]", [point, point[0]])[1].y == 2
+    with pytest.raises(TypeError, match=r"not cdata 'struct node [*]'$"):
+        lib.new("point", lib.new("node"))
+    with pytest.raises(TypeError, match=r"not cdata 'struct point [*]'$"):
+        lib.new("point", lib.ffi.cast("point *", 0))
+    with pytest.raises(TypeError, match=r"got cffi's 'edge'[)]; ffi.addressof[(][)] gives"):
+        lib.along(lib.new("edge")[0])
+
+
+def test_shapes_that_are_none(lib, fails):
+    three = lib.new("int[3]")
+    with fails(TypeError, "'shape' must be an integer or several (got str)"):
+        lib.asarray(three, "ab")
+    with fails(TypeError, "'shape' must be an integer or several (got float)"):
+        lib.asarray(three, 1.5)
+    with pytest.raises(OverflowError, match=r"^'shape' is .* bytes, more than memory has$"):
+        lib.asarray(three + 0, 2**62)
+    assert lib.asarray(three, [3, 1]).shape == (3, 1)

@@ -271,6 +271,9 @@ def test_pointers_to_text_are_assigned(lib, built, fails):
         lib.message = "text"
     path, folder = built
     encoded = nc.load(path, header="variables.h", include=folder, encoding="utf-8")
+    for text in ("a\0b", "\0"):
+        with pytest.raises(ValueError, match=r"^variable 'message' must have no null character, "):
+            encoded.message = text
     encoded.message = "größer"
     gc.collect()
     assert (encoded.message, encoded.letters(), lib.letters()) == ("größer", 8, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import gc
 import pickle
 import threading
@@ -236,6 +237,19 @@ class Abstract(nc.NativeObject):
 def test_arrays_that_cannot_be(fails, given, exception, message):
     with fails(exception, message):
         nc.ObjectArray(*given)
+
+
+def test_abstract_methods_of_python_s_make_no_objects(fails):
+    class Meta(abc.ABCMeta, type(nc.NativeObject)):
+        pass
+
+    class Base(nc.NativeObject, metaclass=Meta):
+        @abc.abstractmethod
+        def value(self): ...
+
+    message = "class 'Base' has no objects: it has __abstractmethods__"
+    with fails(TypeError, message):
+        nc.ObjectArray(Base, 1)
 
 
 def test_it_is_neither_copied_nor_pickled(bodies):

@@ -9,6 +9,7 @@ import sysconfig
 
 import pytest
 
+import nativecall as nc
 from support import build
 
 pytestmark = pytest.mark.compiler
@@ -51,6 +52,15 @@ def test_a_cpp_class_is_a_class_of_native_objects(builder, include, standard, fa
     with fails(ValueError, "x is negative"):
         ext.make(-1, 0)
     assert ext.living() == 4  # nothing is left half-made
+    message = "nativecall::make: the fields of class 'Sub' are not those of this C++ class"
+    with fails(ValueError, message):
+        ext.make(1, 2, Sub)
+    with fails(ValueError, message.replace("Sub", "NativeObject")):
+        ext.make(1, 2, nc.NativeObject)
+    assert ext.living() == 4
+    assert ext.is_native(one)
+    with fails(TypeError, "a native object is needed (got int)"):
+        ext.is_native(3)
     with fails(TypeError, "a Point is needed"):
         ext.sum(3)
     del one, sub

@@ -20,6 +20,22 @@ def test_fields_are_where_the_class_says(ext):
     assert union(1.0, n=0x4000000000000000).x == 2.0
 
 
+def test_a_reference_to_objects_of_the_class_itself(ext, fails):
+    cls = ext.define("Node", ROOT, 16, 8, [("any", None, 0), ("next", None, 8, True)])
+    one = cls(nc.NativeObject(), cls())
+    for wrong in (nc.NativeObject(), 3):
+        found = type(wrong).__name__
+        message = f"field 'next' of 'Node' must be an object of Node or None (got {found})"
+        with fails(TypeError, message):
+            one.next = wrong
+
+    class Derived(cls):
+        pass
+
+    one.next = Derived()
+    assert type(one.next) is Derived
+
+
 @pytest.mark.parametrize(
     ("size", "alignment", "fields", "message"),
     [
@@ -64,12 +80,29 @@ def test_fields_are_where_the_class_says(ext):
             8,
             8,
             [("x", "d", 0), ("x", "d", 0)],
-            "class 'Made': 'x' is a field in 'Made', but a field in 'Made'",
+            "class 'Made': 'x' is a field of 'Made' twice; one name is one field",
         ),
+        *[
+            (
+                16,
+                8,
+                fields,
+                f"class 'Made': fields '{one}' and '{other}' lie over one another, and one of them "
+                "is a reference or a lock, which needs its bytes alone",
+            )
+            for fields, one, other in [
+                ([("x", None, 0), ("y", None, 0)], "x", "y"),
+                ([("x", None, 0), ("y", "q", 0)], "x", "y"),
+                ([("x", "i", 4), ("y", None, 0)], "x", "y"),
+                ([("x", "lock", 4), ("y", None, 0)], "x", "y"),
+                ([("x", "(2)d", 0), ("y", None, 8)], "x", "y"),
+                ([("x", "lock", 12), ("y", "d", 8)], "y", "x"),
+            ]
+        ],
         (8, 3, [], "class 'Made' has fields of an alignment above 16"),
         (8, 64, [], "class 'Made' has fields of an alignment above 16"),
-        (-8, 8, [], "or more than a gigabyte"),
-        (2**62, 8, [], "or more than a gigabyte"),
+        (-8, 8, [], "or, with those of its bases, more than a gigabyte"),
+        (2**62, 8, [], "or, with those of its bases, more than a gigabyte"),
     ],
 )
 def test_fields_that_cannot_be(ext, size, alignment, fields, message):
@@ -84,6 +117,15 @@ def test_fields_that_cannot_be(ext, size, alignment, fields, message):
     assert len(nc.NativeObject.__subclasses__()) == before
 
 
+def test_what_the_fields_of_all_bases_may_take(ext):
+    """Offsets to methods' fields are 32 bits."""
+    half = 2**29 + 1024
+    one, other = (ext.define(name, ROOT, half, 8, []) for name in ("One", "Other"))
+    message = "class 'Both' has fields of an alignment above 16, or, with those of its bases, more"
+    with pytest.raises(TypeError, match=message):
+        type(nc.NativeObject)("Both", (one, other), {})
+
+
 @pytest.mark.parametrize("bases", [(), (int,), (3,), (object,)])
 def test_bases_that_are_none(ext, bases):
     with pytest.raises(TypeError, match="class 'Made' needs a base that is a class of native obj"):
@@ -92,10 +134,7 @@ def test_bases_that_are_none(ext, bases):
 
 def test_a_name_of_a_base_s(ext, fails):
     base = ext.define("Base", ROOT, 24, 8, NUMBERS)
-    message = (
-        "class 'Made': 'y' is a field in 'Made', but a field in 'Base'; one name is one field, or "
-        "one method with one signature"
-    )
+    message = "class 'Made': 'y' is a field of 'Made' and another of 'Base'; one name is one field"
     with fails(TypeError, message):
         ext.define("Made", (base,), 8, 8, [("y", "i", 0)])
 

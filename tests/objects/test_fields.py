@@ -102,6 +102,14 @@ def test_arrays_are_numpy_arrays_over_the_memory():
     assert not other.v.any()
 
 
+def test_arrays_of_complex_numbers():
+    one = make(z=nc.field("(2)Zd"), w=nc.field("(2,1)Zf"))([1j, 2], [[3], [4j]])
+    assert (one.z.dtype, one.z.tolist()) == (complex, [1j, 2])
+    assert (one.w.dtype, one.w.tolist()) == (np.complex64, [[3], [4j]])
+    one.z[1] = 5j
+    assert copy.copy(one).z.tolist() == [1j, 5j]
+
+
 def test_structs_are_named_tuples():
     one = Kinds()
     one.s = (1.5, (1, 2))
@@ -130,6 +138,38 @@ def test_pointers_are_borrowed():
         one.p = b"abc"
     with pytest.raises(OverflowError):
         one.p = -1
+
+
+def test_pointers_of_cffi_s_are_of_the_field_s_type():
+    ffi = nc._lib.ffi
+    numbers, integers = ffi.new("double[3]"), ffi.new("int *")
+    cos = nc.load("m", "double cos(double);").cos.to_cffi()
+    one = make(p=nc.field("&d"), v=nc.field("P"), f=nc.field("X{d:d}"))()
+    for name, value in (
+        ("p", numbers),
+        ("p", numbers + 1),
+        ("p", ffi.cast("void *", 4096)),
+        ("v", integers),
+        ("f", cos),
+        ("f", ffi.cast("void *", cos)),
+    ):
+        setattr(one, name, value)
+        assert ffi.cast("void *", getattr(one, name)) == ffi.cast("void *", value)
+    for name, value in (
+        ("p", ffi.cast("double", 3.7)),
+        ("p", ffi.cast("int", -3)),
+        ("p", ffi.cast("uintptr_t", 4096)),
+        ("p", integers),
+        ("p", cos),
+        ("v", ffi.cast("int", 3)),
+        ("f", ffi.cast("double", 3.7)),
+        ("f", numbers),
+        ("f", ffi.cast("double (*)(int)", 4096)),
+    ):
+        before = getattr(one, name)
+        with pytest.raises(TypeError, match=f"^field '{name}' of 'Made' must be a .*pointer"):
+            setattr(one, name, value)
+        assert getattr(one, name) == before
 
 
 class Pointers(nc.NativeObject):
@@ -324,7 +364,9 @@ def test_pickling(protocol):
     assert (found.x, found.next.x, found.z.tolist(), found.more) == (1.0, 3.0, [4, 5], "more")
 
 
-@pytest.mark.parametrize("state", [5, None, (), {}, ({},), (1, None), ({}, 5), ({}, ({}, 5))])
+@pytest.mark.parametrize(
+    "state", [5, None, (), (None, None), ({},), (1, None), ({}, 5), ({}, ({}, 5))]
+)
 def test_a_state_that_is_none_is_refused(state):
     one = Point()
     with pytest.raises(TypeError, match=r"^the state of a 'Point' object must be what its") as info:
@@ -335,9 +377,62 @@ def test_a_state_that_is_none_is_refused(state):
 def test_pointers_are_not_pickled(fails):
     one = Kinds()
     one.p = 16
-    message = "cannot pickle or copy a 'Kinds' object: field 'p' of 'Kinds' is a pointer"
+    message = (
+        "cannot pickle or copy a 'Kinds' object: field 'p' of 'Kinds' is a pointer; define "
+        "__getstate__() to leave it out"
+    )
     with fails(TypeError, message):
         copy.copy(one)
+    one.p = None
+    assert repr(copy.copy(one)) == repr(one)
+
+
+def test_pointers_are_told_by_types_and_values(fails):
+    one = Pointers()
+    other = make(s=nc.field("T{d:X:d:P:}"))((1, 2))
+    assert copy.copy(other).s == (1.0, 2.0)
+    one.s = (None, None, 3)
+    assert copy.copy(one).s == (None, None, 3)
+    for name, value in (("s", (None, 16, 3)), ("a", [[None, None], [None, 16]]), ("f", 16)):
+        some = Pointers()
+        setattr(some, name, value)
+        with pytest.raises(TypeError, match=f"field '{name}' of 'Pointers' is a pointer"):
+            copy.copy(some)
+
+
+class Reduced(Point):
+    def __reduce__(self):
+        return Reduced, (self.x, 7.0)
+
+
+class Stated(Kinds):
+    """Leaves out what cannot be copied."""
+
+    def __getstate__(self):
+        return {"z": self.z, "more": 5}
+
+
+class Asking(Point):
+    def __new__(cls, x):
+        return super().__new__(cls)
+
+    def __getnewargs__(self):
+        return (self.x,)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_class_says_how_it_is_copied(again):
+    found = again(Reduced(1.0, 2.0))
+    assert (type(found), found.x, found.y) == (Reduced, 1.0, 7.0)
+    one = Stated(p=16, z=2j)
+    found = again(one)
+    assert (type(found), found.p, found.z, found.more) == (Stated, None, 2j, 5)
+    found = again(Asking(3.0))
+    assert (type(found), found.x, found.y) == (Asking, 3.0, 0.0)
 
 
 def test_native_code_sees_a_struct():
@@ -418,15 +513,90 @@ def test_fields_are_not_deleted_or_replaced(fails):
 
 def test_names_conflict(fails):
     other = make(x=nc.field("d"))
-    rule = "one name is one field, or one method with one signature"
-    with fails(
-        TypeError, f"class 'Both': 'x' is a field in 'Point', but a field in 'Made'; {rule}"
-    ):
+    rule = "one name is one field"
+    with fails(TypeError, f"class 'Both': 'x' is a field of 'Point' and another of 'Made'; {rule}"):
         type(Point)("Both", (Point, other), {})
-    with fails(TypeError, f"class 'Sub': 'x' is a field in 'Sub', but a field in 'Point'; {rule}"):
+    with fails(TypeError, f"class 'Sub': 'x' is a field of 'Sub' and another of 'Point'; {rule}"):
         type(Point)("Sub", (Point,), {"x": nc.field("d")})
     with fails(TypeError, "class 'Sub': 'x' is a field of a base and stays one"):
         type(Point)("Sub", (Point,), {"x": 1})
+
+
+@pytest.mark.parametrize("given", [nc.field("d"), nc.method(None, "d:&v")])
+def test_a_class_is_complete_when_it_is_made(fails, given):
+    message = (
+        "'z' of class 'Point': nativecall.field and nativecall.method are for class bodies; this "
+        "class has been laid out already, so make a subclass"
+    )
+    with fails(TypeError, message):
+        Point.z = given
+    assert not hasattr(Point, "z")
+    with pytest.raises(TypeError):
+        type(Point).__setattr__(Point, 5, given)
+
+
+def test_names_are_identifiers_of_any_script(fails):
+    base = make(größe=nc.field("d"), η=nc.field("(2)d"), größer=nc.method(None, "d:&v"))
+
+    class Sub(base):
+        def größer(self):
+            return self.größe + 1
+
+    assert repr(Sub(1.5)) == "Sub(größe=1.5, η=array([0., 0.]))"
+    assert Sub(größe=2.0).größer() == 3.0
+    assert nc.ObjectArray(Sub, 2)["η"].shape == (2, 2)
+    for name in ("a\0b", "a b", "", "3", "\ud800"):
+        for given in (nc.field("d"), nc.method(None, "d:&v")):
+            with fails(
+                TypeError, f"class 'Made': a native name must be an identifier (got {name!r})"
+            ):
+                make(**{name: given})
+
+
+def test_a_name_does_not_end_at_a_nul(fails):
+    with fails(TypeError, "Point() has no field 'x\0y'"):
+        Point(**{"x\0y": 5.0})
+    with pytest.raises(KeyError, match="has no field"):
+        nc.ObjectArray(Point, 1)["x\0y"]
+    made = make(x=nc.field("d"))
+    setattr(made, "x\0y", 5)
+    assert getattr(made, "x\0y") == 5
+
+
+def test_a_name_is_the_class_that_python_would_find(fails):
+    """That of the statement's own place, and the last one where a function makes it again."""
+
+    def build():
+        class Point(nc.NativeObject):
+            pass
+
+        class Holder(nc.NativeObject):
+            point = nc.field("Point")
+
+        return Point, Holder
+
+    made = [build(), build()]
+    for mine, holder in made:
+        holder().point = mine()
+        holder(mine())
+    with fails(
+        TypeError, "field 'point' of 'Holder' must be an object of Point or None (got Point)"
+    ):
+        made[1][1](made[0][0]())
+    make(n=nc.field("Kinds"))(Kinds())
+    where = f"{__name__}.test_a_name_is_the_class_that_python_would_find.<locals>.build.<locals>"
+    with fails(
+        TypeError,
+        "'Holder' is neither a type's code nor one class of native objects: these are of that "
+        f"name: {where}.Holder, {where}.Holder; give the class itself",
+    ):
+        make(n=nc.field("Holder"))
+    with fails(
+        TypeError,
+        "'Later' is neither a type's code nor one class of native objects: there is none of that "
+        "name yet; nativecall.NativeObject stands for any",
+    ):
+        make(n=nc.field("Later"))
 
 
 def test_classes_come_and_go():

@@ -132,6 +132,42 @@ def test_abstract_methods(ext, fails, numbers):
         Shape.area(square)
 
 
+def test_a_function_of_the_fields_takes_the_place_of_one_of_the_object(ext, numbers):
+    """And the other way: only self differs, of which the class's row says what it is."""
+
+    @nc.callback("d:&d")
+    def square(side):
+        return side[0] ** 2
+
+    @nc.callback("d:&v")
+    def one(self):
+        return 1.0
+
+    class Shape(nc.NativeObject):
+        area = nc.method(None, "d:&v")
+        edge = nc.method(None, "d:&d")
+
+    class Colored(Shape):
+        color = nc.field("i")
+
+    class Square(Colored):
+        side = nc.field("d")
+        area = nc.method(square)
+        edge = nc.method(one)
+
+    class Cube(Square):
+        depth = nc.field("d")
+
+        def area(self):
+            return 6 * super().area()
+
+    for made, area in ((Square(1, 3.0), 9.0), (Cube(1, 3.0, 4.0), 54.0)):
+        assert made.area() == ext.call(made, "area", "d:&v") == area
+        assert made.edge() == ext.call(made, "edge", "d:&d") == 1.0
+    with pytest.raises(TypeError, match="one name is one field, or one method with one signature"):
+        type(Shape)("Wrong", (Shape,), {"area": nc.method(None, "d:&vd")})
+
+
 def test_super_in_python_and_in_native_code(ext, numbers):
     class A(nc.NativeObject):
         which = nc.method(numbers.n1, "d:&v")
@@ -221,6 +257,40 @@ def test_slots_do_not_hide_native_names(fails, numbers, name):
     with fails(TypeError, message):
         type(Base)("Sub", (Base,), {"setter": Setter()})
     assert type(Base)("Sub", (Base,), {"__slots__": ("y",)})(2.0).x == 2.0
+
+
+def test_a_class_does_not_hide_its_own_native_names(fails, numbers):
+    """By __slots__, or by what a base does to each class below."""
+    message = (
+        "class 'Sub': '{}' is native, and what the class has of that name, by __slots__ or by code "
+        "that ran while it was made, would hide it in Python alone; use another name"
+    )
+    parts = {"x": nc.field("d"), "which": nc.method(numbers.n1, "d:&v")}
+    parts["double"] = nc.method("d:&v")(lambda self: 2 * self.x)
+    for name in ("x", "which"):
+        with fails(TypeError, message.format(name)):
+            type(nc.NativeObject)("Sub", (nc.NativeObject,), {"__slots__": (name,), **parts})
+    for name in parts:
+
+        class Base(nc.NativeObject):
+            def __init_subclass__(cls, name=name):
+                setattr(cls, name, lambda self: 1.0)
+
+        with fails(TypeError, message.format(name)):
+            type(Base)("Sub", (Base,), parts)
+
+
+@pytest.mark.parametrize("given", [nc.field("d"), nc.method(None, "d:&v")])
+def test_declarations_in_a_plain_base_are_refused(fails, given):
+    what = "field" if isinstance(given, type(nc.field("d"))) else "method"
+    message = (
+        f"class 'Sub': 'y' of its base 'Mixin' is a native {what}, but 'Mixin' is no class of "
+        "native objects; derive it from nativecall.NativeObject"
+    )
+    mixin = type("Mixin", (), {"y": given})
+    for bases in ((mixin, nc.NativeObject), (nc.NativeObject, mixin)):
+        with fails(TypeError, message):
+            type(nc.NativeObject)("Sub", bases, {})
 
 
 @pytest.mark.parametrize("given", [5, object()])

@@ -15,6 +15,8 @@ import weakref
 
 import pytest
 
+import nativecall as nc
+
 NORM = ("norm", "d:&d")
 SUM = ("sum", "d:&v")
 # Of eight native threads together; a hundredth as many casts of two Python threads at least.
@@ -295,6 +297,31 @@ def test_what_python_added_ends_with_the_python_side(ext):
     ext.drop(number)
 
 
+@pytest.mark.parametrize("kind", ["slots", "a list between", "with __del__"])
+def test_a_long_chain_of_attributes_ends_without_deep_recursion(ext, kind):
+    gone = []
+
+    class Node(ext.Point):
+        __slots__ = ("link",)
+        if kind == "with __del__":
+
+            def __del__(self):
+                gone.append(ext.native_count(self))
+
+    last = None
+    for _ in range(100_000):
+        node = Node()
+        node.link = [last] if kind == "a list between" else last
+        last = node
+    number = ext.hold(last)
+    del last, node
+    assert ext.held_count(number) == 1
+    assert not hasattr(ext.cast(number), "link")
+    ext.drop(number)
+    assert len(gone) in (0, 100_001)  # that one is cast once more
+    assert set(gone) <= {1, 2}
+
+
 def test_del_runs_each_time_that_the_python_side_ends(ext):
     seen = []
 
@@ -380,6 +407,92 @@ def test_a_class_lives_as_long_as_its_objects(ext):
     assert kept() is None
 
 
+@pytest.mark.parametrize("slots", ["dict", "slots", "a class between", "a slotted base"])
+def test_the_collector_leaves_the_class_of_an_object_that_native_code_has(ext, slots):
+    """Also where all of Python's references are a cycle."""
+
+    class Slotted:
+        __slots__ = ("me",)
+
+    def make(held):
+        class Sub(nc.NativeObject):
+            __slots__ = ("me",) if slots == "slots" else ()
+            x = nc.field("d")
+
+            @nc.method("d:&v")
+            def twice(self):
+                return 2 * self.x
+
+        if slots == "dict":
+
+            class Sub(Sub):
+                pass
+
+        elif slots == "a class between":
+
+            class Sub(type("Between", (Sub,), {})):
+                pass
+
+        elif slots == "a slotted base":
+
+            class Sub(Slotted, Sub):
+                __slots__ = ()
+
+        one = Sub(3.0)
+        one.me = one
+        return weakref.ref(Sub), (ext.hold(one) if held else None)
+
+    kept, number = make(held=True)
+    for _ in range(2):
+        gc.collect()
+        assert kept().__mro__
+        one = ext.cast(number)
+        assert (one.x, one.twice(), ext.call(one, "twice", "d:&v")) == (3.0, 6.0, 6.0)
+        one.me = one
+        del one
+    ext.drop(number)
+    kept_too, _ = make(held=False)
+    for _ in range(3):
+        gc.collect()
+    lasts = slots == "a slotted base"
+    assert ((kept() is None), (kept_too() is None)) == (not lasts, not lasts)
+
+
+@pytest.mark.parametrize("slots", [(), ("me",), None])
+def test_so_many_objects_are_a_reason_to_collect(ext, slots):
+    """Cycles of native objects alone, which CPython's own counter knows nothing of."""
+    gone = []
+
+    class Node(ext.Point):
+        if slots is not None:
+            __slots__ = slots
+
+        def __del__(self):
+            gone.append(1)
+
+    def make(count):
+        for _ in range(count):
+            node = Node()
+            if slots != ():
+                node.me = node
+
+    threshold = gc.get_threshold()
+    gc.collect()
+    try:
+        gc.set_threshold(1000, 10, 10)
+        make(10_000)
+        assert len(gone) >= 8000
+        gc.disable()
+        gc.collect()
+        gone.clear()
+        make(5000)
+        assert len(gone) == (0 if slots != () else 5000)
+    finally:
+        gc.enable()
+        gc.set_threshold(*threshold)
+    gc.collect()
+
+
 def test_cycles_through_attributes_are_collected(ext):
     class Sub(ext.Point):
         pass
@@ -391,6 +504,22 @@ def test_cycles_through_attributes_are_collected(ext):
     gc.collect()
     assert ext.held_count(number) == 1
     ext.drop(number)
+
+
+def test_the_name_that_native_code_has_stays(ext, fails):
+    """Python may give the class another; the old one's text is gone then."""
+    one = ext.derive("".join(["First", "Name"]), (ext.NativeObject,))
+    one.__name__ = one.__qualname__ = "Second"
+    classes = [one]
+    for field in (None, nc.field("d")):
+        body = {} if field is None else {"x": field}
+        cls = type(ext.Point)("".join(["First", "Name"]), (ext.NativeObject,), body)
+        cls.__name__ = cls.__qualname__ = "Second"
+        classes.append(cls)
+    for cls in classes:
+        assert repr(cls).endswith("Second'>")
+        with fails(TypeError, "a native object of class FirstName is needed (got Point)"):
+            ext.hold(ext.point(1, 2), cls)
 
 
 def test_classes_cannot_change_under_their_objects(ext, fails):

@@ -85,6 +85,36 @@ def test_the_native_callable_takes_objects_and_what_it_took(point, library):
         type(point.norm)(point, "norm", wrapped, True, "d:&T{dd}", None)
 
 
+def test_other_arguments_of_self_s_type_take_objects_too():
+    """As self does: the object for a void pointer, the fields for another."""
+
+    @nc.callback("d:&v&v")
+    def differ(one, other):
+        return float(one != other)
+
+    @nc.callback("d:&d&dd&i")
+    def add_to(one, other, times, more):
+        return one[0] + times * other[0] + (more[0] if more is not None else 0)
+
+    class Number(nc.NativeObject):
+        x = nc.field("d")
+        are_two = nc.method(differ)
+        add = nc.method(add_to)
+
+    class Sub(Number):
+        y = nc.field("d")
+
+    one, other = Number(1.0), Sub(10.0, 20.0)
+    assert (one.are_two(other), one.are_two(one), other.are_two(one)) == (1.0, 0.0, 1.0)
+    assert one.add(other, 2, None) == 21.0
+    assert other.add(one, 2, np.array([100], "i")) == 112.0
+    assert one.add(np.array([5.0]), 1, None) == 6.0
+    with pytest.raises(TypeError, match=r"argument 2 of 'Number\.add' must be a '&d' pointer"):
+        one.add(nc.ObjectArray(nc.NativeObject, 1)[0], 1, None)
+    with pytest.raises(TypeError, match=r"argument 4 of 'Number\.add' must be a '&i' pointer"):
+        one.add(one, 1, one)
+
+
 def test_a_method_keeps_its_class(library):
     class Made(nc.NativeObject):
         x = nc.field("d")

@@ -26,6 +26,7 @@ from nativecall._codegen import callback, trampoline
 from nativecall._fifo import Cache, Fifo
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
+from nativecall._values import text as reading
 from support.modes import generated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,7 @@ SEEN = {
     "signatures by their text": "signature/test_spelling.py::test_parse_remembers_texts",
     "call specs by the text": "test_call_specs_by_their_texts",
     "parts of a callable": "test_parts_by_the_texts_that_led_to_them",
+    "entries of a callable": "callable/test_overloads.py::test_remembered_choices_are_the_rules",
     "C types": "signature/test_ctype.py::test_interning_forgets_but_equality_stays",
     "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
     "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound "
@@ -50,6 +52,7 @@ SEEN = {
     "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
     "types that a cffi FFI": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
+    "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
     "ctypes types": "libffi/test_call.py::test_types_for_people_leave_the_caches_of_ctypes_again "
     "libffi/test_call.py::test_ctypes_keeps_no_type_of_a_python_function",
     "Python functions that ended": "test_functions_of_libffi_that_ended",
@@ -67,6 +70,7 @@ SEEN = {
     "signatures without an answer": "test_signatures_without_an_answer",
     "files of libraries": "test_files_of_libraries",
     "types of declarations": "library/test_types.py::test_types_are_kept_up_to_a_bound",
+    "call specs of a library": "",
     "what pointer variables": "test_what_pointer_variables_point_to",
     "what .pxd files": "bridges/test_cython.py::test_what_was_read_is_kept_up_to_a_bound",
     "where capsules of Cython": (
@@ -144,7 +148,7 @@ def test_call_specs_of_declarations(monkeypatch):
     """A row says the types, and what else a call follows: both count."""
     monkeypatch.setattr(callspec, "_made", Cache(8))
     rows = [
-        (f"d:{'d' * n}", names, (False,) * n, (), (), "")
+        (f"d:{'d' * n}", names, (False,) * n, (), (), (), "")
         for n in range(1, 20)
         for names in (("",) * n, tuple([f"x{one}" for one in range(n)]))
     ]
@@ -201,6 +205,18 @@ def test_types_of_cffi_pointers():
     for value in values:
         assert modf(3.5, value) == 0.5
         assert value[0] == 3.0
+
+
+def test_types_that_text_is_read_from(monkeypatch):
+    cffi = pytest.importorskip("cffi")
+    ffi = cffi.FFI()
+    before = len(reading._texts)
+    monkeypatch.setattr(reading, "_MOST_TEXTS", before + 3)
+    least = 1000 + 8 * next(_runs)
+    for _ in range(2):
+        for size in range(least, least + 8):
+            assert nc.string(ffi.new(f"char[{size}]", b"read")) == b"read"
+    assert len(reading._texts) == before + 3
 
 
 ENDED = """

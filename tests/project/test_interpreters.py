@@ -155,6 +155,16 @@ point = Point(1.5)
 point.x += 1
 assert point.x == 2.5 and isinstance(point, nc.NativeObject)
 assert repr(point) == "Point(x=2.5)" and point.__reduce_ex__(4)[2][0] == {"x": 2.5}
+try:
+    type("Node", (nc.NativeObject,), {"of": nc.field("OfMain")})
+except TypeError as error:
+    assert "there is none of that name yet" in str(error)
+else:
+    raise AssertionError("the class is the main interpreter's")
+
+# Enumerators.
+h = nc.load(None, "enum sign {LESS = -1}; int abs(enum sign);")
+assert h.abs("LESS") == 1
 assert sys.modules["_extensibletype"].extensibletype_v1 is _lib.types.extensibletype
 """
 
@@ -174,6 +184,8 @@ def test_an_interpreter_works_and_ends(python):
     code = """
 import copy
 import nativecall
+class OfMain(nativecall.NativeObject):
+    x = nativecall.field("d")
 cycle(WORK)
 cos = nativecall.load("m", "double cos(double);").cos
 cycle(WORK)
@@ -215,6 +227,7 @@ def test_objects_of_one_interpreter_in_another(python):
 import ctypes
 double = nativecall.callback("d:d", lambda x: x * 2)
 narrow = nativecall.wrap(ctypes.CDLL(None).labs, "long (long)").convert("int (long)")
+absolute = nativecall.load(None, "enum sign {LESS = -1}; int abs(enum sign);").abs
 cycle('''
 import ctypes
 import nativecall as nc
@@ -226,17 +239,18 @@ def refused(function, *arguments):
     except RuntimeError as error:
         return str(error)
 
-other = ctypes.cast(COS, ctypes.py_object).value
+other, absolute = [ctypes.cast(one, ctypes.py_object).value for one in (COS, ABS)]
 assert other(0.0) == 1.0
 assert "belongs to another Python interpreter" in refused(nc.wrap, other)
 assert "belongs to another Python interpreter" in refused(other.convert, "double (int)")
+assert "belongs to another Python interpreter" in refused(absolute, "LESS")
 assert "in another interpreter than its own" in refused(nc.wrap(DOUBLE, "d:d"), 1.0)
 assert nc.wrap(NARROW, "i:q")(-3) == 3
 assert "in another interpreter than its own" in refused(nc.wrap(NARROW, "i:q"), 1 << 40)
 # A thread that holds the GIL for nobody enters the interpreter of the function.
 assert nc.wrap(DOUBLE, "d:d", gil="release")(4.0) == 8.0
-del other
-''', COS=id(cos), DOUBLE=double.address(), NARROW=narrow.address())
+del other, absolute
+''', COS=id(cos), ABS=id(absolute), DOUBLE=double.address(), NARROW=narrow.address())
 assert double(1.0) == 2.0 and narrow(-4) == 4
 """
     assert python(START + SIZE + code) == ""

@@ -206,7 +206,8 @@ OPERATIONS = {
     "Node.n.compare_exchange(p, 2**50, 2**60); Node.n.compare_exchange(p, 2**50, 1); "
     "refused(Node.n.exchange, p, 'x'); refused(Node.x.exchange, p, 1.0); "
     "refused(Node.n.compare_exchange, p, 2**50, 2**70); refused(Node.n.add, 3, 1)",
-    "fields that are arrays": "p = Node(v=[1, 2, 3]); p.v[0]; repr(p); refused(copy.copy, p)",
+    "fields that are arrays": "p = Node(v=[1, 2, 3]); p.v[0]; repr(p); copy.copy(p); "
+    "p.p = [doubles.buffer_info()[0], 0]; refused(copy.copy, p)",
     "arrays of native objects": "a = nc.ObjectArray(Node, 5); list(a); a[0].x = 2.0; "
     "a[1].next = a[2]; a[4].name = 'name'; kept = a[3]; refused(a.__getitem__, 'next'); "
     "refused(a.__getitem__, 9); refused(nc.ObjectArray, int, 3); refused(nc.ObjectArray, Node, -1)",
@@ -225,7 +226,7 @@ OPERATIONS = {
 SLOW = {
     "call with pointers of cffi": 5, "memory of types": 20, "types by name": 10,
     "what is freed": 5, "calls that raise": 5, "handles": 5, "classes of native objects": 50,
-    "native objects": 5, "arrays of native objects": 5,
+    "native objects": 5, "arrays of native objects": 5, "fields that are arrays": 5,
     "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
     "refused wraps": 2, "convert": 4, "boxes for SciPy": 20, "call with Python functions": 4,
 }  # fmt: skip

@@ -164,6 +164,21 @@ def test_wrap_has_every_loop_of_numbers_as_an_overload():
     assert nc.wrap(np.add, "q:qq")(2, 3) == 5
 
 
+def test_loops_over_dates_are_asked_for(fails):
+    """As counts they would take what means something else: `md->m` is 1 * 2.5 == 2."""
+    f = nc.wrap(np.multiply)
+    assert f(1, 2.5) == 2.5
+    assert "q:qd" not in f
+    assert nc.wrap(np.divide)(True, False) == np.inf
+    assert nc.ufunc_loop(np.multiply, "md->m")["q:qd"](3, 2.5) == 7
+    with fails(
+        nc.SignatureError,
+        "'isnat' has no loop that is a C function of numbers: it has loops over dates and times "
+        "alone; nativecall.ufunc_loop() has them, as functions of counts of 64 bits",
+    ):
+        nc.wrap(np.isnat)
+
+
 @generated
 def test_c_code_calls_it():
     f = nc.wrap(np.cos)

@@ -383,6 +383,24 @@ def test_fixed_dimensions(kernels):
     assert normal([1, 2, 5]).tolist() == [0.125, 0.25, 0.625]
 
 
+def test_each_dimension_is_told(kernels, fails):
+    dot = kernels.function("dot", "double (int n, const double *x, const double *y)")
+    signature = "void (const double *a, const double *b, double *c)"
+    crossed = kernels.function("crossed", signature)
+    hint = (
+        "; a length that the function knows is a number there, as in '(3),(3)->(3)'; one that two "
+        "arrays have in common is one name, as in '(n),(n)->()'"
+    )
+    for f, wanted, which in (
+        (dot, "(n),(m)->()", "argument 3, 'y', has the dimension 'm'"),
+        (crossed, "(n),(n)->(n)", "argument 1, 'a', has the dimension 'n'"),
+        (crossed, "(3),(n)->(3)", "argument 2, 'b', has the dimension 'n'"),
+    ):
+        told = f"{f.__name__!r} of {f.signatures[0]!r} cannot be a ufunc: {which} in {wanted!r}"
+        with fails(nc.SignatureError, f"{told}, and no argument tells its length{hint}"):
+            f.to_ufunc(signature=wanted)
+
+
 # -- life ------------------------------------------------------------------------------------------
 
 

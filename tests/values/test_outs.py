@@ -172,6 +172,12 @@ def test_arrays_have_a_length(load, fails):
     said = "argument 1 of 'ramp' is the length of an out-parameter and must be an integer (got str)"
     with fails(TypeError, said):
         f("4")
+    with fails(
+        OverflowError,
+        "argument 1 of 'ramp' is the length of an out-parameter of more bytes than memory has "
+        f"(got {2**62})",
+    ):
+        f(2**62)
     values, signs = load("three", "v:&d&b", out={0: 3, 1: 3})()
     assert values.tolist() == [0.0, 1.0, 2.0]
     assert (signs.dtype, signs.tolist()) == (np.int8, [0, -1, -2])

@@ -491,7 +491,7 @@ def test_cffi_pointers_of_a_type_that_was_taken_before(lib, fails):
         (
             ffi.cast("int", 5),
             TypeError,
-            "be a '&i' pointer: a buffer, a ctypes or cffi pointer, or None (got _CDataBase)",
+            "be a '&i' pointer: a buffer, a ctypes or cffi pointer, or None (got cffi's 'int')",
         ),
         (
             unaligned,

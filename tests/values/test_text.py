@@ -184,6 +184,9 @@ def test_a_subclass_of_str_is_text(lib):
         __slots__ = ()
 
     assert same(lib, "char", encoding="utf-8")(Word("ab")) == "ab"
+    # One that has a buffer, of characters that C does not have.
+    for kind in ("char", "wchar_t"):
+        assert same(lib, kind, encoding="utf-8")(np.str_("aé")) == "aé"
 
 
 def test_failures_of_text_results(lib):

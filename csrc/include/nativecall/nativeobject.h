@@ -68,7 +68,7 @@
  *     reference is given back after that. An object that __del__ revives is CPython's own matter:
  *     ALIVE never ended.
  *  6. What cls and slots lead to is read only and outlives the object: a class either lasts as long
- *     as the process (NC_CLASS_LASTING, which every class has that C code asked for), or its
+ *     as the process (`lasting`, which every class has that C code asked for), or its
  *     objects, which only Python makes, own a reference to their type: CPython's while ALIVE, and
  *     after that HOLDS. HOLDS is set before Python's native reference goes (by 3 the ending thread
  *     sees it); where by 2 that is the only one, the object ends there, with the GIL, and the type
@@ -77,7 +77,11 @@
  *     whole, so no ABA), which the next holder of the GIL who makes or ends an object drains.
  *  7. The collector only knows what CPython added: references in fields are native and no part of
  *     it. A cycle through __dict__ is found, and its Python side ends as in 5; a cycle of native
- *     references is not, as with every counted pointer: break one by hand.
+ *     references is not, as with every counted pointer: break one by hand. The reference to the
+ *     type is told to the collector only while ALIVE's is the one native reference
+ *     (nc_object_traverse): so a class whose object native code has is never taken for garbage,
+ *     nor what the class refers to. A class whose objects CPython would traverse without asking us,
+ *     one of a plain base with __slots__, lasts as long as the process.
  *
  * What ends with the Python side. __dict__, __slots__ of class statements and weak references: when
  * the last Python reference goes, weak references are dead and the attributes gone, although the
@@ -126,9 +130,9 @@ NC_STATIC const NcClass *nc_class_of(PyObject *type)
         PyErr_Format(PyExc_TypeError, "%.200R is no class of native objects", type);
         return NULL;
     }
-    if ((cls->flags & NC_CLASS_LASTING) == 0) {
+    if (!cls->lasting) {
         Py_INCREF(type);
-        cls->flags |= NC_CLASS_LASTING;
+        cls->lasting = 1;
     }
     return cls;
 }
@@ -157,8 +161,47 @@ NC_STATIC int nc_dict_add(PyObject *dict, const char *name, PyObject *value)
     return status;
 }
 
+/* A new unmade class of what another has itself, with a copy of its name and its fields, in which
+ * NC_FIELD_SELF is the new class. NULL with MemoryError, or TypeError without a name. */
+NC_STATIC NcClass *nc_class_of_own(const NcClass *own)
+{
+    const size_t bytes = own->field_count * sizeof(NcField);
+    const size_t length = own->name != NULL ? strlen(own->name) + 1 : 0;
+    NcClass *cls = length != 0 ? (NcClass *)calloc(1, sizeof *cls) : NULL;
+    char *owned = (char *)malloc(bytes + length);
+    NcField *fields = (NcField *)(void *)owned;
+    size_t i;
+    if (cls == NULL || owned == NULL) {
+        free(cls);
+        free(owned);
+        if (length == 0) {
+            PyErr_SetString(PyExc_TypeError, "a class of native objects needs a name (got NULL)");
+        } else {
+            PyErr_NoMemory();
+        }
+        return NULL;
+    }
+    for (i = 0; i < own->field_count; i++) {
+        fields[i] = own->fields[i];
+        fields[i].cls = fields[i].cls == NC_FIELD_SELF ? cls : fields[i].cls;
+    }
+    memcpy(owned + bytes, own->name, length);
+    cls->owned = owned;
+    cls->name = owned + bytes;
+    cls->fields_size = own->fields_size;
+    cls->fields_align = own->fields_align;
+    cls->create = own->create;
+    cls->destroy = own->destroy;
+    cls->fields = fields;
+    cls->field_count = own->field_count;
+    cls->methods = own->methods;
+    cls->method_count = own->method_count;
+    return cls;
+}
+
 /* Makes a class, native and Python's, of what it has itself: name, fields_size, fields_align,
- * create, destroy, fields and methods of `own`, which is copied; what these point to must last.
+ * create, destroy, fields and methods of `own`, which is copied with its name and its fields; what
+ * these point to, and the methods, must last. A field's `cls` may be NC_FIELD_SELF.
  * `bases` is a tuple of Python classes, or NULL for nativecall.NativeObject; `more` a dict of
  * further attributes (without __slots__ objects get no __dict__), or NULL. NULL with an exception:
  * TypeError for bases or names that conflict; ValueError for a type code, MemoryError. GIL. */
@@ -168,27 +211,18 @@ NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, co
     PyObject *space = more != NULL ? PyDict_Copy(more) : PyDict_New();
     PyObject *capsule = NULL;
     PyObject *type = NULL;
-    NcClass *cls = (NcClass *)calloc(1, sizeof *cls);
+    NcClass *cls = nc_class_of_own(own);
     const NcClass *made = NULL;
     PyObject *slots = PyTuple_New(0);
     PyObject *name = PyUnicode_FromString(module);
-    if (cls == NULL) {
-        PyErr_NoMemory();
-    }
     if (space == NULL || cls == NULL || slots == NULL || name == NULL || nc_objects_import() < 0 ||
         nc_objects_ask_package() < 0) {
-        free(cls);
+        if (cls != NULL) {
+            nc_class_clear(cls);
+            free(cls);
+        }
         goto done;
     }
-    cls->name = own->name;
-    cls->fields_size = own->fields_size;
-    cls->fields_align = own->fields_align;
-    cls->create = own->create;
-    cls->destroy = own->destroy;
-    cls->fields = own->fields;
-    cls->field_count = own->field_count;
-    cls->methods = own->methods;
-    cls->method_count = own->method_count;
     capsule = nc_class_capsule(cls);
     if (capsule == NULL || nc_dict_add(space, "__slots__", slots) < 0 ||
         PyDict_SetItemString(space, "__module__", name) < 0 ||
@@ -248,7 +282,9 @@ NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
 }
 
 /* Whether a Python object is a native object of this class, or of any for NULL: its own address as
- * one, borrowed; NULL without an exception. GIL, or a reference to the object. */
+ * one, borrowed; NULL without an exception, and always in a module that has not called
+ * nc_objects_import, or what calls it: nc_class_of, nc_class_define, nc_object_from_python. GIL, or
+ * a reference to the object. */
 NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *cls)
 {
     if (nc_objects == NULL || !nc_type_is_native(Py_TYPE(object)) ||
@@ -259,10 +295,14 @@ NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *
 }
 
 /* The native object that a Python object is, with a native reference for the caller. NULL with
- * TypeError where it never was one, or is none of this class (NULL: any). GIL. */
+ * TypeError where it never was one, or is none of this class (NULL: any), or ImportError. GIL. */
 NC_STATIC NcObject *nc_object_from_python(PyObject *object, const NcClass *cls)
 {
-    NcObject *found = nc_object_of_python(object, cls);
+    NcObject *found;
+    if (nc_objects_import() < 0) {
+        return NULL;
+    }
+    found = nc_object_of_python(object, cls);
     if (found == NULL) {
         PyErr_Format(PyExc_TypeError, "a native object%s%s is needed (got %.200s)",
                      cls != NULL ? " of class " : "", cls != NULL ? cls->name : "",
@@ -277,6 +317,8 @@ NC_C_END
 
 #if defined(__cplusplus)
 #include <new>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -292,7 +334,8 @@ NC_C_END
  * runs at an object's end, run without the GIL and touch no Python. An object that Python makes
  * (Point() there), or C code, is default-constructed, by a constructor that throws nothing; where T
  * has none it is zero bytes, which the destructor must bear.
- * Errors: std::bad_alloc, and what constructors throw; nothing is left half-made. */
+ * Errors: std::bad_alloc, std::invalid_argument, and what constructors throw; nothing is left
+ * half-made. */
 namespace nativecall
 {
 
@@ -395,9 +438,15 @@ const NcClass *define(const char *name, const char *module, const NcField *field
     return nc_class_define(&own, bases, module, NULL);
 }
 
-/* A new object whose own fields are made by T's constructor. No GIL. */
+/* A new object whose own fields are made by T's constructor. No GIL. std::invalid_argument for a
+ * class that define<T> has not made, such as a subclass of Python's. Modules have `destroy<T>` at
+ * different addresses each, so what is compared is that there is one, and the size. */
 template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...values)
 {
+    if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {
+        throw std::invalid_argument(std::string("nativecall::make: the fields of class '") +
+                                    cls->name + "' are not those of this C++ class");
+    }
     NcObject *object = nc_object_make(cls);
     if (object == NULL) {
         throw std::bad_alloc();

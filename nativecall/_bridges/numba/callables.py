@@ -24,7 +24,8 @@ Numba caches nothing, and says so.
 
 Failures. What `errors` says is looked at, and raised as Numba raises what jitted code does; it may
 be caught there. An exception of Python's own, which a Python function below left, ends the jitted
-function. Entries that need the GIL take it for the call.
+function. Entries that need the GIL take it for the call; after those that raise without needing it,
+it is taken to look.
 
 Importing this module imports Numba.
 """
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._signature.signature import Signature
+    from ..._types import CallSpec
     from .types import NumbaObject, NumbaType
 
     #: Position in the table, signature, flags, which arguments are const, and the order of arrays.
@@ -206,7 +208,7 @@ def type_of(obj: object) -> NumbaType:
         return wrapped._numba_type_
     entries = function._resolved()
     # What they say, told by the objects that say it, which callables share.
-    told = tuple([(part._entry()[0], flags) for part, _, _, flags in entries])
+    told = tuple([(_teller(part._entry()[0]), flags) for part, _, _, flags in entries])
     key = offset, function is obj, told
     known = _known.get(key)
     if known is not None:
@@ -218,6 +220,13 @@ def type_of(obj: object) -> NumbaType:
             hint = "it has no entries yet; ask for one as in f['d:d']"
         raise Unusable(f"{function!r} cannot be used in jitted code: {hint}")
     return _known.keep(key, NativeType(offset, function is not obj, tuple(rows)))
+
+
+def _teller(spec: CallSpec) -> object:
+    """What tells a call spec here: itself, but for one with a function of the user's, which should
+    not live on here."""
+    policies = spec.policies
+    return spec if policies.check is None else (spec.signature, policies.order)
 
 
 def _typeof(obj: NativeCallable, context: object) -> NumbaType:
@@ -353,7 +362,7 @@ def _call(
     number, row = kind.chosen(sig.return_type, tuple(kinds))
     value = cgutils.create_struct_proxy(kind)(context, builder, value=args[0])
     function = getattr(value, f"f{number}")
-    return calls.call(context, builder, row, function, kind, args[0], kinds, args[1:])
+    return calls.call(context, builder, row, function, value.object, kinds, args[1:])
 
 
 @lower_builtin(operator.is_, NativeType, NativeType)  # type: ignore[untyped-decorator]  # as above

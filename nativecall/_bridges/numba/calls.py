@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import os
 import sys
+import threading
 
 from llvmlite import ir
 from numba.core import cgutils, serialize, types
@@ -187,7 +188,6 @@ def call(
     builder: ir.IRBuilder,
     row: Row,
     function: ir.Value,
-    kind: NumbaType,
     callee: ir.Value,
     kinds: Sequence[NumbaType],
     args: Sequence[ir.Value],
@@ -220,7 +220,9 @@ def call(
     returned = lowering.emit_call(builder, pointer, given, memory)
     if code is not None:
         code = builder.load(code, align=4, typ=_INT32)
-    if needs_gil:
+    if errors.shown_by == "exception" and not needs_gil:
+        state = python.gil_ensure()  # a function that takes the GIL to raise has let go of it
+    if state is not None:
         raised = python.err_occurred()
         python.gil_release(state)
         with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, raised)):
@@ -232,13 +234,21 @@ def call(
             result = values.loaded(signature.result, row.result, memory, 0)
         else:
             result = values.from_c(signature.result, row.result, returned)
-    _look(context, builder, row, kind, callee, result, returned, code)
+    _look(context, builder, row, callee, result, returned, code)
     return context.get_dummy_value() if signature.result.kind == "void" else result
 
 
 def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
-    """Leave the jitted function with the exception that is set."""
-    context.call_conv._return_errcode_raw(builder, RETCODE_EXC)
+    """Leave the jitted function with the exception that is set.
+
+    Numba's optimiser takes back the references that the function has where it raises: it knows
+    such a place by a store of what is raised.
+    """
+    calls = context.call_conv
+    raised = calls._get_excinfo_argument(builder.function)
+    store = builder.store(cgutils.get_null_value(raised.type.pointee), raised)
+    store.set_metadata("numba_exception_output", builder.module.add_metadata([ir.IntType(1)(1)]))
+    calls._return_errcode_raw(builder, RETCODE_EXC)
 
 
 def _look_for_left(context: NumbaObject, builder: ir.IRBuilder, core: Sequence[ir.Value]) -> None:
@@ -265,29 +275,44 @@ def _errno(builder: ir.IRBuilder) -> ir.Value:
 
 
 class CallFailure(Exception):
-    """What jitted code raises; what Python sees is the exception of a call from Python."""
+    """What jitted code raises; what Python sees is the exception of a call from Python.
 
-    def __new__(  # type: ignore[misc]  # as the docstring says
-        cls,
-        callee: NativeCallable | BaseException,
-        flags: int = 0,
-        result: object = None,
-        code: int = 0,
+    Numba never gives back what an exception has for arguments, nor the exceptions that are caught:
+    so this one has none, and `_note_failure` keeps what it is made of.
+    """
+
+    def __new__(  # type: ignore[misc]  # what it makes is another exception
+        cls, made: BaseException | None = None
     ) -> BaseException:
-        if isinstance(callee, BaseException):
-            return callee  # CPython asks once more where another exception is being handled
-        row = convention(flags)
-        if row.needs == "pointer":
-            result = None
-        made = row.failure(callee.__name__, result, code)
-        return SystemError(f"{callee!r} did not fail") if made is None else made
+        # Numba and CPython may make it twice, the second time of what they made before.
+        return _failure(*_last.call) if made is None else made
+
+
+class _Last(threading.local):
+    """Of each thread, which call failed last in jitted code."""
+
+    call: tuple[str, int, object, int] = ("function", CONVENTIONS["nonzero"].flags, -1, 0)
+
+
+_last = _Last()
+
+
+def _note_failure(callee: NativeCallable, flags: int, result: object, code: int) -> None:
+    """Keep what a call returned that failed, and the code beside it."""
+    _last.call = callee.__name__, flags, result, code
+
+
+def _failure(name: str, flags: int, result: object, code: int) -> BaseException:
+    """The exception for what a call returned, or for the code beside it."""
+    row = convention(flags)
+    made = row.failure(name, None if row.needs == "pointer" else result, code)
+    return SystemError(f"{name!r} did not fail") if made is None else made
 
 
 def _look(
     context: NumbaObject,
     builder: ir.IRBuilder,
     row: Row,
-    kind: NumbaType,
     callee: ir.Value,
     result: ir.Value,
     returned: ir.Value,
@@ -301,16 +326,25 @@ def _look(
     if errors.needs == "integer":
         shown, shown_type = result, row.result
     with cgutils.if_unlikely(builder, failed(builder, errors, returned, code)):
-        calls = context.call_conv
+        python = context.get_python_api(builder)
+        state = python.gil_ensure()
+        note = python.unserialize(python.serialize_object(_note_failure))
         number = _INT32(0) if code is None else code
-        if context.enable_nrt:
-            context.nrt.incref(builder, kind, callee)  # boxing it takes one away
-        calls.set_dynamic_user_exc(
-            builder,
-            CallFailure,
-            (callee, _INT64(errors.flags), shown, number),
-            (kind, types.int64, shown_type, types.int32),
-        )
+        given = [
+            python.from_native_value(kind, value)
+            for kind, value in (
+                (types.int64, _INT64(errors.flags)),
+                (shown_type, shown),
+                (types.int32, number),
+            )
+        ]
+        noted = python.call_function_objargs(note, [builder.bitcast(callee, python.pyobj), *given])
+        for obj in (note, *given, noted):
+            python.decref(obj)
+        python.err_clear()  # of what could not be noted
+        python.gil_release(state)
+        calls = context.call_conv
+        calls.set_static_user_exc(builder, CallFailure)
         # In a block with `except` Numba looks for what was raised after every call.
         in_try = calls.check_try_status(builder).in_try
         with builder.if_then(builder.not_(in_try)):

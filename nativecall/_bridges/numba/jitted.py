@@ -43,6 +43,12 @@ def check(obj: NumbaObject) -> None:
         raise SignatureError(
             f"{obj.py_func.__name__!r} is compiled in object mode, which no C function can call"
         )
+    for name, one in obj._compiler.pysig.parameters.items():
+        if one.kind is one.KEYWORD_ONLY:
+            raise SignatureError(
+                f"{obj.py_func.__name__!r} has the keyword-only parameter {name!r}, which Numba "
+                "does not pass"
+            )
 
 
 class Instance:
@@ -117,7 +123,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
             found = owner.enclosed(errors)
             known[key] = owner, found
     promised += signature.readonly[len(args) :]
-    rest = signature.characters, signature.lengths, signature.written
+    rest = signature.characters, signature.lengths, signature.enums, signature.written
     told = Signature.of(signature.function, signature.names, promised, *rest)
     return Function(found.address, told, owner, found.name, found.flags)
 

@@ -18,7 +18,8 @@
  *             and its own below; so they only move for a second base. Every class along the order
  *             has its fields once, also when it is reached by several ways.
  *             One name is one method with one signature, or one field, in all classes of an order.
- * Threads:    making and clearing touch only what they are given; a made class is read only.
+ * Threads:    making and clearing touch only what they are given; a made class is read only, but
+ *             for `lasting`, which is the GIL's.
  * Errors:     NC_E_*, and an NcClassProblem that names both sides; the class is then as it was.
  * Ownership:  names, fields and methods are borrowed and must live as long as the class, and so
  *             must its bases. nc_class_clear frees what nc_class_make has allocated. */
@@ -51,11 +52,10 @@ typedef struct {
 enum {
     NC_CLASS_PLAIN = 1,    /* nothing is to be done when an object ends */
     NC_CLASS_ABSTRACT = 2, /* a method has no function: no objects */
-    NC_CLASS_LASTING = 4,  /* lives as long as the process, so objects need not keep it */
-    NC_CLASS_MADE = 8,     /* nc_class_make has succeeded */
-    NC_CLASS_CREATES = 16, /* a class of the order has a `create` */
-    NC_CLASS_TRACKED = 32, /* its objects are in the list of `tracker` */
-    NC_CLASS_LARGE = 64    /* more than NC_CLASS_FEW bytes lie before the head of its objects */
+    NC_CLASS_MADE = 4,     /* nc_class_make has succeeded */
+    NC_CLASS_CREATES = 8,  /* a class of the order has a `create` */
+    NC_CLASS_TRACKED = 16, /* its objects are in the list of `tracker` */
+    NC_CLASS_LARGE = 32    /* more than NC_CLASS_FEW bytes lie before the head of its objects */
 };
 
 /* Bytes of fields that a new object takes no loop for: not more than the head is large. */
@@ -75,13 +75,15 @@ typedef struct {
 } NcPart;
 
 #define NC_FIELD_LOCK "lock"
+#define NC_FIELD_SELF ((const struct NcClass *)(uintptr_t)1) /* for nc_class_define */
 
 typedef struct {
     const char *name;
     const char *type;          /* its code (docs/abi/signatures.md); NULL: a counted reference;
                                 * NC_FIELD_LOCK: a uint32_t for nc_lock_acquire (objectqueue.h) */
     size_t offset;             /* within the class's own fields */
-    const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object */
+    const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object;
+                                * NC_FIELD_SELF: objects of the class that is being defined */
 } NcField;
 
 typedef struct {
@@ -112,6 +114,8 @@ typedef struct NcClass {
     size_t method_count;
     /* made */
     uint32_t flags;           /* NC_CLASS_* */
+    uint32_t lasting;         /* lives as long as the process, so objects need not keep it. No flag,
+                               * because it is the one thing that changes; only with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
     size_t after;             /* bytes from the object on: what CPython knows of */
     intptr_t offset;          /* of its own fields from its own objects */
@@ -127,7 +131,7 @@ typedef struct {
     const NcClass *second;  /* and what does not go with it */
     const char *name;       /* the name that both define, or NULL */
     const char *first_key;  /* the method's key there, or NULL: a field */
-    const char *second_key; /* the same */
+    const char *second_key; /* the same; of two fields in one place, the other's name */
 } NcClassProblem;
 
 /* The row of a key in a class's table, or NULL. */
@@ -220,9 +224,13 @@ NC_STATIC int nc_class_merge(const NcClass *const *bases, size_t base_count, NcP
 
 /* ---- the layout ------------------------------------------------------------------------------ */
 
+/* What the fields of an order may take in all: offsets of them are 32 bits in slot tables. */
+#define NC_CLASS_MOST ((size_t)INT32_MAX / 2)
+
 /* Puts the fields of each part somewhere: those of the first base where it has them, the others
- * below, in the order from the last to the first, so that the class's own come last. */
-NC_STATIC void nc_class_lay_out(NcClass *cls, const NcClass *first)
+ * below, in the order from the last to the first, so that the class's own come last. NC_E_RANGE for
+ * more than NC_CLASS_MOST. */
+NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first)
 {
     size_t depth = NC_OBJECT_HEAD;
     size_t i;
@@ -243,10 +251,14 @@ NC_STATIC void nc_class_lay_out(NcClass *cls, const NcClass *first)
             depth = (depth + part->fields_align - 1) & ~(part->fields_align - 1);
             cls->parts[i].offset = -(intptr_t)depth;
         }
+        if (depth > NC_CLASS_MOST) {
+            return NC_E_RANGE;
+        }
     }
     cls->offset = cls->parts[0].offset;
     depth += cls->tracker != NULL ? NC_OBJECT_LINKS : 0;
     cls->before = (depth + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
+    return NC_OK;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -317,20 +329,52 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
     return status;
 }
 
-/* Whether fields lie where a class says it has some. Of those that only Python reads the types, and
- * so the sizes, are its to look at. */
+/* Bytes of a field; at least 1 of what only Python reads. */
+NC_STATIC size_t nc_field_size(const NcField *field)
+{
+    return field->type == NULL                       ? sizeof(void *)
+           : strcmp(field->type, NC_FIELD_LOCK) == 0 ? sizeof(uint32_t)
+                                                     : 1;
+}
+
+/* The first other field that takes one of `size` bytes of fields[which], where one of the two is a
+ * reference or a lock, whose bytes are nobody else's to write; NULL. Fields of other types may be
+ * those of a union. */
+NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, size_t size)
+{
+    const NcField *field = &cls->fields[which];
+    size_t i;
+    for (i = 0; i < cls->field_count; i++) {
+        const NcField *other = &cls->fields[i];
+        const size_t own = nc_field_size(other);
+        if (i != which && (nc_field_size(field) > 1 || own > 1) &&
+            other->offset < field->offset + size && field->offset < other->offset + own) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Whether fields lie where a class says it has some, and references and locks alone. Of those that
+ * only Python reads the types, and so the sizes, are its to look at. */
 NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i;
     for (i = 0; i < cls->field_count; i++) {
         const NcField *field = &cls->fields[i];
-        const size_t size = field->type == NULL                       ? sizeof(void *)
-                            : strcmp(field->type, NC_FIELD_LOCK) == 0 ? sizeof(uint32_t)
-                                                                      : 1;
+        const NcField *over;
+        const size_t size = nc_field_size(field);
         if (field->offset % size != 0 || cls->fields_align % size != 0 || cls->fields_size < size ||
             field->offset > cls->fields_size - size) {
             problem->first = cls;
             problem->name = field->name;
+            return NC_E_RANGE;
+        }
+        over = nc_class_field_over(cls, i, size);
+        if (over != NULL) {
+            problem->first = problem->second = cls;
+            problem->name = field->name;
+            problem->second_key = over->name;
             return NC_E_RANGE;
         }
     }
@@ -447,11 +491,13 @@ NC_STATIC void nc_class_clear(NcClass *cls)
     cls->part_count = 0;
     cls->owned = NULL;
     cls->flags = 0;
+    cls->lasting = 0;
 }
 
 /* Makes a class whose own part is filled in, from its bases, which are made. NC_E_RANGE: their
  * orders cannot be merged (*problem says which two bases), a base stands twice, the fields'
- * alignment is none, or a field (*problem names it) lies elsewhere; NC_E_DUPLICATE: a name is
+ * alignment is none, the fields of the order take more than NC_CLASS_MOST bytes, or a field
+ * (*problem names it) lies elsewhere or over a reference or lock; NC_E_DUPLICATE: a name is
  * defined twice, or differently by two classes; NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
                             NcClassProblem *problem)
@@ -481,7 +527,7 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
     }
     status = NC_E_RANGE;
     if ((cls->fields_align & (cls->fields_align - 1)) != 0 || cls->fields_align > NC_OBJECT_ALIGN ||
-        cls->fields_size > INT32_MAX / 2) {
+        cls->fields_size > NC_CLASS_MOST) {
         goto fail;
     }
     status = nc_class_check_fields(cls, problem);
@@ -493,12 +539,15 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
     if (status != NC_OK) {
         goto fail;
     }
-    nc_class_lay_out(cls, base_count != 0 ? bases[0] : NULL);
+    status = nc_class_lay_out(cls, base_count != 0 ? bases[0] : NULL);
+    if (status != NC_OK) {
+        goto fail;
+    }
     status = nc_class_check_names(cls, problem);
     if (status != NC_OK) {
         goto fail;
     }
-    cls->flags &= NC_CLASS_LASTING;
+    cls->flags = 0;
     status = nc_class_build_table(cls, base_count != 0 ? bases[0] : NULL);
     if (status != NC_OK) {
         goto fail;

@@ -423,7 +423,7 @@ NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
 
 /* A new object, zero in all fields but for what `create` of its classes says, with one native
  * reference, which is the caller's. NULL: no memory, or the class is abstract. The class must last
- * (NC_CLASS_LASTING: every class that C code has by nc_class_of or nc_class_define). */
+ * (`lasting`: every class that C code has by nc_class_of or nc_class_define). */
 NC_STATIC_INLINE NcObject *nc_object_new(const NcClass *cls)
 {
     const uint32_t more = NC_CLASS_ABSTRACT | NC_CLASS_CREATES | NC_CLASS_TRACKED | NC_CLASS_LARGE;

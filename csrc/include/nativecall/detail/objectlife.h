@@ -12,7 +12,8 @@ NC_C_BEGIN
 #define NC_OBJECTS_ATTRIBUTE "nativeobject_v1"
 #define NC_OBJECTS_CAPSULE NC_RUNTIME_MODULE "." NC_OBJECTS_ATTRIBUTE
 #define NC_CLASS_ATTRIBUTE "__nativeclass__"
-#define NC_CLASS_KEPT "__nativekept__" /* what a class keeps for native code */
+#define NC_CLASS_KEPT "__nativekept__"         /* what a class keeps for native code */
+#define NC_CLASS_DECLARES "__nativedeclares__" /* what is for class bodies has this attribute */
 #define NC_CLASS_CAPSULE "nativecall.NcClass"
 #define NC_TRACK_VARIABLE "NATIVECALL_TRACK_OBJECTS"
 
@@ -119,6 +120,57 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
     return cls;
 }
 
+/* Whether objects of a type have nothing of Python's but the bare object. */
+NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
+{
+    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
+           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
+}
+
+/* Objects with more than the bare object that were made, less those that have ended, since the last
+ * collection, and how many are for the next. CPython counts what its own allocator makes. */
+static size_t nc_objects_young = 0;
+static size_t nc_objects_young_most = 700;
+
+/* Collects as CPython would after so many of its own objects: the youngest, and each time that
+ * they were collected often enough, those that survived one. The oldest are CPython's to decide.
+ * 0, or -1 with an exception. */
+NC_COLD int nc_objects_collect(void)
+{
+    const size_t made = nc_objects_young;
+    PyObject *module = NULL;
+    PyObject *limits = NULL;
+    PyObject *counts = NULL;
+    PyObject *found = NULL;
+    long limit[3], count[3];
+    int status = -1;
+    nc_objects_young = 0;
+    if (!PyGC_IsEnabled()) {
+        return 0;
+    }
+    module = PyImport_ImportModule("gc");
+    limits = module != NULL ? PyObject_CallMethod(module, "get_threshold", NULL) : NULL;
+    counts = limits != NULL ? PyObject_CallMethod(module, "get_count", NULL) : NULL;
+    if (counts != NULL && PyArg_ParseTuple(limits, "lll", &limit[0], &limit[1], &limit[2]) &&
+        PyArg_ParseTuple(counts, "lll", &count[0], &count[1], &count[2])) {
+        nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: no collections */
+        if (limit[0] <= 0) {
+            status = 0;
+        } else if (made <= nc_objects_young_most) {
+            nc_objects_young = made;
+            status = 0;
+        } else {
+            found = PyObject_CallMethod(module, "collect", "i", count[1] > limit[1] ? 1 : 0);
+            status = found != NULL ? 0 : -1;
+        }
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(counts);
+    Py_XDECREF(limits);
+    Py_XDECREF(module);
+    return status;
+}
+
 /* tp_alloc. */
 NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
 {
@@ -128,6 +180,10 @@ NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
     nc_objects_settle();
     cls = nc_class_with_objects(type);
     if (cls == NULL) {
+        return NULL;
+    }
+    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most &&
+        nc_objects_collect() < 0) {
         return NULL;
     }
     object = nc_object_new(cls);
@@ -140,7 +196,7 @@ NC_STATIC void nc_object_part(PyObject *self)
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const uint32_t flags = head->cls->flags;
-    const int lasting = (flags & NC_CLASS_LASTING) != 0;
+    const int lasting = head->cls->lasting != 0;
     if (nc_load_acquire_size(&head->count) == 1 &&
         ((flags & NC_CLASS_PLAIN) != 0 || !nc_ending.running)) {
         head->state &= NC_OBJECT_PLACE; /* it ends here; the type is given back behind it */
@@ -159,27 +215,56 @@ NC_STATIC void nc_object_part(PyObject *self)
     }
 }
 
-/* Whether objects of a type have nothing of Python's but the bare object. */
-NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
+/* The ends of Python sides that wait for others, in this thread: attributes that refer to objects
+ * which have attributes would nest them as deep as the chain is long. */
+typedef struct {
+    size_t depth;      /* of the one that runs */
+    PyObject **waited; /* malloc's; each with a reference, the last one CPython has */
+    size_t count;
+    size_t capacity;
+} NcTakingDown;
+
+enum { NC_TAKING_DOWN_DEPTH = 50 };
+
+static NC_THREAD_LOCAL NcTakingDown nc_taking_down;
+
+/* Keeps an object whose count has fallen to 0 for later: it is as alive as before. 0 for want of
+ * memory. */
+NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
 {
-    return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
-           type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
+    if (taking->count == taking->capacity) {
+        const size_t more = 2 * taking->capacity + NC_TAKING_DOWN_DEPTH;
+        void *grown = realloc((void *)taking->waited, more * sizeof *taking->waited);
+        if (grown == NULL) {
+            return 0;
+        }
+        taking->waited = (PyObject **)grown;
+        taking->capacity = more;
+    }
+    Py_INCREF(self);
+    taking->waited[taking->count++] = self;
+    return 1;
+}
+
+/* Drops what waits, at the end of the outermost. More may come to wait meanwhile. */
+NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
+{
+    while (taking->count > 0) {
+        PyObject *next = taking->waited[--taking->count];
+        Py_DECREF(next);
+    }
+    free((void *)taking->waited);
+    taking->waited = NULL;
+    taking->capacity = 0;
 }
 
 /* The end of a Python side with more than the bare object: point 5 of the argument in
  * nativeobject.h. */
-NC_NOINLINE void nc_object_take_down(PyObject *self)
+NC_STATIC void nc_object_take_down_now(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const int collected = PyType_IS_GC(type);
-    if ((head->state & NC_OBJECT_ENDED) != 0) {
-        nc_object_part(self);
-        return;
-    }
-    if ((head->state & NC_OBJECT_ENDING) != 0) {
-        return;
-    }
     if (type->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(self) < 0) {
         return;
     }
@@ -207,6 +292,30 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     Py_DECREF(self);
 }
 
+NC_NOINLINE void nc_object_take_down(PyObject *self)
+{
+    const uintptr_t state = nc_object_head(self)->state;
+    NcTakingDown *taking;
+    if ((state & NC_OBJECT_ENDED) != 0) {
+        nc_objects_young -= nc_objects_young != 0;
+        nc_object_part(self);
+        return;
+    }
+    if ((state & NC_OBJECT_ENDING) != 0) {
+        return;
+    }
+    taking = &nc_taking_down;
+    if (taking->depth >= NC_TAKING_DOWN_DEPTH && nc_object_wait(taking, self)) {
+        return;
+    }
+    taking->depth++;
+    nc_object_take_down_now(self);
+    if (taking->depth == 1 && taking->count != 0) {
+        nc_objects_end_waiting(taking);
+    }
+    taking->depth--;
+}
+
 /* tp_dealloc. At the end of a bare object no Python code runs, so it is never ENDING. */
 NC_STATIC void nc_object_dealloc(PyObject *self)
 {
@@ -220,10 +329,58 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
+/* tp_traverse of the root, which CPython's of derived classes calls last, and leaves the type to: a
+ * reference from an object that native code has as well does not count, so the collector takes the
+ * class for one that somebody needs. By point 2 of the argument the count stays 1, once it is,
+ * while this thread has the GIL. */
+NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
+        Py_VISIT(Py_TYPE(self));
+    }
+    return 0;
+}
+
 /* tp_free: nobody calls it; nc_object_dealloc does all. CPython compares it. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;
+}
+
+/* ---- the tracker, and forks ------------------------------------------------------------------ */
+
+#if !defined(_WIN32)
+/* The tracker of this copy, once it is the published one. As for the registry, a child of fork
+ * would find it locked for ever by a thread that is not there. */
+static NcTracker *nc_forked_tracker = NULL;
+
+NC_STATIC void nc_tracker_before_fork(void)
+{
+    nc_tracker_lock(nc_forked_tracker);
+}
+
+NC_STATIC void nc_tracker_after_fork(void)
+{
+    nc_tracker_unlock(nc_forked_tracker);
+}
+#endif
+
+/* Has forks wait for a tracker's lock. 0, or -1 with MemoryError. Idempotent. */
+NC_STATIC int nc_tracker_guard(NcTracker *tracker)
+{
+#if !defined(_WIN32)
+    if (nc_forked_tracker == NULL) {
+        nc_forked_tracker = tracker;
+        if (pthread_atfork(nc_tracker_before_fork, nc_tracker_after_fork, nc_tracker_after_fork)) {
+            nc_forked_tracker = NULL;
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+#else
+    (void)tracker;
+#endif
+    return 0;
 }
 
 NC_C_END

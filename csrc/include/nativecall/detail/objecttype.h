@@ -6,9 +6,9 @@
  *             is an instance of that metaclass, whoever made it; so C classes and Python classes
  *             derive from one another. The metaclass makes the NcClass first, in native code, and
  *             then the Python class with the same rows in its slot table.
- * Seam:       what a class itself has comes as a capsule with an unmade NcClass, under
- *             __nativeclass__ in the namespace. C code puts it there (nc_class_define), or the
- *             package's `describe`, which reads nativecall.field and nativecall.method off the
+ * Seam:       what a class itself has comes as a capsule with an unmade NcClass, with its name,
+ *             under __nativeclass__ in the namespace. C code puts it there (nc_class_define), or
+ *             the package's `describe`, which reads nativecall.field and nativecall.method off the
  *             class body. `publish` then gives the class its descriptors.
  * Guarantees: a class whose objects CPython would lay out otherwise than bare, such as one that
  *             derives from int, is refused; so is one whose order of bases would not be Python's.
@@ -45,6 +45,10 @@ NC_STATIC PyObject *nc_class_capsule(NcClass *cls)
     return capsule;
 }
 
+#define NC_FIELDS_OVERLAP                                                                          \
+    "class '%U': fields '%s' and '%s' lie over one another, and one of them is a reference or a "  \
+    "lock, which needs its bytes alone"
+
 /* Says why a class cannot be: TypeError, or MemoryError. */
 NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem *problem)
 {
@@ -57,6 +61,15 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
         const int length = end != NULL ? (int)(end - problem->name) : (int)strlen(problem->name);
         char shown[100];
         PyOS_snprintf(shown, sizeof shown, "%.*s", length, problem->name);
+        if (problem->first_key == NULL && problem->second_key == NULL) {
+            PyErr_Format(PyExc_TypeError,
+                         problem->first == problem->second
+                             ? "class '%U': '%s' is a field of '%s' twice; one name is one field"
+                             : "class '%U': '%s' is a field of '%s' and another of '%s'; one name "
+                               "is one field",
+                         name, shown, first, second);
+            return;
+        }
         PyErr_Format(
             PyExc_TypeError,
             "class '%U': '%s' is %s%s in '%s', but %s%s in '%s'; one name is one field, or "
@@ -65,6 +78,8 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
             problem->first_key != NULL ? problem->first_key + length : "", first,
             problem->second_key != NULL ? "method" : "a field",
             problem->second_key != NULL ? problem->second_key + length : "", second);
+    } else if (problem->name != NULL && problem->second != NULL) {
+        PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, name, problem->name, problem->second_key);
     } else if (problem->name != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "class '%U': field '%s' does not lie within the %zu bytes of its fields, at a "
@@ -72,7 +87,8 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
                      name, problem->name, problem->first->fields_size);
     } else if (problem->first == NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "class '%U' has fields of an alignment above %d, or more than a gigabyte",
+                     "class '%U' has fields of an alignment above %d, or, with those of its bases, "
+                     "more than a gigabyte",
                      name, (int)NC_OBJECT_ALIGN);
     } else if (problem->first == problem->second) {
         PyErr_Format(PyExc_TypeError, "class '%U' has the base '%s' twice", name, first);
@@ -82,6 +98,25 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
                      "before the other in one of them",
                      name, first, second);
     }
+}
+
+/* Gives a class that owns nothing yet a copy of its name: the type's may be assigned anew, while
+ * native code reads this one. -1 with an exception. */
+NC_STATIC int nc_class_keep_name(NcClass *cls, PyObject *name)
+{
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    char *copy = text != NULL && cls->owned == NULL ? (char *)malloc((size_t)length + 1) : NULL;
+    if (copy == NULL) {
+        if (text != NULL) {
+            PyErr_NoMemory();
+        }
+        return -1;
+    }
+    memcpy(copy, text, (size_t)length + 1);
+    cls->owned = copy;
+    cls->name = copy;
+    return 0;
 }
 
 /* Takes the class of a namespace, or an empty one; a new NcClass that is made. */
@@ -147,8 +182,7 @@ NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject
         PyErr_Format(PyExc_TypeError, "class '%U': what it has belongs to another class", name);
         goto fail;
     }
-    cls->name = PyUnicode_AsUTF8(name); /* until the type has it */
-    if (cls->name == NULL) {
+    if (cls->name == NULL && nc_class_keep_name(cls, name) < 0) {
         goto fail;
     }
     cls->type_at = offsetof(PyObject, ob_type);
@@ -241,6 +275,16 @@ NC_STATIC void nc_type_take_over(PyTypeObject *type)
     }
 }
 
+/* Whether the collector asks nc_object_traverse for the type of a type's objects: CPython goes
+ * along tp_base, where a plain class with __slots__ may stand. */
+NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
+{
+    while (type != NULL && type->tp_traverse != nc_object_traverse) {
+        type = type->tp_base;
+    }
+    return type != NULL;
+}
+
 /* mro(): CPython asks before it runs any Python code that knows of the new class. */
 NC_STATIC PyObject *nc_objecttype_mro(PyObject *object, PyObject *none)
 {
@@ -285,9 +329,12 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
         goto fail;
     }
     cls->type = type;
-    cls->name = type->tp_name;
     cls->after = (size_t)type->tp_basicsize;
     *nc_type_class_place(type) = cls;
+    if (nc_objects->root != NULL && !nc_type_is_traversed(type)) {
+        Py_INCREF(type);
+        cls->lasting = 1;
+    }
     cls = NULL; /* the type's */
     if (nc_objects->publish != NULL && nc_objects->publish(type, *nc_type_class_place(type)) < 0) {
         goto fail;
@@ -316,12 +363,22 @@ NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject 
     const char *key = NULL;
     if (text == NULL) {
         PyErr_Clear();
+    } else if (strlen(text) != (size_t)length) {
+        text = NULL; /* no native name has a NUL */
     } else if (strcmp(text, "__bases__") == 0) {
         PyErr_Format(
             PyExc_TypeError,
             "the bases of '%s', a class of native objects, cannot be changed: its fields lie "
             "where they do",
             ((PyTypeObject *)(void *)object)->tp_name);
+        return -1;
+    }
+    if (text != NULL && value != NULL &&
+        PyObject_HasAttrString((PyObject *)Py_TYPE(value), NC_CLASS_DECLARES)) {
+        PyErr_Format(PyExc_TypeError,
+                     "'%U' of class '%s': nativecall.field and nativecall.method are for class "
+                     "bodies; this class has been laid out already, so make a subclass",
+                     name, ((PyTypeObject *)(void *)object)->tp_name);
         return -1;
     }
     if (text != NULL && strcmp(text, NC_CLASS_KEPT) == 0) {
@@ -429,40 +486,6 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     return (PyTypeObject *)(void *)root;
 }
 
-#if !defined(_WIN32)
-/* The tracker of this copy, once it is the published one. As for the registry, a child of fork
- * would find it locked for ever by a thread that is not there. */
-static NcTracker *nc_forked_tracker = NULL;
-
-NC_STATIC void nc_tracker_before_fork(void)
-{
-    nc_tracker_lock(nc_forked_tracker);
-}
-
-NC_STATIC void nc_tracker_after_fork(void)
-{
-    nc_tracker_unlock(nc_forked_tracker);
-}
-#endif
-
-/* Has forks wait for a tracker's lock. 0, or -1 with MemoryError. Idempotent. */
-NC_STATIC int nc_tracker_guard(NcTracker *tracker)
-{
-#if !defined(_WIN32)
-    if (nc_forked_tracker == NULL) {
-        nc_forked_tracker = tracker;
-        if (pthread_atfork(nc_tracker_before_fork, nc_tracker_after_fork, nc_tracker_after_fork)) {
-            nc_forked_tracker = NULL;
-            PyErr_NoMemory();
-            return -1;
-        }
-    }
-#else
-    (void)tracker;
-#endif
-    return 0;
-}
-
 /* Publishes this copy: 0, or -1 with an exception. */
 NC_STATIC int nc_objects_publish(PyObject *module)
 {
@@ -483,7 +506,8 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     shared.metatype = nc_objecttype_bundled();
     nc_objects = &shared;
     if (shared.metatype != NULL && (shared.root = nc_object_root()) != NULL) {
-        (*nc_type_class_place(shared.root))->flags |= NC_CLASS_LASTING;
+        (*nc_type_class_place(shared.root))->lasting = 1;
+        shared.root->tp_traverse = nc_object_traverse;
         capsule = PyCapsule_New((void *)&shared, NC_OBJECTS_CAPSULE, NULL);
         status =
             capsule != NULL ? PyObject_SetAttrString(module, NC_OBJECTS_ATTRIBUTE, capsule) : -1;
