@@ -82,12 +82,10 @@ int nc_interpreter_enter_outside(NcInterpreter *of)
         (void)PyGILState_Ensure(); /* with a state that other code of this thread finds */
         return NC_ENSURED;
     }
-    own = PyThreadState_New(of->state);
-    if (own == NULL) {
+    if (nc_thread_enter_new(of->state) == NULL) {
         go_out(of);
         return NC_NOT_ENTERED;
     }
-    PyEval_RestoreThread(own);
     return NC_NEW_STATE;
 }
 

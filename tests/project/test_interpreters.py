@@ -321,6 +321,29 @@ except RuntimeError as error:
 
 @ends_well
 @generated
+def test_a_thread_that_waits_to_enter_hinders_no_end(python):
+    """It has a thread state there only once it has the GIL, which this thread keeps up to the end
+    of the interpreter; CPython 3.11 would take that state for the interpreter's own."""
+    code = """
+sys.setswitchinterval(60)
+one = create()
+run(one, '''
+import array
+import ctypes
+import nativecall as nc
+libc = nc.load(None, "int pthread_create(unsigned long *, void *, void *(*)(void *), void *);")
+start = nc.callback("void *(void *)", lambda pointer: print("entered", flush=True))
+assert libc.pthread_create(array.array("L", [0]), None, start, None) == 0
+ctypes.PyDLL(None).usleep(50000)
+''')
+interpreters.destroy(one)
+print("ended", flush=True)
+"""
+    assert python(START + "import nativecall\n" + code) == "entered\nended\n"
+
+
+@ends_well
+@generated
 def test_python_ends_beside_an_interpreter_whose_function_runs(python):
     """It waits for a C thread inside; CPython would end the process for the thread's state."""
     code = """
