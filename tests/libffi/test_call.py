@@ -797,6 +797,7 @@ def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):
     after = len(libffi._FUNCTION_TYPES), len(pointers)
     assert after[0] - before[0] <= 32
     assert after[1] - before[1] <= 32
+    libffi._withdrawn()
 
 
 def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
@@ -821,3 +822,4 @@ def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
     assert isinstance(nc.wrap(cos, "i:hbhb&&h").to_ctypes(), theirs)
     assert ctypes.POINTER(ctypes.POINTER(ctypes.c_short)) is pointer
     assert ctypes.CFUNCTYPE(theirs._restype_, *theirs._argtypes_) is theirs
+    libffi._withdrawn()
