@@ -191,7 +191,7 @@ static int publish(PyTypeObject *type, NcClass *cls)
 {
     PyObject *const *place = &nc_here()->hooks.publish_class;
     PyObject *module = NULL;
-    if (*place == NULL) { /* another interpreter alone has imported it, and this is a class of C's */
+    if (*place == NULL) { /* a class of C's, and another interpreter alone has imported it */
         module = PyImport_ImportModule("nativecall._objects");
         Py_XDECREF(module);
     }
