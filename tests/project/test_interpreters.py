@@ -347,6 +347,8 @@ print("ended", flush=True)
 def test_python_ends_beside_an_interpreter_whose_function_runs(python):
     """It waits for a C thread inside; CPython would end the process for the thread's state."""
     code = """
+import warnings
+warnings.filterwarnings("ignore", "remaining subinterpreters")  # 3.15 says so
 one = create()
 run(one, '''
 import array
