@@ -534,6 +534,21 @@ PyObject *nc_boxed_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t na
     return boxed(object, args, nargs, kwnames, NC_TO_CTYPES);
 }
 
+/* Where several entries, or none, may be meant, ctypes is told when it asks: an attribute that
+ * raises would stop those that list attributes. */
+PyObject *nc_boxed_parameter(PyObject *object)
+{
+    PyObject *bridge;
+    PyObject *box = boxed(object, NULL, 0, NULL, NC_TO_CTYPES);
+    if (NC_LIKELY(box != NULL) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
+        !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return box;
+    }
+    PyErr_Clear();
+    bridge = bridge_of(nc_callable_of((const NcCallable *)(const void *)object), NC_TO_CTYPES);
+    return bridge != NULL ? PyObject_CallMethod(bridge, "Unfit", "O", object) : NULL;
+}
+
 PyObject *nc_boxed_cffi(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames)
 {

@@ -123,7 +123,10 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
         return view;
     }
     if (self->spec == NULL && self->more->parts == NULL) {
-        return nc_refuse_empty(self);
+        return nc_callable_error(
+            self, PyExc_AttributeError, "has no built-in view: it has no entries%s",
+            self->more->specializer != NULL ? " yet; ask for one as in f['d:d']"
+                                            : "; add one first");
     }
     if (self->more->parts == NULL && !nc_callable_is_decided(self) &&
         nc_callable_generate(self, NULL) < 0) {

@@ -426,10 +426,9 @@ static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure
     return PyObject_GetAttrString(object, "_annotate");
 }
 
-/* What ctypes passes for an argument that is a callable. */
 static PyObject *callable_get_as_parameter(PyObject *object, void *Py_UNUSED(closure))
 {
-    return nc_boxed_ctypes(object, NULL, 0, NULL);
+    return nc_boxed_parameter(object);
 }
 
 #define MORE(field) ((void *)offsetof(NcMore, field))

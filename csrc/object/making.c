@@ -258,6 +258,22 @@ static int is_name(PyObject *name)
            PyUnicode_FindChar(name, 0, 0, PyUnicode_GET_LENGTH(name), 1) < 0;
 }
 
+/* What CPython says of the Python function would not say where the third thing goes. */
+NC_NOINLINE PyObject *too_many(PyObject *const *args, Py_ssize_t nargs)
+{
+    if (PyModule_Check(args[0]) && PyUnicode_Check(args[1]) && PyUnicode_Check(args[2])) {
+        return PyErr_Format(
+            PyExc_TypeError,
+            "wrap() takes a module and a name or a signature (%zd arguments given); "
+            "for both write wrap(module, %R, name=%R)",
+            nargs, args[2], args[1]);
+    }
+    return PyErr_Format(PyExc_TypeError,
+                        "wrap() takes a target and its signature (%zd arguments given); all else "
+                        "goes by name, as in wrap(target, signature, name='f')",
+                        nargs);
+}
+
 /* wrap(target, signature) and wrap(target, signature, name=name) of an address. */
 static PyObject *wrap_address(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames)
@@ -266,6 +282,9 @@ static PyObject *wrap_address(PyObject *Py_UNUSED(data), PyObject *const *args, 
     NcCallSpec *spec;
     PyObject *made = NULL;
     unsigned long long address;
+    if (nargs > 2) {
+        return too_many(args, nargs);
+    }
     if (nargs != 2 || !PyLong_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1])) {
         return NULL;
     }

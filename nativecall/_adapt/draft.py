@@ -163,13 +163,20 @@ def type_of(node: Node) -> CType:
     return Pointer(node.type) if isinstance(node, (Memory, Room, Told)) else node.type
 
 
-def losses(inner: Signature, outer: Signature) -> int:
+def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
     """How many numbers are not sure to stay what they are where a function of the signature `inner`
-    is called as one of `outer`; those of other types, and of another place, count as lost."""
+    is called as one of `outer`, and by how many binary digits these are cut; numbers of other
+    types, and of another place, count as lost.
+    """
     pairs = [(inner.result, outer.result)]
     pairs += [(given, own) for own, given in zip(inner.args, outer.args, strict=False)]
-    unlike = abs(len(inner.args) - len(outer.args))
-    return unlike + sum([not _holds(target, source) for source, target in pairs])
+    lost = [one for one in pairs if not _holds(one[1], one[0])]
+    cut = [
+        max(0, source.digits - target.digits)
+        for source, target in lost
+        if isinstance(source, Scalar) and isinstance(target, Scalar)
+    ]
+    return abs(len(inner.args) - len(outer.args)) + len(lost), sum(cut)
 
 
 def _holds(target: CType, source: CType) -> bool:

@@ -23,10 +23,10 @@ _WORDS = {"d:P": 3, "Q:P": 1, "I:P": 2}
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """The functions of a generator of bits, or of that of a `numpy.random.Generator`; None for all
-    else, and where the struct is not as `obj` says.
+    """The functions of a generator of bits, or of that of a `numpy.random.Generator` or a
+    `RandomState`; None for all else, and where the struct is not as `obj` says.
     """
-    bits: Foreign = getattr(obj, "bit_generator", obj)
+    bits: Foreign = getattr(obj, "bit_generator", getattr(obj, "_bit_generator", obj))
     capsule = getattr(bits, "capsule", None)
     if type(capsule).__name__ != "PyCapsule" or not hasattr(type(bits), "random_raw"):
         return None

@@ -91,8 +91,13 @@ def reason(obj: object) -> str | None:
         older: str = bridge("pybind11_builtins").of_capsule(obj)
         return older
     name = _get_name(obj)
-    said = None if name is None else capsulename.read(name.decode("utf-8", "replace"))
-    return None if said is None or not said.is_data else f"{obj!r} has no function: {said.reason}"
+    if name is None:
+        return "it has no name"
+    text = name.decode("utf-8", "replace")
+    said = capsulename.read(text)
+    if said.is_data:
+        return f"{obj!r} has no function: {said.reason}"
+    return f"its name, {text if len(text) < 80 else text[:80] + '…'!r}, declares no function"
 
 
 def declared(obj: object) -> str | None:

@@ -10,7 +10,7 @@ from .. import _lib
 from .._callable.meant import entry_meant
 from .._errors import SignatureError
 from .._libffi import types
-from .._signature.ctype import PY_OBJECT, VOID, CType, scalar
+from .._signature.ctype import PY_OBJECT, VOID, CType, integer, scalar
 from .._signature.derived import Array, Struct
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
@@ -75,6 +75,8 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
         raise SignatureError(f"{kind.__name__} has the byte order of another machine")
     if issubclass(kind, _SimpleCData):
         code = kind._type_
+        if code == "P" and (elements := _elements(kind)) is not None:
+            return pointer_to(elements)
         if code in _TYPE_CODES:
             return scalar(_TYPE_CODES[code])
         if code in "PzZ":
@@ -109,6 +111,18 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
     elif issubclass(kind, ctypes.Array):
         return Array(ctype_of(kind._type_, holder, known), (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
+
+
+def _elements(kind: Foreign) -> CType | None:
+    """The numbers that a type for arrays leads to, which NumPy makes for argtypes (``ndpointer``);
+    None for other types, and for numbers of other machines.
+    """
+    dtype: Foreign = getattr(kind, "_dtype_", None)
+    if not getattr(dtype, "isnative", False) or dtype.kind not in "biufc":
+        return None
+    if dtype.kind in "iu":
+        return integer(dtype.itemsize, dtype.kind == "i")
+    return scalar(f"Z{dtype.char.lower()}" if dtype.kind == "c" else dtype.char)
 
 
 def _is_swapped(kind: Foreign) -> bool:
@@ -170,9 +184,24 @@ def _signature(
     """The signature that argtypes and restype give, None when there are no argtypes."""
     if argtypes is None or not (restype is None or isinstance(restype, type)):
         return None
+    if _untold(argtypes) is not None:
+        return None
     known = {} if known is None else known
     result = ctype_of(restype, holder, known)
-    return Signature(result, [ctype_of(argtype, holder, known) for argtype in argtypes])
+    return Signature(result, [_argument(argtype, holder, known) for argtype in argtypes])
+
+
+def _untold(argtypes: Foreign) -> int | None:
+    """The first of the argtypes that is no type of ctypes', but converts what is passed."""
+    told = [isinstance(one, type) and issubclass(one, _CData) for one in argtypes]
+    return None if all(told) else told.index(False)
+
+
+def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:
+    """Our type for one of the argtypes: for an array C gets a pointer to its first element."""
+    if issubclass(kind, ctypes.Array):
+        return pointer_to(ctype_of(kind._type_, holder, known))
+    return ctype_of(kind, holder, known)
 
 
 def function(obj: Foreign) -> Function | None:
@@ -203,13 +232,15 @@ def reason(obj: Foreign) -> str | None:
             "a c_void_p of ctypes' has no type; if it is a function, pass the address and a "
             "signature: wrap(it.value, 'd:d')"
         )
-    if isinstance(obj, _CFuncPtr):
-        return (
-            "its argtypes are not set"
-            if obj.argtypes is None
-            else "its restype is a function of Python's"
-        )
-    return None
+    if not isinstance(obj, _CFuncPtr):
+        return None
+    if obj.argtypes is None:
+        return "its argtypes are not set"
+    untold = _untold(obj.argtypes)
+    if untold is None:
+        return "its restype is a function of Python's"
+    name = getattr(obj.argtypes[untold], "__name__", type(obj.argtypes[untold]).__name__)
+    return f"{name}, argument {untold + 1} of its argtypes, is a class of Python's alone"
 
 
 def _address(obj: Foreign) -> int:
@@ -346,6 +377,27 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
     return types.prototype(signature, hold=hold, plain=True), ctypes.c_void_p, _cast_addr
 
 
+class Unfit:
+    """Stands for a callable that ctypes cannot pass, and says why when ctypes asks it for what it
+    passes instead.
+    """
+
+    def __init__(self, callable: NativeCallable) -> None:
+        self._callable = callable
+
+    @property
+    def _as_parameter_(self) -> Foreign:
+        found = self._callable
+        if len(found.signatures) < 2:
+            return found.to_ctypes()
+        name = found.__name__
+        each = [f"{name}[{one!r}]" for one in found.signatures]
+        raise TypeError(
+            f"ctypes does not tell which entry of {name!r} it wants; pass {', '.join(each[:-1])} "
+            f"or {each[-1]}, or f.to_ctypes(CLASS), the class being that of argtypes"
+        )
+
+
 def typed(
     callable: NativeCallable, kind: Foreign, _: None
 ) -> tuple[NativeCallable, tuple[Foreign, ...]]:
@@ -358,7 +410,9 @@ def typed(
         )
     signature = _signature(getattr(kind, "_argtypes_", None), getattr(kind, "_restype_", None))
     if signature is None:
-        raise TypeError(f"'signature' must be a class that has argument types ({name} has none)")
+        raise TypeError(
+            f"'signature' must be a class that has argument types, all of ctypes' ({name} has not)"
+        )
     entry = entry_meant(callable, signature)
     _refuse_gap(entry._chosen(None)[0].signature)
     return entry, (kind, ctypes.c_void_p, _cast_addr)

@@ -12,6 +12,7 @@ entry needs the GIL, and calls from Python look for an exception.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -51,6 +52,19 @@ def _variants(capsules: dict[str, object], name: str) -> list[str]:
     return [key for key in names if plain_name(key) == name]
 
 
+def _inside(package: ModuleType) -> list[str]:
+    """The modules in a package that have a .pxd beside them."""
+    import pkgutil
+
+    folders = [one for one in getattr(package, "__path__", ()) if isinstance(one, str)]
+    return [
+        f"{package.__name__}.{name}"
+        for folder in folders
+        for _, name, _ in pkgutil.iter_modules([folder])
+        if os.path.exists(os.path.join(folder, f"{name}.pxd"))
+    ]
+
+
 def exported(module: ModuleType, name: str) -> list[object]:
     """The capsules of a function that a module of Cython's exports to C: one, or one a variant of a
     function with fused types.
@@ -64,16 +78,26 @@ def exported(module: ModuleType, name: str) -> list[object]:
     """
     capsules = table(module)
     if not capsules:
+        hint = ""
+        if name.isidentifier() and callable(module.__dict__.get(name)):
+            hint = f"; for its own {name!r} write wrap({module.__name__}.{name})"
+        elif inner := _inside(module):
+            hint = f"; modules in it may: {', '.join(inner)}"
         raise TypeError(
             f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
-            "which Cython puts them"
+            f"which Cython puts them{hint}"
         )
-    if name in capsules:
-        return [capsules[name]]
-    found = [capsules[key] for key in _variants(capsules, name)]
-    if not found:
+    names = [name] if name in capsules else _variants(capsules, name)
+    if not names:
         known = dict.fromkeys([plain_name(key) for key in capsules if isinstance(key, str)])
         raise SymbolError.missing(name, module.__name__, [*known])
+    found = [capsules[key] for key in names]
+    for one in found:
+        if type(one).__name__ != "PyCapsule":
+            raise TypeError(
+                f"{name!r} in the '__pyx_capi__' of module {module.__name__!r} must be a PyCapsule "
+                f"(got {type(one).__name__})"
+            )
     return found
 
 

@@ -13,13 +13,12 @@ refuses an object. Of SciPy's BLAS and LAPACK its modules of Cython's tell all (
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from .. import _lib
-from .._codegen import engine
+from .._codegen import byreference, engine
 from .._errors import SignatureError
-from .._signature.ctype import SCALARS
+from .._signature.ctype import SCALARS, is_native
 from .._signature.derived import Array, FunctionPointer, Pointer
 from .._signature.signature import Signature
 from .._values import boxes
@@ -48,10 +47,7 @@ _NUMBER = re.compile(r" : input (float|int|long|complex)\b")
 _TEXT = re.compile(r" : (?:input |in/output )?(?:rank-\d+ array\('[Sc]\d*'\)|bytes|string\()")
 _WRAPPER = "f2pywrap"  # begins the names of subroutines that call functions
 _PLAIN = "function "  # begins the names of objects, but of those that have such a subroutine
-_EXPORT = "nc_by_value"
-_CALLED = "nc_procedure"
-_LLVM = {"d": "double", "f": "float"}
-_LLVM |= {code: f"i{8 << n // 2}" for n, code in enumerate("bBhHiIqQ")}
+_BY_VALUE = ("void", "bool", "int", "float", "complex")  # kinds that have a form by value
 
 
 def _address(obj: Foreign) -> int:
@@ -209,6 +205,8 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     returns = signature.result.kind != "void"
     is_wrapper: bool | None = False
     if known is not None:
+        if returns and known.args and _points_to(known, signature.result):
+            known, is_wrapper = Signature(signature.result, known.args[1:]), True
         _refuse_unlike(signature, known)
         follow = len(signature.args) - len(known.args)
         values[len(known.args) :] = [False] * follow
@@ -219,22 +217,41 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     if not any(values) and not returns:
         return Function(address, signature, obj, name)
     if is_wrapper is None and returns:
-        raise SignatureError(
+        raise _not_made(
             f"whether {name!r} returns its result or writes it cannot be told: its address has no "
-            "symbol",
-            hint="write the signature as the pointer has it, everything by reference",
+            "symbol"
         )
     if not any(values) and not is_wrapper:
         return Function(address, signature, obj, name)
-    text = _text(name, signature, values, bool(is_wrapper) and returns)
-    if not engine.available():
-        raise SignatureError(
-            f"what passes the scalars of {name!r} by reference is code: {engine.reason()}",
-            hint="write the signature as the pointer has it, everything by reference",
+    passed = [one for one, by_value in zip(signature.args, values, strict=True) if by_value]
+    for one in (signature.result, *passed):
+        if one.kind not in _BY_VALUE or not is_native(one):
+            raise _not_made(f"what passes a {one.text!r} of {name!r} by reference cannot be made")
+    try:
+        made = byreference.code(address, signature, values, bool(is_wrapper) and returns)
+    except engine.Unsupported as error:
+        raise _not_made(
+            f"what passes the scalars of {name!r} by reference cannot be made: {error}"
+        ) from None
+    if made is None:
+        raise _not_made(
+            f"what passes the scalars of {name!r} by reference is code: {engine.reason()}"
         )
-    key = f"f2py {hashlib.sha256(text.encode()).hexdigest()}"
-    code = engine.compile(key, lambda: text, {_CALLED: address}, (_EXPORT,))
-    return Function(code.address(_EXPORT), signature, Passing(obj, code), name)
+    target, code = made
+    return Function(target, signature, Passing(obj, code), name)
+
+
+def _not_made(reason: str) -> SignatureError:
+    return SignatureError(
+        reason, hint="write the signature as the pointer has it, everything by reference"
+    )
+
+
+def _points_to(known: Signature, result: CType) -> bool:
+    """Whether a procedure without a result writes such a one to where its first argument points."""
+    first = known.args[0]
+    is_one = isinstance(first, Pointer) and result.kind == "complex"
+    return known.result.kind == "void" and is_one and first.text == f"&{result.text}"
 
 
 def _is_reference(ctype: CType) -> bool:
@@ -378,47 +395,3 @@ def _can_be(ctype: CType, listed: str) -> bool:
         return True
     wanted = {"float": ("float",), "complex": ("complex",)}.get(number[1], ("int", "bool"))
     return ctype.kind in wanted
-
-
-# -- code that passes scalars by reference ---------------------------------------------------------
-
-
-def _text(name: str, signature: Signature, values: Sequence[bool], written: bool) -> str:
-    """LLVM IR of a function that passes scalars by reference; the result may be `written`, too."""
-    result = _llvm(name, signature.result) if signature.result.kind != "void" else "void"
-    head, body, passed = [], [], []
-    if written:
-        body.append(f"%result = alloca {result}")
-        passed.append("ptr %result")
-    for index, (one, by_value) in enumerate(zip(signature.args, values, strict=True)):
-        kind = "ptr" if _is_reference(one) else _llvm(name, one)
-        if not by_value:
-            head.append(f"{kind} %a{index}")
-            passed.append(f"{kind} %a{index}")
-            continue
-        head.append(f"{kind} %a{index}")
-        body += [f"%p{index} = alloca {kind}", f"store {kind} %a{index}, ptr %p{index}"]
-        passed.append(f"ptr %p{index}")
-    returned = "void" if written else result
-    call = f"call {returned} @{_CALLED}({', '.join(passed)})"
-    if written:
-        body += [call, f"%value = load {result}, ptr %result", f"ret {result} %value"]
-    elif result == "void":
-        body += [call, "ret void"]
-    else:
-        body += [f"%value = {call}", f"ret {result} %value"]
-    types = ", ".join([one.partition(" ")[0] for one in passed])
-    return (
-        f"declare {returned} @{_CALLED}({types})\n"
-        f"define {result} @{_EXPORT}({', '.join(head)}) {{\n  " + "\n  ".join(body) + "\n}\n"
-    )
-
-
-def _llvm(name: str, ctype: CType) -> str:
-    found = _LLVM.get(ctype.text)
-    if found is None:
-        raise SignatureError(
-            f"what passes a {ctype.text!r} of {name!r} by reference cannot be made",
-            hint="write the signature as the pointer has it, everything by reference",
-        )
-    return found

@@ -222,7 +222,7 @@ def _chosen(
         try:
             part = callable[meant]
         except NoEntryError:
-            return callable.convert(meant), meant
+            return _converted(callable, meant), meant
         return _as(part, meant.text), part._chosen(None)[0].signature
     exact = _called_as_they_are(callable, data)
     if not exact:
@@ -298,6 +298,16 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
     if not _reports(part, form):
         return part.convert(form, errors="zero")
     return part if part.signatures[0] == form else part.convert(form)
+
+
+def _converted(callable: NativeCallable, meant: Signature) -> NativeCallable:
+    """What a callable is converted to for a signature that was named, as `_as` does it."""
+    if meant.text in _REPORTING:
+        try:
+            return callable.convert(meant, errors="zero")
+        except SignatureError:
+            pass  # a status without a convention
+    return callable.convert(meant)
 
 
 def _reports(part: NativeCallable, form: str) -> bool:

@@ -288,6 +288,8 @@ def _is_opaque(known: CType, wanted: CType) -> bool:
     """Whether no more is known of a pointer than that it is one, and it is asked for as one; an
     object of a class of Cython's may be asked for as an object, too.
     """
+    if known.kind == "voidptr" and not isinstance(known, Handle):
+        return wanted.kind in ("pointer", "function")
     if not isinstance(known, Handle) or not known.opaque:
         return False
     is_object = wanted.kind == "object" and known.name.startswith("struct __pyx_obj_")

@@ -8,6 +8,7 @@ as long as C uses it.
 
 from __future__ import annotations
 
+from .._adapt.draft import losses
 from .._adapt.messages import counted
 from .._errors import NoEntryError, SignatureError
 from .._signature.signature import Signature
@@ -23,7 +24,7 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
     """
     try:
         count = boxes.count(value)
-        made = wrap(value) if count is None else _compiled(value, wanted, count)
+        made = wrap(value) if count is None else _made(value, wanted, count)
         if _compares(wanted) and _takes_less(made, wanted):
             raise _too_few(made.__name__, wanted, len(parse(made.signatures[0]).args))
         if made.signatures != (wanted.text,):
@@ -32,6 +33,23 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
         return str(error)
     (_, address, flags), *_ = made._entries()
     return address, flags, made
+
+
+def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
+    """What a jitted function or a ufunc has for a signature; of a ufunc a loop may be converted."""
+    try:
+        return _compiled(value, wanted, count)
+    except SignatureError as error:
+        if not boxes.loops(value) or count != len(wanted.args):
+            raise
+        refused = error
+    loops = boxes.signatures(value) or ()
+    for one in sorted(loops, key=lambda loop: losses(loop, wanted)):
+        try:
+            return wrap(value, one).convert(wanted)
+        except SignatureError:
+            pass
+    raise refused
 
 
 def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:

@@ -61,9 +61,9 @@ def wrap(
         docs/boxes.md says; what `register_box` made known; a mapping from signatures to such
         targets, for overloads; or a module of Cython's that exports C functions.
     signature : str or Signature, optional
-        The name of a function, where `target` is a module: the variants of one with fused types
-        are overloads; or, with its signature too, a C declaration that names it, as
-        ``"double gamma(double)"``, or any signature with the name as `name`. For others
+        The name of a function, where `target` is a module (or that as `name`): the variants of one
+        with fused types are overloads; or, with its signature too, a C declaration that names it,
+        as ``"double gamma(double)"``, or any signature with the name as `name`. For others
         ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
         where the target knows it; one that contradicts the target is refused. **The caller vouches
         for the address and the signature**: a wrong one crashes the process.
@@ -195,6 +195,7 @@ def _exported(
     the name; and the signature, where one is wanted."""
     if isinstance(wanted, Signature) or (isinstance(wanted, str) and _SIGNS.intersection(wanted)):
         return _exported_as(module, wanted, name, types)
+    wanted = name if wanted is None else wanted
     if not isinstance(wanted, str):
         raise TypeError(
             f"a module has many functions: name one, as in wrap({module.__name__}, 'name') "

@@ -41,12 +41,18 @@ class _ConstReader(Reader):
         self.readonly: list[bool] = []
 
     def admitted(self, place: str, depth: int) -> CType:
-        if place != "argument" or depth != 1:
-            return super().admitted(place, depth)
         self.peek()
         at = self.at
         end = at + len("const")
         const = self.source[at:end] == "const" and not self.source[end : end + 1].isalnum()
+        if place != "argument" or depth != 1:
+            if const:
+                raise self.error(
+                    "'const' stands before an argument of the signature itself, not inside a type",
+                    at,
+                    "it is no part of a type, so leave it out there",
+                )
+            return super().admitted(place, depth)
         if const:
             self.at = end
         ctype = super().admitted(place, depth)

@@ -185,7 +185,7 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
             one.inputs.append(pointee)
         else:
             raise one.refusal(
-                f"{_shown(one.signature, index)} {ctype.text!r}, is no number",
+                f"{_shown(one.signature, index)}, {ctype.text!r}, is no number",
                 "out= of wrap() and load() makes results of pointers, "
                 "to_ufunc(signature='(n),(n)->()') takes arrays",
             )

@@ -40,6 +40,7 @@ def test_a_generator_of_bits(kind):
 def test_what_holds_a_generator():
     expected = np.random.default_rng(3).random(2).tolist()
     f = nc.wrap(np.random.default_rng(3), "d:")
+    assert nc.wrap(np.random.RandomState(3), "d:")() == np.random.RandomState(3).random_sample()
     gc.collect()
     assert [f(), f()] == expected, "the callable keeps the generator"
     generator = np.random.default_rng(3)
@@ -191,7 +192,14 @@ def test_capsules_of_data_are_refused_whatever_is_said_of_them(name, fails):
 def test_a_name_that_says_nothing(fails):
     for name in (None, b"", b"x(y"):
         box = capsule(name)
-        with fails(TypeError, "'signature' must be given: a PyCapsule does not tell its own"):
+        why = (
+            "it has no name"
+            if name is None
+            else f"its name, {name.decode()!r}, declares no function"
+        )
+        with fails(
+            TypeError, f"'signature' must be given: a PyCapsule does not tell its own: {why}"
+        ):
             nc.wrap(box)
         assert nc.wrap(box, "d:d")(0.0) == 1.0
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import re
 import threading
 import weakref
@@ -83,8 +84,14 @@ def test_ctypes_takes_a_callable_itself(lib, square):
     overloaded = nc.wrap({"d:d": square, "f:f": square.address()})
     apply.argtypes = [DOUBLE, ctypes.c_double]
     assert apply(overloaded["d:d"], 3.0) == 9.0
-    with pytest.raises(ctypes.ArgumentError, match="'signature' must name one"):
+    with pytest.raises(ctypes.ArgumentError) as caught:
         apply(overloaded, 3.0)
+    assert str(caught.value).endswith(
+        "ctypes does not tell which entry of 'square' it wants; pass square['d:d'] or "
+        "square['f:f'], or f.to_ctypes(CLASS), the class being that of argtypes"
+    )
+    members = dict(inspect.getmembers(overloaded))
+    assert members["signatures"] == ("d:d", "f:f"), "nothing raises that is asked for an attribute"
     with pytest.raises(ctypes.ArgumentError, match=r"instead of NativeFunction\[f:f\]"):
         apply(overloaded["f:f"], 3.0)
 

@@ -113,12 +113,23 @@ def test_blas_and_lapack():
     assert np.allclose(w, values)
 
 
+def test_a_package_whose_modules_export():
+    """The .pxd of a package is what users cimport of; modules in it have the capsules."""
+    package = pytest.importorskip("scipy.optimize.cython_optimize")
+    with pytest.raises(TypeError, match=r"may: .*scipy\.optimize\.cython_optimize\._zeros"):
+        nc.wrap(package, "brentq")
+    from scipy.optimize.cython_optimize import _zeros
+
+    assert nc.wrap(_zeros, "brentq").signatures == ("d:X{d:dP}ddPddi&T{iiid}",)
+
+
 def test_what_a_module_does_not_export(fails):
     with pytest.raises(nc.SymbolError, match=r"no symbol 'gama' in .*did you mean 'gamma'"):
         nc.wrap(cython_special, "gama")
     with fails(
         TypeError,
-        "module 'math' exports no C functions: it has no '__pyx_capi__', in which Cython puts them",
+        "module 'math' exports no C functions: it has no '__pyx_capi__', in which Cython puts "
+        "them; for its own 'sin' write wrap(math.sin)",
     ):
         nc.wrap(math, "sin")
     with fails(
@@ -129,8 +140,12 @@ def test_what_a_module_does_not_export(fails):
         nc.wrap(cython_special)
     empty = types.ModuleType("empty")
     empty.__pyx_capi__ = {"f": 5}
-    with pytest.raises(TypeError):
-        nc.wrap(empty, "f")
+    for given in ({"signature": "f"}, {"signature": "d:d", "name": "f"}):
+        with fails(
+            TypeError,
+            "'f' in the '__pyx_capi__' of module 'empty' must be a PyCapsule (got int)",
+        ):
+            nc.wrap(empty, **given)
 
 
 def test_a_signature_beside_the_name(fails):
@@ -138,9 +153,22 @@ def test_a_signature_beside_the_name(fails):
     for one in (
         nc.wrap(cython_special, "double gamma(double)"),
         nc.wrap(cython_special, "d:d", name="gamma"),
+        nc.wrap(cython_special, name="gamma")["d:d"],
         nc.wrap(cython_special, signature="d->d", name="gamma"),
     ):
         assert (one.signatures, one.__name__, one(5.0)) == (("d:d",), "gamma", 24.0)
+    with fails(
+        TypeError,
+        "wrap() takes a module and a name or a signature (3 arguments given); for both write "
+        "wrap(module, 'd:dd', name='gamma')",
+    ):
+        nc.wrap(cython_special, "gamma", "d:dd")
+    with fails(
+        TypeError,
+        "wrap() takes a target and its signature (4 arguments given); all else goes by name, as in "
+        "wrap(target, signature, name='f')",
+    ):
+        nc.wrap(1, "d:d", "f", "doc")
     with fails(nc.NoEntryError, "no native entry for 'f:f'; 'gamma' offers 'Zd:Zd', 'd:d'"):
         nc.wrap(cython_special, "f:f", name="gamma")
     with pytest.raises(nc.SignatureError, match="'signature' is 'v:&d', but the target is"):

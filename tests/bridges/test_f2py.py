@@ -37,6 +37,23 @@ def test_quad_of_a_function_of_fortran(module):
     assert nc.wrap(module.mixed, "d:idq")(1, 2.5, 2) == 6.0
 
 
+@by_value
+def test_complex_numbers_by_value(module, fails):
+    """As C passes them: a complex result of f2py's subroutines is written to their argument."""
+    turn = nc.wrap(module.turn, "Zd:Zdh")
+    assert (turn(2 + 1j, 1), turn(2 + 1j, -2)) == (-1 + 2j, -2 - 1j)
+    assert turn.convert("v:&Zdh&Zd", errors="none").signatures == ("v:&Zdh&Zd",)
+    assert nc.wrap(module.narrow, "Zf:Zf")(1 + 2j) == 1 - 2j
+    assert nc.wrap(module.narrow, "Zf:&Zf").signatures == ("Zf:&Zf",)
+    assert nc.wrap(module.low, "h:h")(-4) == -5
+    assert nc.wrap(module.count, "b:i")(4) == 5, "a wider result than was said has room"
+    with fails(
+        nc.SignatureError,
+        "'signature' is 'Zd:Zd', but 'z' of f2py's 'r = narrow(z)' is 'Zf'",
+    ):
+        nc.wrap(module.narrow, "Zd:Zd")
+
+
 def test_everything_by_reference(module):
     f = nc.wrap(module.square, "v:&d&d", fortran=True, out=[0])
     assert f(3.0) == 9.0
@@ -176,6 +193,11 @@ def test_procedures_of_scipy_tell_their_types(fails):
     dot, result = nc.wrap(blas.zdotc), np.zeros(1, complex)
     dot(result, n, 1j * x, step, 1j * x, step)
     assert (dot.signatures, result[0]) == (("v:&Zd&i&Zd&i&Zd&i",), 169.0)
+    assert nc.wrap(blas.zdotc, "Zd:i&Zdi&Zdi")(3, 1j * x, 1, x + 0j, 1) == -169j
+    assert dot["Zd:&i&Zdi&Zd&i"](n, x + 0j, 1, 2j * x, step) == 338j
+    scaled = x + 0j
+    nc.wrap(blas.zscal, "v:iZd&Zdi")(3, 2j, scaled, 1)
+    assert scaled.tolist() == (2j * x).tolist()
     assert nc.wrap(blas.dgemm, "v:&b&biiid&di&did&diNN").signatures[0].endswith("QQ")
     for signature in ("d:d", "v:&d&i&d&i", "v:&i&d&i", "d:&i&f&i", "d:&i&d"):
         with fails(

@@ -85,6 +85,23 @@ def test_structs(c):
     assert large._fields == ("items", "factor", "count")
 
 
+def test_arrays_of_structs(c):
+    """Records are told by how they lie in memory, alone and in arrays."""
+    total, area = c("total", "d:&T{d:x:i:n:}q"), c("area", "d:T{d:x:i:n:}")
+    fields = [("a", "f8"), ("b", "i4")]
+    records = np.zeros(2, np.dtype(fields, align=True))
+    records["a"] = 2.5
+    assert njit(lambda x: total(x, 4))(records) == 5.0, "as two doubles each"
+    packed = np.zeros(2, [("x", "f8"), ("n", "i4")])
+    for function, wrong in (
+        (njit(lambda x: total(x, 4)), packed),
+        (njit(lambda x: total(x, 4)), np.zeros(2, [("x", "i8"), ("n", "f8")])),
+        (njit(lambda x: area(x[0])), packed),
+    ):
+        with pytest.raises(errors.TypingError, match="no native entry takes"):
+            function(wrong)
+
+
 def test_pointers(c):
     total = c("total", "double (const double *, int64_t)")
     count = c("count", "void (double *, int64_t)")
@@ -114,6 +131,7 @@ def test_characters_are_bytes_of_either_sign(item):
     strlen = nc.load("c", "size_t strlen(const char *s);").strlen
     call = njit(lambda f, x: f(x))
     assert call(strlen, np.frombuffer(b"hello\0", item)) == 5
+    assert call(strlen, b"hello") == call(strlen, bytearray(b"hello\0")) == 5
     for wrong in (np.zeros(3, np.int16), np.zeros(3, np.bool_), np.zeros(6, item)[::2]):
         with pytest.raises(errors.TypingError, match="no native entry takes"):
             call(strlen, wrong)

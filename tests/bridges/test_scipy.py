@@ -170,6 +170,17 @@ def test_nquad(kernels, counted):
     assert integrate.nquad(box, [[0, 2], [0, 2]])[0] == pytest.approx(8.0)
 
 
+def test_a_filter_whose_signature_is_named():
+    """It reports to SciPy as SciPy has it: 1 is well, 0 an exception."""
+    mean = nc.callback("d:i&d", lambda n, values: sum(values[i] for i in range(n)) / n)
+    box = mean.to_scipy("i:&dq&dP")
+    image = np.arange(9.0).reshape(3, 3)
+    assert ndimage.generic_filter(image, box, size=3)[1, 1] == 4.0
+    failing = nc.callback("d:i&d", lambda n, values: 1 / 0).to_scipy("i:&dq&dP")
+    with pytest.raises(ZeroDivisionError):
+        ndimage.generic_filter(image, failing, size=3)
+
+
 def test_ndimage(kernels, counted):
     a = np.arange(12.0).reshape(3, 4)
     f = kernels.function("largest", "int (double *, ptrdiff_t, double *, void *)").to_scipy()

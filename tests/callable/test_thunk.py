@@ -724,8 +724,7 @@ def test_of_several_entries_the_one_that_loses_least_is_converted():
     assert several.convert("d:di")(1 / 3, 2) == exact
     assert several.convert("d:df")(1 / 3, 2.0) == exact
     assert several.convert("f:ff")(3.0, 4.0) == 5.0
-    of_float = (
-        draft.losses(parse("f:ff"), parse("d:di")),
-        draft.losses(parse("d:dd"), parse("d:di")),
-    )
-    assert of_float == (2, 0)
+    halves = nc.wrap({"e:e": 4096, "f:f": 4096, "d:d": m.hypot.bind(0.0)}, name="f")
+    assert halves.convert("d:q")(1 << 50) == 1 << 50, "no type has all, and double most"
+    lost = [draft.losses(parse(one), parse("d:di")) for one in ("f:ff", "d:dd")]
+    assert lost == [(2, 29 + 7), (0, 0)]

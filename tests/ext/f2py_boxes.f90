@@ -25,6 +25,25 @@ function count(n) result(r)
   r = n + 1
 end function
 
+function turn(z, k) result(r)
+  complex(8), intent(in) :: z
+  integer(2), intent(in) :: k
+  complex(8) :: r
+  r = z * (0d0, 1d0) ** k
+end function
+
+function narrow(z) result(r)
+  complex(4), intent(in) :: z
+  complex(4) :: r
+  r = conjg(z)
+end function
+
+function low(k) result(r)
+  integer(2), intent(in) :: k
+  integer(2) :: r
+  r = k - 1_2
+end function
+
 subroutine scale(n, x, a)
   integer, intent(in) :: n
   real(8), intent(inout) :: x(n)

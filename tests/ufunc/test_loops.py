@@ -381,8 +381,10 @@ def test_a_ufunc_passed_for_a_function_of_c_is_one():
     call = nc.callback("d:X{d:d}d")(lambda g, x: g(x))
     assert call(np.cos, 0.5) == np.cos(0.5)
     assert call(np.frompyfunc(lambda x: x + 1, 1, 1), 0.5) == 1.5
-    with pytest.raises(TypeError, match="'sin' has no loop that is 'i:i'; it has"):
-        nc.callback("i:X{i:i}i")(lambda g, x: g(x))(np.sin, 1)
+    of_integer = nc.callback("d:X{d:q}q")(lambda g, x: g(x))
+    assert of_integer(np.sin, 1 << 40) == np.sin(2.0**40), "by the loop that loses least"
+    with pytest.raises(TypeError, match="'sin' has no loop that is 'P:P'; it has"):
+        nc.callback("P:X{P:P}P")(lambda g, x: g(x))(np.sin, None)
 
 
 def test_c_consumers_get_all_loops_of_a_ufunc():

@@ -456,7 +456,7 @@ def test_threads_call_one_ufunc_at_once(twice):
 @pytest.mark.parametrize(
     ("name", "signature", "options", "message"),
     [
-        ("parts", "d:d&d", {}, "argument 2 '&d', is no number; out= of wrap"),
+        ("parts", "d:d&d", {}, "argument 2, '&d', is no number; out= of wrap"),
         ("scaled", "v:d", {}, "nothing comes out of it"),
         ("calls", "q:", {}, "it takes nothing"),
         ("add", "d:d.", {}, "it is variadic"),

@@ -37,6 +37,7 @@ from __future__ import annotations
 import sys
 
 from ..._errors import SignatureError
+from ..._signature.ctype import VOID
 from ..._signature.signature import Signature
 from ..._values import boxes
 from ..._values.boxes import Function
@@ -162,6 +163,8 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
     try:
         given = [*map(_typeof, arguments)]
         kinds = tuple(map(ctype_of, given))
+        if VOID in kinds:
+            raise SignatureError("C has no type for an argument that is None")
         if is_vectorized:
             return _loop(obj, f"({shown})", kinds) if len(kinds) == obj.ufunc.nin else None
         jitted.check(obj)

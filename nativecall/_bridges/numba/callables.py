@@ -86,21 +86,22 @@ class Row:
         calls.check(self.signature, flags)
 
     def formals(self, actuals: Sequence[NumbaType]) -> tuple[NumbaType, ...] | None:
-        """The types that arguments of these types are passed as; None for another number of them.
+        """The types that arguments of these types are passed as; None for another number of them,
+        and for a record of another layout, of which Numba sees the names alone.
 
         What no conversion of Numba's makes an argument is passed as it is, and becomes one here.
         """
         if len(actuals) != len(self.args):
             return None
-        readonly = self.key[3]
-        return tuple(
-            [
-                actual if calls.takes(ctype, actual, readonly[index], self.order) else formal
-                for index, (ctype, formal, actual) in enumerate(
-                    zip(self.signature.args, self.args, actuals, strict=False)
-                )
-            ]
-        )
+        found = []
+        for ctype, formal, actual, readonly in zip(
+            self.signature.args, self.args, actuals, self.key[3], strict=False
+        ):
+            taken = calls.takes(ctype, actual, readonly, self.order)
+            if not taken and ctype.kind == "struct" and isinstance(actual, types.Record):
+                return None
+            found.append(actual if taken else formal)
+        return tuple(found)
 
 
 class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types

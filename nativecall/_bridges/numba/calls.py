@@ -106,7 +106,7 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
     match ctype.kind:
         case "voidptr" | "pointer" if actual == types.none:
             return True
-        case "voidptr" | "pointer" if isinstance(actual, types.Array):
+        case "voidptr" | "pointer" if isinstance(actual, types.Buffer):
             layouts = {"C": "C", "F": "F", "A": "CF"}[order]
             ordered = actual.layout in layouts or (actual.ndim == 1 and actual.layout in "CF")
             if not ordered or not (actual.mutable or readonly):
@@ -115,12 +115,9 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
                 return True
             item: Foreign = getattr(ctype.pointee, "item", ctype.pointee)
             bytes_ = same_bytes(item.text, "b") and actual.dtype in (types.int8, types.uint8)
-            return bool(actual.dtype == numba_type(item)) or bytes_
+            return _is_item(actual.dtype, item) or bytes_
         case "struct" if isinstance(actual, (types.Record, types.BaseTuple)):
-            try:
-                return becomes(actual, ctype)
-            except SignatureError:
-                return False  # a record that lies in memory as no struct does
+            return _is_struct(actual, ctype)
         case "function":
             if actual == types.none:
                 return True
@@ -132,9 +129,24 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
         case "view" if isinstance(actual, types.Array):
             # Numba would not take a read-only array for one that is only read.
             assert isinstance(ctype, View)
-            same = actual.dtype == numba_type(ctype.item)
+            same = _is_item(actual.dtype, ctype.item)
             return same and actual.ndim == ctype.ndim and readonly
     return False
+
+
+def _is_struct(kind: NumbaType, ctype: CType) -> bool:
+    """Whether a record or a tuple can be a struct."""
+    try:
+        return becomes(kind, ctype)
+    except SignatureError:
+        return False  # a record that lies in memory as no struct does
+
+
+def _is_item(kind: NumbaType, ctype: CType) -> bool:
+    """Whether the elements of an array are what a pointer leads to; records by how they lie."""
+    if isinstance(kind, types.Record) and ctype.kind == "struct":
+        return _is_struct(kind, ctype)
+    return bool(kind == numba_type(ctype))
 
 
 def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
@@ -160,7 +172,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
     if ctype.kind in ("voidptr", "pointer", "function"):
         if kind == types.none:
             return ir.Constant(POINTER, None)
-        if isinstance(kind, types.Array):
+        if isinstance(kind, types.Buffer):
             value = make_array(kind)(values.context, builder, value).data
         elif isinstance(kind, types.Dispatcher):
             made = _compiled(ctype, kind)
