@@ -19,6 +19,7 @@
 #define NC_LAYOUT_H
 
 #include "ground/functions.h"
+#include "ground/interpreter.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
@@ -72,6 +73,7 @@ enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, 
 typedef struct NcCallSpec {
     PyObject_HEAD
     PyObject *signature;   /* the Python Signature */
+    NcInterpreter *of;     /* whose Python functions it leads to */
     const char *text;      /* interned canonical text: the entry's key */
     uint64_t *words;       /* the same packed, without flags: the other table's key */
     size_t word_count;     /* 1, 3, 5 … */
@@ -176,49 +178,23 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
 #define NC_SINGLE_TARGET(self) ((self)->single.entries[0].funcptr)
 #define NC_SINGLE_FLAGS(self) ((self)->single.entries[0].flags)
 
+/* Whose a callable is; this interpreter's while it has no entry. */
+static inline const NcInterpreter *nc_callable_of(const NcCallable *self)
+{
+    PyObject *parts = self->more->parts;
+    if (self->spec == NULL && parts != NULL && PyTuple_GET_SIZE(parts) != 0) {
+        self = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, 0);
+    }
+    return self->spec != NULL ? self->spec->of : nc_here();
+}
+
 extern NcMore nc_no_more;
 
 /* The callable's own NcMore, to be written to. NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
 
-/* What the core asks of Python code, set once: what call specs are made of by
- * nativecall/_values/callspec.py, all else by modules that are imported when the first of it is
- * called (nc_hooks_put_off). */
-typedef struct {
-    /* Of calls and entries: nativecall/_callable/hooks.py. */
-    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_fallback */
-    PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
-    PyObject *failure;       /* (name, convention, result, code): raises what they mean */
-    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
-    PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
-    PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
-    PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
-    /* Of values: nativecall/_callable/arguments.py. */
-    PyObject
-        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
-                                (Memory, object to keep) for an array to be taken as a buffer */
-    PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
-    PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
-    PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
-    PyObject *store;         /* (ctype, value, address, who, keep, read-only, policies): writes any
-                                value to memory */
-    PyObject *load;          /* (ctype, address) -> the value in memory */
-    PyObject *record_class;  /* (struct) -> the class that such structs come back as */
-    PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
-                                arguments (text, Signature, CallbackSpec or None) */
-    PyObject *enumerator;    /* (call spec, index, str, who) -> the value of an enumerator that is
-                                the argument, or None where that is no enum */
-    /* The others are there from the beginning. */
-    PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
-    PyObject *spec_of;     /* (signature in any spelling) -> its call spec */
-    PyObject *thunk_specs; /* dict with put(key, spec), which keeps a number of them; NULL before
-                                `thunks` was called */
-} NcHooks;
-
-extern NcHooks nc_hooks;
-
 /* Makes the hooks set themselves when they are called: 0, or -1 with an exception. */
-int nc_hooks_put_off(void);
+int nc_hooks_put_off(NcInterpreter *here);
 
 /* Keeps what Python code made on demand, unless it was made meanwhile, in another thread: what is
  * kept is used by borrowed references, so it never changes. Takes the reference. */

@@ -102,14 +102,14 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
     size_t count = (size_t)PyTuple_GET_SIZE(base->spec->readers);
     PyObject *last = total != 0 ? args[total - 1] : Py_None;
     PyThreadState *thread = PyThreadState_Get();
-    NcPyCallbackCall call = {0, PyGILState_LOCKED, {NULL}};
+    NcPyCallbackCall call = {0, NULL, {NULL}};
     PyObject *value = NULL;
     PyObject *left = NULL;
     if (kwnames != NULL || total < count || total - count > (size_t)base->spec->tells_last) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
-    if (nc_thread_is_foreign(thread)) {
+    if (nc_is_foreign(base->spec->of, thread)) {
         if (!nc_thread_has_exception(thread)) {
             nc_exception_refuse_foreign(thread);
             PyErr_WriteUnraisable(NULL); /* ctypes takes no result with an exception set */

@@ -10,17 +10,16 @@
 /* ---- machine code that has to return --------------------------------------------------------- */
 
 /* A set: code of callbacks that died in calls of their own, which have to return through it. */
-static PyObject *kept_machine_code;
-
 NC_COLD void keep_machine_code(PyObject *machine_code)
 {
+    PyObject **kept = &nc_here()->kept[NC_KEPT_CODE];
     if (machine_code == NULL) {
         return;
     }
-    if (kept_machine_code == NULL) {
-        kept_machine_code = PySet_New(NULL);
+    if (*kept == NULL) {
+        *kept = PySet_New(NULL);
     }
-    if (kept_machine_code == NULL || PySet_Add(kept_machine_code, machine_code) < 0) {
+    if (*kept == NULL || PySet_Add(*kept, machine_code) < 0) {
         PyErr_Clear();
         Py_INCREF(machine_code); /* without the set, once for each time */
     }
@@ -39,10 +38,9 @@ static inline void drop(NcPyCallback *self)
 
 static inline void release_gil(const NcPyCallbackCall *call)
 {
-    if (call->ending & NC_PYCALLBACK_SAVE_THREAD) {
-        (void)PyEval_SaveThread();
-    } else if (call->ending & NC_PYCALLBACK_RELEASE) {
-        PyGILState_Release(call->gil);
+    int entered = call->ending & NC_PYCALLBACK_ENTERED;
+    if (entered != 0) {
+        nc_interpreter_leave(call->of, entered);
     }
 }
 
@@ -111,7 +109,7 @@ NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                          void *out)
 {
-    if (nc_thread_is_foreign(thread)) {
+    if (nc_is_foreign(self->spec->of, thread)) {
         nc_exception_refuse_foreign(thread);
         return_sentinel(self, out);
         release_gil(call);
@@ -136,17 +134,10 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
     return 1;
 }
 
-static PyInterpreterState *main_interpreter;
-
-void nc_pycallback_set_interpreter(void)
-{
-    main_interpreter = PyInterpreterState_Main();
-}
-
 static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                         void *out)
 {
-    if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != main_interpreter ||
+    if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != self->spec->of->state ||
                     !nc_stack_has_room(thread, call))) {
         return begin_unusual(self, call, thread, out);
     }
@@ -155,25 +146,18 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 }
 
 /* A thread without the GIL takes it. */
-static int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own, void *out)
+NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
-    if (nc_is_finalizing()) {
-        /* Waiting for the GIL would never end, or end the thread. Without it no reference is
-         * counted. */
+    NcInterpreter *of = self->spec->of;
+    int entered = nc_interpreter_enter_outside(of);
+    if (entered < 0) {
+        /* Without the GIL no reference is counted. */
         memcpy(out, self->spec->sentinel, self->spec->size);
         return 0;
     }
-    if (own != NULL) {
-        /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
-         * outermost of those that made the thread state. */
-        PyEval_RestoreThread(own);
-        call->ending = NC_PYCALLBACK_SAVE_THREAD;
-    } else {
-        call->gil = PyGILState_Ensure();
-        call->ending = NC_PYCALLBACK_RELEASE;
-        own = PyThreadState_Get();
-    }
-    return begin(self, call, own, out);
+    call->of = of;
+    call->ending = entered;
+    return begin(self, call, PyThreadState_Get(), out);
 }
 
 static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
@@ -183,7 +167,7 @@ static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
     if (NC_LIKELY(attached != NULL)) {
         return begin(self, call, attached, out);
     }
-    return enter_outside(self, call, PyGILState_GetThisThreadState(), out);
+    return enter_outside(self, call, out);
 }
 
 static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
@@ -252,7 +236,7 @@ PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int 
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
     int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
-    int held = (call->ending & (NC_PYCALLBACK_SAVE_THREAD | NC_PYCALLBACK_RELEASE)) == 0;
+    int held = (call->ending & NC_PYCALLBACK_ENTERED) == 0;
     PyObject *left = nc_pycallback_place_exception(self, has_before, held);
     Py_XDECREF(value);
     call->ending |= NC_PYCALLBACK_FAILED;

@@ -45,16 +45,16 @@
 
 /* One call, in the frame of the callback. */
 struct NcPyCallbackCall {
-    int ending;           /* what its end has to see to besides: NC_PYCALLBACK_...; how it ended */
-    PyGILState_STATE gil; /* what PyGILState_Ensure returned */
-    NcRaised before;      /* what the C code had raised */
+    int ending;        /* how it entered (ground/interpreter.h), and what its end has to see to
+                          besides: NC_PYCALLBACK_...; how it ended */
+    NcInterpreter *of; /* which it entered */
+    NcRaised before;   /* what the C code had raised */
 };
 
 enum {
-    NC_PYCALLBACK_SAVE_THREAD = 1, /* the thread state had been given up, and will be again */
-    NC_PYCALLBACK_RELEASE = 2,     /* PyGILState_Ensure made one instead */
-    NC_PYCALLBACK_RESTORE = 4,     /* an exception in `before` */
-    NC_PYCALLBACK_FAILED = 8       /* nothing: it has ended, and C got the sentinel */
+    NC_PYCALLBACK_ENTERED = NC_OWN_STATE | NC_ENSURED | NC_NEW_STATE,
+    NC_PYCALLBACK_RESTORE = 4, /* an exception in `before` */
+    NC_PYCALLBACK_FAILED = 8   /* nothing: it has ended, and C got the sentinel */
 };
 
 struct NcPyCallback {
@@ -88,9 +88,6 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 PyObject *nc_pycallback_noted(const NcPyCallback *self, size_t index, PyObject *made);
 
 /* ---- for the object, and for what ctypes calls ----------------------------------------------- */
-
-/* Remembers the interpreter that callbacks run in; before the first of them. */
-void nc_pycallback_set_interpreter(void);
 
 /* Sets `enter` of a spec. */
 void nc_pycallback_set_enter(NcCallbackSpec *spec);

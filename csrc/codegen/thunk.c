@@ -13,41 +13,45 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Takes the GIL, but for a thread of another interpreter than the main one, which keeps its
- * RuntimeError. Whether it did. */
-static int take_gil(PyGILState_STATE *gil)
+static NcInterpreter *of_thunk(const NcThunk *thunk)
 {
-    *gil = PyGILState_Ensure();
-    const PyThreadState *thread = PyThreadState_Get();
-    if (nc_thread_is_foreign(thread)) {
-        nc_exception_refuse_foreign(thread);
-        PyGILState_Release(*gil);
-        return 0;
+    return thunk->spec->inner->of;
+}
+
+/* Takes the GIL for the thunk's interpreter; a thread that has it for another one keeps a
+ * RuntimeError. How it entered; NC_NOT_ENTERED. */
+static int take_gil(const NcThunk *thunk)
+{
+    NcInterpreter *of = of_thunk(thunk);
+    int entered = nc_interpreter_enter(of);
+    if (entered == NC_WAS_INSIDE) {
+        const PyThreadState *state = PyThreadState_Get();
+        if (nc_is_foreign(of, state)) {
+            nc_exception_refuse_foreign(state);
+            return NC_NOT_ENTERED;
+        }
     }
-    return 1;
+    return entered;
 }
 
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
     NcRaised before;
-    PyGILState_STATE gil;
-    if (nc_is_finalizing()) {
-        return;
-    }
-    if (!take_gil(&gil)) {
+    NcInterpreter *of = of_thunk(thunk); /* Python code runs, and may drop the thunk */
+    int entered = nc_is_finalizing() ? NC_NOT_ENTERED : take_gil(thunk);
+    if (entered < 0) {
         errno = code;
         return;
     }
     if (PyErr_Occurred() && nc_left_here()) {
         /* The call from Python fails already. */
-        PyGILState_Release(gil);
+        nc_interpreter_leave(of, entered);
         errno = code;
         return;
     }
     nc_raised_take(&before);
     int reported = nc_report_taken(thunk->target);
-    /* Python code runs, and may drop the thunk. */
     PyObject *helper = Py_NewRef(thunk->spec->helper);
     PyObject *maker = PyObject_CallMethod(helper, "maker", "O", nc_name(thunk->function));
     PyObject *made = NULL;
@@ -76,33 +80,30 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int kee
         nc_raised_restore(&before);
     }
     Py_DECREF(helper);
-    PyGILState_Release(gil);
+    nc_interpreter_leave(of, entered);
     errno = code;
 }
 
-int nc_thunk_take_gil(void)
+int nc_thunk_take_gil(const NcThunk *thunk)
 {
     int code = errno;
-    int taken = -1;
-    PyGILState_STATE gil;
-    if (!nc_is_finalizing() && take_gil(&gil)) {
-        taken = (int)gil;
-        if (nc_is_left() && nc_left_here()) {
-            PyGILState_Release(gil);
-            taken = -1;
-        }
+    int entered = nc_is_finalizing() ? NC_NOT_ENTERED : take_gil(thunk);
+    if (entered >= 0 && nc_is_left() && nc_left_here()) {
+        nc_interpreter_leave(of_thunk(thunk), entered);
+        entered = NC_NOT_ENTERED;
     }
     errno = code;
-    return taken;
+    return entered;
 }
 
 void nc_thunk_drop_gil(const NcThunk *thunk, int taken, int keep)
 {
     int code = errno;
-    if (!keep || taken != (int)PyGILState_LOCKED) {
+    NcInterpreter *of = of_thunk(thunk);
+    if (!keep || taken != NC_WAS_INSIDE) {
         nc_exception_settle(thunk->function);
     }
-    PyGILState_Release((PyGILState_STATE)taken);
+    nc_interpreter_leave(of, taken);
     errno = code;
 }
 
@@ -114,16 +115,20 @@ int nc_thunk_raised(void)
 void nc_thunk_settle(const NcThunk *thunk)
 {
     /* A thread's own state is the thread's to look at, with the GIL or without it. */
-    const PyThreadState *state = PyGILState_GetThisThreadState();
+    const PyThreadState *state = nc_thread_last();
+    NcInterpreter *of = of_thunk(thunk);
     if (NC_LIKELY(state == NULL || !nc_thread_has_exception(state)) || nc_is_finalizing() ||
-        nc_thread_is_foreign(state)) {
+        nc_is_foreign(of, state)) {
         return;
     }
-    PyGILState_STATE gil = PyGILState_Ensure();
+    int entered = nc_interpreter_enter(of);
+    if (entered < 0) {
+        return;
+    }
     PyObject *helper = Py_NewRef(thunk->spec->helper);
     nc_exception_settle(helper);
     Py_DECREF(helper);
-    PyGILState_Release(gil);
+    nc_interpreter_leave(of, entered);
 }
 
 int nc_thunk_errno(void)

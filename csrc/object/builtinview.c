@@ -52,10 +52,11 @@ static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *function)
 static int tell_how_to_pickle(void)
 {
     static PyMethodDef method = {"reduce_builtin", reduce, METH_O, NULL};
-    static PyObject *made;
+    PyObject **place = &nc_here()->kept[NC_PICKLES_VIEWS];
+    PyObject *made;
     PyObject *copyreg;
     PyObject *done;
-    if (made != NULL) {
+    if (*place != NULL) {
         return 0;
     }
     copyreg = PyImport_ImportModule("copyreg");
@@ -65,10 +66,12 @@ static int tell_how_to_pickle(void)
                : NULL;
     if (done == NULL) {
         Py_CLEAR(made);
+    } else {
+        nc_keep_first(place, made);
     }
     Py_XDECREF(done);
     Py_XDECREF(copyreg);
-    return made != NULL ? 0 : -1;
+    return *place != NULL ? 0 : -1;
 }
 
 /* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */

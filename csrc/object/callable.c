@@ -529,9 +529,11 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
-        PyObject *done = text == NULL ? NULL
-                                      : PyObject_CallFunctionObjArgs(nc_hooks.specialize, object,
-                                                                     text, (PyObject *)NULL);
+        PyObject *done =
+            text == NULL
+                ? NULL
+                : PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->specialize,
+                                               object, text, (PyObject *)NULL);
         Py_XDECREF(text);
         if (done == NULL) {
             return NULL;
@@ -558,7 +560,7 @@ static int publish_api(void)
     return status;
 }
 
-int nc_callable_ready(PyObject *module)
+int nc_callable_ready(void)
 {
     callable_slots[0].data.objoffset = (intptr_t)offsetof(NcCallable, calls);
     callable_slots[1].data.objoffset = (intptr_t)offsetof(NcCallable, packed);
@@ -567,5 +569,5 @@ int nc_callable_ready(PyObject *module)
     return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
                    nc_runtime->ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
                ? -1
-               : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);
+               : 0;
 }

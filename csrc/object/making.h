@@ -11,7 +11,11 @@
 
 /* nativecall.NativeCallable, which callables that are made here are: set once, a borrowed
  * reference to a class that lives as long as the process. */
-extern PyTypeObject *nc_callable_class;
+static inline PyTypeObject *nc_callable_class(void)
+{
+    PyObject *found = nc_here()->kept[NC_CALLABLE_CLASS];
+    return found != NULL ? (PyTypeObject *)(void *)found : (PyTypeObject *)&NcCallable_Type;
+}
 
 /* The type's tp_new: a callable without entries. */
 PyObject *nc_callable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import _lib
+from .describing import known_classes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def native_object(
     address = _address(pointer)
     found = _types.object_with_class(address, [cls], owned)
     if found is None:
-        found = _types.object_with_class(address, _with_subclasses(cls), owned)
+        below = [one for one in known_classes() if cls in one.__mro__]
+        found = _types.object_with_class(address, below, owned)
     if found is None:
         raise TypeError(f"there is no object of class {cls.__name__!r} at {address:#x}")
     return found
@@ -74,13 +76,3 @@ def _address(pointer: Foreign) -> int:
     if not 0 < address < 2**64:
         raise OverflowError(f"an address has 64 bits (got {address})")
     return address
-
-
-def _with_subclasses(cls: type) -> list[type]:
-    found = {cls: None}  # in order, each once
-    waiting = [cls]
-    while waiting:
-        below: list[type] = type.__subclasses__(waiting.pop())
-        waiting += [one for one in below if one not in found]
-        found |= dict.fromkeys(below)
-    return [*found]

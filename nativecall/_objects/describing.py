@@ -32,6 +32,8 @@ refuse_reload(globals(), "describe")
 
 _types = _lib.types
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
+#: All classes by their addresses; the root's subclasses are those of other interpreters, too.
+_published: WeakValueDictionary[int, type] = WeakValueDictionary()
 _PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
 KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
 _ADDRESS = parse_type("N")
@@ -113,7 +115,7 @@ def publish(
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _types.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls)
-    _latest[cls.__module__, cls.__qualname__] = cls
+    _latest[cls.__module__, cls.__qualname__] = _published[id(cls)] = cls
     return found
 
 
@@ -180,7 +182,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    found = [cls for cls in _subclasses(_types.NativeObject) if cls.__name__ == of]
+    found = [cls for cls in known_classes() if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
         names = ", ".join([f"{cls.__module__}.{cls.__qualname__}" for cls in here])
@@ -192,12 +194,9 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
     return here[0]
 
 
-def _subclasses(cls: type) -> list[type]:
-    found = [cls]
-    one: type
-    for one in type.__subclasses__(cls):
-        found += [other for other in _subclasses(one) if other not in found]
-    return found
+def known_classes() -> list[type]:
+    """All classes of native objects that this interpreter has."""
+    return [_types.NativeObject, *_published.values()]
 
 
 # -- methods ---------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""What the root class of native objects has in Python: how objects show, are copied and pickled."""
+"""What the root class of native objects asks of Python: how objects show, are copied and pickled.
+
+The class is shared by all interpreters of the process, so its methods are the core's, and each
+interpreter has these functions called for it.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +80,4 @@ def _flat(state: object) -> list[Foreign]:
     return [state]
 
 
-_repr.__name__ = "__repr__"
-_getstate.__name__ = "__getstate__"
-_setstate.__name__ = "__setstate__"
-for _one in (_repr, _getstate, _setstate):
-    setattr(NativeObject, _one.__name__, _one)
-del _one
+_types.set_root_hooks(_repr, _getstate, _setstate)

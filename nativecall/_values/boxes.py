@@ -422,9 +422,7 @@ def _ask(obj: object, question: str, *given: object) -> Foreign:
 
 def _native(obj: object) -> Native | None:
     """The native callable that `obj` is, or is the built-in view of."""
-    if issubclass(type(obj), _lib.types.CallableBase):
-        return obj  # type: ignore[return-value]  # that it is one is known
-    return _lib.types.viewed(obj)
+    return _lib.types.of_here(obj)
 
 
 def native(obj: object) -> Native | None:

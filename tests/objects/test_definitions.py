@@ -137,3 +137,25 @@ def test_a_name_of_a_base_s(ext, fails):
     message = "class 'Made': 'y' is a field of 'Made' and another of 'Base'; one name is one field"
     with fails(TypeError, message):
         ext.define("Made", (base,), 8, 8, [("y", "i", 0)])
+
+
+def test_the_root_cannot_be_changed():
+    """It is the process's: CPython then gives it a version tag that no interpreter gives again."""
+    for name in ("added", "__repr__", "__init__"):
+        with pytest.raises(TypeError, match="immutable type 'NativeObject'"):
+            setattr(nc.NativeObject, name, None)
+
+    class Changed(nc.NativeObject):
+        x = nc.field("d")
+
+        def __init_subclass__(cls, **more):
+            cls.more = more
+
+    class Below(Changed, given=1):
+        y = nc.field("d")
+
+    Changed.added = 2
+    Below.__repr__ = lambda self: "other"
+    assert (Below.more, Below(1.0, 2.0).added) == ({"given": 1}, 2)
+    assert (repr(Below(1.0, 2.0)), repr(Changed(1.0))) == ("other", "Changed(x=1.0)")
+    assert super(Below, Below(1.0, 2.0)).__repr__() == "Below(x=1.0, y=2.0)"

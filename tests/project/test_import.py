@@ -6,8 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import pytest
-
 import nativecall as nc
 
 PACKAGE = Path(nc.__file__).parent
@@ -175,50 +173,8 @@ def test_a_second_import_after_the_first_was_thrown_away(python):
         "print(cos(0.0))\n"
     )
     assert python(code) == (
-        "nativecall's core cannot be loaded twice in one process; restart Python\n1.0\n"
+        "nativecall's core cannot be loaded twice in one Python interpreter; restart Python\n1.0\n"
     )
-
-
-SUBINTERPRETER = """
-import sys
-if sys.argv[1] == "after":
-    import nativecall
-    cos = nativecall.load("m").function("cos", "d:d")
-if sys.version_info >= (3, 13):
-    import _interpreters as interpreters
-    make = lambda: interpreters.create(sys.argv[2])
-else:
-    import _xxsubinterpreters as interpreters
-    make = lambda: interpreters.create(isolated=sys.argv[2] == "isolated")
-code = '''
-try:
-    import nativecall
-except ImportError as error:
-    print(type(error).__name__, error, flush=True)
-else:
-    print("imported", flush=True)
-'''
-made = make()
-failure = interpreters.run_string(made, code)
-assert failure is None, failure
-interpreters.destroy(made)
-import nativecall
-print(nativecall.load("m").function("cos", "d:d")(0.0))
-if sys.argv[1] == "after":
-    print(cos(0.0))
-"""
-
-
-@pytest.mark.parametrize("kind", ["legacy", "isolated"])
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_subinterpreters_are_refused(python, when, kind):
-    """Those that share the GIL, and those with one of their own, where cffi refuses first."""
-    lines = python(SUBINTERPRETER, when, kind).splitlines()
-    assert lines[0] == (
-        "ImportError nativecall cannot be imported in a subinterpreter: its types are static and "
-        "shared by the process; import it in the main interpreter"
-    )
-    assert set(lines[1:]) == {"1.0"}, "the main interpreter works on"
 
 
 def test_the_first_pointer_of_cffi_that_a_process_makes(python):
