@@ -70,7 +70,7 @@ typedef struct {
  * not converted. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_BOXES };
 
-typedef struct {
+typedef struct NcCallSpec {
     PyObject_HEAD
     PyObject *signature;   /* the Python Signature */
     NcInterpreter *of;     /* whose Python functions it leads to */
@@ -101,7 +101,10 @@ typedef struct {
     PyObject *record_class;    /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;    /* the cffi type of a pointer result, once asked for; or NULL */
     PyObject
-        *forms[NC_BOXES]; /* what boxes are made of, once asked for (object/boxed.c); or NULL */
+        *forms[NC_BOXES];    /* what boxes are made of, once asked for (object/boxed.c); or NULL */
+    struct NcCallSpec *bare; /* the same without a check; NULL where it has none */
+    PyObject *checked;       /* dict: by the call specs of thunks the same with its check, once
+                                  asked for (object/adapt.c); or NULL */
 } NcCallSpec;
 
 /* The choice among the signatures of overloaded callables (overload.c). */

@@ -31,6 +31,7 @@ _PLACES = {
     "leaks": "_objects",
     "load": "_library",
     "method": "_objects",
+    "native_object": "_objects",
     "register_box": "_values.boxes",
     "reraise": "_reraise",
     "string": "_values.text",

@@ -43,6 +43,7 @@ from ._values.text import string as string
 
 _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
+_N = TypeVar("_N", bound=NativeObject, default=NativeObject)
 
 class NativeCallable(_NativeCallable, Generic[_P, _R]):
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
@@ -387,6 +388,7 @@ def callback(
     function: None = None,
     **options: Unpack[_CallbackOptions],
 ) -> _Decorator: ...
+def native_object(pointer: object, cls: type[_N] = ..., *, owned: bool = False) -> _N: ...
 def get_errno() -> int: ...
 
 __all__ = [
@@ -416,6 +418,7 @@ __all__ = [
     "leaks",
     "load",
     "method",
+    "native_object",
     "register_box",
     "reraise",
     "string",

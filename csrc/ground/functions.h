@@ -59,6 +59,7 @@
     ROW(nc_set_object_hooks, "set_object_hooks", METH_VARARGS)                                     \
     ROW(nc_set_root_hooks, "set_root_hooks", METH_VARARGS)                                         \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
+    ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
     ROW(nc_object_fields_of, "object_fields", METH_VARARGS)                                        \
     ROW(nc_native_order, "native_order", METH_O)                                                   \
     ROW(nc_native_parts, "native_parts", METH_O)                                                   \

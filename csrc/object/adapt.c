@@ -12,7 +12,8 @@
 /* ---- the specs of thunks --------------------------------------------------------------------- */
 
 /* What they are kept by, as bytes: this, then which arguments are bound, or the name of the error
- * convention. What is kept holds both call specs, so no other one has their addresses. */
+ * convention. What is kept holds both call specs, so no other one has their addresses. A check is
+ * the user's, and ends with the function: they are call specs without. */
 typedef struct {
     const NcCallSpec *inner;
     const NcCallSpec *wanted; /* NULL where values are bound */
@@ -20,10 +21,15 @@ typedef struct {
     uintptr_t stack;
 } Key;
 
+static NcCallSpec *unchecked(NcCallSpec *spec)
+{
+    return spec->bare != NULL ? spec->bare : spec;
+}
+
 /* Bytes for a key and so many after it. */
 static PyObject *key_of(const NcCallable *self, const NcCallSpec *wanted, Py_ssize_t count)
 {
-    const Key key = {self->spec, wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
+    const Key key = {unchecked(self->spec), wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
     PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizeof(Key) + count);
     if (made != NULL) {
         memcpy(PyBytes_AS_STRING(made), &key, sizeof(Key));
@@ -76,7 +82,7 @@ static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
 {
     /* As they are now: conversions may run code that replaces the entry. */
     void *target = NC_SINGLE_TARGET(self);
-    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(self->spec);
+    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(unchecked(self->spec));
     PyObject *known = nc_hooks_of(inner->of)->thunk_specs;
     PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
     NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
@@ -93,19 +99,61 @@ static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
     return thunk;
 }
 
+/* So many are kept of a function with a check; all go when one comes to them. */
+enum { MOST_CHECKED = 256 };
+
+/* The call spec of a thunk's callable, with the check of the function that is called: a new
+ * reference, or NULL with an exception. */
+NC_NOINLINE NcCallSpec *checked(const NcCallable *self, NcCallSpec *inner, const NcThunkSpec *spec)
+{
+    PyObject *outer = (PyObject *)spec->outer;
+    PyObject *found =
+        inner->checked != NULL ? PyDict_GetItemWithError(inner->checked, outer) : NULL;
+    if (found != NULL || PyErr_Occurred()) {
+        return (NcCallSpec *)(void *)Py_XNewRef(found);
+    }
+    PyObject *make = python(self, "with_check");
+    if (make != NULL) {
+        found = PyObject_CallFunction(make, "OnO", outer, (Py_ssize_t)spec->flags, inner);
+        Py_DECREF(make);
+    }
+    if (found != NULL && !Py_IS_TYPE(found, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "with_check() must return a CallSpec");
+        Py_CLEAR(found);
+    }
+    if (found != NULL && inner->checked == NULL) {
+        inner->checked = PyDict_New();
+    } else if (found != NULL && PyDict_GET_SIZE(inner->checked) >= MOST_CHECKED) {
+        PyDict_Clear(inner->checked);
+    }
+    if (found != NULL &&
+        (inner->checked == NULL || PyDict_SetItem(inner->checked, outer, found) < 0)) {
+        Py_CLEAR(found);
+    }
+    return (NcCallSpec *)(void *)found;
+}
+
 /* The thunk's callable. */
 static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObject *const *values,
                       PyObject *name)
 {
     NcThunkSpec *spec;
+    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(self->spec); /* as it is now */
     NcThunk *thunk = make_thunk(self, wanted, key, values, &spec);
+    NcCallSpec *outer = NULL;
     PyObject *made = NULL;
     if (thunk != NULL) {
-        made = nc_callable_derive(self, spec->outer, thunk->pointer, spec->flags, (PyObject *)thunk,
-                                  name);
-        Py_DECREF(thunk);
+        outer = NC_LIKELY(inner->bare == NULL) ? (NcCallSpec *)(void *)Py_NewRef(spec->outer)
+                                               : checked(self, inner, spec);
     }
+    if (outer != NULL) {
+        made =
+            nc_callable_derive(self, outer, thunk->pointer, spec->flags, (PyObject *)thunk, name);
+        Py_DECREF(outer);
+    }
+    Py_XDECREF(thunk);
     Py_XDECREF(spec);
+    Py_DECREF(inner);
     return made;
 }
 
@@ -258,12 +306,12 @@ static PyObject *converted(NcCallable *self, NcCallSpec *wanted, PyObject *error
     } else if (name == NULL && wanted->text == self->spec->text && keeps(self->spec, wanted)) {
         return Py_NewRef(self);
     }
-    key = convention != NULL ? key_of(self, wanted, length) : NULL;
+    key = convention != NULL ? key_of(self, unchecked(wanted), length) : NULL;
     if (key == NULL) {
         return NULL;
     }
     memcpy(PyBytes_AS_STRING(key) + sizeof(Key), convention, (size_t)length);
-    return make(self, wanted, key, NULL, name);
+    return make(self, unchecked(wanted), key, NULL, name);
 }
 
 /* Whether convert() of a signature needs nothing of Python's but a new spec. */

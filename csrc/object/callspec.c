@@ -16,6 +16,7 @@
 static int callspec_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcCallSpec *)(void *)object)->policies);
+    Py_VISIT(((NcCallSpec *)(void *)object)->checked);
     return 0;
 }
 
@@ -35,6 +36,8 @@ static void callspec_dealloc(PyObject *object)
     for (int kind = 0; kind < NC_BOXES; kind++) {
         Py_XDECREF(self->forms[kind]);
     }
+    Py_XDECREF(self->bare);
+    Py_XDECREF(self->checked);
     PyMem_Free(self->words);
     for (Py_ssize_t i = 0; i < self->out_count; i++) {
         Py_XDECREF(self->outs[i].type);
@@ -167,7 +170,8 @@ static int export_in(char order)
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
  * policies, order, composed, letter of the result's text or "", encoding or None, fortran,
- * out-parameters). The types have the result's as the last. */
+ * out-parameters, the call spec without a check or None). The types have the result's as the
+ * last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -185,10 +189,15 @@ static PyObject *callspec_new(PyObject *args)
     const char *text_result;
     PyObject *encoding;
     int fortran;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsOiO!", &signature, &text, &text_length, &result,
+    PyObject *bare;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsOiO!O", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
                           &policies, &order, &composed, &text_result, &encoding, &fortran,
-                          &PyTuple_Type, &outs)) {
+                          &PyTuple_Type, &outs, &bare)) {
+        return NULL;
+    }
+    if (bare != Py_None && !Py_IS_TYPE(bare, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "a call spec without a check is a CallSpec");
         return NULL;
     }
     if (PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(arguments) + 1 ||
@@ -213,6 +222,7 @@ static PyObject *callspec_new(PyObject *args)
     self->text_result = *text_result;
     self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
     self->fortran = fortran;
+    self->bare = bare != Py_None ? (NcCallSpec *)(void *)Py_NewRef(bare) : NULL;
     if (!composed) {
         PyObject_GC_UnTrack(self);
     }

@@ -23,9 +23,9 @@ typedef struct {
 
 typedef struct {
     PyObject_VAR_HEAD       /* of `places` */
-        NcCallSpec *inner;  /* of the function that is called */
+        NcCallSpec *inner;  /* of the function that is called, but for its check */
     NcCallSpec *wanted;     /* of the signature that was asked for; NULL where values are bound */
-    NcCallSpec *outer;      /* of the thunk */
+    NcCallSpec *outer;      /* of the thunk, but for the same check */
     PyObject *helper;       /* Python's: store(…), interpret(…), maker(…) and pickled(…) */
     void *code;             /* what stubs lead to; NULL for none */
     PyObject *machine_code; /* keeps that in memory */

@@ -210,6 +210,12 @@ def spec_of(
     )
 
 
+def with_check(outer: CallSpec, flags: int, inner: CallSpec) -> CallSpec:
+    """The call spec of a thunk, with the check of the function that it calls."""
+    policies = outer.policies._replace(check=inner.policies.check)
+    return callspec.of(outer.signature, flags, policies)
+
+
 def _policies(inner: CallSpec) -> Policies:
     """The policies of what is made of a function: the lengths of texts are arguments there."""
     policies: Policies = inner.policies

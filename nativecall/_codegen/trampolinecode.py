@@ -13,6 +13,7 @@ Guarantee: buffers and owners are released on every path. writer.py has those of
 from __future__ import annotations
 
 from .. import _lib
+from .._signature.ctype import Scalar
 from .._signature.derived import Array, Struct
 from .._values.callspec import MOST_UNASKED, letter
 from .._values.failure import convention
@@ -261,9 +262,10 @@ class TrampolineCode(PointerCode):
     # -- inline conversions ----------------------------------------------------------------------
 
     def check_types(self) -> None:
-        """Require floats and ints among the arguments to be exactly that, by one branch.
+        """Require floats and ints among the arguments to be exactly that, by one branch, and the
+        ints to have one digit at most, by another: only then is there a size to look at.
 
-        Between blocks, values are on the stack.
+        Between blocks, values are on the stack; what is in objects is read again instead.
         """
         wanted: dict[str, str] = {}
         differences, offset = "", layout["object_type"]
@@ -284,6 +286,18 @@ class TrampolineCode(PointerCode):
             differences = self.new(f"or i64 {differences}, {found}") if differences else found
         if differences:
             self.require(self.new(f"icmp eq i64 {differences}, 0"), "slow")
+        longer = ""
+        for index, place in enumerate(self.places):
+            ctype = place.ctype
+            if place.inline and ctype.kind == "int" and isinstance(ctype, Scalar):
+                found = self.is_longer(self.given(index), ctype.signed)
+                longer = self.new(f"or i1 {longer}, {found}") if longer else found
+        if longer:
+            self.refuse(longer, "slow")
+
+    def given(self, index: int) -> str:
+        """An argument, from where the caller has it."""
+        return self.load("ptr", "%args", index * WORD) if self.listed else f"%a{index}"
 
     def check(self, index: int, place: Place) -> None:
         """Convert an argument of exactly the usual type into the frame, else go to the core."""
@@ -292,9 +306,9 @@ class TrampolineCode(PointerCode):
             for offset in range(0, ctype.size, WORD):
                 self.store("i64", "0", "%frame", place.offset + offset)
         if self.short:
-            place.value = self.exact(ctype, f"%a{index}", checked=True)
+            place.value = self.exact(ctype, self.given(index), checked=True)
             return
-        self.items(ctype, f"%a{index}", place.offset, checked=True)
+        self.items(ctype, self.given(index), place.offset, checked=True)
 
     def items(self, ctype: CType, value: str, offset: int, checked: bool = False) -> None:
         """Store a number, or a tuple of what the type consists of."""

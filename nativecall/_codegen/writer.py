@@ -139,6 +139,13 @@ class Writer:
             f"  br i1 {condition}, label %{here}, label %{otherwise}, !prof !0\n{here}:"
         )
 
+    def refuse(self, condition: str, otherwise: str) -> None:
+        """Go on where the condition does not hold. Of one that several were made into, code that
+        is not optimized jumps twice the other way round.
+        """
+        self.block = here = self.label()
+        self.lines.append(f"  br i1 {condition}, label %{otherwise}, label %{here}\n{here}:")
+
     def is_type(self, value: str, name: str) -> str:
         """Whether a Python object is of exactly the type."""
         type = self.load("ptr", value, layout["object_type"])
@@ -154,7 +161,9 @@ class Writer:
     # -- from Python -----------------------------------------------------------------------------
 
     def exact(self, ctype: CType, value: str, checked: bool = False) -> str:
-        """The number in an object of the exact type, which may be `checked`, and in range."""
+        """The number in an object, if that is of the exact type, and an int of one digit; both may
+        be `checked`.
+        """
         name = EXACT.get(ctype.kind)
         if name is not None and not checked:
             self.require(self.is_type(value, name), "slow")
@@ -168,7 +177,9 @@ class Writer:
             return self.new(f"zext i1 {truth} to i8")
         assert isinstance(ctype, Scalar)
         signed = ctype.signed
-        found = self.digit(value, signed)
+        if not checked:
+            self.refuse(self.is_longer(value, signed), "slow")
+        found = self.digit(value)
         bits = 8 * ctype.size
         if bits == 64:
             return found
@@ -186,38 +197,25 @@ class Writer:
         self.require(self.new(f"icmp ne i32 {size}, {0x7F800000}"), "slow")
         return narrow
 
-    def digit(self, value: str, signed: bool) -> str:
-        """The value of an int of at most one digit, not below 0 unless `signed`."""
-        at, bytes = self.names + 1, layout["int_digit_bytes"]
-        self.names = at + 9
-        self.block = f"b{at + 9}"
-        size, suits, sign = f"%v{at + 1}", f"%v{at + 3}", f"%v{at + 5}"
+    def is_longer(self, value: str, signed: bool) -> str:
+        """Whether an int has more than one digit, or is below 0 and must be `signed` for that."""
+        size = self.load("i64", value, layout["int_size"])
         if layout["int_tagged"]:
             # Bit 1 of the tag is the minus sign.
-            checked = (
-                f"  %v{at + 2} = and i64 {size}, {-16 if signed else -14}\n"
-                f"  {suits} = icmp eq i64 %v{at + 2}, 0\n"
-                f"  %v{at + 4} = and i64 {size}, 3\n"
-                f"  {sign} = sub i64 1, %v{at + 4}\n"
+            return self.new(
+                f"icmp ne i64 {self.new(f'and i64 {size}, {-16 if signed else -14}')}, 0"
             )
-        else:
-            checked = (
-                f"  %v{at + 2} = add i64 {size}, {int(signed)}\n"
-                f"  {suits} = icmp ult i64 %v{at + 2}, {2 + signed}\n"
-            )
-            sign = size
-        self.lines.append(
-            f"  %v{at} = getelementptr inbounds i8, ptr {value}, i64 {layout['int_size']}\n"
-            f"  {size} = load i64, ptr %v{at}, align 8\n"
-            f"{checked}"
-            f"  br i1 {suits}, label %{self.block}, label %slow, !prof !0\n"
-            f"{self.block}:\n"
-            f"  %v{at + 6} = getelementptr inbounds i8, ptr {value}, i64 {layout['int_digit']}\n"
-            f"  %v{at + 7} = load i{8 * bytes}, ptr %v{at + 6}, align {bytes}\n"
-            f"  %v{at + 8} = zext i{8 * bytes} %v{at + 7} to i64\n"
-            f"  %v{at + 9} = mul i64 {sign}, %v{at + 8}"
-        )
-        return f"%v{at + 9}"
+        if signed:
+            size = self.new(f"add i64 {size}, 1")
+        return self.new(f"icmp ugt i64 {size}, {1 + signed}")
+
+    def digit(self, value: str) -> str:
+        """The value of an int of at most one digit."""
+        size, bits = self.load("i64", value, layout["int_size"]), 8 * layout["int_digit_bytes"]
+        if layout["int_tagged"]:
+            size = self.new(f"sub i64 1, {self.new(f'and i64 {size}, 3')}")
+        digit = self.load(f"i{bits}", value, layout["int_digit"], bits // 8)
+        return self.new(f"mul i64 {size}, {self.new(f'zext i{bits} {digit} to i64')}")
 
     # -- to Python -------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .. import _lib
 from . import describing as describing
 from . import root as root
+from .casts import native_object
 from .declared import Field, Lock, Method, field, method
 from .leaks import Leaks, leaks
 
@@ -25,4 +26,5 @@ __all__ = [
     "field",
     "leaks",
     "method",
+    "native_object",
 ]

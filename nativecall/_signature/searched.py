@@ -17,15 +17,15 @@ from .preprocessor import SEARCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .preprocessor import Wanted
 
 _DIRECTIVE = re.compile(
-    r"""^[ \t]*\#[ \t]*(?:include|include_next|import)[ \t]*(["<])([^">\n]+)[">]"""
-    r"""|(__has_include(?:_next)?)[ \t_]*\([ \t]*(["<])([^">\n]+)[">]""",
-    re.MULTILINE,
+    rb"""^[ \t]*\#[ \t]*(?:include|include_next|import)[ \t]*(["<])([^">\n]+)[">]"""
+    rb"""|(__has_include(?:_next)?)[ \t_]*\([ \t]*(["<])([^">\n]+)[">]"""
 )
+_WORDS = (b"include", b"import")  # one of them is in every match
 _MULTIARCH = getattr(sys.implementation, "_multiarch", "")
 _SYSTEM = ("/usr/local/include", f"/usr/include/{_MULTIARCH}", "/usr/include")
 
@@ -46,23 +46,38 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
     for name in wanted.headers:
         if not os.path.isabs(name):
             found.update(dict.fromkeys([_holder(folder, name) for folder in before]))
-    texts = [("", wanted.text)] if wanted.text is not None else []
+    texts = [("", wanted.text.encode(errors="replace"))] if wanted.text is not None else []
     for beside, text in [*texts, *[(os.path.dirname(file), _text(file)) for file in files]]:
-        for quote, name, asked, asked_quote, asked_name in _DIRECTIVE.findall(text):
+        for is_asked, is_quoted, name in _named(text):
             searched = [*before]
-            if '"' in (quote, asked_quote):
-                if os.path.exists(os.path.join(beside, name or asked_name)):
+            if is_quoted:
+                if os.path.exists(os.path.join(beside, name)):
                     continue
                 searched.append(beside)
-            if asked:
+            if is_asked:
                 everywhere = [*before, *_SYSTEM]
-                there = [os.path.join(one, asked_name) for one in everywhere]
+                there = [os.path.join(one, name) for one in everywhere]
                 if not any(map(os.path.exists, there)):
                     searched += _SYSTEM
-            found.update(
-                dict.fromkeys([_holder(folder, name or asked_name) for folder in searched])
-            )
+            found.update(dict.fromkeys([_holder(folder, name) for folder in searched]))
     return [*found]
+
+
+def _named(text: bytes) -> Iterator[tuple[bool, bool, str]]:
+    """The headers that a text names: whether it only asks for one, whether in quotes, the name.
+
+    The expression reads only the lines that have one of the words: over the whole of a long
+    header it would take as long as the preprocessor.
+    """
+    for word in _WORDS:
+        at = text.find(word)
+        while at >= 0:
+            end = text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            line = text[text.rfind(b"\n", 0, at) + 1 : end]
+            for quote, name, asked, asked_quote, asked_name in _DIRECTIVE.findall(line):
+                yield bool(asked), b'"' in (quote, asked_quote), os.fsdecode(name or asked_name)
+            at = text.find(word, end)
 
 
 def _holder(folder: str, name: str) -> str:
@@ -77,9 +92,9 @@ def _nearest(folder: str) -> str:
     return folder or os.curdir
 
 
-def _text(file: str) -> str:
+def _text(file: str) -> bytes:
     try:
-        with open(file, encoding="utf-8", errors="replace") as opened:
+        with open(file, "rb") as opened:
             return opened.read()
     except OSError:
-        return ""
+        return b""

@@ -68,7 +68,10 @@ def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> Ca
     """The call spec of an entry: one for equal types, names, promises and policies, but for those
     that have a function of the user's.
     """
-    hidden = _HIDDEN[flags & _lib.ERRORS_MASK]
+    return _of(signature, _HIDDEN[flags & _lib.ERRORS_MASK], policies)
+
+
+def _of(signature: Signature, hidden: int, policies: Policies) -> CallSpec:
     if policies.check is not None:
         # It is the user's: it may have no hash, and should not live on here.
         return _types.callspec(signature, hidden, policies)
@@ -131,6 +134,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         policies.encoding,
         (2 if texts else 1) if policies.fortran else 0,
         _outs(signature, policies.out),
+        None if policies.check is None else _of(signature, hidden, policies._replace(check=None)),
     )
 
 
@@ -178,12 +182,14 @@ _of_arguments: Cache[tuple[str, Policies, bool], CallSpec] = Cache(4096)
 
 def of_argument(ctype: CType, policies: Policies = DEFAULT, readonly: bool = False) -> CallSpec:
     """The call spec of a function of one argument, for `pin` and `match`."""
+    if policies.check is not None:
+        policies = policies._replace(check=None)  # it may have no hash, and should not live on here
     key = ctype.named, policies, readonly
     found = _of_arguments.get(key)
     if found is None:
         signature = Signature(VOID, (ctype,), readonly=(readonly,))
         # What is said of a function's arguments by their places is not said of this one.
-        policies = policies._replace(out=(), keep="call", check=None)
+        policies = policies._replace(out=(), keep="call")
         found = _of_arguments.keep(key, of(signature, 0, policies))
     return found
 

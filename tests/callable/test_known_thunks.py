@@ -6,6 +6,7 @@ import array
 import gc
 import pickle
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nativecall as nc
-from nativecall._callable import hooks
+from nativecall._callable import hooks, thunk
 from nativecall._fifo import Fifo
 from nativecall._signature.spelling import parse
 from support.modes import generated
@@ -216,3 +217,65 @@ def test_a_spec_lives_as_long_as_its_thunks():
     del made[1:]
     gc.collect()
     assert made[0](2.0, 1.0) == 1.0
+
+
+class Check:
+    """Gives with each result what it saw."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.made: list[nc.NativeCallable] = []
+
+    def __call__(self, result: object, function: object, values: object) -> object:
+        return self, result, values
+
+
+def test_a_check_is_that_of_its_function_and_ends_with_it():
+    address = libm.pow.address()
+    checks = [Check(), Check()]
+    specs.clear()
+    made = []
+    for check in checks:
+        function = nc.wrap(address, "d:dd", check=check)
+        for _ in range(2):
+            made += [
+                function.bind(2.0),
+                function.bind(..., 3.0),
+                function.convert("f:ff").bind(2.0),
+                function.convert("d:dd", name="power").bind(2.0),
+                thunk.taking_gil(function).bind(2.0),
+            ]
+            assert [one(3.0) for one in made[-5:]] == [
+                (check, result, (3.0,)) for result in (8.0, 27.0, 8.0, 8.0, 8.0)
+            ]
+        assert function.bind(2.0)._spec is made[-5]._spec
+        check.made = [function, *made[-5:]]  # so that it leads to itself
+    assert len(specs) == 7  # no more than for one of them
+    gone = [weakref.ref(check) for check in checks]
+    del check, checks, function, made
+    gc.collect()
+    assert [one() for one in gone] == [None, None]
+
+
+def test_a_choice_among_entries_keeps_no_check():
+    check = Check()
+    function = nc.wrap(libm.pow.address(), "d:T{d:x:d:y:}", check=check)
+    function.add("d:dd", libm.pow.address())
+    assert function(2.0, 3.0) == 8.0
+    assert function((2.0, 3.0)) == (check, 8.0, ((2.0, 3.0),))
+    gone = weakref.ref(check)
+    del check, function
+    gc.collect()
+    assert gone() is None
+
+
+def test_checked_specs_are_kept_up_to_a_bound():
+    function = nc.wrap(libm.pow.address(), "d:dd", check=Check())
+
+    def spec_with(name):
+        return function.convert(f"float (float {name}, float)")._spec
+
+    seen = [spec_with(f"x{number}") for number in range(257)]
+    assert spec_with("x256") is seen[256]
+    assert spec_with("x0") is not seen[0]

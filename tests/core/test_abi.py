@@ -55,9 +55,12 @@ LOCAL = {
     "values.h",
     # Native objects are described in docs/objects.md; they are built on the ABI and no part of it.
     "nativeobject.h",
+    "objectbody.h",
     "objectclass.h",
     "objectcount.h",
     "objectlife.h",
+    "objectmemory.h",
+    "objectorder.h",
     "objectqueue.h",
     "objecttype.h",
 }

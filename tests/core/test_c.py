@@ -41,7 +41,7 @@ HEADERS = sorted(
     if not needs_python(path)
 )
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
-THREADED = ["test_threads", "test_race", "test_nativeobject"]
+THREADED = ["test_threads", "test_race", "test_nativeobject", "test_objectmemory"]
 # What each program takes as its argument under sanitizers, where the default would be slow.
 SANITIZED_COUNT = {
     "test_hash": 50_000,
@@ -56,6 +56,7 @@ SANITIZED_COUNT = {
     "test_layout": 1_000,
     "test_registercall": 20,
     "test_nativeobject": 5_000,
+    "test_objectmemory": 5_000,
     "test_numbers": 0,
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _cache
-from nativecall._signature import header, preprocessor
+from nativecall._signature import header, preprocessor, searched
 from nativecall._signature.cparser import Parser
 
 COMPILER = preprocessor.compiler()
@@ -330,6 +330,27 @@ def test_a_header_that_comes_before_another_is_read(folder, monkeypatch):
             assert nc.load(None, **options).FOUND == 1
         added.write_text("enum { FOUND = 2 };\n")
         assert nc.load(None, **options).FOUND == 2, added
+
+
+def test_where_headers_are_looked_for_however_they_are_named(folder, monkeypatch):
+    lines = (
+        b'#include "%s/a.h"',
+        b" \t#\t include_next <%s/a.h>",
+        b"#import<%s/a.h> // include",
+        b"#if 1 && __has_include ( <%s/a.h> )\r",
+        b"# elif __has_include_next(<%s/a.h>) || defined(import)",
+    )
+    names = [f"named{at}" for at in range(len(lines))]
+    for name in (*names, "comment"):
+        (folder / name).mkdir()
+    file = folder / "x.h"
+    file.write_bytes(
+        b"/* \xff see #include <comment/a.h> */ int include, import;\n"
+        + b"\n".join([line % name.encode() for line, name in zip(lines, names, strict=True)])
+    )
+    monkeypatch.setattr(searched, "_SYSTEM", ())
+    found = searched.folders([str(file)], header.wanted(file, folder, {}))
+    assert {*found} == {str(folder / name) for name in names} | {str(folder)}
 
 
 @pytest.mark.usefixtures("settled")

@@ -1,12 +1,13 @@
 """Inheritance of native classes is Python's: the order, the methods, what is refused.
 
-Random graphs of classes: a run has 150, or `$NATIVECALL_TEST_GRAPHS`.
+Random graphs of classes, plain ones among them: a run has 150, or `$NATIVECALL_TEST_GRAPHS`.
 """
 
 from __future__ import annotations
 
 import abc
 import os
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,9 +31,10 @@ def numbers(builder):
     return nc.load(str(path), "".join([f"double n{i}(void *);" for i in range(MOST)]))
 
 
-#: For each class its bases, by their numbers, and whether it defines the method.
+#: For each class its bases, by their numbers, whether it defines the method, and whether it is
+#: plain, where none of its bases is native.
 graphs = st.lists(
-    st.tuples(st.lists(st.integers(0, MOST - 1), max_size=3), st.booleans()),
+    st.tuples(st.lists(st.integers(0, MOST - 1), max_size=3), st.booleans(), st.booleans()),
     min_size=1,
     max_size=MOST,
 )
@@ -46,48 +48,103 @@ graphs = st.lists(
 @given(graph=graphs)
 def test_random_graphs_are_python_s(ext, numbers, graph):
     """The same graphs are refused, the order is the same, and so is every method."""
-    plain: list[type | None] = []
-    native: list[type | None] = []
+    root = type("NativeObject", (), {})  # of the classes that are like the native ones
+    like: list[type | None] = []
+    real: list[type | None] = []
     meta = type(nc.NativeObject)
-    for i, (numbers_of_bases, defines) in enumerate(graph):
-        chosen = [n for n in numbers_of_bases if n < i and plain[n] is not None]
-        body = {"which": lambda self, i=i: float(i)} if defines else {}
-        try:
-            bases = tuple([plain[n] for n in chosen])
-            plain.append(type(f"C{i}", bases or (object,), body))
-        except TypeError:
-            plain.append(None)
-        space = {f"f{i}": nc.field("q"), "__slots__": ()}
-        if defines:
+    for i, (numbers_of_bases, defines, plain) in enumerate(graph):
+        chosen = [n for n in numbers_of_bases if n < i and like[n] is not None]
+        bases = [real[n] for n in chosen]
+        same = [like[n] for n in chosen]
+        native = any(isinstance(base, meta) for base in bases)
+        if not native and not plain:
+            bases, same, native = [*bases, nc.NativeObject], [*same, root], True
+        body = {"which": lambda self, i=i: float(i)} if defines and native else {}
+        space = {f"f{i}": nc.field("q"), "__slots__": ()} if native else {}
+        if body:
             space["which"] = nc.method(numbers[f"n{i}"], "d:&v")
-        try:
-            bases = tuple([native[n] for n in chosen])
-            native.append(meta(f"C{i}", bases or (nc.NativeObject,), space))
-        except TypeError:
-            native.append(None)
-        assert (plain[i] is None) == (native[i] is None)
-        if plain[i] is None:
+        like.append(made(type, f"C{i}", same, body))
+        real.append(made(meta if native else type, f"C{i}", bases, space))
+        assert (like[i] is None) == (real[i] is None)
+        if like[i] is None or not native:
             continue
-        order = [cls.__name__ for cls in plain[i].__mro__[:-1]]
-        assert [cls.__name__ for cls in native[i].__mro__[:-2]] == order
-        assert [cls.__name__ for cls in types.native_order(native[i])[:-1]] == order
-        check_object(ext, native[i], plain[i])
+        order = [cls.__name__ for cls in real[i].__mro__]
+        assert order == [cls.__name__ for cls in like[i].__mro__]
+        assert types.native_order(real[i]) == tuple(
+            [cls for cls in real[i].__mro__ if isinstance(cls, meta)]
+        )
+        check_object(ext, real[i], like[i])
 
 
-def check_object(ext, native, plain):
-    one, like = native(), plain()
-    names = [cls.__name__ for cls in plain.__mro__[:-1]]
+def made(meta, name, bases, space):
+    """The class, or None where the order of its bases refuses it."""
+    try:
+        return meta(name, tuple(bases), space)
+    except TypeError as error:
+        if not re.search("MRO|twice|duplicate", str(error)):
+            raise
+        return None
+
+
+def check_object(ext, native, like):
+    one, other = native(), like()
+    parts = types.native_order(native)
+    names = [cls.__name__ for cls in parts[:-1]]
     for name in names:
         setattr(one, f"f{name[1:]}", int(name[1:]) + 100)
     for name in names:
         assert getattr(one, f"f{name[1:]}") == int(name[1:]) + 100
-    found = getattr(like, "which", lambda: None)()
+    found = getattr(other, "which", lambda: None)()
     assert ext.call(one, *WHICH) == found
     assert getattr(one, "which", lambda: None)() == found
-    for cls, same in zip(native.__mro__, plain.__mro__[:-1], strict=False):
-        behind = getattr(super(same, like), "which", lambda: None)()
-        assert ext.call(one, *WHICH, cls) == behind
-        assert ext.place(one, cls) < 0
+    for cls, same in zip(native.__mro__, like.__mro__, strict=True):
+        if cls in parts:
+            behind = getattr(super(same, other), "which", lambda: None)()
+            assert ext.call(one, *WHICH, cls) == behind
+            assert ext.place(one, cls) < 0
+
+
+def test_a_plain_base_may_reorder_native_ones():
+    """Python's order, which is another one than without the plain class."""
+
+    class Plain:
+        pass
+
+    class A(nc.NativeObject):
+        a = nc.field("q")
+
+    class B(Plain, nc.NativeObject):
+        b = nc.field("q")
+
+    class PlainA(Plain, A):
+        pass
+
+    class Both(PlainA, B):
+        both = nc.field("q")
+
+    assert Both.__mro__[1:5] == (PlainA, B, Plain, A)
+    assert types.native_order(Both) == (Both, PlainA, B, A, nc.NativeObject)
+    assert repr(Both(1, 2, 3)) == "Both(a=1, b=2, both=3)"
+
+
+def test_an_order_of_a_metaclass_s_own_is_refused(fails):
+    class Meta(type(nc.NativeObject)):
+        def mro(cls):
+            first, *bases, root, last = super().mro()
+            return [first, *reversed(bases), root, last]
+
+    class A(nc.NativeObject):
+        pass
+
+    class B(nc.NativeObject):
+        pass
+
+    with fails(
+        TypeError,
+        "class 'Both': mro() of its metaclass puts 'B' elsewhere than the order of its bases does, "
+        "by which native code finds methods; leave mro() alone",
+    ):
+        Meta("Both", (A, B), {})
 
 
 def test_structural_typing_is_one_lookup_each(ext, numbers):

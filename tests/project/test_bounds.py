@@ -57,6 +57,8 @@ SEEN = {
     "libffi/test_call.py::test_ctypes_keeps_no_type_of_a_python_function",
     "Python functions that ended": "test_functions_of_libffi_that_ended",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
+    "call specs of thunks": "callable/test_known_thunks.py::"
+    "test_checked_specs_are_kept_up_to_a_bound",
     "what loops of ufuncs": "ufunc/test_loops.py::test_what_is_shared_is_kept_up_to_a_bound",
     "thunks that ended": "test_thunks_that_ended",
     "trampolines that nobody": "test_trampolines_that_nobody_uses test_refused_trampolines",

@@ -229,6 +229,7 @@ SLOW = {
     "native objects": 5, "arrays of native objects": 5, "fields that are arrays": 5,
     "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
     "refused wraps": 2, "convert": 4, "boxes for SciPy": 20, "call with Python functions": 4,
+    "adapt": 4, "consumers' types": 10, "pickle": 10,
 }  # fmt: skip
 # What reads C for each repetition.
 READS_C = {"load declarations", "boxes for SciPy"}

@@ -37,6 +37,8 @@ TAKES_ADDRESSES = {
     "load_scalar": "an address to read from",
     "convert_number": "addresses to read and write",
     "object_as_python": "the address of an object",
+    "object_with_class": "the address of an object",
+    "native_object": "the address of an object",
     "object_at": "the address of an object",
     "take_object": "the address of an object",
 }

@@ -14,7 +14,8 @@
  *     PyObject *object = nc_object_as_python(p);           with the GIL: the same address
  *     NcObject *back = nc_object_from_python(object, cls); checked: TypeError
  *
- * Memory. One block of malloc's, and the object's address, which is its PyObject's, is inside:
+ * Memory. One block of malloc's, of which threads keep some (detail/objectmemory.h), and the
+ * object's address, which is its PyObject's, is inside:
  *
  *     | fields of derived classes | fields of the first base | count, class, state |
  *     | 4 words for CPython | PyObject | what a class statement added: __slots__ and the like
@@ -80,8 +81,10 @@
  *     references is not, as with every counted pointer: break one by hand. The reference to the
  *     type is told to the collector only while ALIVE's is the one native reference
  *     (nc_object_traverse): so a class whose object native code has is never taken for garbage,
- *     nor what the class refers to. A class whose objects CPython would traverse without asking us,
- *     one of a plain base with __slots__, lasts as long as the process.
+ *     nor what the class refers to. Nor are fields looked through for objects that only they refer
+ *     to: native code that Python called may write them meanwhile, without the GIL and without a
+ *     reference of its own. A class whose objects CPython would traverse without asking us, one of
+ *     a plain base with __slots__, lasts as long as the process.
  *
  * What ends with the Python side. __dict__, __slots__ of class statements and weak references: when
  * the last Python reference goes, weak references are dead and the attributes gone, although the

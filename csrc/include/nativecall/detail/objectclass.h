@@ -27,6 +27,7 @@
 #define NATIVECALL_OBJECTCLASS_H
 
 #include "core/slottable.h"
+#include "objectorder.h"
 
 NC_C_BEGIN
 
@@ -173,53 +174,28 @@ NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass 
     return i;
 }
 
-/* C3: merges the orders of the bases, and the bases' own order. `parts` has room for all of them,
- * `taken` for a number for each base and one more; parts[0] is the class itself already. */
-NC_STATIC int nc_class_merge(const NcClass *const *bases, size_t base_count, NcPart *parts,
-                             size_t *out_count, size_t *taken, NcClassProblem *problem)
+/* The order of a class without itself, by C3: `order` has room for all parts of the bases. */
+NC_STATIC int nc_class_merge(const NcClass *const *bases, size_t base_count, const NcClass **order,
+                             size_t *count, NcClassProblem *problem)
 {
-    size_t count = 1;
-    size_t i, j;
-    memset(taken, 0, (base_count + 1) * sizeof *taken);
-    for (;;) {
-        const NcClass *next = NULL;
-        const NcClass *refused = NULL;
-        /* The first head that stands in no other list's tail. The last list is the bases. */
-        for (i = 0; i <= base_count && next == NULL; i++) {
-            const NcClass *head;
-            if (i < base_count) {
-                head = taken[i] < bases[i]->part_count ? bases[i]->parts[taken[i]].cls : NULL;
-            } else {
-                head = taken[i] < base_count ? bases[taken[i]] : NULL;
-            }
-            if (head == NULL) {
-                continue;
-            }
-            next = head;
-            for (j = 0; j < base_count && next != NULL; j++) {
-                const size_t at = nc_parts_find(bases[j]->parts, bases[j]->part_count, head);
-                next = at < bases[j]->part_count && at > taken[j] ? NULL : next;
-            }
-            for (j = taken[base_count] + 1; j < base_count && next != NULL; j++) {
-                next = bases[j] == head ? NULL : next;
-            }
-            if (next == NULL && refused == NULL) {
-                refused = head;
-            } else if (next == NULL) {
-                problem->second = head;
-            }
-        }
-        if (next == NULL) {
-            problem->first = refused;
-            *out_count = count;
-            return refused == NULL ? NC_OK : NC_E_RANGE;
-        }
-        parts[count++].cls = next;
+    NcOrder *orders = (NcOrder *)malloc((base_count + 1) * sizeof *orders);
+    const void *conflict[2];
+    size_t i;
+    int status = NC_E_NOMEM;
+    if (orders != NULL) {
         for (i = 0; i < base_count; i++) {
-            taken[i] += taken[i] < bases[i]->part_count && bases[i]->parts[taken[i]].cls == next;
+            orders[i] = nc_order(bases[i]->parts, sizeof(NcPart), bases[i]->part_count);
         }
-        taken[base_count] += taken[base_count] < base_count && bases[taken[base_count]] == next;
+        orders[base_count] = nc_order(bases, sizeof *bases, base_count);
+        status =
+            nc_orders_merge(orders, base_count + 1, (const void **)(void *)order, count, conflict);
     }
+    if (status == NC_E_RANGE) {
+        problem->first = (const NcClass *)conflict[0];
+        problem->second = (const NcClass *)conflict[1];
+    }
+    free(orders);
+    return status;
 }
 
 /* ---- the layout ------------------------------------------------------------------------------ */
@@ -494,35 +470,23 @@ NC_STATIC void nc_class_clear(NcClass *cls)
     cls->lasting = 0;
 }
 
-/* Makes a class whose own part is filled in, from its bases, which are made. NC_E_RANGE: their
- * orders cannot be merged (*problem says which two bases), a base stands twice, the fields'
- * alignment is none, the fields of the order take more than NC_CLASS_MOST bytes, or a field
- * (*problem names it) lies elsewhere or over a reference or lock; NC_E_DUPLICATE: a name is
- * defined twice, or differently by two classes; NC_E_NOMEM. */
-NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
-                            NcClassProblem *problem)
+/* Makes a class whose own part is filled in, of its first base, or NULL, and its order without
+ * itself, in which all classes are made. NC_E_RANGE: the fields' alignment is none, the fields of
+ * the order take more than NC_CLASS_MOST bytes, or a field (*problem names it) lies elsewhere or
+ * over a reference or lock; NC_E_DUPLICATE: a name is defined twice, or differently by two classes;
+ * NC_E_NOMEM. */
+NC_STATIC int nc_class_make_along(NcClass *cls, const NcClass *first, const NcClass *const *order,
+                                  size_t count, NcClassProblem *problem)
 {
-    size_t capacity = 1;
-    size_t *taken = (size_t *)malloc((base_count + 1) * sizeof *taken);
     size_t i, n;
     int status = NC_E_NOMEM;
 
     memset(problem, 0, sizeof *problem);
     cls->struct_size = sizeof *cls;
     cls->fields_align = cls->fields_align == 0 ? 1 : cls->fields_align;
-    for (i = 0; i < base_count; i++) {
-        capacity += bases[i]->part_count;
-        for (n = 0; n < i; n++) {
-            if (bases[n] == bases[i]) {
-                problem->first = problem->second = bases[i];
-                free(taken);
-                return NC_E_RANGE;
-            }
-        }
-    }
     cls->slots = NULL;
-    cls->parts = (NcPart *)calloc(capacity, sizeof *cls->parts);
-    if (cls->parts == NULL || taken == NULL) {
+    cls->parts = (NcPart *)calloc(count + 1, sizeof *cls->parts);
+    if (cls->parts == NULL) {
         goto fail;
     }
     status = NC_E_RANGE;
@@ -535,11 +499,11 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
         goto fail;
     }
     cls->parts[0].cls = cls;
-    status = nc_class_merge(bases, base_count, cls->parts, &cls->part_count, taken, problem);
-    if (status != NC_OK) {
-        goto fail;
+    cls->part_count = count + 1;
+    for (i = 0; i < count; i++) {
+        cls->parts[i + 1].cls = order[i];
     }
-    status = nc_class_lay_out(cls, base_count != 0 ? bases[0] : NULL);
+    status = nc_class_lay_out(cls, first);
     if (status != NC_OK) {
         goto fail;
     }
@@ -548,7 +512,7 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
         goto fail;
     }
     cls->flags = 0;
-    status = nc_class_build_table(cls, base_count != 0 ? bases[0] : NULL);
+    status = nc_class_build_table(cls, first);
     if (status != NC_OK) {
         goto fail;
     }
@@ -568,14 +532,37 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t ba
             cls->flags &= ~(uint32_t)NC_CLASS_PLAIN;
         }
     }
-    free(taken);
     return NC_OK;
 
 fail:
-    free(taken);
     free(cls->parts);
     cls->parts = NULL;
     cls->part_count = 0;
+    return status;
+}
+
+/* The same of its bases, in the order that C3 gives them. NC_E_RANGE also: their orders cannot be
+ * merged (*problem says which two classes), or a base, both of the two, stands twice. */
+NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
+                            NcClassProblem *problem)
+{
+    size_t capacity = 1;
+    size_t i;
+    const NcClass **order;
+    int status = NC_E_NOMEM;
+    memset(problem, 0, sizeof *problem);
+    for (i = 0; i < base_count; i++) {
+        capacity += bases[i]->part_count;
+    }
+    order = (const NcClass **)malloc(capacity * sizeof *order);
+    if (order != NULL) {
+        status = nc_class_merge(bases, base_count, order, &capacity, problem);
+    }
+    if (status == NC_OK) {
+        status =
+            nc_class_make_along(cls, base_count != 0 ? bases[0] : NULL, order, capacity, problem);
+    }
+    free((void *)order);
     return status;
 }
 

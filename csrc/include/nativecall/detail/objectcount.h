@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "objectclass.h"
+#include "objectmemory.h"
 
 NC_C_BEGIN
 
@@ -121,33 +122,28 @@ NC_STATIC_INLINE NcObject *nc_object_next(const NcObject *object)
 }
 
 #if defined(NC_OBJECT_CHECKED)
-/* The last ended objects: their memory is not given back at once. */
-enum { NC_OBJECTS_KEPT_BACK = 4096 };
-static void *nc_objects_kept_back[NC_OBJECTS_KEPT_BACK];
-static size_t nc_objects_ended = 0;
-
-NC_STATIC void nc_object_give_back(void *memory)
-{
-    const size_t at = __atomic_fetch_add(&nc_objects_ended, 1, __ATOMIC_RELAXED);
-    free(NC_SWAP_PTR(&nc_objects_kept_back[at % NC_OBJECTS_KEPT_BACK], memory));
-}
 #define NC_OBJECT_IS_GONE(object)                                                                  \
     nc_store_relaxed_size(&nc_object_head(object)->count, NC_OBJECT_GONE)
 #else
-#define nc_object_give_back free
 #define NC_OBJECT_IS_GONE(object) ((void)0)
 #endif
 
 /* Objects that were made together lie behind this, each counted and ended by itself. */
 typedef struct {
     size_t living; /* atomic: the memory goes with the last of them */
-    size_t unused; /* so that what follows is aligned */
+    size_t bytes;  /* of all; with `living` as many as objects are aligned by */
 } NcObjectBlock;
+
+/* Bytes of an object that was not made in a block. */
+NC_STATIC_INLINE size_t nc_class_bytes(const NcClass *cls)
+{
+    return cls->before + cls->after;
+}
 
 /* From one object of a block to the next, in bytes. */
 NC_STATIC_INLINE size_t nc_class_stride(const NcClass *cls)
 {
-    return (cls->before + cls->after + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
+    return (nc_class_bytes(cls) + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
 }
 
 NC_NOINLINE void nc_object_leave_block(NcObject *object)
@@ -157,18 +153,25 @@ NC_NOINLINE void nc_object_leave_block(NcObject *object)
     char *first = (char *)object - index * nc_class_stride(cls);
     NcObjectBlock *block = (NcObjectBlock *)(void *)(first - cls->before) - 1;
     if (NC_COUNT_DOWN(&block->living) == 1) {
-        nc_object_give_back(block);
+        nc_memory_give(block, block->bytes);
     }
+}
+
+NC_STATIC_INLINE void nc_object_give_back(NcObject *object)
+{
+    const NcClass *cls = nc_object_class(object);
+    NC_OBJECT_IS_GONE(object);
+    nc_memory_give((char *)object - cls->before, nc_class_bytes(cls));
 }
 
 NC_STATIC_INLINE void nc_object_free(NcObject *object)
 {
-    NC_OBJECT_IS_GONE(object);
     if (NC_UNLIKELY((nc_object_head(object)->state & NC_OBJECT_IN_BLOCK) != 0)) {
+        NC_OBJECT_IS_GONE(object);
         nc_object_leave_block(object);
         return;
     }
-    nc_object_give_back((char *)object - nc_object_class(object)->before);
+    nc_object_give_back(object);
 }
 
 /* ---- tracking, for a report of leaks --------------------------------------------------------- */
@@ -278,8 +281,7 @@ NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
         nc_object_dispose_apart(object);
         return;
     }
-    NC_OBJECT_IS_GONE(object);
-    nc_object_give_back((char *)object - nc_object_class(object)->before);
+    nc_object_give_back(object);
 }
 
 /* The end of an object that has more than memory, and of those that end with it, in turn. */
@@ -334,17 +336,6 @@ NC_STATIC_INLINE void nc_object_release(NcObject *object)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* As malloc. Compilers would make malloc and memset a call of calloc, which in glibc takes a lock
- * where malloc has memory of the thread's own ready. */
-NC_STATIC_INLINE char *nc_object_memory(size_t size)
-{
-    char *block = (char *)malloc(size);
-#if !defined(NC_MSVC)
-    __asm__("" : "+r"(block));
-#endif
-    return block;
-}
-
 /* Makes an object where its fields are zero already. */
 NC_STATIC_INLINE NcObject *nc_object_begin(NcObject *object, const NcClass *cls, uintptr_t state)
 {
@@ -375,7 +366,7 @@ NC_STATIC_INLINE void nc_words_zero(char *from, const char *to)
 NC_STATIC_INLINE NcObject *nc_object_allocate(const NcClass *cls)
 {
     const size_t before = cls->before;
-    char *block = nc_object_memory(before + cls->after);
+    char *block = (char *)nc_memory_take(nc_class_bytes(cls));
     if (NC_UNLIKELY(block == NULL)) {
         return NULL;
     }
@@ -441,11 +432,12 @@ NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t 
         count > (SIZE_MAX >> NC_OBJECT_INDEX_SHIFT) / stride) {
         return NULL;
     }
-    block = (NcObjectBlock *)calloc(1, sizeof *block + count * stride);
+    block = (NcObjectBlock *)calloc(1, nc_memory_size(sizeof *block + count * stride));
     if (block == NULL) {
         return NULL;
     }
     block->living = count;
+    block->bytes = sizeof *block + count * stride;
     memory = (char *)(block + 1);
     for (i = 0; i < count; i++) {
         const uintptr_t place = NC_OBJECT_IN_BLOCK | (uintptr_t)i << NC_OBJECT_INDEX_SHIFT;

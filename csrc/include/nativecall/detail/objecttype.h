@@ -16,194 +16,11 @@
 #ifndef NATIVECALL_OBJECTTYPE_H
 #define NATIVECALL_OBJECTTYPE_H
 
-#include "objectlife.h"
+#include "objectbody.h"
 
 NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
-
-NC_STATIC void nc_class_capsule_free(PyObject *capsule)
-{
-    NcClass *cls = (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE);
-    if (cls == NULL) {
-        PyErr_Clear();
-    } else if (PyCapsule_GetContext(capsule) == NULL) {
-        nc_class_clear(cls);
-        free(cls);
-    }
-}
-
-/* A capsule that owns an unmade class (malloc's) until the metaclass takes it: a new reference.
- * Frees it where there is no capsule. */
-NC_STATIC PyObject *nc_class_capsule(NcClass *cls)
-{
-    PyObject *capsule = PyCapsule_New((void *)cls, NC_CLASS_CAPSULE, nc_class_capsule_free);
-    if (capsule == NULL) {
-        nc_class_clear(cls);
-        free(cls);
-    }
-    return capsule;
-}
-
-#define NC_FIELDS_OVERLAP                                                                          \
-    "class '%U': fields '%s' and '%s' lie over one another, and one of them is a reference or a "  \
-    "lock, which needs its bytes alone"
-
-/* Says why a class cannot be: TypeError, or MemoryError. */
-NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem *problem)
-{
-    const char *first = problem->first != NULL ? problem->first->name : "?";
-    const char *second = problem->second != NULL ? problem->second->name : "?";
-    if (status == NC_E_NOMEM) {
-        PyErr_NoMemory();
-    } else if (status == NC_E_DUPLICATE) {
-        const char *end = strchr(problem->name, ' ');
-        const int length = end != NULL ? (int)(end - problem->name) : (int)strlen(problem->name);
-        char shown[100];
-        PyOS_snprintf(shown, sizeof shown, "%.*s", length, problem->name);
-        if (problem->first_key == NULL && problem->second_key == NULL) {
-            PyErr_Format(PyExc_TypeError,
-                         problem->first == problem->second
-                             ? "class '%U': '%s' is a field of '%s' twice; one name is one field"
-                             : "class '%U': '%s' is a field of '%s' and another of '%s'; one name "
-                               "is one field",
-                         name, shown, first, second);
-            return;
-        }
-        PyErr_Format(
-            PyExc_TypeError,
-            "class '%U': '%s' is %s%s in '%s', but %s%s in '%s'; one name is one field, or "
-            "one method with one signature",
-            name, shown, problem->first_key != NULL ? "method" : "a field",
-            problem->first_key != NULL ? problem->first_key + length : "", first,
-            problem->second_key != NULL ? "method" : "a field",
-            problem->second_key != NULL ? problem->second_key + length : "", second);
-    } else if (problem->name != NULL && problem->second != NULL) {
-        PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, name, problem->name, problem->second_key);
-    } else if (problem->name != NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%U': field '%s' does not lie within the %zu bytes of its fields, at a "
-                     "multiple of its alignment, which is theirs too",
-                     name, problem->name, problem->first->fields_size);
-    } else if (problem->first == NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%U' has fields of an alignment above %d, or, with those of its bases, "
-                     "more than a gigabyte",
-                     name, (int)NC_OBJECT_ALIGN);
-    } else if (problem->first == problem->second) {
-        PyErr_Format(PyExc_TypeError, "class '%U' has the base '%s' twice", name, first);
-    } else {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%U' has no consistent order of bases (MRO): '%s' and '%s' each stand "
-                     "before the other in one of them",
-                     name, first, second);
-    }
-}
-
-/* Gives a class that owns nothing yet a copy of its name: the type's may be assigned anew, while
- * native code reads this one. -1 with an exception. */
-NC_STATIC int nc_class_keep_name(NcClass *cls, PyObject *name)
-{
-    Py_ssize_t length = 0;
-    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
-    char *copy = text != NULL && cls->owned == NULL ? (char *)malloc((size_t)length + 1) : NULL;
-    if (copy == NULL) {
-        if (text != NULL) {
-            PyErr_NoMemory();
-        }
-        return -1;
-    }
-    memcpy(copy, text, (size_t)length + 1);
-    cls->owned = copy;
-    cls->name = copy;
-    return 0;
-}
-
-/* Takes the class of a namespace, or an empty one; a new NcClass that is made. */
-NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
-{
-    const Py_ssize_t count = PyTuple_GET_SIZE(bases);
-    const NcClass **native =
-        (const NcClass **)PyMem_Calloc((size_t)count + 1, sizeof(const NcClass *));
-    size_t natives = 0;
-    NcClassProblem problem;
-    NcClass *cls = NULL;
-    PyObject *capsule = nc_dict_item(space, NC_CLASS_ATTRIBUTE);
-    int status;
-    if (native == NULL) {
-        PyErr_NoMemory();
-        goto fail;
-    }
-    if (PyErr_Occurred()) {
-        goto fail;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *base = PyTuple_GET_ITEM(bases, i);
-        if (PyType_Check(base) && nc_type_is_native((PyTypeObject *)(void *)base)) {
-            native[natives] = nc_type_class((PyTypeObject *)(void *)base);
-            if (native[natives++] == NULL) {
-                PyErr_Format(PyExc_TypeError,
-                             "class '%U' cannot derive from %R, which is being made", name, base);
-                goto fail;
-            }
-        }
-    }
-    if (natives == 0 && nc_objects->root != NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%U' needs a base that is a class of native objects: %R", name,
-                     nc_objects->root);
-        goto fail;
-    }
-    if (capsule == NULL && nc_objects->describe != NULL) {
-        capsule = nc_objects->describe(name, bases, space);
-        if (capsule == NULL) {
-            goto fail;
-        }
-    } else if (capsule != NULL && PyDict_DelItemString(space, NC_CLASS_ATTRIBUTE) < 0) {
-        goto fail;
-    }
-    if (capsule == NULL || capsule == Py_None) {
-        cls = (NcClass *)calloc(1, sizeof *cls);
-        Py_XDECREF(capsule);
-        capsule = cls != NULL ? nc_class_capsule(cls) : PyErr_NoMemory();
-    }
-    if (capsule == NULL) {
-        goto fail;
-    }
-    if (!PyCapsule_IsValid(capsule, NC_CLASS_CAPSULE)) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%U': '" NC_CLASS_ATTRIBUTE "' is for what nc_class_define puts there "
-                     "(got %.200s); leave it out",
-                     name, Py_TYPE(capsule)->tp_name);
-        goto fail;
-    }
-    cls = (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE);
-    if (cls->flags != 0 || PyCapsule_GetContext(capsule) != NULL) {
-        PyErr_Format(PyExc_TypeError, "class '%U': what it has belongs to another class", name);
-        goto fail;
-    }
-    if (cls->name == NULL && nc_class_keep_name(cls, name) < 0) {
-        goto fail;
-    }
-    cls->type_at = offsetof(PyObject, ob_type);
-    cls->after = sizeof(PyObject);
-    cls->waiting = &nc_objects->waiting;
-    cls->tracker = nc_objects->tracker;
-    status = nc_class_make(cls, native, natives, &problem);
-    if (status != NC_OK) {
-        nc_class_refused(name, status, &problem);
-        goto fail;
-    }
-    (void)PyCapsule_SetContext(capsule, (void *)cls); /* taken */
-    Py_DECREF(capsule);
-    PyMem_Free((void *)native);
-    return cls;
-
-fail:
-    Py_XDECREF(capsule);
-    PyMem_Free((void *)native);
-    return NULL;
-}
 
 /* Adds the rows of a class to the __customslots__ of its namespace. */
 NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
@@ -245,11 +62,10 @@ NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
                 part++;
                 continue;
             }
-            PyErr_Format(
-                PyExc_TypeError,
-                "class '%s' would have '%s' elsewhere in its native order of bases than in "
-                "__mro__; change the order of its other bases",
-                type->tp_name, base->tp_name);
+            PyErr_Format(PyExc_TypeError,
+                         "class '%s': mro() of its metaclass puts '%s' elsewhere than the order of "
+                         "its bases does, by which native code finds methods; leave mro() alone",
+                         type->tp_name, base->tp_name);
             return -1;
         }
         if (base->tp_itemsize != 0 || (base->tp_basicsize != PyBaseObject_Type.tp_basicsize &&
