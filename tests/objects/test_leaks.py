@@ -187,6 +187,8 @@ print(nc.leaks().cycles)
     ]
 
 
+# The locks of AddressSanitizer's allocator stay locked in a child, where another thread had one.
+@pytest.mark.allocator
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_fork_waits_for_the_list_of_objects(tracked, ext):
     """While native threads make and end objects: a child makes some, and lists those there are."""
