@@ -49,7 +49,8 @@ NC_STATIC int nc_order_has(const NcOrder *order, size_t from, const void *cls)
 
 /* Merges the orders of the bases and, as the last one, the bases themselves. `merged` has room for
  * all. NC_E_RANGE: conflict[0] and conflict[1] each stand before the other in one of them, or a
- * base, both of the two, stands twice. */
+ * class, both of the two, stands twice among the bases or, as mro() of a metaclass may say, in one
+ * of the orders. */
 NC_STATIC int nc_orders_merge(NcOrder *orders, size_t count, const void **merged,
                               size_t *merged_count, const void **conflict)
 {
@@ -65,7 +66,7 @@ NC_STATIC int nc_orders_merge(NcOrder *orders, size_t count, const void **merged
     for (;;) {
         /* The first head that stands behind no other. */
         const void *next = NULL;
-        conflict[0] = NULL;
+        conflict[0] = conflict[1] = NULL;
         for (i = 0; i < count && next == NULL; i++) {
             if (orders[i].taken == orders[i].count) {
                 continue;
@@ -79,6 +80,7 @@ NC_STATIC int nc_orders_merge(NcOrder *orders, size_t count, const void **merged
             }
         }
         if (next == NULL) {
+            conflict[1] = conflict[1] != NULL ? conflict[1] : conflict[0];
             return conflict[0] == NULL ? NC_OK : NC_E_RANGE;
         }
         merged[(*merged_count)++] = next;
