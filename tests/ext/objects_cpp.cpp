@@ -1,6 +1,7 @@
 // tests/ext/objects_cpp.cpp: C++ classes as classes of native objects (nativeobject.h).
 //
 //     Base, Point       Point has a default constructor, and one that throws for a negative x
+//     Shape             a Point with an abstract method
 //     make(x, y[, cls]) makes a Point without the GIL; ValueError where the constructor throws
 //     is_native(object) whether a module that has not called nc_objects_import finds it so
 //     sum(object)       by copies and moves of a Ref; TypeError for what is no Point
@@ -136,15 +137,19 @@ static int define_classes(PyObject *module)
     static NcField fields[] = {{"x", "d", offsetof(Point, x), NULL},
                                {"y", "d", offsetof(Point, y), NULL}};
     static NcMethod methods[] = {{NULL, reinterpret_cast<void *>(point_sum), 0, 1}};
+    static NcMethod abstract[] = {{NULL, NULL, 0, 0}};
     const NcClass *base = nativecall::define<Base>("Base", MODULE_NAME);
     PyObject *bases = base != NULL ? PyTuple_Pack(1, base->type) : NULL;
-    if (bases == NULL || nc_method_key("sum", "d:&d", &methods[0].key) < 0) {
+    if (bases == NULL || nc_method_key("sum", "d:&d", &methods[0].key) < 0 ||
+        nc_method_key("area", "d:&v", &abstract[0].key) < 0) {
         Py_XDECREF(bases);
         return -1;
     }
     point_class = nativecall::define<Point>("Point", MODULE_NAME, fields, 2, methods, 1, bases);
     Py_DECREF(bases);
-    return point_class == NULL
+    const NcClass *shape = nativecall::define<Point>("Shape", MODULE_NAME, NULL, 0, abstract, 1);
+    return point_class == NULL || shape == NULL ||
+                   PyModule_AddObjectRef(module, "Shape", static_cast<PyObject *>(shape->type)) < 0
                ? -1
                : PyModule_AddObjectRef(module, "Point", static_cast<PyObject *>(point_class->type));
 }

@@ -57,6 +57,9 @@ def test_a_cpp_class_is_a_class_of_native_objects(builder, include, standard, fa
         ext.make(1, 2, Sub)
     with fails(ValueError, message.replace("Sub", "NativeObject")):
         ext.make(1, 2, nc.NativeObject)
+    message = "nativecall::make: class 'Shape' has no objects: a method of it is abstract"
+    with fails(ValueError, message):
+        ext.make(1, 2, ext.Shape)
     assert ext.living() == 4
     assert ext.is_native(one)
     with fails(TypeError, "a native object is needed (got int)"):

@@ -169,7 +169,7 @@ NC_STATIC int nc_dict_add(PyObject *dict, const char *name, PyObject *value)
 NC_STATIC NcClass *nc_class_of_own(const NcClass *own)
 {
     const size_t bytes = own->field_count * sizeof(NcField);
-    const size_t length = own->name != NULL ? strlen(own->name) + 1 : 0;
+    const size_t length = own->name != NULL && *own->name != 0 ? strlen(own->name) + 1 : 0;
     NcClass *cls = length != 0 ? (NcClass *)calloc(1, sizeof *cls) : NULL;
     char *owned = (char *)malloc(bytes + length);
     NcField *fields = (NcField *)(void *)owned;
@@ -178,7 +178,8 @@ NC_STATIC NcClass *nc_class_of_own(const NcClass *own)
         free(cls);
         free(owned);
         if (length == 0) {
-            PyErr_SetString(PyExc_TypeError, "a class of native objects needs a name (got NULL)");
+            PyErr_Format(PyExc_TypeError, "a class of native objects needs a name (got %s)",
+                         own->name != NULL ? "an empty one" : "NULL");
         } else {
             PyErr_NoMemory();
         }
@@ -260,7 +261,14 @@ NC_STATIC int nc_method_key(const char *name, const char *signature, const char 
     if (nc_signature_checked(signature, canonical, &length) < 0) {
         return -1;
     }
-    text = PyUnicode_FromFormat("%s %s", name, canonical);
+    text = PyUnicode_FromString(name);
+    if (text != NULL && PyUnicode_IsIdentifier(text) <= 0) {
+        PyErr_Format(PyExc_ValueError, "the name of a method must be an identifier (got %R)", text);
+        Py_CLEAR(text);
+    }
+    if (text != NULL) {
+        Py_SETREF(text, PyUnicode_FromFormat("%U %s", text, canonical));
+    }
     bytes = text != NULL ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
     status = bytes != NULL ? PyExtensibleType_Intern(bytes, size, out) : -1;
     Py_XDECREF(text);
@@ -442,13 +450,18 @@ const NcClass *define(const char *name, const char *module, const NcField *field
 }
 
 /* A new object whose own fields are made by T's constructor. No GIL. std::invalid_argument for a
- * class that define<T> has not made, such as a subclass of Python's. Modules have `destroy<T>` at
- * different addresses each, so what is compared is that there is one, and the size. */
+ * class that define<T> has not made, such as a subclass of Python's, and for an abstract one.
+ * Modules have `destroy<T>` at different addresses each, so what is compared is that there is one,
+ * and the size. */
 template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...values)
 {
     if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {
         throw std::invalid_argument(std::string("nativecall::make: the fields of class '") +
                                     cls->name + "' are not those of this C++ class");
+    }
+    if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
+        throw std::invalid_argument(std::string("nativecall::make: class '") + cls->name +
+                                    "' has no objects: a method of it is abstract");
     }
     NcObject *object = nc_object_make(cls);
     if (object == NULL) {
