@@ -250,7 +250,7 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 /* Whether a class has such a field, and room for it: what a descriptor reads must be there, and be
  * what it says. -1 with TypeError. */
 static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize_t offset,
-                       Py_ssize_t size)
+                       Py_ssize_t size, PyObject *of)
 {
     const char *text = PyUnicode_AsUTF8(name);
     if (text == NULL) {
@@ -263,6 +263,7 @@ static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize
         }
         if (offset < 0 || (size_t)offset != field->offset || size <= 0 ||
             (letter == '@') != (field->type == NULL) ||
+            (letter == '@' && of != (field->cls != NULL ? field->cls->type : Py_None)) ||
             (letter != '@' && letter != '\0' && nc_scalar_size(letter) != (size_t)size)) {
             break;
         }
@@ -317,7 +318,7 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
-    if (native != NULL && check_field(native, name, letter[0], offset, size) < 0) {
+    if (native != NULL && check_field(native, name, letter[0], offset, size, of) < 0) {
         return NULL;
     }
     Field *self = native != NULL ? (Field *)(void *)type->tp_alloc(type, 0) : NULL;
