@@ -316,6 +316,40 @@ def test_slots_do_not_hide_native_names(fails, numbers, name):
     assert type(Base)("Sub", (Base,), {"__slots__": ("y",)})(2.0).x == 2.0
 
 
+def test_a_class_that_failed_has_no_objects(fails):
+    """Who kept it, as __init_subclass__ can, has a class without its descriptors."""
+    kept = []
+
+    class Base(nc.NativeObject):
+        def __init_subclass__(cls):
+            kept.append(cls)
+            cls.y = 5
+
+    with pytest.raises(TypeError, match="'y' is native, and what the class has of that name"):
+        type(Base)("Failed", (Base,), {"y": nc.field("(4)d")})
+    message = "class 'Failed' has no objects: the statement that made it failed"
+    for make in (kept[0], lambda: nc.ObjectArray(kept[0], 1)):
+        with fails(TypeError, message):
+            make()
+    message = f"class 'Sub' cannot derive from {kept[0]!r}: the statement that made it failed"
+    with fails(TypeError, message):
+        type(Base)("Sub", (kept[0],), {})
+
+
+def test_an_order_with_a_class_twice_is_refused(fails):
+    """A plain base's metaclass can say one."""
+
+    class Meta(type):
+        def mro(cls):
+            return [cls, plain, plain] if cls.__name__ == "Twice" else super().mro()
+
+    plain = type("Plain", (), {})
+    twice = Meta("Twice", (plain,), {})
+    both = type("Both", (Meta, type(nc.NativeObject)), {})
+    with fails(TypeError, "class 'Sub' has the base 'Plain' twice"):
+        both("Sub", (twice, nc.NativeObject), {})
+
+
 def test_a_class_does_not_hide_its_own_native_names(fails, numbers):
     """By __slots__, or by what a base does to each class below."""
     message = (

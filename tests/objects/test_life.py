@@ -522,6 +522,16 @@ def test_the_name_that_native_code_has_stays(ext, fails):
             ext.hold(ext.point(1, 2), cls)
 
 
+def test_objects_are_made_where_nothing_can_be_collected(monkeypatch):
+    """As when Python shuts down, and nothing can be imported any more."""
+
+    class Attributes(nc.NativeObject):
+        x = nc.field("d")
+
+    monkeypatch.setitem(sys.modules, "gc", None)
+    assert len([Attributes() for _ in range(3000)]) == 3000
+
+
 def test_classes_cannot_change_under_their_objects(ext, fails):
     class Sub(ext.Point):
         pass
@@ -529,6 +539,13 @@ def test_classes_cannot_change_under_their_objects(ext, fails):
     point = Sub()
     with fails(TypeError, "__class__ of a native object cannot be assigned to (it is 'Sub')"):
         point.__class__ = ext.Point
+    setter = object.__dict__["__class__"]  # CPython's own, which the root's does not stand before
+    mixed = type(ext.Point)("Mixed", (type("Mix", (), {"__class__": setter}), ext.Point), {})
+    for one, other in ((point, ext.Point), (ext.Point(), Sub), (mixed(), Sub)):
+        with pytest.raises(TypeError, match="deallocator differs from"):
+            setter.__set__(one, other)
+    with pytest.raises(TypeError, match="deallocator differs from"):
+        mixed().__class__ = Sub
     message = (
         "the bases of 'Sub', a class of native objects, cannot be changed: its fields lie where "
         "they do"

@@ -73,8 +73,8 @@ NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem
                      name, problem->name, problem->first->fields_size);
     } else {
         PyErr_Format(PyExc_TypeError,
-                     "class '%U' has fields of an alignment above %d, or, with those of its bases, "
-                     "more than a gigabyte",
+                     "class '%U' has fields of an alignment that is no power of two up to %d, or, "
+                     "with those of its bases, more than a gigabyte",
                      name, (int)NC_OBJECT_ALIGN);
     }
 }
@@ -195,6 +195,12 @@ NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject
             if (made == NULL) {
                 PyErr_Format(PyExc_TypeError,
                              "class '%U' cannot derive from %R, which is being made", name, base);
+                goto fail;
+            }
+            if ((made->flags & NC_CLASS_FAILED) != 0) {
+                PyErr_Format(PyExc_TypeError,
+                             "class '%U' cannot derive from %R: the statement that made it failed",
+                             name, base);
                 goto fail;
             }
         }

@@ -56,7 +56,8 @@ enum {
     NC_CLASS_MADE = 4,     /* nc_class_make has succeeded */
     NC_CLASS_CREATES = 8,  /* a class of the order has a `create` */
     NC_CLASS_TRACKED = 16, /* its objects are in the list of `tracker` */
-    NC_CLASS_LARGE = 32    /* more than NC_CLASS_FEW bytes lie before the head of its objects */
+    NC_CLASS_LARGE = 32,   /* more than NC_CLASS_FEW bytes lie before the head of its objects */
+    NC_CLASS_FAILED = 64   /* Python's class was refused after it was made: no objects */
 };
 
 /* Bytes of fields that a new object takes no loop for: not more than the head is large. */

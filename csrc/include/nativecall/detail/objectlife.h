@@ -106,6 +106,11 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
                      type->tp_name);
         return NULL;
     }
+    if ((cls->flags & NC_CLASS_FAILED) != 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%s' has no objects: the statement that made it failed", type->tp_name);
+        return NULL;
+    }
     if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
         for (size_t i = 0; i < cls->slots->count; i++) {
             const PyCustomSlot *row = nc_slottable_rows(cls->slots) + i;
@@ -134,8 +139,8 @@ static size_t nc_objects_young_most = 700;
 
 /* Collects as CPython would after so many of its own objects: the youngest, and each time that
  * they were collected often enough, those that survived one. The oldest are CPython's to decide.
- * 0, or -1 with an exception. */
-NC_COLD int nc_objects_collect(void)
+ * Where that cannot be, as when Python shuts down, objects are made without. */
+NC_COLD void nc_objects_collect(void)
 {
     const size_t made = nc_objects_young;
     PyObject *module = NULL;
@@ -143,10 +148,9 @@ NC_COLD int nc_objects_collect(void)
     PyObject *counts = NULL;
     PyObject *found = NULL;
     long limit[3], count[3];
-    int status = -1;
     nc_objects_young = 0;
     if (!PyGC_IsEnabled()) {
-        return 0;
+        return;
     }
     module = PyImport_ImportModule("gc");
     limits = module != NULL ? PyObject_CallMethod(module, "get_threshold", NULL) : NULL;
@@ -154,21 +158,17 @@ NC_COLD int nc_objects_collect(void)
     if (counts != NULL && PyArg_ParseTuple(limits, "lll", &limit[0], &limit[1], &limit[2]) &&
         PyArg_ParseTuple(counts, "lll", &count[0], &count[1], &count[2])) {
         nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: no collections */
-        if (limit[0] <= 0) {
-            status = 0;
-        } else if (made <= nc_objects_young_most) {
+        if (limit[0] > 0 && made <= nc_objects_young_most) {
             nc_objects_young = made;
-            status = 0;
-        } else {
+        } else if (limit[0] > 0) {
             found = PyObject_CallMethod(module, "collect", "i", count[1] > limit[1] ? 1 : 0);
-            status = found != NULL ? 0 : -1;
         }
     }
+    PyErr_Clear();
     Py_XDECREF(found);
     Py_XDECREF(counts);
     Py_XDECREF(limits);
     Py_XDECREF(module);
-    return status;
 }
 
 /* tp_alloc. */
@@ -182,9 +182,8 @@ NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
     if (cls == NULL) {
         return NULL;
     }
-    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most &&
-        nc_objects_collect() < 0) {
-        return NULL;
+    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most) {
+        nc_objects_collect();
     }
     object = nc_object_new(cls);
     return object != NULL ? nc_object_appear(object, type) : PyErr_NoMemory();
@@ -341,7 +340,10 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* tp_free: nobody calls it; nc_object_dealloc does all. CPython compares it. */
+/* tp_free of a type that is being made: nobody calls it; nc_object_dealloc does all. CPython
+ * compares it, to see whether objects of a type may become those of another by __class__, which
+ * code can reach in spite of the root's (object.__dict__["__class__"]). Fields lie where CPython
+ * does not look; so a type that is made has the address of its NcClass there, which no other has. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;

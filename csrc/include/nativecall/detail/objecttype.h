@@ -147,12 +147,14 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     cls->type = type;
     cls->after = (size_t)type->tp_basicsize;
     *nc_type_class_place(type) = cls;
+    type->tp_free = (freefunc)(uintptr_t)cls; /* see nc_object_tp_free */
     if (nc_objects->root != NULL && !nc_type_is_traversed(type)) {
         Py_INCREF(type);
         cls->lasting = 1;
     }
     cls = NULL; /* the type's */
     if (nc_objects->publish != NULL && nc_objects->publish(type, *nc_type_class_place(type)) < 0) {
+        (*nc_type_class_place(type))->flags |= NC_CLASS_FAILED | NC_CLASS_ABSTRACT;
         goto fail;
     }
     Py_DECREF(again);
