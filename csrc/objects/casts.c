@@ -4,42 +4,41 @@
 #include "ground/functions.h"
 #include "nativecall/nativeobject.h"
 
-/* Whether an address can be that of an object of one of these classes: -1 with an exception. Of the
- * memory one word is read, and followed nowhere: it is compared with the classes that there are. */
-static int is_made_with(const char *address, PyObject *classes)
+/* The native class that an object at an address was made with, if that is a known one which is or
+ * derives from `cls`; NULL without an exception, or with one. Of the memory one word is read, and
+ * followed nowhere: find(word) is the class that is known at such an address, or None. */
+static const NcClass *made_with(const char *address, PyObject *find, const NcClass *cls)
 {
     if ((uintptr_t)address % NC_OBJECT_ALIGN != 0 || (uintptr_t)address < NC_OBJECT_HEAD) {
-        return 0;
+        return NULL;
     }
-    const NcClass *made_with = nc_object_class(address);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(classes); i++) {
-        PyObject *type = PyList_GET_ITEM(classes, i);
-        if (!PyType_Check(type)) {
-            PyErr_Format(PyExc_TypeError, "%R is no class of native objects", type);
-            return -1;
-        }
-        const NcClass *cls = nc_type_class((PyTypeObject *)(void *)type);
-        if (cls != NULL && cls == made_with) {
-            return 1;
-        }
+    const NcClass *word = nc_object_class(address);
+    if (word == cls) {
+        return cls;
     }
-    return 0;
+    PyObject *type = PyObject_CallFunction(find, "N", PyLong_FromVoidPtr((void *)(uintptr_t)word));
+    const NcClass *known =
+        type != NULL && PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
+    const int is_one = known != NULL && known == word && nc_class_derives(known, cls);
+    Py_XDECREF(type);
+    return is_one ? known : NULL;
 }
 
-/* object_with_class(address, classes, owned): the object that was made with one of these classes at
- * an address, None if there is none. `owned` gives a native reference back, which came with it. */
+/* object_with_class(address, find, class, owned): the object of a class at an address, None if there
+ * is none. `owned` gives a native reference back, which came with it. */
 PyObject *nc_object_with_class(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *address;
-    PyObject *classes;
+    PyObject *find;
+    PyObject *type;
     int owned;
-    if (!PyArg_ParseTuple(args, "O&O!p", nc_take_address, &address, &PyList_Type, &classes,
-                          &owned)) {
+    if (!PyArg_ParseTuple(args, "O&OO!p", nc_take_address, &address, &find, nc_objects->metatype,
+                          &type, &owned)) {
         return NULL;
     }
-    const int found = is_made_with(address, classes);
-    if (found <= 0) {
-        return found == 0 ? Py_NewRef(Py_None) : NULL;
+    const NcClass *cls = nc_type_class((PyTypeObject *)(void *)type);
+    if (cls == NULL || made_with(address, find, cls) == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
     PyObject *object = nc_object_as_python(address);
     if (owned) {

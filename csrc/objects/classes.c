@@ -201,8 +201,9 @@ static int publish(PyTypeObject *type, NcClass *cls)
     }
     PyObject *fields = list_of_fields(cls);
     PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
-    PyObject *found =
-        methods != NULL ? PyObject_CallFunctionObjArgs(hook, type, fields, methods, NULL) : NULL;
+    PyObject *found = methods != NULL ? PyObject_CallFunction(hook, "OOON", type, fields, methods,
+                                                              PyLong_FromVoidPtr(cls))
+                                      : NULL;
     int status = found != NULL ? 0 : -1;
     Py_ssize_t position = 0;
     PyObject *name;
@@ -239,7 +240,7 @@ static NcClass *class_of(PyObject *type)
  *   body says, which is changed in place. A field is (name, code or None, offset, class): of a
  *   reference the class is None for any and ... for the one being made. A method is (name,
  *   canonical signature, address or 0, flags, whether self is the fields).
- * publish(class, fields, methods): a dict of attributes for the class.
+ * publish(class, fields, methods, address of its NcClass): a dict of attributes for the class.
  * view(array, name, address in the first object, code or None, class that has the field): the
  *   field in all objects of an array. */
 PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)

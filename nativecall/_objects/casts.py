@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _lib
-from .describing import known_classes
+from .describing import known_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ def native_object(
     if not isinstance(cls, _types.nativeobjecttype):
         raise TypeError(f"{cls!r} is no class of native objects")
     address = _address(pointer)
-    found = _types.object_with_class(address, [cls], owned)
-    if found is None:
-        below = [one for one in known_classes() if cls in one.__mro__]
-        found = _types.object_with_class(address, below, owned)
+    found = _types.object_with_class(address, known_class, cls, owned)
     if found is None:
         raise TypeError(f"there is no object of class {cls.__name__!r} at {address:#x}")
     return found

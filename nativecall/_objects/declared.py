@@ -46,13 +46,19 @@ class Field:
     doc : str or None
     """
 
-    __slots__ = ("atomic", "doc", "of", "type")
+    __slots__ = ("atomic", "doc", "of", "text", "type")
     __nativedeclares__ = True  # so that the metaclass knows it
 
     def __init__(
-        self, type: CType | None, of: type | str | None, atomic: bool, doc: str | None
+        self,
+        type: CType | None,
+        of: type | str | None,
+        atomic: bool,
+        doc: str | None,
+        text: str | None = None,
     ) -> None:
         self.type = type
+        self.text = text
         self.of = of
         self.atomic = atomic
         self.doc = doc
@@ -198,7 +204,7 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
         raise TypeError(
             f"a field of type {ctype.named!r} cannot be atomic; numbers of 1 to 8 bytes can be"
         )
-    return Field(ctype, None, atomic, doc)
+    return Field(ctype, None, atomic, doc, type if isinstance(type, str) else None)
 
 
 _TYPE = type

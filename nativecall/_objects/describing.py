@@ -32,7 +32,8 @@ refuse_reload(globals(), "describe")
 
 _types = _lib.types
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
-#: All classes by their addresses; the root's subclasses are those of other interpreters, too.
+#: This interpreter's classes by their native ones' addresses; the root's subclasses are those of
+#: other interpreters, too.
 _published: WeakValueDictionary[int, type] = WeakValueDictionary()
 _PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
 KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
@@ -54,8 +55,14 @@ def describe(
     end, alignment = 0, 1
     for key, value in list(space.items()):
         known = native.get(key)
-        if isinstance(value, (Field, Method)) and not str.isidentifier(key):
-            raise TypeError(f"class {name!r}: a native name must be an identifier (got {key!r})")
+        if isinstance(value, (Field, Method)):
+            _check_name(name, key)
+        if isinstance(value, Field) and value.text == name:
+            raise TypeError(
+                f"class {name!r}: its name is a type's code as well, and field({name!r}) is of that "
+                "type, no reference; rename the class, or write field(nativecall.NativeObject), a "
+                "reference to any native object"
+            )
         if isinstance(value, Field):
             ctype = value.type
             of = None if ctype else _class_of(value.of, name, space)
@@ -86,7 +93,7 @@ def describe(
 
 
 def publish(
-    cls: type, fields: list[FieldRow], methods: list[MethodRow]
+    cls: type, fields: list[FieldRow], methods: list[MethodRow], address: int
 ) -> dict[str, Foreign | None]:
     """The attributes of a class for what it itself has; None takes one away."""
     parts, made = cls.__dict__.get(_PARTS, ({}, {}))
@@ -97,25 +104,27 @@ def publish(
     if kept:
         found[KEPT] = kept
     for name, code, offset, of in fields:
+        _check_name(cls.__name__, name)
         if name not in cls.__dict__:
             found[name] = _field(cls, name, code, offset, of, parts.get(name))
         elif parts:
             raise _hidden(cls, name, "native")
-    for name, text, address, flags, takes_fields in methods:
+    for name, text, entry, flags, takes_fields in methods:
         part = parts.get(name)
         if name in cls.__dict__:
             if part is not None and cls.__dict__[name] is not part.target:
                 raise _hidden(cls, name, "native")
             continue
         signature = parse(text)
+        check_self(signature)
         target = made.get(name)
-        if target is None and address:
-            target = wrap(address, signature, name=f"{cls.__name__}.{name}")
+        if target is None and entry:
+            target = wrap(entry, signature, name=f"{cls.__name__}.{name}")
             target = _with_flags(target, flags)
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _types.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls)
-    _latest[cls.__module__, cls.__qualname__] = _published[id(cls)] = cls
+    _latest[cls.__module__, cls.__qualname__] = _published[address] = cls
     return found
 
 
@@ -182,7 +191,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    found = [cls for cls in known_classes() if cls.__name__ == of]
+    found = [cls for cls in _known_classes() if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
         names = ", ".join([f"{cls.__module__}.{cls.__qualname__}" for cls in here])
@@ -194,9 +203,20 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
     return here[0]
 
 
-def known_classes() -> list[type]:
-    """All classes of native objects that this interpreter has."""
-    return [_types.NativeObject, *_published.values()]
+def _known_classes() -> list[type]:
+    """All classes of native objects that this interpreter has; other threads may make some."""
+    known = [one() for one in _published.valuerefs()]
+    return [_types.NativeObject, *[cls for cls in known if cls is not None]]
+
+
+def known_class(address: int) -> type | None:
+    """The class whose native one is at an address."""
+    return _published.get(address)
+
+
+def _check_name(cls: str, name: object) -> None:
+    if not isinstance(name, str) or not str.isidentifier(name):
+        raise TypeError(f"class {cls!r}: a native name must be an identifier (got {name!r})")
 
 
 # -- methods ---------------------------------------------------------------------------------------

@@ -459,7 +459,8 @@ static PyObject *derive(PyObject *self, PyObject *args)
     return cls != NULL ? Py_NewRef((PyObject *)cls->type) : NULL;
 }
 
-/* define(name, bases, size, alignment, fields): a C class with these fields, (name, code or None,
+/* define(name, bases, size, alignment, fields, abstract=None): with an abstract method, (name,
+ * signature), too: a C class with these fields, (name, code or None,
  * offset), and whether a reference is to the class itself, for ever. */
 static PyObject *define(PyObject *self, PyObject *args)
 {
@@ -467,15 +468,21 @@ static PyObject *define(PyObject *self, PyObject *args)
     PyObject *bases;
     PyObject *rows;
     Py_ssize_t size, alignment;
+    const char *method = NULL;
+    const char *signature = NULL;
+    NcMethod *methods = (NcMethod *)calloc(1, sizeof *methods);
     NcClass own;
     NcField *fields;
     const NcClass *cls;
     (void)self;
     memset(&own, 0, sizeof own);
-    if (!PyArg_ParseTuple(args, "sO!nnO!", &name, &PyTuple_Type, &bases, &size, &alignment,
-                          &PyList_Type, &rows)) {
+    if (!PyArg_ParseTuple(args, "sO!nnO!|(ss)", &name, &PyTuple_Type, &bases, &size, &alignment,
+                          &PyList_Type, &rows, &method, &signature) ||
+        (method != NULL && nc_method_key(method, signature, &methods->key) < 0)) {
         return NULL;
     }
+    own.methods = methods;
+    own.method_count = method != NULL;
     own.name = strdup(name);
     own.fields_size = (size_t)size;
     own.fields_align = (size_t)alignment;

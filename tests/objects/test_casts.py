@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 
 import pytest
@@ -74,6 +75,51 @@ def test_a_callback_finds_its_object(lib, classes):
         return nc.native_object(pointer, base).x
 
     assert lib["with"](read, ffi.cast("void *", id(one))) == 4.0
+
+
+def test_a_class_is_itself_alone(fails, classes):
+    """Whatever its metaclass says of equality."""
+
+    class Equal(type(nc.NativeObject)):
+        def __eq__(cls, other):
+            return True
+
+        def __hash__(cls):
+            return 1
+
+    class Other(nc.NativeObject, metaclass=Equal):
+        y = nc.field("q")
+
+    base, _ = classes
+    other = Other(5)
+    with fails(TypeError, f"there is no object of class 'Base' at {id(other):#x}"):
+        nc.native_object(id(other), base)
+    assert nc.native_object(id(other), Other) is nc.native_object(id(other)) is other
+
+
+def test_classes_that_are_made_and_gone_meanwhile(classes):
+    """Another thread makes some at every line of the search for a name or an object."""
+    base, derived = classes
+    one, made = derived(1.0), []
+
+    def trace(frame, event, _):
+        if "_objects" in frame.f_code.co_filename or "weakref" in frame.f_code.co_filename:
+            sys.settrace(None)
+            made.append(type(base)(f"Made{len(made) % 3}", (base,), {}))
+            del made[:-5]
+            sys.settrace(trace)
+        return trace
+
+    body = {"to": nc.field("Derived"), "__module__": "elsewhere"}
+    sys.settrace(trace)
+    try:
+        found = nc.native_object(id(one), base)
+        far = type(base)("Far", (nc.NativeObject,), body)
+    finally:
+        sys.settrace(None)
+    assert found is one
+    assert far(one).to is one
+    assert made
 
 
 def test_what_is_none_is_refused(fails, classes):

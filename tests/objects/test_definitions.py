@@ -99,8 +99,8 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
                 ([("x", "lock", 12), ("y", "d", 8)], "y", "x"),
             ]
         ],
-        (8, 3, [], "class 'Made' has fields of an alignment above 16"),
-        (8, 64, [], "class 'Made' has fields of an alignment above 16"),
+        (8, 3, [], "class 'Made' has fields of an alignment that is no power of two up to 16"),
+        (8, 64, [], "class 'Made' has fields of an alignment that is no power of two up to 16"),
         (-8, 8, [], "or, with those of its bases, more than a gigabyte"),
         (2**62, 8, [], "or, with those of its bases, more than a gigabyte"),
     ],
@@ -117,11 +117,40 @@ def test_fields_that_cannot_be(ext, size, alignment, fields, message):
     assert len(nc.NativeObject.__subclasses__()) == before
 
 
+def test_names_of_c_s_are_identifiers(ext, fails):
+    for name in ("not a name", "", "1"):
+        message = f"class 'Made': a native name must be an identifier (got {name!r})"
+        with fails(TypeError, message):
+            ext.define("Made", ROOT, 8, 8, [(name, "d", 0)])
+        with fails(ValueError, f"the name of a method must be an identifier (got {name!r})"):
+            ext.define("Made", ROOT, 0, 1, [], (name, "d:&v"))
+    with fails(TypeError, "a class of native objects needs a name (got an empty one)"):
+        ext.define("", ROOT, 0, 1, [])
+
+
+def test_an_abstract_method_has_self(ext):
+    assert ext.define("Made", ROOT, 0, 1, [], ("area", "d:&v")).area.signature == "d:P"
+    with pytest.raises(TypeError, match="a method's first argument is the object, a pointer"):
+        ext.define("Made", ROOT, 0, 1, [], ("area", "q:i"))
+
+
+def test_a_descriptor_is_of_its_field_s_class(ext, fails):
+    """Who makes one by hand could have a reference to what is none of the class."""
+    made = ext.define("Made", ROOT, 16, 8, [("any", None, 0), ("next", None, 8, True)])
+    rest = (8, False, None, None, None, None)
+    descriptor = type(made.next)
+    for name, at, of in (("any", 0, None), ("next", 8, made)):
+        wrong = made if of is None else None
+        assert descriptor(made, name, "@", at, *rest[:2], of, *rest[3:]).__get__(made()) is None
+        with fails(TypeError, f"class 'Made' has no such field '{name}'"):
+            descriptor(made, name, "@", at, *rest[:2], wrong, *rest[3:])
+
+
 def test_what_the_fields_of_all_bases_may_take(ext):
     """Offsets to methods' fields are 32 bits."""
     half = 2**29 + 1024
     one, other = (ext.define(name, ROOT, half, 8, []) for name in ("One", "Other"))
-    message = "class 'Both' has fields of an alignment above 16, or, with those of its bases, more"
+    message = "no power of two up to 16, or, with those of its bases, more than a gigabyte"
     with pytest.raises(TypeError, match=message):
         type(nc.NativeObject)("Both", (one, other), {})
 

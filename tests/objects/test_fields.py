@@ -535,6 +535,19 @@ def test_a_class_is_complete_when_it_is_made(fails, given):
         type(Point).__setattr__(Point, 5, given)
 
 
+def test_a_class_whose_name_is_a_type_s_code(fails):
+    """A field of that name would be a number where a reference is meant."""
+    message = (
+        "class 'N': its name is a type's code as well, and field('N') is of that type, no "
+        "reference; rename the class, or write field(nativecall.NativeObject), a reference to any "
+        "native object"
+    )
+    with fails(TypeError, message):
+        type(nc.NativeObject)("N", (nc.NativeObject,), {"next": nc.field("N")})
+    cls = type(nc.NativeObject)("N", (nc.NativeObject,), {"x": nc.field("d")})
+    assert cls(1.0).x == 1.0
+
+
 def test_names_are_identifiers_of_any_script(fails):
     base = make(größe=nc.field("d"), η=nc.field("(2)d"), größer=nc.method(None, "d:&v"))
 
@@ -551,6 +564,8 @@ def test_names_are_identifiers_of_any_script(fails):
                 TypeError, f"class 'Made': a native name must be an identifier (got {name!r})"
             ):
                 make(**{name: given})
+    with fails(TypeError, "class 'Made': a native name must be an identifier (got 1)"):
+        type(base)("Made", (nc.NativeObject,), {1: nc.field("d")})
 
 
 def test_a_name_does_not_end_at_a_nul(fails):
