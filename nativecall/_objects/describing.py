@@ -59,9 +59,9 @@ def describe(
             _check_name(name, key)
         if isinstance(value, Field) and value.text == name:
             raise TypeError(
-                f"class {name!r}: its name is a type's code as well, and field({name!r}) is of that "
-                "type, no reference; rename the class, or write field(nativecall.NativeObject), a "
-                "reference to any native object"
+                f"class {name!r}: its name is a type's code as well, and field({name!r}) is of "
+                "that type, no reference; rename the class, or write "
+                "field(nativecall.NativeObject), a reference to any native object"
             )
         if isinstance(value, Field):
             ctype = value.type

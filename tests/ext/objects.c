@@ -459,9 +459,9 @@ static PyObject *derive(PyObject *self, PyObject *args)
     return cls != NULL ? Py_NewRef((PyObject *)cls->type) : NULL;
 }
 
-/* define(name, bases, size, alignment, fields, abstract=None): with an abstract method, (name,
- * signature), too: a C class with these fields, (name, code or None,
- * offset), and whether a reference is to the class itself, for ever. */
+/* define(name, bases, size, alignment, fields, abstract): a C class with these fields, (name, code
+ * or None, offset), and whether a reference is to the class itself, for ever; and with an abstract
+ * method, (name, signature), which may be left out. */
 static PyObject *define(PyObject *self, PyObject *args)
 {
     const char *name;

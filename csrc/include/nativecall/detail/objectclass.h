@@ -109,7 +109,9 @@ typedef struct NcClass {
     void (*create)(void *fields);  /* or NULL: called for each new object, the bases' first; where
                                    * zero bytes are no object. No GIL, and it cannot fail */
     void (*destroy)(void *fields); /* or NULL: called once, before references are released; no GIL,
-                                    * no Python, in whatever thread the last reference ended */
+                                    * no Python, in whatever thread the last reference ended. It
+                                    * neither retains nor releases its own object, whose end has
+                                    * begun and would begin again */
     const NcField *fields;
     size_t field_count;
     const NcMethod *methods;
