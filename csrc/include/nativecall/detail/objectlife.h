@@ -343,7 +343,7 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 /* tp_free of a type that is being made: nobody calls it; nc_object_dealloc does all. CPython
  * compares it, to see whether objects of a type may become those of another by __class__, which
  * code can reach in spite of the root's (object.__dict__["__class__"]). Fields lie where CPython
- * does not look; so a type that is made has the address of its NcClass there, which no other has. */
+ * does not look; so a type that is made has the address of its NcClass there, as no other has. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;
