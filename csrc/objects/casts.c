@@ -24,8 +24,8 @@ static const NcClass *made_with(const char *address, PyObject *find, const NcCla
     return is_one ? known : NULL;
 }
 
-/* object_with_class(address, find, class, owned): the object of a class at an address, None if there
- * is none. `owned` gives a native reference back, which came with it. */
+/* object_with_class(address, find, class, owned): the object of a class at an address, None where
+ * there is none. `owned` gives a native reference back, which came with it. */
 PyObject *nc_object_with_class(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *address;
