@@ -6,6 +6,7 @@ machine; the system's headers are those of the C library.
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import platform
@@ -144,6 +145,20 @@ def run(
                     hint="'define' gives macros that a header needs",
                 )
 
+            def on_directive_handle(
+                self,
+                directive: Foreign,
+                tokens: Sequence[Foreign],
+                passing: bool,
+                preceding: Foreign,
+            ) -> bool | None:
+                if directive.value == "pragma" and not tokens:  # which pcpp would look into
+                    raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+                handled: bool | None = super().on_directive_handle(
+                    directive, tokens, passing, preceding
+                )
+                return handled
+
             def on_directive_unknown(
                 self,
                 directive: Foreign,
@@ -154,6 +169,11 @@ def run(
                 if directive.value == "error":
                     said = "".join([token.value for token in tokens]).strip()
                     self.on_error(directive.source, directive.lineno, f"#error {said}")
+                if directive.value == "pragma" and tokens[0].value == "pack":
+                    for token in tokens[1:]:
+                        if token.value in self.macros:
+                            meant = self.expand_macros([copy.copy(token)])
+                            token.value = "".join([one.value for one in meant])
                 return None if directive.value == "pragma" else True
 
         for name, own in _HEADERS.items():

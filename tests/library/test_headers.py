@@ -501,6 +501,39 @@ def test_without_a_compiler_pcpp_reads_the_same(path, folder, monkeypatch):
         nc.load(path, header=folder / "needs.h")
 
 
+@pytest.fixture
+def without_compiler(monkeypatch):
+    pytest.importorskip("pcpp")
+    monkeypatch.setenv("CC", "no-such-compiler")
+
+
+PACKED = (
+    *("#pragma pack(1)", "# pragma pack(1)", "#\tpragma pack(1)", "  #pragma\tpack(1)"),
+    *("#define N 1\n#pragma pack(N)", '_Pragma("pack(1)")', "#pragma \\\n pack(1)"),
+    *('#define P _Pragma("pack(1)")\nP', '#pragma pack(1)\n#pragma\n_Pragma("GCC poison x")'),
+)
+
+
+def test_without_a_compiler_pragmas_are_read_as_they_may_be_written(folder, without_compiler):
+    lines = [
+        f"{pragma}\nstruct packed{at} {{ char c; int i; }};\n#pragma pack()\n"
+        for at, pragma in enumerate(PACKED)
+    ]
+    (folder / "packed.h").write_text("".join(lines) + "struct plain { char c; int i; };\n")
+    found = nc.load(None, header=folder / "packed.h")
+    sizes = [found.ffi.sizeof(f"struct packed{at}") for at in range(len(PACKED))]
+    assert sizes == [5] * len(PACKED)
+    assert found.ffi.sizeof("struct plain") == 8
+
+
+def test_directives_of_a_text_as_they_may_be_written(without_compiler):
+    text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
+    found = nc.load(None, text, skip=True)
+    assert (found.A, found.B, found.abs(-2)) == (3, 4, 2)
+    included = text.replace("#define 3\n", "%:include <float.h>\n")
+    assert nc.load(None, included, skip=True).FLT_RADIX == 2
+
+
 def test_with_neither_a_compiler_nor_pcpp(path, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setitem(__import__("sys").modules, "pcpp", None)
