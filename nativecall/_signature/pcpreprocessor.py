@@ -10,6 +10,7 @@ import copy
 import io
 import os
 import platform
+import re
 import sys
 
 from .._errors import LibraryError, SignatureError
@@ -59,6 +60,17 @@ _HEADERS = {
 }
 
 
+#: The integers: what the compiler's macros and those of <limits.h> call them, their codes and the
+#: suffixes of their constants.
+_INTEGERS = (
+    ("SCHAR", "SCHAR", "b", ""),
+    ("SHORT", "SHRT", "h", ""),
+    ("INT", "INT", "i", ""),
+    ("LONG", "LONG", "l", "L"),
+    ("LONG_LONG", "LLONG", "q", "LL"),
+)
+
+
 def _predefined() -> dict[str, object]:
     """What gcc defines for this machine."""
     found: dict[str, object] = {
@@ -69,8 +81,7 @@ def _predefined() -> dict[str, object]:
         "__STDC_HOSTED__": 1,
         "__ELF__": 1,
         "__CHAR_BIT__": 8,
-        "_GCC_LIMITS_H_": 1,
-        "CHAR_BIT": 8,
+        **({} if SCALARS["c"].signed else {"__CHAR_UNSIGNED__": 1}),
         "__ORDER_LITTLE_ENDIAN__": 1234,
         "__ORDER_BIG_ENDIAN__": 4321,
         "__BYTE_ORDER__": 1234 if sys.byteorder == "little" else 4321,
@@ -90,24 +101,31 @@ def _predefined() -> dict[str, object]:
         "__SIZEOF_SIZE_T__": WORD,
         **({"__LP64__": 1, "_LP64": 1} if WORD == 8 else {}),
     }
-    for name, limit, code, suffix in (
-        ("SCHAR", "SCHAR", "b", ""),
-        ("SHORT", "SHRT", "h", ""),
-        ("INT", "INT", "i", ""),
-        ("LONG", "LONG", "l", "L"),
-        ("LONG_LONG", "LLONG", "q", "LL"),
-    ):
+    for name, _, code, suffix in _INTEGERS:
         size = SCALARS[code].size
-        most = 2 ** (8 * size - 1) - 1
         found[f"__SIZEOF_{name}__"] = size
-        found[f"__{name}_MAX__"] = found[f"{limit}_MAX"] = f"{most}{suffix}"
-        found[f"{limit}_MIN"] = f"(-{limit}_MAX - 1{suffix})"
-        unsigned = "UCHAR_MAX" if code == "b" else f"U{limit}_MAX"
-        found[unsigned] = f"({limit}_MAX * 2{'U' * (size >= 4)}{suffix} + 1)"
-    found["CHAR_MIN"], found["CHAR_MAX"] = "SCHAR_MIN", "SCHAR_MAX"
+        found[f"__{name}_MAX__"] = f"{2 ** (8 * size - 1) - 1}{suffix}"
     for code, name in (("f", "FLOAT"), ("d", "DOUBLE"), ("g", "LONG_DOUBLE")):
         found[f"__SIZEOF_{name}__"] = SCALARS[code].size
     return found
+
+
+def _limits(system: Sequence[str]) -> str:
+    """What <limits.h> of gcc says: the numbers of the language, then what the C library's says."""
+    lines = ["#ifndef _GCC_LIMITS_H_", "#define _GCC_LIMITS_H_", "#define CHAR_BIT 8"]
+    for name, limit, code, suffix in _INTEGERS:
+        unsigned = "UCHAR_MAX" if code == "b" else f"U{limit}_MAX"
+        twice = f"2{'U' * (SCALARS[code].size >= 4)}{suffix}"
+        lines += [
+            f"#define {limit}_MAX __{name}_MAX__",
+            f"#define {limit}_MIN (-{limit}_MAX - 1{suffix})",
+            f"#define {unsigned} ({limit}_MAX * {twice} + 1)",
+        ]
+    least, most = ("SCHAR_MIN", "SCHAR_MAX") if SCALARS["c"].signed else ("0", "UCHAR_MAX")
+    lines += [f"#define CHAR_MIN {least}", f"#define CHAR_MAX {most}", "#endif"]
+    paths = [os.path.join(folder, "limits.h") for folder in system]
+    lines += [f'#include "{path}"' for path in paths if os.path.isfile(path)][:1]
+    return "\n".join([*lines, ""])
 
 
 def run(
@@ -176,15 +194,21 @@ def run(
                             token.value = "".join([one.value for one in meant])
                 return None if directive.value == "pragma" else True
 
-        for name, own in _HEADERS.items():
+        machine = getattr(sys.implementation, "_multiarch", "")
+        system = "/usr/local/include", f"/usr/include/{machine}", "/usr/include"
+        for name, own in (*_HEADERS.items(), ("limits.h", _limits(system))):
             with open(os.path.join(folder, name), "w") as file:
                 file.write(own)
         found: Foreign = Preprocessor()
         found.line_directive = "#"
-        machine = getattr(sys.implementation, "_multiarch", "")
-        system = "/usr/local/include", f"/usr/include/{machine}", "/usr/include", folder
-        for path in (*include, *system):
+        for path in (*include, folder, *system):
             found.add_path(path)
+        # pcpp would make paths relative to the current folder. The headers in the temporary one
+        # stand in this file.
+        found.rewrite_paths = [
+            (f"{re.escape(os.path.abspath('<stdin>'))}$", "<stdin>"),
+            (f"{re.escape(folder + os.sep)}.*", os.path.abspath(__file__).replace("\\", r"\\")),
+        ]
         for name, meant in (*_predefined().items(), *define):
             found.define(f"{name} {1 if meant is None else meant}")
         before = {*found.macros}

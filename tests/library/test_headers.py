@@ -526,6 +526,32 @@ def test_without_a_compiler_pragmas_are_read_as_they_may_be_written(folder, with
     assert found.ffi.sizeof("struct plain") == 8
 
 
+def test_without_a_compiler_files_are_known_by_whole_paths(folder, without_compiler, monkeypatch):
+    (folder / "absolute.h").write_text("#include <stddef.h>\n/** Its own. */\nint abs(int);\n")
+    monkeypatch.chdir(folder)
+    wanted = header.wanted("absolute.h", ".", {})
+    stamps, read = header._read(wanted)
+    assert all(stamps.values()), "it could not be kept"
+    assert str(folder / "absolute.h") in read["files"]
+    found = nc.load(None, header="absolute.h", include=".")
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    (folder / "other" / "absolute.h").write_text("\n/** Another's. */\nint abs(int);\n")
+    assert found.abs.__doc__.endswith("Its own.")
+
+
+def test_without_a_compiler_limits_are_those_of_the_compiler(monkeypatch):
+    pytest.importorskip("pcpp")
+    wanted = header.wanted("limits.h", (), {})
+    compiled = header._read(wanted)[1]["constants"]
+    monkeypatch.setenv("CC", "no-such-compiler")
+    read = header._read(wanted)[1]["constants"]
+    public = {name: value for name, value in compiled.items() if name[0] != "_"}
+    assert {name: value for name, value in read.items() if name[0] != "_"} == public
+    assert read["INT_MAX"] == 2**31 - 1
+    assert "INT_MAX" not in header._read(header.wanted("stddef.h", (), {}))[1]["constants"]
+
+
 def test_directives_of_a_text_as_they_may_be_written(without_compiler):
     text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
     found = nc.load(None, text, skip=True)
