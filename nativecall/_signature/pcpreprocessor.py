@@ -60,6 +60,7 @@ _HEADERS = {
 }
 
 
+_MOST_INCLUDES = 50  # of headers in each other that do not yet mean a circle
 #: The integers: what the compiler's macros and those of <limits.h> call them, their codes and the
 #: suffixes of their constants.
 _INTEGERS = (
@@ -128,6 +129,20 @@ def _limits(system: Sequence[str]) -> str:
     return "\n".join([*lines, ""])
 
 
+def _with_short_suffixes(tokens: Sequence[Foreign], integers: Sequence[str]) -> list[Foreign]:
+    """The tokens of an ``#if`` without the second letter of the suffix `LL`, which pcpp takes for a
+    name: it has only integers of 64 bits.
+    """
+    made: list[Foreign] = []
+    for token in tokens:
+        if made and made[-1].type in integers and token.value in ("L", "l", "LU", "lu", "Lu", "lU"):
+            made[-1] = copy.copy(made[-1])
+            made[-1].value += token.value[1:]
+        else:
+            made.append(token)
+    return made
+
+
 def run(
     text: str,
     names: str,
@@ -162,6 +177,17 @@ def run(
                     f"{message}, at line {line} of {file!r}",
                     hint="'define' gives macros that a header needs",
                 )
+
+            _expanding: Sequence[str] = ()
+
+            def expand_macros(self, tokens: Foreign, expanding_from: Sequence[str] = ()) -> Foreign:
+                # In arguments, for which pcpp names none, what is being expanded is none, either.
+                outer = self._expanding
+                self._expanding = names = [*(expanding_from or outer)]
+                try:
+                    return super().expand_macros(tokens, names)
+                finally:
+                    self._expanding = outer
 
             def on_directive_handle(
                 self,
@@ -211,13 +237,26 @@ def run(
         ]
         for name, meant in (*_predefined().items(), *define):
             found.define(f"{name} {1 if meant is None else meant}")
+        evaluate = found.evaluator
+
+        def evaluator(tokens: Sequence[Foreign], **known: Foreign) -> Foreign:
+            return evaluate(_with_short_suffixes(tokens, found.t_INTEGER), **known)
+
+        found.evaluator = evaluator
         before = {*found.macros}
         out = io.StringIO()
         try:
             found.parse(text + names, "<stdin>")
             found.write(out)
         except RecursionError:
-            raise SignatureError("headers include each other without end") from None
+            if found.include_depth > _MOST_INCLUDES:
+                raise SignatureError("headers include each other without end") from None
+            at = found.lastdirective
+            where = f", after line {at.lineno} of {at.source!r}" if at is not None else ""
+            raise SignatureError(
+                f"macros or #include are nested too deeply for the package pcpp{where}",
+                hint="a C compiler reads them",
+            ) from None
     if names:
         return out.getvalue()
     lines = []

@@ -552,6 +552,25 @@ def test_without_a_compiler_limits_are_those_of_the_compiler(monkeypatch):
     assert "INT_MAX" not in header._read(header.wanted("stddef.h", (), {}))[1]["constants"]
 
 
+def test_without_a_compiler_macros_that_name_themselves_end(folder, without_compiler):
+    """Those of ICU's, and integers of the longest type in an #if."""
+    (folder / "own.h").write_text(
+        "#define labs R(labs)\n#define R(x) D(x, _72)\n#define D(x, y) E(x, y)\n"
+        "#define E(x, y) x ## y\nlong labs(long);\n"
+        "#if 1LL && (9223372036854775807LL * 2ULL + 1) >= 0xFFFFFFFFFFFFFFFFllu && -1ll < 0LL\n"
+        "int abs(int);\n#endif\n"
+    )
+    found = header._read(header.wanted(folder / "own.h", (), {}))[1]
+    assert {*found["functions"]} == {"labs_72", "labs", "abs"}
+    (folder / "circle.h").write_text('#include "circle.h"\n')
+    with pytest.raises(nc.SignatureError, match="headers include each other without end"):
+        header._read(header.wanted(folder / "circle.h", (), {}))
+    many = "".join([f"#define A{at} A{at + 1}\n" for at in range(600)]) + "int A0;\n"
+    (folder / "deep.h").write_text(many)
+    with pytest.raises(nc.SignatureError, match=r"too deeply for the package pcpp"):
+        header._read(header.wanted(folder / "deep.h", (), {}))
+
+
 def test_directives_of_a_text_as_they_may_be_written(without_compiler):
     text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
     found = nc.load(None, text, skip=True)
