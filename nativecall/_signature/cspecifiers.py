@@ -123,6 +123,7 @@ class Specifiers(Expressions):
     variables: dict[str, tuple[Node, bool, int]]
     typedefs: dict[str, tuple[Node, bool]]
     tags: dict[str, Node]
+    skipped: dict[str, tuple[str, int]]
     _unnamed = 0
     _pack = 0  # what '#pragma pack' says
 
@@ -445,6 +446,7 @@ class Specifiers(Expressions):
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
+        unknown = missing = ""  # the last enumerator without a value, and why the first has none
         while not self.accept("}"):
             name = self.tokens[self.at]
             if not self.names(name):
@@ -453,13 +455,31 @@ class Specifiers(Expressions):
                 raise Unknown(f"{name!r} has a value before", self.at)
             self.at += 1
             self.trailing(Said())
-            value = self.integer() if self.accept("=") else value + 1
-            least, greatest = min(least, value), max(greatest, value)
-            self.values[name] = of_int(value)
-            values.append((name, value))
-            if not self.accept(",") and self.tokens[self.at] != "}":
-                found = shown(self.tokens[self.at])
-                raise Unknown(f"expected ',' or '}}', found {found}", self.at)
+            start = self.at
+            try:
+                if not self.accept("=") and unknown:
+                    raise Unknown(f"it follows {unknown!r}")
+                value = self.integer() if self.at > start else value + 1
+                made = of_int(value)
+                if self.tokens[self.at] not in (",", "}"):
+                    found = shown(self.tokens[self.at])
+                    raise Unknown(f"expected ',' or '}}', found {found}", self.at)
+            except (Unknown, SignatureError) as error:
+                if self.strict:
+                    raise
+                unknown = name
+                reason = error.reason if isinstance(error, SignatureError) else str(error)
+                missing = missing or f"the value of its enumerator {name!r} is not known: {reason}"
+                self.skipped[name] = f"an enumerator without a value: {reason}", start - 1
+                self.at = start
+                while self.tokens[self.at] not in (",", "}"):
+                    self.at = self.closing(self.at)
+            else:
+                unknown = ""
+                least, greatest = min(least, value), max(greatest, value)
+                self.values[name] = made
+                values.append((name, value))
+            self.accept(",")
         self.trailing(said)
         if isinstance(fixed, Number):
             scalar = fixed.scalar
@@ -475,6 +495,9 @@ class Specifiers(Expressions):
                 8,
             )
             scalar = integer(size, signed)
+        if missing and fixed is None:
+            self.tags[tag] = Unusable(missing)
+            return self.tags[tag]
         node = Enumeration(tag, scalar, values)
         before = self.tags.get(tag)
         if isinstance(before, Enumeration) and not before.is_kept:

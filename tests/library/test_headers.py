@@ -586,6 +586,29 @@ def test_with_neither_a_compiler_nor_pcpp(path, monkeypatch):
         nc.load(path, header="stddef.h")
 
 
+def test_enumerators_as_far_as_they_are_known(folder):
+    (folder / "some.h").write_text(
+        "enum big { B_ONE = 1, B_TOP = 0xffffffff00000000ULL, B_NEXT,"
+        " B_MINUS = (unsigned long)-32 };\n"
+        "enum { L_LEAST = -9223372036854775807LL - 1, L_SIZE = sizeof(L_LEAST) };\n"
+        "typedef enum { E_FIRST = 7, E_ODD = __builtin_ctz(f(8, 9)), E_AFTER, E_GIVEN = 3, E_LAST }"
+        " some;\nint abs(some);\nlong labs(enum big);\nint toupper(int);\n"
+    )
+    found = nc.load(None, header=folder / "some.h")
+    big = (found.B_ONE, found.B_TOP, found.B_NEXT, found.B_MINUS)
+    assert big == (1, 2**64 - 2**32, 2**64 - 2**32 + 1, 2**64 - 32)
+    assert (found.L_LEAST, found.L_SIZE) == (-(2**63), 8)
+    assert found.ffi.sizeof("enum big") == 8
+    assert (found.E_FIRST, found.E_GIVEN, found.E_LAST, found.toupper(97)) == (7, 3, 4, 65)
+    for name, reason in (
+        ("E_ODD", "'__builtin_ctz' is no constant"),
+        ("E_AFTER", "follows 'E_ODD'"),
+        ("abs", "the value of its enumerator 'E_ODD' is not known: '__builtin_ctz' is no constant"),
+    ):
+        with pytest.raises(nc.SymbolError, match=reason):
+            found[name]
+
+
 # -- layouts -------------------------------------------------------------------------------------
 
 TYPES = (
