@@ -609,6 +609,22 @@ def test_enumerators_as_far_as_they_are_known(folder):
             found[name]
 
 
+def test_a_typedef_with_an_alignment_names_a_struct_without_a_tag(folder):
+    (folder / "aligned.h").write_text(
+        "typedef struct { char c; int i; } wide __attribute__((aligned(32)));\n"
+        "struct holder { char x; wide y; };\nint abs(wide *);\nextern wide environ;\n"
+        "typedef enum { W_ONE = 1 } one __attribute__((aligned(8)));\n"
+        "struct ones { char x; one y; };\nint toupper(one);\n"
+    )
+    found = nc.load(None, header=folder / "aligned.h")
+    assert (found.ffi.sizeof("wide"), found.ffi.alignof("wide")) == (8, 32)
+    assert found.ffi.sizeof("struct holder") == 64
+    assert found.ffi.typeof(found.environ).item is found.types.wide
+    assert found.new("struct holder", {"y": {"i": 3}}).y.i == 3
+    assert (found.ffi.sizeof("struct ones"), found.toupper("W_ONE")) == (16, 1)
+    assert found.types.one.elements == {1: "W_ONE"}
+
+
 # -- layouts -------------------------------------------------------------------------------------
 
 TYPES = (
