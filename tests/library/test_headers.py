@@ -339,6 +339,9 @@ def test_where_headers_are_looked_for_however_they_are_named(folder, monkeypatch
         b"#import<%s/a.h> // include",
         b"#if 1 && __has_include ( <%s/a.h> )\r",
         b"# elif __has_include_next(<%s/a.h>) || defined(import)",
+        b'#include /* c *//**/"%s/a.h"',
+        b'/* c */ %%:/**/include "%s/a.h"',
+        b'#\\\n include\\\n "%s/a.h"',
     )
     names = [f"named{at}" for at in range(len(lines))]
     for name in (*names, "comment"):
@@ -351,6 +354,32 @@ def test_where_headers_are_looked_for_however_they_are_named(folder, monkeypatch
     monkeypatch.setattr(searched, "_SYSTEM", ())
     found = searched.folders([str(file)], header.wanted(file, folder, {}))
     assert {*found} == {str(folder / name) for name in names} | {str(folder)}
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_header_that_was_only_asked_for_goes(folder):
+    (folder / "opt.h").touch()
+    (folder / "asks.h").write_text('#if __has_include("opt.h")\nint abs(int);\n#endif\n')
+    assert "abs" in dir(nc.load(None, header=folder / "asks.h"))
+    (folder / "opt.h").unlink()
+    assert "abs" not in dir(nc.load(None, header=folder / "asks.h"))
+
+
+def test_other_places_that_headers_are_looked_for_in(folder, monkeypatch):
+    for name in ("told", "quoted", "second"):
+        (folder / name).mkdir()
+    (folder / "second" / "opt.h").touch()
+    (folder / "asks.h").write_text("#if __has_include(<opt.h>)\n#endif\n")
+    (folder / "told" / "link.h").symlink_to(folder / "other" / "target.h")
+    (folder / "linked").symlink_to(folder / "other")
+    options = f"-I {folder / 'told'} -O2 -iquote{folder / 'quoted'}"
+    monkeypatch.setenv("CC", f"{COMPILER[0]} {options} -I")
+    wanted = header.wanted("link.h", (folder / "second", folder / "linked"), {})
+    found = searched.folders([str(folder / "asks.h")], wanted)
+    # Of a link that leads nowhere nothing is kept.
+    places = ("told", "quoted", "second", "linked", "told/link.h", "second/opt.h")
+    assert {*found} == {str(folder / name) for name in places}
+    assert header._changed_since(0, {name: header._stamp(name) for name in found})
 
 
 @pytest.mark.usefixtures("settled")
