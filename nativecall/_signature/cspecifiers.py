@@ -17,6 +17,10 @@ from .csource import BASIC, KEYWORDS, basic_type
 from .ctype import SCALARS, WORD, integer
 from .grammar import shown
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
 
 # The words that can begin a declaration: what kind of word each is, and what it stands for.
@@ -124,6 +128,7 @@ class Specifiers(Expressions):
     typedefs: dict[str, tuple[Node, bool]]
     tags: dict[str, Node]
     skipped: dict[str, tuple[str, int]]
+    named: int  # the token that the last declarator names
     _unnamed = 0
     _pack = 0  # what '#pragma pack' says
 
@@ -393,6 +398,7 @@ class Specifiers(Expressions):
     def _members(self) -> list[tuple[str | None, Node, int | None, int, bool]]:
         tokens = self.tokens
         members: list[tuple[str | None, Node, int | None, int, bool]] = []
+        seen: set[str] = set()
         self.expect("{")
         while not self.accept("}"):
             token = tokens[self.at]
@@ -405,9 +411,11 @@ class Specifiers(Expressions):
             if token in ("_Static_assert", "static_assert"):
                 self.at = self.closing(self.at + 1)
                 continue
+            start = self.at
             said, node = self.specifiers()
             if tokens[self.at] == ";":
                 if isinstance(node, Record) and ANONYMOUS in node.cname:
+                    self._once(node.names(), seen, start)
                     members.append((None, node, None, said.aligned, said.packed))
                 continue
             while True:
@@ -418,6 +426,7 @@ class Specifiers(Expressions):
                     self.call(node, name)
                     if name is None:
                         raise Unknown(f"expected a member, found {shown(tokens[self.at])}", self.at)
+                    self._once([name], seen, self.named)
                 width = self.integer() if self.accept(":") else None
                 kind = found.scalar.kind if isinstance(found, Number) else ""
                 if width is not None and kind not in ("int", "bool"):
@@ -428,6 +437,13 @@ class Specifiers(Expressions):
                     break
             self.expect(";")
         return members
+
+    def _once(self, names: Iterable[str], seen: set[str], at: int) -> None:
+        """Take the names of members; the same one again is refused."""
+        for name in names:
+            if name in seen:
+                raise Unknown(f"there is a member {name!r} before", at)
+            seen.add(name)
 
     def _enum(self) -> Node:
         said = Said()

@@ -654,6 +654,12 @@ def test_a_typedef_with_an_alignment_names_a_struct_without_a_tag(folder):
     assert found.types.one.elements == {1: "W_ONE"}
 
 
+def test_a_struct_with_a_member_twice_has_no_layout():
+    found = nc.load(None, "struct twice { int a; int a; }; int abs(int);", skip=True)
+    with pytest.raises(TypeError, match="'struct twice' is not known: there is a member 'a'"):
+        found.new("struct twice", {"a": 1})
+
+
 # -- layouts -------------------------------------------------------------------------------------
 
 TYPES = (
