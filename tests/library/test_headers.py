@@ -654,6 +654,26 @@ def test_a_typedef_with_an_alignment_names_a_struct_without_a_tag(folder):
     assert found.types.one.elements == {1: "W_ONE"}
 
 
+def test_macros_of_what_compilers_compute(folder):
+    (folder / "values.h").write_text(
+        "#define M_HUGE 1e400\n#define M_FLOAT -1e40f\n#define M_TINY 1e-400\n"
+        "#define M_MINUS (1 / -0.0)\n#define M_NAN (0.0 / 0.0)\n#define M_LONG 1e400L\n"
+        '#define M_CHAR ("ab" "c")[0] == 97\n#define M_B "ab"[1]\n#define M_END "ab"[2]\n'
+        '#define M_BEYOND "ab"[3]\n#define M_HIGH "\\xff"[0]\n#define M_HALF 1.5f16\n'
+    )
+    found = nc.load(None, header=folder / "values.h")
+    inf = float("inf")
+    values = [found.M_HUGE, found.M_FLOAT, found.M_TINY, found.M_MINUS]
+    assert values == [inf, -inf, 0, -inf]
+    assert found.M_NAN != found.M_NAN
+    assert (found.M_CHAR, found.M_B, found.M_END, found.M_HIGH & 255) == (1, 98, 0, 255)
+    assert {name: text.rpartition(": ")[2] for name, text in found.skipped.items()} == {
+        "M_LONG": "'1e400L' is beyond a double",
+        "M_BEYOND": "an index is beyond its string",
+        "M_HALF": "'1.5f16' has a type that is not computed",
+    }
+
+
 def test_a_struct_with_a_member_twice_has_no_layout():
     found = nc.load(None, "struct twice { int a; int a; }; int abs(int);", skip=True)
     with pytest.raises(TypeError, match="'struct twice' is not known: there is a member 'a'"):
