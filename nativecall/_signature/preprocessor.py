@@ -224,15 +224,21 @@ class Scanned:
                 inside = name and name[0] != "<"
                 file = numbers.setdefault(name, len(numbers)) if inside else -1
             elif word == "define":
-                macro = _macro(rest, file, line)
-                if macro is not None:
-                    self.macros[macro[0]] = macro[1]
+                defined = _macro(rest, file, line)
+                if defined is not None:
+                    self.macros[defined[0]] = defined[1]
             elif word == "undef":
                 self.macros.pop(rest.strip(), None)
             elif word == "pragma" and rest[:4] == "pack":
                 starts.append(len(tokens))
                 places.append((file, line))
-                tokens.append(f"#pragma {rest}")
+                # Not every preprocessor expands macros here, and texts go through none.
+                words = [(word, self.macros.get(word)) for word in find(rest)]
+                said = [
+                    macro.text if macro is not None and macro.text.isdecimal() else word
+                    for word, macro in words
+                ]
+                tokens.append(f"#pragma {' '.join(said)}")
             line += 1
         self.files = [*numbers]
 

@@ -604,6 +604,11 @@ def test_directives_of_a_text_as_they_may_be_written(without_compiler):
     text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
     found = nc.load(None, text, skip=True)
     assert (found.A, found.B, found.abs(-2)) == (3, 4, 2)
+    packed = (
+        "#define N 1\n# pragma pack(push, N)\nstruct packed { char c; int i; };\n#pragma pack(pop)"
+    )
+    found = nc.load(None, packed + "\nstruct plain { char c; int i; };", skip=True)
+    assert (found.ffi.sizeof("struct packed"), found.ffi.sizeof("struct plain")) == (5, 8)
     included = text.replace("#define 3\n", "%:include <float.h>\n")
     assert nc.load(None, included, skip=True).FLT_RADIX == 2
 
