@@ -40,9 +40,11 @@ class Unclosed(Unknown):
 
 
 def of_int(value: int) -> Integer:
-    """An enumerator's value with its type: int, or the first longer type that has it."""
+    """An enumerator's value with its type: int, or the first longer type that has it, of which the
+    last has no sign.
+    """
     try:
-        _, bits, signed = typed_integer(str(abs(value)))
+        _, bits, signed = typed_integer(f"{max(value, -1 - value)}{'u' * (value >= 2**63)}")
     except OverflowError as error:
         raise Unknown(str(error)) from None
     return value, bits, signed

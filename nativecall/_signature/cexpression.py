@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from math import copysign
 from struct import pack, unpack
 
 from .cconstant import INT, Unknown, binary, common, converted, unary
 from .cnodes import BASICS, FunctionOf, Node, Number, PointerTo, Record
-from .csource import typed_integer
+from .csource import fit, typed_integer
 from .ctype import SCALARS, WORD
 from .grammar import shown
 
@@ -115,6 +116,8 @@ class Expressions(ABC):
                 return cast(self._unary(), node)
             value = self.expression()
             self.expect(")")
+            if isinstance(value[0], bytes) and self.accept("["):
+                return self._character_of(value[0])
             return value
         if token in ("+", "-", "~", "!"):
             value = self._unary()
@@ -150,10 +153,19 @@ class Expressions(ABC):
             while self.tokens[self.at][:1] == '"':
                 text += _bytes(self.tokens[self.at])
                 self.at += 1
-            return text, "bytes"
+            return self._character_of(text) if self.accept("[") else (text, "bytes")
         if token.isidentifier():
             raise Unknown(f"{token!r} is no constant", self.at - 1)
         raise Unknown(f"{token or 'nothing'!r} is no constant expression", self.at - 1)
+
+    def _character_of(self, text: bytes) -> Value:
+        """An element of a string, after its '['."""
+        index = self.integer()
+        self.expect("]")
+        if not 0 <= index <= len(text):
+            raise Unknown("an index is beyond its string")
+        signed = BASICS["char"].scalar.signed  # type: ignore[attr-defined]  # it is a Number
+        return fit((text + b"\0")[index], 8, signed), 8, signed
 
     def _end(self) -> int:
         raise Unknown("unexpected end")
@@ -209,8 +221,11 @@ def _operate(op: str, left: Value, right: Value) -> Value:
     code = max(["f" if len(one) == 3 else str(one[1]) for one in (left, right)], key="fdg".index)
     if code == "g":
         raise Unknown("arithmetic of long double is not computed")
-    if op not in ("+", "-", "*", "/") or (op == "/" and b == 0):
+    if op not in ("+", "-", "*", "/"):
         raise Unknown(f"{op!r} of floats is not computed")
+    if op == "/" and b == 0:
+        is_nan = a == 0 or a != a
+        return float("nan") if is_nan else copysign(float("inf"), a * copysign(1, b)), code
     return _float(
         a + b if op == "+" else a - b if op == "-" else a * b if op == "*" else a / b, code
     )
@@ -221,7 +236,7 @@ def _float(value: float, code: str) -> Value:
         try:
             value = unpack("f", pack("f", value))[0]
         except OverflowError:
-            raise Unknown("a float is beyond its type") from None
+            value = copysign(float("inf"), value)
     return value, code
 
 
@@ -248,10 +263,10 @@ def _number(token: str) -> Value:
         raise Unknown(str(error)) from None
     except ValueError:
         raise Unknown(f"{token!r} is no number") from None
-    if (
-        code is None
-        or value in (float("inf"),)
-        or (value == 0 and re.search("[1-9]", digits.split("e")[0]))
+    if code is None:
+        raise Unknown(f"{token!r} has a type that is not computed")
+    if code == "g" and (
+        value == float("inf") or (value == 0 and re.search("[1-9]", digits.split("e")[0]))
     ):
         raise Unknown(f"{token!r} is beyond a double")
     return _float(value, code)

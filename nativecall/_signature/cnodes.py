@@ -20,7 +20,7 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .._types import Foreign
     from .grammar import Row
@@ -244,6 +244,14 @@ class Record(Node):
 
     def spell(self, declarator: str) -> str:
         return f"{self.typedef or self.cname} {declarator}".rstrip()
+
+    def names(self) -> Iterator[str]:
+        """The names of the members, with those of structs and unions without a name."""
+        for name, member in self.fields or ():
+            if name:
+                yield name
+            elif isinstance(member.type, Record):
+                yield from member.type.names()
 
     def lay_out(
         self,

@@ -196,12 +196,14 @@ class Parser(Specifiers):
         self, name: str, node: Node, const: bool, said: Said, place: tuple[int, int]
     ) -> None:
         if said.storage == "typedef":
-            node = said.realigned(node)
-            if isinstance(node, Record) and ANONYMOUS in node.cname and not node.typedef:
+            plain, node = node, said.realigned(node)
+            unnamed = ANONYMOUS in node.cname
+            if unnamed and isinstance(node, (Record, Enumeration)) and not node.typedef:
                 node.typedef = name
-                node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
-            elif isinstance(node, Enumeration) and ANONYMOUS in node.cname and not node.typedef:
-                node.typedef = name
+                if isinstance(node, Record) or node is not plain:
+                    node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
+                if node is not plain:
+                    self.tags[node.cname] = node
             if name in CHARACTERS and isinstance(node, Number):
                 node = Number(node.scalar, node.alignment, name)
             self.typedefs[name] = node, const

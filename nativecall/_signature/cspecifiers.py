@@ -17,6 +17,10 @@ from .csource import BASIC, KEYWORDS, basic_type
 from .ctype import SCALARS, WORD, integer
 from .grammar import shown
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
 
 # The words that can begin a declaration: what kind of word each is, and what it stands for.
@@ -123,6 +127,8 @@ class Specifiers(Expressions):
     variables: dict[str, tuple[Node, bool, int]]
     typedefs: dict[str, tuple[Node, bool]]
     tags: dict[str, Node]
+    skipped: dict[str, tuple[str, int]]
+    named: int  # the token that the last declarator names
     _unnamed = 0
     _pack = 0  # what '#pragma pack' says
 
@@ -392,6 +398,7 @@ class Specifiers(Expressions):
     def _members(self) -> list[tuple[str | None, Node, int | None, int, bool]]:
         tokens = self.tokens
         members: list[tuple[str | None, Node, int | None, int, bool]] = []
+        seen: set[str] = set()
         self.expect("{")
         while not self.accept("}"):
             token = tokens[self.at]
@@ -404,9 +411,11 @@ class Specifiers(Expressions):
             if token in ("_Static_assert", "static_assert"):
                 self.at = self.closing(self.at + 1)
                 continue
+            start = self.at
             said, node = self.specifiers()
             if tokens[self.at] == ";":
                 if isinstance(node, Record) and ANONYMOUS in node.cname:
+                    self._once(node.names(), seen, start)
                     members.append((None, node, None, said.aligned, said.packed))
                 continue
             while True:
@@ -417,6 +426,7 @@ class Specifiers(Expressions):
                     self.call(node, name)
                     if name is None:
                         raise Unknown(f"expected a member, found {shown(tokens[self.at])}", self.at)
+                    self._once([name], seen, self.named)
                 width = self.integer() if self.accept(":") else None
                 kind = found.scalar.kind if isinstance(found, Number) else ""
                 if width is not None and kind not in ("int", "bool"):
@@ -427,6 +437,13 @@ class Specifiers(Expressions):
                     break
             self.expect(";")
         return members
+
+    def _once(self, names: Iterable[str], seen: set[str], at: int) -> None:
+        """Take the names of members; the same one again is refused."""
+        for name in names:
+            if name in seen:
+                raise Unknown(f"there is a member {name!r} before", at)
+            seen.add(name)
 
     def _enum(self) -> Node:
         said = Said()
@@ -445,6 +462,7 @@ class Specifiers(Expressions):
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
+        unknown = missing = ""  # the last enumerator without a value, and why the first has none
         while not self.accept("}"):
             name = self.tokens[self.at]
             if not self.names(name):
@@ -453,13 +471,31 @@ class Specifiers(Expressions):
                 raise Unknown(f"{name!r} has a value before", self.at)
             self.at += 1
             self.trailing(Said())
-            value = self.integer() if self.accept("=") else value + 1
-            least, greatest = min(least, value), max(greatest, value)
-            self.values[name] = of_int(value)
-            values.append((name, value))
-            if not self.accept(",") and self.tokens[self.at] != "}":
-                found = shown(self.tokens[self.at])
-                raise Unknown(f"expected ',' or '}}', found {found}", self.at)
+            start = self.at
+            try:
+                if not self.accept("=") and unknown:
+                    raise Unknown(f"it follows {unknown!r}")
+                value = self.integer() if self.at > start else value + 1
+                made = of_int(value)
+                if self.tokens[self.at] not in (",", "}"):
+                    found = shown(self.tokens[self.at])
+                    raise Unknown(f"expected ',' or '}}', found {found}", self.at)
+            except (Unknown, SignatureError) as error:
+                if self.strict:
+                    raise
+                unknown = name
+                reason = error.reason if isinstance(error, SignatureError) else str(error)
+                missing = missing or f"the value of its enumerator {name!r} is not known: {reason}"
+                self.skipped[name] = f"an enumerator without a value: {reason}", start - 1
+                self.at = start
+                while self.tokens[self.at] not in (",", "}"):
+                    self.at = self.closing(self.at)
+            else:
+                unknown = ""
+                least, greatest = min(least, value), max(greatest, value)
+                self.values[name] = made
+                values.append((name, value))
+            self.accept(",")
         self.trailing(said)
         if isinstance(fixed, Number):
             scalar = fixed.scalar
@@ -475,6 +511,9 @@ class Specifiers(Expressions):
                 8,
             )
             scalar = integer(size, signed)
+        if missing and fixed is None:
+            self.tags[tag] = Unusable(missing)
+            return self.tags[tag]
         node = Enumeration(tag, scalar, values)
         before = self.tags.get(tag)
         if isinstance(before, Enumeration) and not before.is_kept:

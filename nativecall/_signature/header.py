@@ -129,7 +129,7 @@ def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
     """The current folder where what is read may depend on it: it is where a text includes from,
     and what relative paths of the environment mean.
     """
-    is_text = wanted.text is not None and "#" in wanted.text
+    is_text = wanted.text is not None and ("#" in wanted.text or "%:" in wanted.text)
     if not is_text and len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
         return None
     try:

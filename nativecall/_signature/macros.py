@@ -29,7 +29,7 @@ def has_directives(text: str) -> bool:
     """Whether a text is for a preprocessor."""
     import re
 
-    return re.search(r"^\s*#\s*(?:if|include)", text, re.MULTILINE) is not None
+    return re.search(r"^\s*(?:#|%:)\s*(?:if|include)", text, re.MULTILINE) is not None
 
 
 class HeaderTables(Tables):

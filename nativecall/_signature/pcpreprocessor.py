@@ -6,9 +6,11 @@ machine; the system's headers are those of the C library.
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import platform
+import re
 import sys
 
 from .._errors import LibraryError, SignatureError
@@ -58,6 +60,18 @@ _HEADERS = {
 }
 
 
+_MOST_INCLUDES = 50  # of headers in each other that do not yet mean a circle
+#: The integers: what the compiler's macros and those of <limits.h> call them, their codes and the
+#: suffixes of their constants.
+_INTEGERS = (
+    ("SCHAR", "SCHAR", "b", ""),
+    ("SHORT", "SHRT", "h", ""),
+    ("INT", "INT", "i", ""),
+    ("LONG", "LONG", "l", "L"),
+    ("LONG_LONG", "LLONG", "q", "LL"),
+)
+
+
 def _predefined() -> dict[str, object]:
     """What gcc defines for this machine."""
     found: dict[str, object] = {
@@ -68,8 +82,7 @@ def _predefined() -> dict[str, object]:
         "__STDC_HOSTED__": 1,
         "__ELF__": 1,
         "__CHAR_BIT__": 8,
-        "_GCC_LIMITS_H_": 1,
-        "CHAR_BIT": 8,
+        **({} if SCALARS["c"].signed else {"__CHAR_UNSIGNED__": 1}),
         "__ORDER_LITTLE_ENDIAN__": 1234,
         "__ORDER_BIG_ENDIAN__": 4321,
         "__BYTE_ORDER__": 1234 if sys.byteorder == "little" else 4321,
@@ -89,24 +102,45 @@ def _predefined() -> dict[str, object]:
         "__SIZEOF_SIZE_T__": WORD,
         **({"__LP64__": 1, "_LP64": 1} if WORD == 8 else {}),
     }
-    for name, limit, code, suffix in (
-        ("SCHAR", "SCHAR", "b", ""),
-        ("SHORT", "SHRT", "h", ""),
-        ("INT", "INT", "i", ""),
-        ("LONG", "LONG", "l", "L"),
-        ("LONG_LONG", "LLONG", "q", "LL"),
-    ):
+    for name, _, code, suffix in _INTEGERS:
         size = SCALARS[code].size
-        most = 2 ** (8 * size - 1) - 1
         found[f"__SIZEOF_{name}__"] = size
-        found[f"__{name}_MAX__"] = found[f"{limit}_MAX"] = f"{most}{suffix}"
-        found[f"{limit}_MIN"] = f"(-{limit}_MAX - 1{suffix})"
-        unsigned = "UCHAR_MAX" if code == "b" else f"U{limit}_MAX"
-        found[unsigned] = f"({limit}_MAX * 2{'U' * (size >= 4)}{suffix} + 1)"
-    found["CHAR_MIN"], found["CHAR_MAX"] = "SCHAR_MIN", "SCHAR_MAX"
+        found[f"__{name}_MAX__"] = f"{2 ** (8 * size - 1) - 1}{suffix}"
     for code, name in (("f", "FLOAT"), ("d", "DOUBLE"), ("g", "LONG_DOUBLE")):
         found[f"__SIZEOF_{name}__"] = SCALARS[code].size
     return found
+
+
+def _limits(system: Sequence[str]) -> str:
+    """What <limits.h> of gcc says: the numbers of the language, then what the C library's says."""
+    lines = ["#ifndef _GCC_LIMITS_H_", "#define _GCC_LIMITS_H_", "#define CHAR_BIT 8"]
+    for name, limit, code, suffix in _INTEGERS:
+        unsigned = "UCHAR_MAX" if code == "b" else f"U{limit}_MAX"
+        twice = f"2{'U' * (SCALARS[code].size >= 4)}{suffix}"
+        lines += [
+            f"#define {limit}_MAX __{name}_MAX__",
+            f"#define {limit}_MIN (-{limit}_MAX - 1{suffix})",
+            f"#define {unsigned} ({limit}_MAX * {twice} + 1)",
+        ]
+    least, most = ("SCHAR_MIN", "SCHAR_MAX") if SCALARS["c"].signed else ("0", "UCHAR_MAX")
+    lines += [f"#define CHAR_MIN {least}", f"#define CHAR_MAX {most}", "#endif"]
+    paths = [os.path.join(folder, "limits.h") for folder in system]
+    lines += [f'#include "{path}"' for path in paths if os.path.isfile(path)][:1]
+    return "\n".join([*lines, ""])
+
+
+def _with_short_suffixes(tokens: Sequence[Foreign], integers: Sequence[str]) -> list[Foreign]:
+    """The tokens of an ``#if`` without the second letter of the suffix `LL`, which pcpp takes for a
+    name: it has only integers of 64 bits.
+    """
+    made: list[Foreign] = []
+    for token in tokens:
+        if made and made[-1].type in integers and token.value in ("L", "l", "LU", "lu", "Lu", "lU"):
+            made[-1] = copy.copy(made[-1])
+            made[-1].value += token.value[1:]
+        else:
+            made.append(token)
+    return made
 
 
 def run(
@@ -144,6 +178,31 @@ def run(
                     hint="'define' gives macros that a header needs",
                 )
 
+            _expanding: Sequence[str] = ()
+
+            def expand_macros(self, tokens: Foreign, expanding_from: Sequence[str] = ()) -> Foreign:
+                # In arguments, for which pcpp names none, what is being expanded is none, either.
+                outer = self._expanding
+                self._expanding = names = [*(expanding_from or outer)]
+                try:
+                    return super().expand_macros(tokens, names)
+                finally:
+                    self._expanding = outer
+
+            def on_directive_handle(
+                self,
+                directive: Foreign,
+                tokens: Sequence[Foreign],
+                passing: bool,
+                preceding: Foreign,
+            ) -> bool | None:
+                if directive.value == "pragma" and not tokens:  # which pcpp would look into
+                    raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+                handled: bool | None = super().on_directive_handle(
+                    directive, tokens, passing, preceding
+                )
+                return handled
+
             def on_directive_unknown(
                 self,
                 directive: Foreign,
@@ -154,26 +213,50 @@ def run(
                 if directive.value == "error":
                     said = "".join([token.value for token in tokens]).strip()
                     self.on_error(directive.source, directive.lineno, f"#error {said}")
+                if directive.value == "pragma" and tokens[0].value == "pack":
+                    for token in tokens[1:]:
+                        if token.value in self.macros:
+                            meant = self.expand_macros([copy.copy(token)])
+                            token.value = "".join([one.value for one in meant])
                 return None if directive.value == "pragma" else True
 
-        for name, own in _HEADERS.items():
+        machine = getattr(sys.implementation, "_multiarch", "")
+        system = "/usr/local/include", f"/usr/include/{machine}", "/usr/include"
+        for name, own in (*_HEADERS.items(), ("limits.h", _limits(system))):
             with open(os.path.join(folder, name), "w") as file:
                 file.write(own)
         found: Foreign = Preprocessor()
         found.line_directive = "#"
-        machine = getattr(sys.implementation, "_multiarch", "")
-        system = "/usr/local/include", f"/usr/include/{machine}", "/usr/include", folder
-        for path in (*include, *system):
+        for path in (*include, folder, *system):
             found.add_path(path)
+        # pcpp would make paths relative to the current folder. The headers in the temporary one
+        # stand in this file.
+        found.rewrite_paths = [
+            (f"{re.escape(os.path.abspath('<stdin>'))}$", "<stdin>"),
+            (f"{re.escape(folder + os.sep)}.*", os.path.abspath(__file__).replace("\\", r"\\")),
+        ]
         for name, meant in (*_predefined().items(), *define):
             found.define(f"{name} {1 if meant is None else meant}")
+        evaluate = found.evaluator
+
+        def evaluator(tokens: Sequence[Foreign], **known: Foreign) -> Foreign:
+            return evaluate(_with_short_suffixes(tokens, found.t_INTEGER), **known)
+
+        found.evaluator = evaluator
         before = {*found.macros}
         out = io.StringIO()
         try:
             found.parse(text + names, "<stdin>")
             found.write(out)
         except RecursionError:
-            raise SignatureError("headers include each other without end") from None
+            if found.include_depth > _MOST_INCLUDES:
+                raise SignatureError("headers include each other without end") from None
+            at = found.lastdirective
+            where = f", after line {at.lineno} of {at.source!r}" if at is not None else ""
+            raise SignatureError(
+                f"macros or #include are nested too deeply for the package pcpp{where}",
+                hint="a C compiler reads them",
+            ) from None
     if names:
         return out.getvalue()
     lines = []

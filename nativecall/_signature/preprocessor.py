@@ -61,7 +61,12 @@ def identity(command: Sequence[str] | None) -> tuple[object, ...]:
 def source(wanted: Wanted) -> str:
     """The C that is read."""
     if wanted.text is not None:
-        return str(wanted.text) + "\n"
+        text = str(wanted.text) + "\n"
+        if "%:" in text:  # pcpp knows no digraphs
+            import re
+
+            text = re.sub(r"^([ \t]*)%:", r"\1#", text, flags=re.MULTILINE)
+        return text
     return "".join(
         f'#include "{name}"\n' if os.path.isabs(name) else f"#include <{name}>\n"
         for name in wanted.headers
@@ -172,7 +177,7 @@ class Scanned:
     Attributes
     ----------
     tokens : list of str
-        ``#pragma`` lines are one token each.
+        ``#pragma pack`` is one token, as a line and as a ``_Pragma``.
     macros : dict of str to Macro
         As they are at the end; those that the compiler has have no file, which is -1.
     files : list of str
@@ -199,36 +204,67 @@ class Scanned:
         tokens, starts, places = self.tokens, self._starts, self._places
         file = line = -1
         for content in text.split("\n"):
-            if content[:1] != "#":
+            directive = content.lstrip()
+            if directive[:1] != "#":
                 found = find(content)
+                if "_Pragma" in found:
+                    found = _with_pragmas(found)
                 if found:
                     starts.append(len(tokens))
                     places.append((file, line))
                     tokens += found
-            elif content[1:2] == " ":
-                marker = content.split('"')
-                line = int(content[2:].split(" ", 1)[0]) - 1
-                name = marker[1].replace("\\\\", "\\") if len(marker) > 2 else ""
+                line += 1
+                continue
+            # Compilers write directives in one way, pcpp and people as C allows.
+            word, rest = [*directive[1:].split(None, 1), "", ""][:2]
+            if word.isdecimal():
+                marker = rest.split('"')
+                line = int(word) - 1
+                name = marker[1].replace("\\\\", "\\") if len(marker) > 1 else ""
                 inside = name and name[0] != "<"
                 file = numbers.setdefault(name, len(numbers)) if inside else -1
-            elif content.startswith("#define "):
-                name, macro = _macro(content[8:], file, line)
-                self.macros[name] = macro
-            elif content.startswith("#undef "):
-                self.macros.pop(content[7:].strip(), None)
-            elif content.startswith("#pragma "):
+            elif word == "define":
+                defined = _macro(rest, file, line)
+                if defined is not None:
+                    self.macros[defined[0]] = defined[1]
+            elif word == "undef":
+                self.macros.pop(rest.strip(), None)
+            elif word == "pragma" and rest[:4] == "pack":
                 starts.append(len(tokens))
                 places.append((file, line))
-                tokens.append(content)
+                # Not every preprocessor expands macros here, and texts go through none.
+                words = [(word, self.macros.get(word)) for word in find(rest)]
+                said = [
+                    macro.text if macro is not None and macro.text.isdecimal() else word
+                    for word, macro in words
+                ]
+                tokens.append(f"#pragma {' '.join(said)}")
             line += 1
         self.files = [*numbers]
 
 
-def _macro(text: str, file: int, line: int) -> tuple[str, Macro]:
+def _with_pragmas(tokens: list[str]) -> list[str]:
+    """Tokens with the ``#pragma pack`` that a ``_Pragma`` stands for, without other ``_Pragma``."""
+    made: list[str] = []
+    at = 0
+    while at < len(tokens):
+        if tokens[at] == "_Pragma" and tokens[at + 1 : at + 4 : 2] == ["(", ")"]:
+            said = tokens[at + 2][1:-1].lstrip()
+            if said[:4] == "pack":
+                made.append(f"#pragma {said}")
+            at += 4
+        else:
+            made.append(tokens[at])
+            at += 1
+    return made
+
+
+def _macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
     import re
 
     match = re.match(r"([A-Za-z_$]\w*)(\([^)]*\))?", text)
-    assert match is not None
+    if match is None:
+        return None
     return match[1], Macro(text[match.end() :].strip(), match[2], file, line)
 
 

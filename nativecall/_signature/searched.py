@@ -1,10 +1,11 @@
 """Where headers were looked for: the folders that a file may come to which would be read from then
 on.
 
-`folders` gives those of the include paths and of the environment, and those beside a file that
-includes another which is elsewhere; where a header asks whether a file is there that is not, the
-system's, too. What is not known: the folders of the compiler's own that it searches before the
-system's, and names that macros give to an ``#include``.
+`folders` gives those of the include paths, of the environment and of the compiler's command, and
+those beside a file that includes another which is elsewhere; where a header asks whether a file is
+there, that file, or the system's folders, too. A link that leads nowhere is given itself, which
+cannot be kept. What is not known: the folders of the compiler's own that it searches before the
+system's, and names that macros give to an ``#include`` or ``__has_include``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import re
 import sys
 
-from .preprocessor import SEARCHED
+from .preprocessor import SEARCHED, compiler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,17 +22,22 @@ if TYPE_CHECKING:
 
     from .preprocessor import Wanted
 
+_BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/))*\*/)*"  # a comment in one way only: nothing is tried twice
 _DIRECTIVE = re.compile(
-    rb"""^[ \t]*\#[ \t]*(?:include|include_next|import)[ \t]*(["<])([^">\n]+)[">]"""
+    rb"^%b(?:\#|%%:)%b(?:include|include_next|import)%b"
+    % (_BLANK, _BLANK, _BLANK)
+    + rb"""(["<])([^">\n]+)[">]"""
     rb"""|(__has_include(?:_next)?)[ \t_]*\([ \t]*(["<])([^">\n]+)[">]"""
 )
+_OPTIONS = ("-I", "-iquote", "-isystem", "-idirafter")  # of compilers, a folder in or after them
 _WORDS = (b"include", b"import")  # one of them is in every match
 _MULTIARCH = getattr(sys.implementation, "_multiarch", "")
 _SYSTEM = ("/usr/local/include", f"/usr/include/{_MULTIARCH}", "/usr/include")
 
 
 def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
-    """The folders, of which all that is read depends besides `files`.
+    """The folders, and files that are only asked for, of which all that is read depends besides
+    `files`.
 
     A folder that is not there yet is in one that changes when it is made.
     """
@@ -42,24 +48,29 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
         if (text := os.environ.get(name))
         for folder in text.split(os.pathsep)
     ]
-    before = [*wanted.include, *named]
+    before = [*wanted.include, *named, *_told((compiler() or [])[1:])]
     for name in wanted.headers:
         if not os.path.isabs(name):
-            found.update(dict.fromkeys([_holder(folder, name) for folder in before]))
+            found.update(dict.fromkeys(_places(before, name)))
     texts = [("", wanted.text.encode(errors="replace"))] if wanted.text is not None else []
     for beside, text in [*texts, *[(os.path.dirname(file), _text(file)) for file in files]]:
         for is_asked, is_quoted, name in _named(text):
             searched = [*before]
             if is_quoted:
-                if os.path.exists(os.path.join(beside, name)):
+                own = os.path.join(beside, name)
+                if os.path.exists(own):
+                    if is_asked:
+                        found[own] = None
                     continue
                 searched.append(beside)
             if is_asked:
-                everywhere = [*before, *_SYSTEM]
-                there = [os.path.join(one, name) for one in everywhere]
-                if not any(map(os.path.exists, there)):
+                there = [os.path.join(one, name) for one in (*before, *_SYSTEM)]
+                first = next(filter(os.path.exists, there), None)
+                if first is not None:
+                    found[first] = None
+                else:
                     searched += _SYSTEM
-            found.update(dict.fromkeys([_holder(folder, name) for folder in searched]))
+            found.update(dict.fromkeys(_places(searched, name)))
     return [*found]
 
 
@@ -72,22 +83,42 @@ def _named(text: bytes) -> Iterator[tuple[bool, bool, str]]:
     for word in _WORDS:
         at = text.find(word)
         while at >= 0:
-            end = text.find(b"\n", at)
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            while text[start - 2 : start] == b"\\\n":
+                start = text.rfind(b"\n", 0, start - 1) + 1
+            while end > 0 and text[end - 1 : end] == b"\\":
+                end = text.find(b"\n", end + 1)
             end = len(text) if end < 0 else end
-            line = text[text.rfind(b"\n", 0, at) + 1 : end]
+            line = text[start:end].replace(b"\\\n", b"")
             for quote, name, asked, asked_quote, asked_name in _DIRECTIVE.findall(line):
                 yield bool(asked), b'"' in (quote, asked_quote), os.fsdecode(name or asked_name)
             at = text.find(word, end)
 
 
-def _holder(folder: str, name: str) -> str:
-    """The folder that a header would be in, or the nearest one that is there."""
-    return _nearest(os.path.join(folder, os.path.dirname(name)))
+def _told(options: Sequence[str]) -> list[str]:
+    """The folders of headers that the options of a compiler name."""
+    found = []
+    for at, option in enumerate(options):
+        for name in _OPTIONS:
+            if option.startswith(name):
+                found.append(option[len(name) :] or "".join(options[at + 1 : at + 2]))
+    return [folder for folder in found if folder]
+
+
+def _places(folders: Sequence[str], name: str) -> Iterator[str]:
+    """The folders that a header would be in, or the nearest ones that are there, and links to it
+    that lead nowhere.
+    """
+    for folder in folders:
+        path = os.path.join(folder, name)
+        yield _nearest(os.path.dirname(path))
+        if os.path.islink(path) and not os.path.exists(path):
+            yield path
 
 
 def _nearest(folder: str) -> str:
     folder = folder.rstrip(os.sep) or folder[:1]
-    while folder and not os.path.isdir(folder):
+    while folder and not os.path.isdir(folder) and not os.path.islink(folder):
         folder = os.path.dirname(folder)
     return folder or os.curdir
 

@@ -221,8 +221,11 @@ class TypeNames:
     def _declared(self, text: str) -> Node:
         """What a text that was kept declares its name, or a member, as."""
         parser = _TextParser(tokenizer()(text), self)
-        said, node = parser.specifiers()
-        _, node, _ = parser.declarator(node, said.const)
+        try:
+            said, node = parser.specifiers()
+            _, node, _ = parser.declarator(node, said.const)
+        except Unknown as error:
+            raise SignatureError(str(error), text) from None
         return node
 
     # -- what is written --------------------------------------------------------------------------

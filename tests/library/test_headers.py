@@ -339,6 +339,9 @@ def test_where_headers_are_looked_for_however_they_are_named(folder, monkeypatch
         b"#import<%s/a.h> // include",
         b"#if 1 && __has_include ( <%s/a.h> )\r",
         b"# elif __has_include_next(<%s/a.h>) || defined(import)",
+        b'#include /* c *//**/"%s/a.h"',
+        b'/* c */ %%:/**/include "%s/a.h"',
+        b'#\\\n include\\\n "%s/a.h"',
     )
     names = [f"named{at}" for at in range(len(lines))]
     for name in (*names, "comment"):
@@ -351,6 +354,32 @@ def test_where_headers_are_looked_for_however_they_are_named(folder, monkeypatch
     monkeypatch.setattr(searched, "_SYSTEM", ())
     found = searched.folders([str(file)], header.wanted(file, folder, {}))
     assert {*found} == {str(folder / name) for name in names} | {str(folder)}
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_header_that_was_only_asked_for_goes(folder):
+    (folder / "opt.h").touch()
+    (folder / "asks.h").write_text('#if __has_include("opt.h")\nint abs(int);\n#endif\n')
+    assert "abs" in dir(nc.load(None, header=folder / "asks.h"))
+    (folder / "opt.h").unlink()
+    assert "abs" not in dir(nc.load(None, header=folder / "asks.h"))
+
+
+def test_other_places_that_headers_are_looked_for_in(folder, monkeypatch):
+    for name in ("told", "quoted", "second"):
+        (folder / name).mkdir()
+    (folder / "second" / "opt.h").touch()
+    (folder / "asks.h").write_text("#if __has_include(<opt.h>)\n#endif\n")
+    (folder / "told" / "link.h").symlink_to(folder / "other" / "target.h")
+    (folder / "linked").symlink_to(folder / "other")
+    options = f"-I {folder / 'told'} -O2 -iquote{folder / 'quoted'}"
+    monkeypatch.setenv("CC", f"{COMPILER[0]} {options} -I")
+    wanted = header.wanted("link.h", (folder / "second", folder / "linked"), {})
+    found = searched.folders([str(folder / "asks.h")], wanted)
+    # Of a link that leads nowhere nothing is kept.
+    places = ("told", "quoted", "second", "linked", "told/link.h", "second/opt.h")
+    assert {*found} == {str(folder / name) for name in places}
+    assert header._changed_since(0, {name: header._stamp(name) for name in found})
 
 
 @pytest.mark.usefixtures("settled")
@@ -501,11 +530,159 @@ def test_without_a_compiler_pcpp_reads_the_same(path, folder, monkeypatch):
         nc.load(path, header=folder / "needs.h")
 
 
+@pytest.fixture
+def without_compiler(monkeypatch):
+    pytest.importorskip("pcpp")
+    monkeypatch.setenv("CC", "no-such-compiler")
+
+
+PACKED = (
+    *("#pragma pack(1)", "# pragma pack(1)", "#\tpragma pack(1)", "  #pragma\tpack(1)"),
+    *("#define N 1\n#pragma pack(N)", '_Pragma("pack(1)")', "#pragma \\\n pack(1)"),
+    *('#define P _Pragma("pack(1)")\nP', '#pragma pack(1)\n#pragma\n_Pragma("GCC poison x")'),
+)
+
+
+def test_without_a_compiler_pragmas_are_read_as_they_may_be_written(folder, without_compiler):
+    lines = [
+        f"{pragma}\nstruct packed{at} {{ char c; int i; }};\n#pragma pack()\n"
+        for at, pragma in enumerate(PACKED)
+    ]
+    (folder / "packed.h").write_text("".join(lines) + "struct plain { char c; int i; };\n")
+    found = nc.load(None, header=folder / "packed.h")
+    sizes = [found.ffi.sizeof(f"struct packed{at}") for at in range(len(PACKED))]
+    assert sizes == [5] * len(PACKED)
+    assert found.ffi.sizeof("struct plain") == 8
+
+
+def test_without_a_compiler_files_are_known_by_whole_paths(folder, without_compiler, monkeypatch):
+    (folder / "absolute.h").write_text("#include <stddef.h>\n/** Its own. */\nint abs(int);\n")
+    monkeypatch.chdir(folder)
+    wanted = header.wanted("absolute.h", ".", {})
+    stamps, read = header._read(wanted)
+    assert all(stamps.values()), "it could not be kept"
+    assert str(folder / "absolute.h") in read["files"]
+    found = nc.load(None, header="absolute.h", include=".")
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    (folder / "other" / "absolute.h").write_text("\n/** Another's. */\nint abs(int);\n")
+    assert found.abs.__doc__.endswith("Its own.")
+
+
+def test_without_a_compiler_limits_are_those_of_the_compiler(monkeypatch):
+    pytest.importorskip("pcpp")
+    wanted = header.wanted("limits.h", (), {})
+    compiled = header._read(wanted)[1]["constants"]
+    monkeypatch.setenv("CC", "no-such-compiler")
+    read = header._read(wanted)[1]["constants"]
+    public = {name: value for name, value in compiled.items() if name[0] != "_"}
+    assert {name: value for name, value in read.items() if name[0] != "_"} == public
+    assert read["INT_MAX"] == 2**31 - 1
+    assert "INT_MAX" not in header._read(header.wanted("stddef.h", (), {}))[1]["constants"]
+
+
+def test_without_a_compiler_macros_that_name_themselves_end(folder, without_compiler):
+    """Those of ICU's, and integers of the longest type in an #if."""
+    (folder / "own.h").write_text(
+        "#define labs R(labs)\n#define R(x) D(x, _72)\n#define D(x, y) E(x, y)\n"
+        "#define E(x, y) x ## y\nlong labs(long);\n"
+        "#if 1LL && (9223372036854775807LL * 2ULL + 1) >= 0xFFFFFFFFFFFFFFFFllu && -1ll < 0LL\n"
+        "int abs(int);\n#endif\n"
+    )
+    found = header._read(header.wanted(folder / "own.h", (), {}))[1]
+    assert {*found["functions"]} == {"labs_72", "labs", "abs"}
+    (folder / "circle.h").write_text('#include "circle.h"\n')
+    with pytest.raises(nc.SignatureError, match="headers include each other without end"):
+        header._read(header.wanted(folder / "circle.h", (), {}))
+    many = "".join([f"#define A{at} A{at + 1}\n" for at in range(600)]) + "int A0;\n"
+    (folder / "deep.h").write_text(many)
+    with pytest.raises(nc.SignatureError, match=r"too deeply for the package pcpp"):
+        header._read(header.wanted(folder / "deep.h", (), {}))
+
+
+def test_directives_of_a_text_as_they_may_be_written(without_compiler):
+    text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
+    found = nc.load(None, text, skip=True)
+    assert (found.A, found.B, found.abs(-2)) == (3, 4, 2)
+    packed = (
+        "#define N 1\n# pragma pack(push, N)\nstruct packed { char c; int i; };\n#pragma pack(pop)"
+    )
+    found = nc.load(None, packed + "\nstruct plain { char c; int i; };", skip=True)
+    assert (found.ffi.sizeof("struct packed"), found.ffi.sizeof("struct plain")) == (5, 8)
+    included = text.replace("#define 3\n", "%:include <float.h>\n")
+    assert nc.load(None, included, skip=True).FLT_RADIX == 2
+
+
 def test_with_neither_a_compiler_nor_pcpp(path, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setitem(__import__("sys").modules, "pcpp", None)
     with pytest.raises(nc.LibraryError, match=r"pip install 'nativecall\[headers\]'"):
         nc.load(path, header="stddef.h")
+
+
+def test_enumerators_as_far_as_they_are_known(folder):
+    (folder / "some.h").write_text(
+        "enum big { B_ONE = 1, B_TOP = 0xffffffff00000000ULL, B_NEXT,"
+        " B_MINUS = (unsigned long)-32 };\n"
+        "enum { L_LEAST = -9223372036854775807LL - 1, L_SIZE = sizeof(L_LEAST) };\n"
+        "typedef enum { E_FIRST = 7, E_ODD = __builtin_ctz(f(8, 9)), E_AFTER, E_GIVEN = 3, E_LAST }"
+        " some;\nint abs(some);\nlong labs(enum big);\nint toupper(int);\n"
+    )
+    found = nc.load(None, header=folder / "some.h")
+    big = (found.B_ONE, found.B_TOP, found.B_NEXT, found.B_MINUS)
+    assert big == (1, 2**64 - 2**32, 2**64 - 2**32 + 1, 2**64 - 32)
+    assert (found.L_LEAST, found.L_SIZE) == (-(2**63), 8)
+    assert found.ffi.sizeof("enum big") == 8
+    assert (found.E_FIRST, found.E_GIVEN, found.E_LAST, found.toupper(97)) == (7, 3, 4, 65)
+    for name, reason in (
+        ("E_ODD", "'__builtin_ctz' is no constant"),
+        ("E_AFTER", "follows 'E_ODD'"),
+        ("abs", "the value of its enumerator 'E_ODD' is not known: '__builtin_ctz' is no constant"),
+    ):
+        with pytest.raises(nc.SymbolError, match=reason):
+            found[name]
+
+
+def test_a_typedef_with_an_alignment_names_a_struct_without_a_tag(folder):
+    (folder / "aligned.h").write_text(
+        "typedef struct { char c; int i; } wide __attribute__((aligned(32)));\n"
+        "struct holder { char x; wide y; };\nint abs(wide *);\nextern wide environ;\n"
+        "typedef enum { W_ONE = 1 } one __attribute__((aligned(8)));\n"
+        "struct ones { char x; one y; };\nint toupper(one);\n"
+    )
+    found = nc.load(None, header=folder / "aligned.h")
+    assert (found.ffi.sizeof("wide"), found.ffi.alignof("wide")) == (8, 32)
+    assert found.ffi.sizeof("struct holder") == 64
+    assert found.ffi.typeof(found.environ).item is found.types.wide
+    assert found.new("struct holder", {"y": {"i": 3}}).y.i == 3
+    assert (found.ffi.sizeof("struct ones"), found.toupper("W_ONE")) == (16, 1)
+    assert found.types.one.elements == {1: "W_ONE"}
+
+
+def test_macros_of_what_compilers_compute(folder):
+    (folder / "values.h").write_text(
+        "#define M_HUGE 1e400\n#define M_FLOAT -1e40f\n#define M_TINY 1e-400\n"
+        "#define M_MINUS (1 / -0.0)\n#define M_NAN (0.0 / 0.0)\n#define M_LONG 1e400L\n"
+        '#define M_CHAR ("ab" "c")[0] == 97\n#define M_B "ab"[1]\n#define M_END "ab"[2]\n'
+        '#define M_BEYOND "ab"[3]\n#define M_HIGH "\\xff"[0]\n#define M_HALF 1.5f16\n'
+    )
+    found = nc.load(None, header=folder / "values.h")
+    inf = float("inf")
+    values = [found.M_HUGE, found.M_FLOAT, found.M_TINY, found.M_MINUS]
+    assert values == [inf, -inf, 0, -inf]
+    assert found.M_NAN != found.M_NAN
+    assert (found.M_CHAR, found.M_B, found.M_END, found.M_HIGH & 255) == (1, 98, 0, 255)
+    assert {name: text.rpartition(": ")[2] for name, text in found.skipped.items()} == {
+        "M_LONG": "'1e400L' is beyond a double",
+        "M_BEYOND": "an index is beyond its string",
+        "M_HALF": "'1.5f16' has a type that is not computed",
+    }
+
+
+def test_a_struct_with_a_member_twice_has_no_layout():
+    found = nc.load(None, "struct twice { int a; int a; }; int abs(int);", skip=True)
+    with pytest.raises(TypeError, match="'struct twice' is not known: there is a member 'a'"):
+        found.new("struct twice", {"a": 1})
 
 
 # -- layouts -------------------------------------------------------------------------------------

@@ -666,6 +666,8 @@ def test_errors_name_the_place_and_what_is_wrong(
         ("enum e { A }; enum e { B };", None, 20, "'enum e' has another body before"),
         ("enum { A }; int A;", None, 17, "'A' is a constant before"),
         ("struct s { double x : 2; };", None, 24, "a bit-field is an integer"),
+        ("struct s { int a, *a; };", None, 20, "there is a member 'a' before"),
+        ("struct s { int a; union { int b; int a; }; };", None, 19, "there is a member 'a' before"),
     ],
 )
 def test_errors_in_declarations_name_the_place(
