@@ -469,6 +469,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
         raise TypeError(
             f"'value' must be a pointer or an array of cffi's (got {type(value).__name__})"
         )
+    handles.check_open(value, "'value'")
     ctype = _cffi_backend.typeof(value)
     if ctype.kind not in ("pointer", "array"):
         raise TypeError(

@@ -42,6 +42,13 @@ def ended_by(handle: object) -> str | None:
     return None if found is None else found[1]
 
 
+def check_open(handle: object, who: str) -> None:
+    """ValueError for a handle that a function has closed; `who` is its part in the message."""
+    closer = ended_by(handle)
+    if closer is not None:
+        raise ValueError(f"{who} must be open, but {closer!r} was called with it")
+
+
 def _end(handle: object, function: str) -> bool:
     """Remember that a function closes a handle; False where one does so already."""
     key = id(handle)

@@ -185,6 +185,19 @@ def test_memory_takes_no_handle_that_was_closed(lib):
         held.new("holder", {"held": box})
 
 
+def test_what_was_freed_or_closed_is_not_read(lib):
+    text, box = lib.text_copy(b"text"), lib.box_open(3)
+    assert (nc.string(text), lib.asarray(text, 4)[0]) == (b"text", ord("t"))
+    lib.text_free(text)
+    lib.box_close(box)
+    for read in (nc.string, lambda text: nc.string(text, "utf-8")):
+        with pytest.raises(ValueError, match="^'pointer' must be open, but 'text_free' was"):
+            read(text)
+    for closed in (text, box):
+        with pytest.raises(ValueError, match="^'value' must be open, but '(text_free|box_close)'"):
+            lib.asarray(closed)
+
+
 def test_other_objects_of_the_address_are_not_known(lib):
     known = {*nc._lib.types.ended}
     boxes = [lib.box_open(number) for number in range(1, 50)]
