@@ -382,6 +382,13 @@ def test_functions_that_do_not_fit(path):
         lib.function("text_constant", free="text_free")
     with pytest.raises(ValueError, match="is freed or closed, not both"):
         lib.function("box_open", free="text_free", close="box_close")
+    with pytest.raises(ValueError, match="with the pointer alone, and 'box_close_later' is"):
+        lib.function("box_open", free="box_close_later")
+    with pytest.raises(ValueError, match="of which 'out' names no pointer to a pointer"):
+        nc.load("m").function("frexp", "double (double, int *e)", out=[1], free="text_free")
+    lib = nc.load(path, DECLARED, out={"box_open_into": 0}, close={"box_open": "box_open_into"})
+    with pytest.raises(ValueError, match="cannot free or close one: .* are out-parameters$"):
+        lib.box_open_into  # noqa: B018  # it is looked for
     lib = nc.load(path, DECLARED, close={"box_open": "add"})
     for name in ("add", "box_open"):
         with pytest.raises(ValueError, match="'add' takes no pointer, and cannot free or close on"):
