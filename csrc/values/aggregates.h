@@ -28,7 +28,7 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count);
 
 /* What a call returns that has out-parameters, which are in `area` as its spec says: the only
  * value, or a tuple of `result`, which this takes and drops where `drops` says so, and of them.
- * NULL where `result` is, or with an exception. */
+ * NULL where `result` is, whose exception keeps them as `out`, or with an exception. */
 PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops);
 
 /* The result of any type that is in `memory`. */

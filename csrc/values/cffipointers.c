@@ -191,7 +191,8 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssiz
         strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) != 0 ||
         (encoding != Py_None && !PyUnicode_CheckExact(encoding)) ||
         (named == 1 &&
-         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "encoding") != 0)) {
+         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "encoding") != 0) ||
+        nc_is_ended(value)) {
         return NULL;
     }
     PyObject *type_of = typeof_of_cffi();

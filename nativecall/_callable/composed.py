@@ -17,7 +17,7 @@ from .._signature.spelling import parse
 from .._values import boxes, callspec, outs, storage
 from .._values.failure import convention
 from .._values.fortran import lengths
-from .._values.handles import Ending, Owned
+from .._values.handles import Ending, Owned, keep_out
 from .._values.policies import DEFAULT
 from .arguments import lasting_spec, texts_of
 from .pythonfunction import callback_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .._types import CallbackSpec, CallSpec, Foreign
     from .._values.boxes import Native
     from .._values.outs import Out
-    from .._values.policies import Policies
+    from .._values.policies import Check, Policies
 
 _types = _lib.types
 
@@ -66,14 +66,32 @@ def checked(callable: Native) -> Callable[..., object]:
             call = with_outs(call, gives.failed)
         elif callspec.letter(call._entry()[0].signature.result) == "P":
             failed = gives.failed
+    seen = _telling(check) if callable._entry()[0].policies.out else check
     if isinstance(check, Ending):
-        return _ending(check, call, owner, failed)
+        return _ending(check, seen, call, owner, failed)
 
-    return _types.checked(call, check, owner, failed)
+    return _types.checked(call, seen, owner, failed)
+
+
+def _telling(check: Check) -> Check:
+    """A check whose exceptions keep what the call has given."""
+
+    def telling(
+        result: object, function: Callable[..., object], values: tuple[object, ...]
+    ) -> object:
+        try:
+            return check(result, function, values)
+        except BaseException as error:
+            if not hasattr(error, "out"):  # with what is freed
+                keep_out(error, result)
+            raise
+
+    return telling
 
 
 def _ending(
     check: Ending,
+    seen: Check,
     call: Foreign,
     owner: Callable[[], Native | None],
     failed: Callable[[BaseException, object], None] | None,
@@ -87,7 +105,7 @@ def _ending(
         try:
             result = given_by(*given)
             function = owner()
-            result = check(result, call if function is None else function, values)
+            result = seen(result, call if function is None else function, values)
         except BaseException:
             check.fail(handle)
             raise
@@ -211,6 +229,7 @@ def with_outs(
     call = without(callable, "out")
     gives_pointer = callspec.letter(signature.result) == "P"
     policies = spec.policies
+    raised = convention(flags).exception
 
     def with_outs(*values: object) -> object:
         rest = iter(values)
@@ -240,6 +259,10 @@ def with_outs(
             if failed is not None:
                 lost = [_types.lost_result(call)] if gives_pointer else []
                 failed(error, _together([*lost, *_written(made)]))
+            elif raised is not None and isinstance(error, raised):
+                for memory, _, _ in made:
+                    memory.letter = ""  # C may not have written the text
+                keep_out(error, _together(_written(made)))
             raise
         found = _written(made)
         return _together(found if drops else [result, *found])

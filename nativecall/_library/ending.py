@@ -9,6 +9,7 @@ from .._errors import SymbolError
 from .._namedtuple import namedtuple
 from .._signature.spelling import parse
 from .._values import callspec, handles
+from .._values.outs import check_out, resolved, visible
 from .options import gives_pointer, names_of
 
 TYPE_CHECKING = False
@@ -44,16 +45,26 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
     if free is not None and close is not None:
         raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
     told = free if free is not None else close
-    if told is not None and not how.get("out") and not gives_pointer(signature):
+    out: Foreign = check_out(how.get("out") or ())
+    if told is not None and not gives_pointer(signature, out):
         what = "free" if free is not None else "close"
-        raise ValueError(
-            f"{what!r} is for functions that return pointers; {symbol!r} is {signature.text!r}"
-            + (", which returns text" if any(signature.characters[-1:]) else "")
-        )
+        given = f"{symbol!r} is {signature.text!r}"
+        if any(signature.characters[-1:]):
+            given += ", which returns text"
+        elif out:
+            given += ", of which 'out' names no pointer to a pointer"
+        raise ValueError(f"{what!r} is for functions that return pointers; {given}")
     for name in names_of(told):
         known = library.functions.get(name)
-        if known is not None and not any([arg.kind in _POINTERS for arg in known.args]):
+        if known is None:
+            continue
+        if not _takes_pointer(known):
             raise _unable(name, known)
+        if free is not None and (len(known.args) != 1 or known.variadic):
+            raise ValueError(
+                f"'free' is called with the pointer alone, and {name!r} is {known.text!r}; give a "
+                "Python function that calls it with what else it takes"
+            )
     added = library.all_names(names_of(told)) - library.ending
     library.ending.update(added)
     check: Check | None = how.get("check")  # type: ignore[assignment]  # it was checked
@@ -63,8 +74,8 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
     elif close is not None:
         check = handles.Owned("", None, check, _closer(library, close))
     if symbol in library.ending:
-        kinds = [arg.kind for arg in signature.args]
-        places = [at for at, kind in enumerate(kinds) if kind in _POINTERS]
+        passed = visible(signature, 0, resolved(signature, 0, out, by_reference=True))
+        places = [at for at, (_, arg) in enumerate(passed) if arg.kind in _POINTERS]
         if not places:
             raise _unable(symbol, signature)
         check = handles.Ending(symbol, places[0], check)
@@ -72,9 +83,14 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
     return added
 
 
+def _takes_pointer(signature: Signature) -> bool:
+    return any([arg.kind in _POINTERS for arg in signature.args])
+
+
 def _unable(name: str, signature: Signature) -> ValueError:
     return ValueError(
         f"{name!r} takes no pointer, and cannot free or close one: it is {signature.text!r}"
+        + (", whose pointers are out-parameters" if _takes_pointer(signature) else "")
     )
 
 

@@ -1,7 +1,8 @@
 """Inline functions of headers: compiled where a C compiler is there, and found in what it made.
 
-All that a library's headers have are compiled together, so that one run of the compiler does for
-most headers; where one of them cannot be had, the others are found without it.
+All that a library's headers have are compiled together: they may share static variables, and one
+run of the compiler does for most headers. Those that cannot be had are looked for by halves, and
+the others are compiled together without them.
 """
 
 from __future__ import annotations
@@ -24,21 +25,32 @@ def found(
 ) -> tuple[OpenLibrary, int]:
     """The library that has an inline function, and the function's address.
 
-    `opened` is what was compiled before. All that the headers have are compiled together, or this
-    one alone where another cannot be had.
+    `opened` is what was compiled before.
     """
     if opened is None or not _lib.library_symbol(opened, PREFIX + name):
         try:
-            try:
-                opened = _made(declarations, sorted({*several(declarations), name}), path)
-            except SignatureError:
-                opened = _made(declarations, [name], path)
+            opened = _together(name, declarations, opened is None, path)
         except (SignatureError, LibraryError) as error:
             raise SymbolError(_reason(error, name), name) from None
     pointer = _lib.library_symbol(opened, PREFIX + name)
     if not pointer:
         raise SymbolError(f"{name!r} is an inline function, and was not compiled", name)
     return opened, int(_lib.ffi.cast("uintptr_t *", pointer)[0])
+
+
+def _together(
+    name: str, declarations: Declarations, is_first: bool, path: str | None
+) -> OpenLibrary:
+    """A function with all of the headers that can be had: they may share static variables."""
+    names = sorted({*several(declarations), name})
+    try:
+        return _made(declarations, names, path)
+    except SignatureError:
+        # The ones that can be had are open already, unless this is the first that is asked for.
+        without = _refused(names, declarations, path) if is_first else {name: ""}
+        if name in without:
+            return _made(declarations, [name], path)  # says why there is none
+        return _made(declarations, [one for one in names if one not in without], path)
 
 
 def refused(

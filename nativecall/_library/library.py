@@ -382,7 +382,7 @@ class Library(Single):
         return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
-        """The address of an inline function, compiled with the others of the headers or alone."""
+        """The address of an inline function, compiled with the others of the headers."""
         from .inline import found
 
         assert self.declarations is not None

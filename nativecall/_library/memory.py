@@ -148,16 +148,26 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
     else:
         if ctype.length is None:
             raise TypeError(f"{who} has no length that is known; write to the items that it gives")
-        if isinstance(init, (bytes, str)):
-            count, fits = len(init), len(init) <= ctype.length
-        else:
-            count = len(_items(init, who))
-            fits = count == ctype.length
-        if not fits:
-            raise ValueError(f"{who} has {ctype.length} items (got {count})")
+        _check_counts(ctype, init, who)
         made = maker.array(ctype, init, who)
     maker.ffi.memmove(maker.ffi.cast("char *", address), made, maker.ffi.sizeof(ctype))
     return maker.kept
+
+
+def _check_counts(ctype: FFIType, init: object, who: str) -> None:
+    """ValueError unless a whole array is given, in all dimensions; text may be shorter."""
+    if isinstance(init, (bytes, str)):
+        items: Sequence[object] = ()
+        count, fits = len(init), len(init) <= ctype.length
+    else:
+        items = _items(init, who)
+        count = len(items)
+        fits = count == ctype.length
+    if not fits:
+        raise ValueError(f"{who} has {ctype.length} items (got {count})")
+    if ctype.item.kind == "array":
+        for index, item in enumerate(items):
+            _check_counts(ctype.item, item, f"item {index} of {who}")
 
 
 class _Maker:
@@ -317,9 +327,7 @@ class _Maker:
         if value is None:
             return ffi.NULL
         if handles.is_cdata(value):
-            closer = handles.ended_by(value)
-            if closer is not None:
-                raise ValueError(f"{who} must be open, but {closer!r} was called with it")
+            handles.check_open(value, who)
             return self._cdata(ctype, value)
         if ctype.kind == "function":
             return self._function(ctype, value, who)
@@ -469,6 +477,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
         raise TypeError(
             f"'value' must be a pointer or an array of cffi's (got {type(value).__name__})"
         )
+    handles.check_open(value, "'value'")
     ctype = _cffi_backend.typeof(value)
     if ctype.kind not in ("pointer", "array"):
         raise TypeError(

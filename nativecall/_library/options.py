@@ -13,8 +13,9 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from .._callable.entry import GIL, kept_for
+from .._signature.derived import inner_types
 from .._values.failure import CONVENTIONS
-from .._values.outs import arguments, place, resolved
+from .._values.outs import arguments, place, pointee, resolved
 from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
@@ -207,6 +208,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "free": _checked_free,
     "close": _checked_close,
 }
+_POINTERS = ("pointer", "voidptr")
 _DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, **DEFAULT._asdict()}
 
 
@@ -339,10 +341,14 @@ def check_options(**given: object) -> dict[str, object]:
     return {option: _CHECKS[option](value) for option, value in given.items() if value is not None}
 
 
-def gives_pointer(signature: Signature) -> bool:
-    """Whether a function returns a pointer, and not text."""
+def gives_pointer(signature: Signature, out: Foreign = ()) -> bool:
+    """Whether a function returns a pointer, and not text, or has one among its out-parameters."""
     text = signature.characters[-1:]
-    return signature.result.kind in ("pointer", "voidptr") and text in ((), ("",))
+    if signature.result.kind in _POINTERS and text in ((), ("",)):
+        return True
+    found = [pointee(signature, one) for one in resolved(signature, 0, out, by_reference=True)]
+    parts = [inner for one in found for inner in (one, *inner_types(one))]
+    return any([part.kind in _POINTERS for part in parts])
 
 
 def names_of(value: object) -> set[str]:
@@ -363,7 +369,7 @@ def _suits(option: str, value: object, signature: Signature, said: Mapping[str, 
     if option in ("out", "keep"):
         return not _problem(option, value, signature)
     if option in ("free", "close"):
-        return gives_pointer(signature) or "out" in said
+        return gives_pointer(signature, said.get("out") or ())
     return option != "gil" or value != "release" or "O" not in signature.text
 
 

@@ -75,6 +75,11 @@ class Convention(
         return int(self.shown_by == "argument")
 
     @property
+    def exception(self) -> type[Exception] | None:
+        """The class of what is raised for a failure, where the convention makes that."""
+        return (OSError if self.shown_by == "errno" else NativeFailure) if self.reaches_c else None
+
+    @property
     def is_status(self) -> bool:
         """Whether all results after success are the same, so that they are no values."""
         return bool(self.relation == "!=")

@@ -42,6 +42,21 @@ def ended_by(handle: object) -> str | None:
     return None if found is None else found[1]
 
 
+def check_open(handle: object, who: str) -> None:
+    """ValueError for a handle that a function has closed; `who` is its part in the message."""
+    closer = ended_by(handle)
+    if closer is not None:
+        raise ValueError(f"{who} must be open, but {closer!r} was called with it")
+
+
+def keep_out(error: BaseException, found: object) -> None:
+    """Have an exception keep what a call has given; what it cannot keep goes here."""
+    try:
+        error.out = found  # type: ignore[attr-defined]  # most exceptions take any attribute
+    except (AttributeError, TypeError):
+        return
+
+
 def _end(handle: object, function: str) -> bool:
     """Remember that a function closes a handle; False where one does so already."""
     key = id(handle)
@@ -133,11 +148,7 @@ class Owned:
 
     def failed(self, error: BaseException, found: object) -> None:
         """Have an exception keep what a call has given."""
-        owned = _all_owned(found, *self.closer)
-        try:
-            error.out = owned  # type: ignore[attr-defined]  # most exceptions take any attribute
-        except (AttributeError, TypeError):
-            return  # what it cannot keep is freed here
+        keep_out(error, _all_owned(found, *self.closer))
 
 
 def _all_owned(value: Foreign, name: str, function: Callable[[object], object] | None) -> object:

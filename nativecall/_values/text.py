@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .. import _lib
 from . import boxes
+from .handles import check_open
 from .policies import check
 
 _BYTES = ("b", "B")
@@ -48,7 +49,8 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     TypeError
         For what leads to no characters.
     ValueError
-        For an encoding that Python does not have; `UnicodeDecodeError` for text that it has not.
+        For an encoding that Python does not have, and a pointer that a function of `free=` or
+        `close=` was called with; `UnicodeDecodeError` for text that the encoding has not.
 
     Examples
     --------
@@ -118,6 +120,7 @@ def _read_cffi(pointer: object) -> bytes | str | None:
             _texts[kind] = one
     if kind.kind == "pointer" and pointer == ffi.NULL:
         return None
+    check_open(pointer, "'pointer'")
     if kind.item.kind == "void":
         pointer = ffi.cast("char *", pointer)
     try:

@@ -156,6 +156,45 @@ def test_views_of_arrays(c):
         assert call(one) == np.trace(one)
 
 
+def test_arrays_are_refused_as_in_calls_from_python(c):
+    """Numba's types have neither lengths nor alignment: that is looked at where the code runs."""
+    rows = nc.wrap(c("total", "d:&dq").address(), "double (const double (*rows)[3], int64_t n)")
+    table = nc.wrap(rows.address(), "double (const double (*tables)[2][3], int64_t n)")
+    trace = c("trace", "d:[2]d")
+    odd = np.frombuffer(bytearray(8 * 12 + 1), np.uint8)[1:].view(np.float64)
+    call, view = njit(lambda f, x: f(x, 0)), njit(lambda f, x: f(x))
+    by_python = lambda f, x: f(x, 0)
+    for f, good in (
+        (rows, (3, 7, (1, 3))),
+        (table, ((2, 2, 3), (3, 1, 6))),
+    ):
+        for shape in good:
+            assert call(f, np.ones(shape)) == by_python(f, np.ones(shape)) == 0
+    for f, wrong in (
+        (rows, np.ones(2)),
+        (rows, np.ones((0, 3))),
+        (rows, np.ones((3, 4))),
+        (rows, odd),
+        (table, np.ones((2, 3, 2))),
+    ):
+        with pytest.raises(ValueError, match="must") as expected:
+            by_python(f, wrong)
+        with pytest.raises(ValueError, match="must") as caught:
+            call(f, wrong)
+        assert str(caught.value) == str(expected.value)
+    with pytest.raises(ValueError, match="at multiples of 8 bytes"):
+        view(trace, odd.reshape(3, 4))
+
+    @njit
+    def around(x):
+        try:
+            return rows(x, 1)
+        except Exception:  # the one class that Numba can catch
+            return -1.0
+
+    assert (around(np.ones(2)), around(np.ones(3))) == (-1.0, 1.0)
+
+
 def test_functions_as_arguments(c):
     applied, half = c("applied", "d:X{d:d}d"), c("half", "d:d")
     assert njit(lambda x: applied(half, x))(3.0) == 2.5

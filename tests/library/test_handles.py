@@ -185,6 +185,19 @@ def test_memory_takes_no_handle_that_was_closed(lib):
         held.new("holder", {"held": box})
 
 
+def test_what_was_freed_or_closed_is_not_read(lib):
+    text, box = lib.text_copy(b"text"), lib.box_open(3)
+    assert (nc.string(text), lib.asarray(text, 4)[0]) == (b"text", ord("t"))
+    lib.text_free(text)
+    lib.box_close(box)
+    for read in (nc.string, lambda text: nc.string(text, "utf-8")):
+        with pytest.raises(ValueError, match=r"^'pointer' must be open, but 'text_free'"):
+            read(text)
+    for closed in (text, box):
+        with pytest.raises(ValueError, match=r"^'value' must be open, but '(text_free|box_close)'"):
+            lib.asarray(closed)
+
+
 def test_other_objects_of_the_address_are_not_known(lib):
     known = {*nc._lib.types.ended}
     boxes = [lib.box_open(number) for number in range(1, 50)]
@@ -369,6 +382,13 @@ def test_functions_that_do_not_fit(path):
         lib.function("text_constant", free="text_free")
     with pytest.raises(ValueError, match="is freed or closed, not both"):
         lib.function("box_open", free="text_free", close="box_close")
+    with pytest.raises(ValueError, match="with the pointer alone, and 'box_close_later' is"):
+        lib.function("box_open", free="box_close_later")
+    with pytest.raises(ValueError, match="of which 'out' names no pointer to a pointer"):
+        nc.load("m").function("frexp", "double (double, int *e)", out=[1], free="text_free")
+    lib = nc.load(path, DECLARED, out={"box_open_into": 0}, close={"box_open": "box_open_into"})
+    with pytest.raises(ValueError, match=r"cannot free or close one: .* are out-parameters$"):
+        lib.function("box_open_into")
     lib = nc.load(path, DECLARED, close={"box_open": "add"})
     for name in ("add", "box_open"):
         with pytest.raises(ValueError, match="'add' takes no pointer, and cannot free or close on"):

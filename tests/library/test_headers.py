@@ -221,6 +221,21 @@ def test_inline_functions_are_compiled(box, monkeypatch):
     assert "box_inline" not in box.skipped
 
 
+def test_inline_functions_share_static_variables(folder):
+    """Also where other ones of the header cannot be had."""
+    (folder / "state.h").write_text(
+        "static int state;\nint state_gone(void);\n"
+        "static inline void state_set(int x) { state = x; }\n"
+        "static inline int state_missing(void) { return state_gone(); }\n"
+        "static inline int state_get(void) { return state; }\n"
+    )
+    lib = nc.load(None, header="state.h", include=folder)
+    lib.state_set(5)
+    with pytest.raises(nc.SymbolError, match=r"'state_missing' is .* undefined symbol: state_gone"):
+        lib.state_missing
+    assert lib.state_get() == 5
+
+
 def test_inline_functions_use_a_library_wherever_it_is(builder, folder, monkeypatch):
     """By its path, also one from where this process was, by its folder, and what it needs."""
     needed = builder.library("int box_needed(void) { return 5; }", "needed")

@@ -181,6 +181,17 @@ def test_without_generated_code_it_is_the_same(load):
     assert lib.text_of(2) is None
 
 
+def test_text_of_a_call_that_failed_stays_a_pointer(load):
+    """C may have written anything there."""
+    for out in (["name", "wide"], {"name": 1, "wide": None}):  # by generated code, and by Python's
+        lib = load(out={"name_of": out}, errors={"name_of": "nonzero"}, encoding="utf-8")
+        with pytest.raises(nc.NativeFailure) as caught:
+            lib.name_of(1)
+        name = caught.value.out[0]
+        name = name[0] if isinstance(name, list) else name
+        assert nc.string(name, "utf-8") == "sécond"
+
+
 def test_other_pointers_to_characters_stay_pointers(load):
     lib = load()
     found = lib.pointer_of()

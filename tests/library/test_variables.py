@@ -296,6 +296,8 @@ def test_pointers_to_text_are_assigned(lib, built, fails):
         ("HIGH", 1, AttributeError, "'HIGH' is a constant of library"),
         ("nothing", 1, AttributeError, "library .* has no declared variable 'nothing'; only C"),
         ("grid", [[1, 2, 3]], ValueError, r"variable 'grid' has 2 items \(got 1\)$"),
+        ("grid", [[1, 2, 3], [4]], ValueError, r"item 1 of variable 'grid' has 3 items \(got 1\)$"),
+        ("grid", numpy.ones((2, 2)), ValueError, r"item 0 of variable 'grid' has 3 items"),
         ("grid", [[1, 2, 3], [4, 5, "6"]], TypeError, "item 2 of item 1 of variable 'grid'"),
         ("grid", 5, TypeError, r"variable 'grid' must be a list, a tuple or an array \(got int\)$"),
         ("raw", [1, 2, 3, 256], OverflowError, "item 3 of variable 'raw'"),

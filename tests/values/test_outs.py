@@ -128,6 +128,38 @@ def test_failures_are_raised_and_nothing_is_returned(load, fails):
     assert nc.get_errno() != 0
 
 
+def test_an_exception_keeps_what_c_wrote(load):
+    """Whatever raises it, the error convention or the check."""
+    made = "int {}(int *made{})"
+    told = load("failing", made.format("failing", ", int *error"), out="made", errors="argument")
+    for f, written in (
+        (told, 7),
+        (load("with_errno", made.format("with_errno", ""), out="made", errors="errno"), 7),
+        (load("failing", "i:&i&i", out=[0, 1], errors="nonzero"), (7, 3)),
+        (load("advance", "int advance(int **at)", out=[0], errors="nonzero"), None),
+    ):
+        for call in (f, f.builtin):
+            with pytest.raises((nc.NativeFailure, OSError)) as caught:
+                call()
+            assert caught.value.out == written
+    arrays = load("failing", "int failing(int made[2], int error[1])", out=[0, 1], errors="nonzero")
+    with pytest.raises(nc.NativeFailure) as caught:
+        arrays()
+    assert (caught.value.out[0].tolist(), caught.value.out[1]) == ([7, 0], 3)
+
+    def check(result, function, values):
+        raise ValueError(values)
+
+    checked = load("divide", DIVIDE, out=["quotient", "rest"], errors="nonzero", check=check)
+    for values, kind, written in (((7, 2), ValueError, (3, 1)), ((7, 0), nc.NativeFailure, (0, 0))):
+        with pytest.raises(kind) as caught:
+            checked(*values)
+        assert caught.value.out == written
+    with pytest.raises(TypeError) as caught:
+        checked("7", 2)
+    assert not hasattr(caught.value, "out")
+
+
 def test_structs_pointers_and_functions(load):
     f = load("both", "d:d&f&T{d:x:d:y:i:n:}&&b", out=[1, 2, 3])
     result, single, point, text = f(0.1)

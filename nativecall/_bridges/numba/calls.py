@@ -8,6 +8,7 @@ Importing this module imports Numba.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import os
@@ -30,12 +31,13 @@ from ..._signature.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.boxes import holds_entry
 from ..._values.failure import CONVENTIONS, convention
 from ..._values.storage import named_tuple
+from . import arrays
 from .types import becomes, numba_type
 from .values import Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from ..._signature.ctype import CType
@@ -206,6 +208,38 @@ def call(
 ) -> ir.Value:
     """Call the function of an entry, and raise what failed; the result as Numba has it."""
     values = Values(context, builder)
+    suspects = [
+        (index, one, *found)
+        for index, (ctype, one, arg) in enumerate(
+            zip(row.signature.args, kinds, args, strict=False)
+        )
+        if (found := arrays.suspect(values, row.order, ctype, one, arg)) is not None
+    ]
+    if not suspects:
+        return _call(values, row, function, callee, kinds, args)
+    # In a block with `except` the code goes on after a refusal, and must not come to the call.
+    result = cgutils.alloca_once(builder, context.get_value_type(row.result), zfill=True)
+    refused = functools.reduce(builder.or_, [is_wrong for _, _, is_wrong, _ in suspects])
+    with builder.if_else(refused, likely=False) as (then, otherwise):
+        with then:
+            for index, one, is_wrong, shape in suspects:
+                with builder.if_then(is_wrong):
+                    _refuse(values, row, callee, index, one, shape)
+        with otherwise:
+            builder.store(_call(values, row, function, callee, kinds, args), result)
+    return builder.load(result)
+
+
+def _call(
+    values: Values,
+    row: Row,
+    function: ir.Value,
+    callee: ir.Value,
+    kinds: Sequence[NumbaType],
+    args: Sequence[ir.Value],
+) -> ir.Value:
+    """The call itself, of arguments that are not refused."""
+    context, builder = values.context, values.builder
     signature, errors = row.signature, row.convention
     platform = abi.known()
     lowering = platform.lower(signature.result, signature.args)
@@ -297,13 +331,13 @@ class CallFailure(Exception):
         cls, made: BaseException | None = None
     ) -> BaseException:
         # Numba and CPython may make it twice, the second time of what they made before.
-        return _failure(*_last.call) if made is None else made
+        return _last.made() if made is None else made
 
 
 class _Last(threading.local):
-    """Of each thread, which call failed last in jitted code."""
+    """Of each thread, what makes the exception of the call that failed last in jitted code."""
 
-    call: tuple[str, int, object, int] = ("function", CONVENTIONS["nonzero"].flags, -1, 0)
+    made: Callable[[], BaseException] = functools.partial(RuntimeError, "no call has failed")
 
 
 _last = _Last()
@@ -311,7 +345,7 @@ _last = _Last()
 
 def _note_failure(callee: NativeCallable, flags: int, result: object, code: int) -> None:
     """Keep what a call returned that failed, and the code beside it."""
-    _last.call = callee.__name__, flags, result, code
+    _last.made = functools.partial(_failure, callee.__name__, flags, result, code)
 
 
 def _failure(name: str, flags: int, result: object, code: int) -> BaseException:
@@ -338,29 +372,59 @@ def _look(
     if errors.needs == "integer":
         shown, shown_type = result, row.result
     with cgutils.if_unlikely(builder, failed(builder, errors, returned, code)):
-        python = context.get_python_api(builder)
-        state = python.gil_ensure()
-        note = python.unserialize(python.serialize_object(_note_failure))
         number = _INT32(0) if code is None else code
-        given = [
-            python.from_native_value(kind, value)
-            for kind, value in (
-                (types.int64, _INT64(errors.flags)),
-                (shown_type, shown),
-                (types.int32, number),
-            )
-        ]
-        noted = python.call_function_objargs(note, [builder.bitcast(callee, python.pyobj), *given])
-        for obj in (note, *given, noted):
-            python.decref(obj)
-        python.err_clear()  # of what could not be noted
-        python.gil_release(state)
-        calls = context.call_conv
-        calls.set_static_user_exc(builder, CallFailure)
-        # In a block with `except` Numba looks for what was raised after every call.
-        in_try = calls.check_try_status(builder).in_try
-        with builder.if_then(builder.not_(in_try)):
-            calls._return_errcode_raw(builder, RETCODE_USEREXC)
+        of_call = (types.int64, _INT64(errors.flags)), (shown_type, shown), (types.int32, number)
+        _raise(context, builder, _note_failure, callee, of_call)
+
+
+def _note_refusal(
+    index: int,
+    order: str,
+    ctype: CType,
+    given: str,
+    callee: NativeCallable,
+    shape: tuple[int, ...],
+) -> None:
+    """Keep what says why an array is refused."""
+    _last.made = functools.partial(
+        arrays.refusal, callee.__name__, index, order, ctype, given, shape
+    )
+
+
+def _refuse(
+    values: Values, row: Row, callee: ir.Value, index: int, kind: NumbaType, shape: ir.Value
+) -> None:
+    """Raise for an array that the function cannot take."""
+    given = "numpy.ndarray" if isinstance(kind, types.Array) else "buffer"
+    ctype = row.signature.args[index]
+    note = functools.partial(_note_refusal, index, row.order, ctype, given)
+    of_shape = types.UniTuple(types.intp, kind.ndim), shape
+    _raise(values.context, values.builder, note, callee, [of_shape])
+
+
+def _raise(
+    context: NumbaObject,
+    builder: ir.IRBuilder,
+    note: Callable[..., None],
+    callee: ir.Value,
+    given: Sequence[tuple[NumbaType, ir.Value]],
+) -> None:
+    """Raise what is noted by a function that gets the callable and these values."""
+    python = context.get_python_api(builder)
+    state = python.gil_ensure()
+    noting = python.unserialize(python.serialize_object(note))
+    boxes = [python.from_native_value(kind, value) for kind, value in given]
+    noted = python.call_function_objargs(noting, [builder.bitcast(callee, python.pyobj), *boxes])
+    for obj in (noting, *boxes, noted):
+        python.decref(obj)
+    python.err_clear()  # of what could not be noted
+    python.gil_release(state)
+    calls = context.call_conv
+    calls.set_static_user_exc(builder, CallFailure)
+    # In a block with `except` Numba looks for what was raised after every call.
+    in_try = calls.check_try_status(builder).in_try
+    with builder.if_then(builder.not_(in_try)):
+        calls._return_errcode_raw(builder, RETCODE_USEREXC)
 
 
 # -- constants -------------------------------------------------------------------------------------

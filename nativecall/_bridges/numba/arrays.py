@@ -1,0 +1,123 @@
+"""Arrays that jitted code passes for pointers and views: what is looked at where the code runs.
+
+Numba's types have no lengths, and it takes every array of NumPy's for an aligned one. What calls
+from Python refuse is refused here in the same words: too few items, rows of other lengths, elements
+that C cannot access where they are.
+
+Importing this module imports Numba.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from numba.core import types
+from numba.np.arrayobj import make_array
+
+from ..._signature.derived import Array, Pointer, View
+from ..._values.storage import misaligned
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from llvmlite import ir
+
+    from ..._signature.ctype import CType
+    from ..._types import Foreign
+    from .types import NumbaType
+    from .values import Values
+
+
+def suspect(
+    values: Values, order: str, ctype: CType, kind: NumbaType, value: ir.Value
+) -> tuple[ir.Value, ir.Value] | None:
+    """Whether an argument is refused, and the lengths of its dimensions; None for one that need not
+    be looked at."""
+    if not isinstance(kind, types.Buffer) or not isinstance(ctype, (Pointer, View)):
+        return None
+    builder = values.builder
+    array = make_array(kind)(values.context, builder, value)
+    found = []
+    if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
+        count = array.nitems.type(ctype.pointee.length)
+        found.append(builder.icmp_signed("<", array.nitems, count))
+        if order == "C" and kind.ndim > 1:
+            found.append(_has_other_rows(builder, ctype.pointee, array.shape, kind.ndim))
+    if _element(ctype).alignment > 1:
+        found.append(_is_misaligned(builder, ctype, array, kind.ndim))
+    return (functools.reduce(builder.or_, found), array.shape) if found else None
+
+
+def refusal(
+    name: str, index: int, order: str, ctype: CType, given: str, shape: tuple[int, ...]
+) -> ValueError:
+    """The exception for an argument that is refused."""
+    who = f"argument {index + 1} of {name!r} must"
+    if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
+        pointee, size = ctype.pointee, math.prod(shape)
+        if size < pointee.length:
+            least = f"at least {pointee.length} items of '{pointee.item}' (got {size})"
+            return ValueError(f"{who} be a buffer of {least}")
+        if order == "C" and len(shape) > 1 and not _fits(pointee, shape):
+            return ValueError(
+                f"{who} have rows of shape {pointee.shape} (got an array of shape {shape}); pass "
+                "it reshaped, or of a single dimension"
+            )
+    return ValueError(f"{who} {misaligned(_element(ctype), given)}")
+
+
+def _element(ctype: CType) -> CType:
+    """What C accesses through a pointer to an array, or a view of one."""
+    inner: Foreign = ctype.item if isinstance(ctype, View) else getattr(ctype, "pointee", ctype)
+    return inner.item if isinstance(inner, Array) else inner
+
+
+def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: int) -> ir.Value:
+    """Whether C cannot access every element as what it is; of a view the steps count, too."""
+    word = array.nitems.type
+    places = builder.ptrtoint(array.data, word)
+    for index in range(ndim if isinstance(ctype, View) else 0):
+        length = builder.extract_value(array.shape, index)
+        step = builder.extract_value(array.strides, index)
+        step = builder.select(builder.icmp_signed(">", length, word(1)), step, word(0))
+        places = builder.or_(places, step)
+    odd = builder.and_(places, word(_element(ctype).alignment - 1))
+    return builder.and_(
+        builder.icmp_signed("!=", odd, word(0)), builder.icmp_signed("!=", array.nitems, word(0))
+    )
+
+
+def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
+    """Whether the rows of an array of several dimensions are the arrays that a pointer leads to.
+
+    The lengths of all dimensions but the first are theirs, or a whole number of dimensions is one
+    array of a single dimension.
+    """
+    if shape[-1] == pointee.length:
+        return True
+    if len(pointee.shape) == 1:
+        return pointee.length in [math.prod(shape[i:]) for i in range(len(shape))]
+    known = min(len(pointee.shape), len(shape) - 1)
+    return shape[-known:] == pointee.shape[-known:]
+
+
+def _has_other_rows(builder: ir.IRBuilder, pointee: Array, shape: ir.Value, ndim: int) -> ir.Value:
+    """The opposite of `_fits`, in code."""
+    lengths = [builder.extract_value(shape, index) for index in range(ndim)]
+    word = lengths[0].type
+
+    def equal(found: ir.Value, wanted: int) -> ir.Value:
+        return builder.icmp_signed("==", found, word(wanted))
+
+    fits = equal(lengths[-1], pointee.length)
+    if len(pointee.shape) == 1:
+        together = lengths[-1]
+        for length in reversed(lengths[:-1]):
+            together = builder.mul(together, length)
+            fits = builder.or_(fits, equal(together, pointee.length))
+    else:
+        known = min(len(pointee.shape), ndim - 1)
+        pairs = zip(lengths[-known:], pointee.shape[-known:], strict=True)
+        same = functools.reduce(builder.and_, [equal(*pair) for pair in pairs])
+        fits = builder.or_(fits, same)
+    return builder.not_(fits)
