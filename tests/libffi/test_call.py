@@ -822,4 +822,3 @@ def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
     assert isinstance(nc.wrap(cos, "i:hbhb&&h").to_ctypes(), theirs)
     assert ctypes.POINTER(ctypes.POINTER(ctypes.c_short)) is pointer
     assert ctypes.CFUNCTYPE(theirs._restype_, *theirs._argtypes_) is theirs
-    libffi._withdrawn()
