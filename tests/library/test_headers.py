@@ -587,6 +587,8 @@ def test_without_a_compiler_files_are_known_by_whole_paths(folder, without_compi
 def test_without_a_compiler_limits_are_those_of_the_compiler(monkeypatch):
     pytest.importorskip("pcpp")
     wanted = header.wanted("limits.h", (), {})
+    # From C23 on there are widths too, which a compiler may have by default.
+    monkeypatch.setenv("CC", f"{os.environ.get('CC', 'cc')} -std=gnu17")
     compiled = header._read(wanted)[1]["constants"]
     monkeypatch.setenv("CC", "no-such-compiler")
     read = header._read(wanted)[1]["constants"]
