@@ -317,6 +317,22 @@ def test_public_headers_include_public_headers_only():
             assert other.startswith(PACKAGE), f"{path}:{line}"
 
 
+@pytest.mark.parametrize(
+    ("header", "most"), [("nativecall_abi", 200), ("nativecallable", 900), ("callback", 3000)]
+)
+def test_a_public_header_brings_few_lines(header, most):
+    """What somebody reads, and vendors, who looks, who consumes and who takes callbacks."""
+    root = ROOT / "csrc"
+    brought, left = set(), {f"include/{PACKAGE}/{header}"}
+    while left:
+        unit = left.pop()
+        brought.add(root / f"{unit}.h")
+        left |= {other for _, other in included(root, root / f"{unit}.h")} - {
+            str(path.relative_to(root).with_suffix("")) for path in brought
+        }
+    assert sum(len(path.read_text().splitlines()) for path in brought) <= most
+
+
 def test_lines_of_c_have_100_columns_at_most():
     """Comments, too, which clang-format leaves as they are."""
     for path in sorted((ROOT / "csrc").rglob("*.[ch]")):

@@ -69,8 +69,7 @@
  * The callback may make the second release itself, and free the NcCallback while it runs, if the C
  * code calls no more. After a release when the C code had ended, a second does nothing.
  *
- * PyGILState is what threads enter Python by, so callback functions belong to the main
- * interpreter. */
+ * Threads enter Python by PyGILState, so callback functions belong to the main interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
@@ -233,11 +232,9 @@ NC_COLD PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned op
 NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
                                 const NcCallbackSignature *accepted, size_t count, unsigned options)
 {
-    PyObject *wanted = NULL;
-    PyObject *offers = NULL;
+    PyObject *wanted = NULL, *offers = NULL;
     char after[64];
-    size_t i;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         after[0] = '\0';
         if (accepted[i].user_data >= 0) {
             PyOS_snprintf(after, sizeof after, " with user_data as argument %d",
@@ -251,14 +248,13 @@ NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
     if (offers != NULL) {
         PyErr_Format(PyExc_TypeError, "no function for %U in %R; it offers %U", wanted, obj,
                      offers);
-    } else if (!PyErr_Occurred() && box->native == NULL && !PyCallable_Check(obj)) {
-        PyErr_Format(PyExc_TypeError,
-                     "a callback must be a callable, a LowLevelCallable or a capsule with a "
-                     "function for %U (got %R)",
-                     wanted, obj);
     } else if (!PyErr_Occurred()) {
         PyErr_Format(PyExc_TypeError,
-                     "no function for %U in %R; Python functions are not taken here", wanted, obj);
+                     box->native != NULL || PyCallable_Check(obj)
+                         ? "no function for %U in %R; Python functions are not taken here"
+                         : "a callback must be a callable, a LowLevelCallable or a capsule with a "
+                           "function for %U (got %R)",
+                     wanted, obj);
     }
     Py_DecRef(wanted);
     Py_DecRef(offers);
@@ -315,8 +311,7 @@ NC_COLD int nc_callback_from_python(NcCallback *callback, PyObject *obj,
                                     const NcCallbackSignature *accepted, size_t count)
 {
     NcCallbackState *state;
-    size_t chosen = count;
-    size_t i;
+    size_t chosen = count, i;
     for (i = count; i-- > 0;) {
         const NcCallbackFunction *python = accepted[i].python;
         if (python != NULL &&
@@ -366,12 +361,9 @@ NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackS
     memset(&box, 0, sizeof box);
     memset(callback, 0, sizeof *callback);
     callback->options = options;
-    if (obj == NULL) {
-        PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given NULL for an object");
-        return -1;
-    }
-    if (count == 0) {
-        PyErr_SetString(PyExc_SystemError, "nc_callback_prepare was given no signatures");
+    if (obj == NULL || count == 0) {
+        PyErr_Format(PyExc_SystemError, "nc_callback_prepare was given %s",
+                     obj == NULL ? "NULL for an object" : "no signatures");
         return -1;
     }
     for (i = 0; i < count; i++) {
@@ -413,7 +405,6 @@ NC_COLD int nc_callback_release(NcCallback *callback)
     PyObject *object = callback->object;
     intptr_t failed = nc_load_acquire_intptr(&callback->failed);
     int goes_on = state != NULL && nc_callback_end(callback);
-    int is_native = object != NULL;
     NcRaised raised;
     if (failed == NC_FAILED_RELEASED && callback->thread == &nc_callback_thread &&
         callback->depth <= nc_callback_thread.depth) {
@@ -440,7 +431,7 @@ NC_COLD int nc_callback_release(NcCallback *callback)
     Py_DecRef(object);
     if (nc_raised_is_set(&raised)) {
         nc_raised_restore(&raised);
-        failed |= is_native;
+        failed |= object != NULL; /* a native function's own */
     } else if (failed == NC_FAILED_SHUTDOWN) {
         PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");
     } else if (failed == NC_FAILED_RELEASED) {

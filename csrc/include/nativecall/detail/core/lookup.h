@@ -25,8 +25,7 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_rows(const PyCustomSlotTable *table)
 }
 
 /* As nc_slottable_find, but looks at row `expected_pos` first (SEP 200, "Slot expected position").
- * Any position may be given, one beyond the table only costs the comparison; 0 when none is known.
- */
+ * Any position may be given: one beyond the table costs the comparison; 0: none is known. */
 NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTable *table,
                                                           uintptr_t id, intptr_t expected_pos)
 {
@@ -68,7 +67,6 @@ NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCa
                                                                 uintptr_t refuse_mask)
 {
     const PyNativeCallableEntry *entry = table->entries;
-
     if (NC_UNLIKELY(interned_signature == NULL)) {
         return NULL;
     }

@@ -129,14 +129,10 @@ NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
     const uintptr_t *halves = (const uintptr_t *)(const void *)word;
-#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
-    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    const uint64_t high = (uintptr_t)NC_ABI_LOAD(halves);
-    return high << 32 | (uintptr_t)NC_ABI_LOAD(halves + 1);
-#else
-    const uint64_t high = (uintptr_t)NC_ABI_LOAD(halves + 1);
-    return high << 32 | (uintptr_t)NC_ABI_LOAD(halves);
-#endif
+    const uint64_t one = 1;
+    const int high = *(const unsigned char *)&one; /* the second, but for big-endian machines */
+    const uint64_t marks = (uintptr_t)NC_ABI_LOAD(halves + high);
+    return marks << 32 | (uintptr_t)NC_ABI_LOAD(halves + !high);
 #else
     return (uintptr_t)NC_ABI_LOAD(word);
 #endif
