@@ -30,7 +30,7 @@ KNOWN, POINTER = "IR known", "pointer"
 
 def processes(effort: Effort) -> int:
     """Return the number of processes."""
-    return effort.choose(5, 1)
+    return effort.choose(12, 1)
 
 
 def row(kind: str, size: int) -> str:
@@ -125,5 +125,5 @@ def _timed(name: str, size: int, made: dict[str, Any], reference: str, effort: E
         # All write to the same memory: where it lies decides at large sizes.
         sampler = timing.python_loop("f(x, out)", {"f": ufunc, "x": x, "out": wanted}, unroll)
         samplers[subject] = partial(sampler, timing.calibrate(sampler, unroll, TARGET_NS))
-    rounds = effort.choose(40 if size < 10**5 else 100, 15)
+    rounds = effort.choose(20 if size < 10**5 else 40, 15)
     return Group(name, "ns", reference, timing.interleave(samplers, rounds, effort.seed))
