@@ -3,8 +3,9 @@
     python -m bench --only programs --picture docs/programs.svg
     python -m bench --picture docs/programs.svg --of REPORT.json
 
-The second draws what an earlier run reported. Each program has a scale of its own. Beside a bar
-stand the median and how many times nativecall's it is, and below it why a peer is faster.
+The second draws what an earlier run reported. Each program has a scale of its own. Beside
+nativecall's bar stands its median, beside a peer's how many times as long that one takes, as the
+tables and goals say it (the median of the rounds' ratios), and below it why a peer is faster.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 
 from bench.programs import OURS, PEERS, PROGRAMS, REASONS
 
-WIDTH, NAMES, BARS = 860, 190, 470
+WIDTH, NAMES, BARS = 720, 140, 500
 LINE, TITLE, GAP = 17, 24, 12
-CHARACTERS = 140  # in a line of quiet text, in the widest of the usual fonts
+CHARACTERS = 118  # in a line of quiet text, in the widest of the usual fonts
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 .title { font-weight: 600 }
@@ -44,18 +45,23 @@ def _time(ms: float) -> str:
     return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"
 
 
+def _ratio(times: float) -> str:
+    return f"{times:.0f}×" if times >= 10 else f"{times:.3g}×"  # noqa: RUF001
+
+
 def draw(report: Mapping[str, Any]) -> str:
     """Return the picture of a report, as `bench.report.to_json` makes it.
 
     Raises
     ------
     ValueError
-        Where the report has no programs.
+        Where the report has no programs, or none of nativecall's.
     """
     section = next((one for one in report["sections"] if one["name"] == "programs"), None)
-    if section is None or not section["groups"]:
+    groups = [] if section is None else section["groups"]
+    rows = {group["row"]: group["subjects"] for group in groups if OURS in group["subjects"]}
+    if not rows:
         raise ValueError("the report has no programs; make one with --only programs")
-    rows = {group["row"]: group["subjects"] for group in section["groups"]}
     parts: list[str] = []
     y = 0.0
     for program in PROGRAMS:
@@ -64,21 +70,20 @@ def draw(report: Mapping[str, Any]) -> str:
             continue
         y += TITLE
         parts.append(_text(0, y, program.title, "title"))
-        medians = {name: subjects[name]["median"] for name in PEERS if name in subjects}
-        longest, shortest = max(medians.values()), min(medians.values())
-        ours = medians.get(OURS)
-        for name, median in sorted(medians.items(), key=lambda item: item[1]):
+        times = {name: subjects[name]["ratio"]["median"] for name in PEERS if name in subjects}
+        longest, shortest = max(times.values()), min(times.values())
+        for name, ratio in sorted(times.items(), key=lambda item: item[1]):
             y += LINE
-            length = max(BARS * _share(median, shortest, longest), 2.0)
+            length = max(BARS * _share(ratio, shortest, longest), 2.0)
             kind = "ours" if name == OURS else "peer"
             parts.append(_text(12, y, name))
             parts.append(
                 f'<rect x="{NAMES}" y="{y - 11:g}" width="{length:.1f}" height="13" rx="2" '
                 f'class="{kind}"/>'
             )
-            ratio = "" if ours is None or name == OURS else f", {median / ours:.2g}×"  # noqa: RUF001
-            parts.append(_text(NAMES + length + 6, y, f"{_time(median)}{ratio}", "quiet"))
-        faster = [name for name, median in medians.items() if ours and median < ours]
+            said = _time(subjects[name]["median"]) if name == OURS else _ratio(ratio)
+            parts.append(_text(NAMES + length + 6, y, said, "quiet"))
+        faster = [name for name, ratio in times.items() if ratio < 1]
         for name in faster:
             reason = REASONS.get((program.name, name))
             if reason is not None:
@@ -91,8 +96,8 @@ def draw(report: Mapping[str, Any]) -> str:
     machine = f"{report['machine']['python']}, {used}, {report['machine']['cpu']}"
     command = "python -m bench --only programs" + (" --quick" if report["quick"] else "")
     for note in (
-        "Medians of processor time, each with a scale of its own (logarithmic where one takes over "
-        "20 times as long as another).",
+        "Processor time: nativecall's median, and how many times that the others take. Each with a "
+        "scale of its own, logarithmic where one takes over 20 times as long as another.",
         f"{machine}, {report['date'][:10]}: {command} --picture FILE",
     ):
         for line in textwrap.wrap(note, CHARACTERS):

@@ -106,12 +106,12 @@ WITHOUT = {
 #: or in instructions, on CPython 3.11.
 REASONS = {
     ("sorts", "Cython"): "one comparator at a time, in a global variable: ours is a pointer of its "
-    "own, made, converted and passed in 0.7 us of 3.7 a sort",
+    "own, made, converted and passed in 0.7 µs of 3.7 a sort",
     ("integrals", "Cython"): "makes nothing: what is bound is user data of one C function; bind() "
-    "and the address of its pointer take 0.35 us of 8 an integral, and qag() from Python 0.2",
+    "and the address of its pointer take 0.35 µs of 8 an integral, and qag() from Python 0.2",
     ("integrals", "Numba"): "makes nothing: what is bound is user data of one compiled function",
     ("python_solver", "Cython"): "keeps one function in a global variable and makes no pointer, "
-    "which takes 0.2 us of 6.5 a solution",
+    "which takes 0.2 µs of 6.5 a solution",
     ("numba_solver", "Cython"): "takes an address for granted: nothing says what is there",
     ("pointers", "Cython"): "objects of a pointer alone, of a class compiled for this one "
     "signature: ours find theirs by text, and have the table that C code reads",
