@@ -20,13 +20,13 @@
  *      entries that their specialize hook makes: a missing one is asked for here
  *   3. boxes of other libraries, which the package reads (detail/box.h): LowLevelCallable,
  *      capsules named by a C declaration, function pointers of ctypes and of cffi, Numba's cfuncs,
- *      and what nativecall.register_box was given
+ *      loops of NumPy's ufuncs, and what nativecall.register_box was given
  *   4. any Python callable, through the callback function of an accepted signature
  *      (detail/callbackfunctions.h); one with user_data is preferred: it needs no slot of the pool
  *
- * A Numba dispatcher and a NumPy ufunc are Python callables here: nothing is compiled, unless the
- * dispatcher is wrapped (nativecall.wrap). What is no such thing, or has none of the signatures and
- * cannot be called by Python, is a TypeError.
+ * A Numba dispatcher is a Python callable here, for which nothing is compiled, unless it is wrapped
+ * (nativecall.wrap); so is a ufunc without a loop of the types. What is no such thing, or has none
+ * of the signatures and cannot be called by Python, is a TypeError.
  *
  * user_data. A LowLevelCallable with user data fits only signatures that have a place for it, and
  * gets it there. A native function that has that argument but brings no data gets NULL. Functions
