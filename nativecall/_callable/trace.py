@@ -7,6 +7,7 @@ through the trampoline that the call would have had.
 
 from __future__ import annotations
 
+import builtins
 from types import FunctionType
 
 from .. import _lib
@@ -51,4 +52,6 @@ def traced(callable: Native) -> Callable[..., object]:
     origin = _lib.address_origin(address)
     name = f"{callable.__name__} {spec.signature.text!r}" + (f" of {origin[0]}" if origin else "")
     code = frame.__code__.replace(co_name=name, co_qualname=name, co_filename="<native callable>")
-    return FunctionType(code, {}, callable.__name__, None, frame.__closure__)
+    # C code that imports does so by what the innermost frame has for that.
+    named = {"__builtins__": builtins}
+    return FunctionType(code, named, callable.__name__, None, frame.__closure__)

@@ -69,6 +69,12 @@ text = bytearray(8)
 print(libc.snprintf(text, 8, b"%d-%g", 7, 0.5), bytes(text))
 m = nc.load("m", "double frexp(double x, int *exponent);", out={"frexp": ["exponent"]})
 print(m.frexp(40.0))
+made = nc.load("c", "typedef struct { int quot, rem; } div_t; div_t div(int a, int b); "
+    "void qsort(int *at, size_t n, size_t size, int (*order)(const int *, const int *)); "
+    "typedef struct lconv lconv; lconv *localeconv(void);")
+at = made.new("int[3]", [3, 1, 2])
+made.qsort(at, 3, 4, lambda a, b: a[0] - b[0])
+print(list(at), made.div(7, 2), made.localeconv() == made.localeconv())
 both = {"d:d": nc.callback("d:d", lambda x: x), "i:i": nc.callback("i:i", lambda n: n + 1)}
 print(nc.wrap(both)(1), nc.wrap(both)(1.5))
 try:

@@ -27,6 +27,7 @@ import pytest
 import nativecall as nc
 from nativecall._signature import preprocessor
 from support import build
+from support.printed import Checker
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -58,7 +59,7 @@ def missing(needs: str | None) -> list[str]:
 
 def same(printed: str, shown: str) -> bool:
     """Whether a program printed what the page shows."""
-    return doctest.OutputChecker().check_output(shown.strip(), printed.strip(), FLAGS)
+    return Checker().check_output(shown.strip(), printed.strip(), FLAGS)
 
 
 class Reader:
@@ -72,7 +73,7 @@ class Reader:
         test = doctest.DocTestParser().get_doctest(code, self.names, self.page, self.page, 0)
         assert test.examples
         told: list[str] = []
-        runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+        runner = doctest.DocTestRunner(Checker(), optionflags=FLAGS, verbose=False)
         runner.run(test, out=told.append, clear_globs=False)
         assert runner.summarize(verbose=False).failed == 0, "".join(told)
         self.names.update(test.globs)

@@ -10,6 +10,7 @@ import pytest
 
 import nativecall as nc
 from support import build
+from support.printed import Checker
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,7 +51,7 @@ def test_sessions():
     test = doctest.DocTestParser().get_doctest(sessions, {}, "README.md", "README.md", 0)
     assert len(test.examples) >= 10
     told: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False)
+    runner = doctest.DocTestRunner(Checker(), verbose=False)
     runner.run(test, out=told.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(told)
 
