@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Self
 
     from cffi import FFI
     from cffi.FFI import CData as FFIData
@@ -122,7 +122,7 @@ class Library(Single):
         """End looking up. Functions found before stay usable, and keep the library open."""
         self.__dict__["_handle"] = None
 
-    def __enter__(self) -> Library:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

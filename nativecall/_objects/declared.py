@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .._types import Field as FieldDescriptor
     from .._types import Foreign
     from .._types import Method as MethodDescriptor
+    from .._values.failure import Errors
 
 refuse_reload(globals(), "field")
 
@@ -221,7 +222,7 @@ def method(
     signature: str | Signature | None = None,
     *,
     gil: Literal["hold", "release"] = "hold",
-    errors: str = "none",
+    errors: Errors = "none",
     doc: str | None = None,
 ) -> Method:
     """Declare a native method in the body of a class of native objects.
