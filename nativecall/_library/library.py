@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from cffi import FFI
-    from cffi.FFI import CData as FFIData
-    from cffi.FFI import CType as FFIType
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._signature.grammar import Row
-    from .._types import CallSpec
+    from .._types import CallSpec, FFIData, FFIType
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs

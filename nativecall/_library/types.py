@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cffi import FFI
-    from cffi.FFI import CType as FFIType
 
     from .._signature.cnodes import Node
     from .._signature.declared import Declarations
     from .._signature.typenames import TypeNames
-    from .._types import Foreign, MemoryPlan
+    from .._types import FFIType, Foreign, MemoryPlan
 
 _numbers = count(1)
 

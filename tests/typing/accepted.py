@@ -87,7 +87,12 @@ assert_type(nc.callback(types=lib)(annotated)(x=1.0), float)
 loop: nc.NativeCallable = nc.ufunc_loop(np.add, "dd->d")
 block = lib.new("int[4]")
 block[0] = lib.asarray(block).sum()
-rows: list[str] = [entry.signature for entry in cos.entries]
+for entry in cos.entries:
+    assert_type(entry.signature, str)
+    assert_type(entry.address, int)
+    assert_type(entry.fortran, bool)
+assert_type(nc.customslots(cos)[0].data, int)
+assert_type(nc.leaks().leaked, dict[str, int])
 
 
 class Account(nc.NativeObject):

@@ -50,4 +50,7 @@ Account.visits.swap(account, 1)  # refused
 Account.rate(5)  # refused
 nc.field()  # refused
 nc.method(None, "d:&v", errors="bogus")  # refused
+number: int = cos.entries[0].signature  # refused
+number = nc.customslots(cos)[0].key  # refused
+number = nc.leaks().living  # refused
 nc.field("q", atomic=True, typo=1)  # refused
