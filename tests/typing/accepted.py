@@ -40,7 +40,6 @@ def half(x: float) -> float:
 
 
 assert_type(half(1.0), float)
-assert_type(half(x=1.0), float)
 as_callable: nc.NativeCallable[[float], float] = half
 half.close()
 twice = nc.callback("d:d", lambda x: 2.0 * x)
@@ -83,7 +82,7 @@ def annotated(x: float) -> float:
     return x
 
 
-assert_type(nc.callback(types=lib)(annotated)(x=1.0), float)
+assert_type(nc.callback(types=lib)(annotated)(1.0), float)
 loop: nc.NativeCallable = nc.ufunc_loop(np.add, "dd->d")
 block = lib.new("int[4]")
 block[0] = lib.asarray(block).sum()
