@@ -34,7 +34,7 @@ class Owner:
     """The types of declarations, for what is made of them: signatures, cffi's types, an FFI."""
 
     def __init__(self, declarations: Declarations | None, base: Owner | None = None) -> None:
-        self.serial = next(_numbers)
+        self.serial: int = next(_numbers)
         self._declarations = declarations
         self._base = base
         self._names: TypeNames | None = None
