@@ -29,7 +29,7 @@ from ._values.policies import DEFAULT, check
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal
+    from typing import Any, Literal, Self
 
     from ._types import CallbackSpec, CallSpec, Foreign, PyCallback
     from ._values.failure import Errors
@@ -143,7 +143,7 @@ class Callback(NativeCallable):
         """
         self._made.close()
 
-    def __enter__(self) -> Callback:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

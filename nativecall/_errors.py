@@ -133,7 +133,7 @@ class NoEntryError(NativeCallError, KeyError):
     ) -> None:
         super().__init__(message)
         self.signature = signature
-        self.available = tuple(available)
+        self.available: tuple[str, ...] = tuple(available)
 
     @classmethod
     def none(cls, name: str, hooked: bool) -> "NoEntryError":
@@ -190,9 +190,10 @@ class SymbolError(NativeCallError, AttributeError):
     ) -> None:
         super().__init__(message)
         # CPython would suggest names of the library's as well, behind ours.
-        self.name, self.obj = symbol, None
+        self.name: str | None = symbol
+        self.obj: object = None
         self.symbol = symbol
-        self.matches = tuple(matches)
+        self.matches: tuple[str, ...] = tuple(matches)
 
     @classmethod
     def missing(cls, symbol: str, where: str, candidates: "Iterable[str]" = ()) -> "SymbolError":

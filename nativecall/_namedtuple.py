@@ -13,20 +13,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import namedtuple as namedtuple
     from collections.abc import Iterable
+    from typing import NamedTuple as NamedTuple
     from typing import Self
 else:
 
     def namedtuple(name, fields, *, defaults=()):
         """A class of tuples whose items are attributes, too; `defaults` are of the last fields."""
         fields = (*fields,)
+        return type(
+            name, (_Named,), _members(fields, zip(fields[::-1], defaults[::-1], strict=False))
+        )
+
+    def _members(fields, defaults):
         members = {
             "__slots__": (),
             "__match_args__": fields,
             "_fields": fields,
-            "_field_defaults": dict(zip(reversed(fields), reversed(defaults), strict=False)),
+            "_field_defaults": dict(defaults),
         }
-        members |= {one: property(itemgetter(at)) for at, one in enumerate(fields)}
-        return type(name, (_Named,), members)
+        return members | {one: property(itemgetter(at)) for at, one in enumerate(fields)}
+
+    class _Typed(type):
+        """Makes a class of tuples of a body with annotations."""
+
+        def __new__(cls, name, bases, body):
+            fields = (*body["__annotations__"],)
+            defaults = [(one, body.pop(one)) for one in fields if one in body]
+            return type(name, (_Named,), {**body, **_members(fields, defaults)})
+
+    #: As `typing` has it, for modules with ``from __future__ import annotations``: checkers know
+    #: the types of its fields.
+    NamedTuple = type.__new__(_Typed, "NamedTuple", (), {})
 
 
 class _Named(tuple[object, ...]):

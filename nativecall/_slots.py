@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from . import _lib
-from ._namedtuple import namedtuple
+from ._namedtuple import NamedTuple
 
 extensibletype = _lib.types.extensibletype
 PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
-Slot = namedtuple("Slot", ["key", "flags", "data"])
-Slot.__module__ = "nativecall"
-Slot.__doc__ = """One row of a type's slot table.
 
-Attributes
-----------
-key : bytes or int
-    An interned string; an allocated ID (odd); or an address (even). 1 pads the table.
-flags : int
-    As the slot's own definition says.
-data : int
-    A pointer, or an offset into the type's objects.
-"""
+class Slot(NamedTuple):
+    """One row of a type's slot table.
+
+    Attributes
+    ----------
+    key : bytes or int
+        An interned string; an allocated ID (odd); or an address (even). 1 pads the table.
+    flags : int
+        As the slot's own definition says.
+    data : int
+        A pointer, or an offset into the type's objects.
+    """
+
+    key: bytes | int
+    flags: int
+    data: int
+
+
+Slot.__module__ = "nativecall"
 
 
 def customslots(obj: object) -> tuple[Slot, ...]:

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 
-    from ._callable.callable import NativeCallable
+    from ._public import NativeCallable
     from ._types import Foreign
 
 

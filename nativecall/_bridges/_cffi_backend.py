@@ -29,11 +29,8 @@ from .._values.boxes import Function, Pointer, Struct, beneath, holds_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cffi.FFI import CData as FFIData
-    from cffi.FFI import CType as FFIType
-
     from .._callable.callable import NativeCallable
-    from .._types import Foreign
+    from .._types import FFIData, FFIType, Foreign
 
 _FROM_BUFFER = "__CDataFromBuf"
 

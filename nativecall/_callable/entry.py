@@ -11,7 +11,7 @@ import sys
 
 from .. import _lib
 from .._errors import SignatureError
-from .._namedtuple import namedtuple
+from .._namedtuple import NamedTuple
 from .._signature.derived import Handle
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._types import CallSpec, Foreign
     from .._values.failure import Errors
-    from .._values.policies import Said
+    from .._values.outs import Out
+    from .._values.policies import Check, Order, Said
 
     Gil = Literal["hold", "release", "need"]
 
@@ -49,58 +50,58 @@ if TYPE_CHECKING:
 GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
-Entry = namedtuple(
-    "Entry",
-    [
-        "signature",
-        "address",
-        "flags",
-        "errors",
-        "gil",
-        "owner",
-        "trampoline",
-        "order",
-        "encoding",
-        "check",
-        "fortran",
-        "out",
-        "keep",
-    ],
-)
-Entry.__module__ = "nativecall"
-Entry.__doc__ = """One row of a native callable's table.
 
-Attributes
-----------
-signature : str
-    Canonical signature.
-address : int
-    Of the C function.
-flags : int
-    As native callers see them (docs/abi/find.md).
-errors : str
-    How the function reports failure; see `wrap`.
-gil : str
-    ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
-owner : object
-    What keeps the function alive; None when nothing does.
-trampoline : str
-    How calls from Python are made: through code that was compiled ``"ahead of time"`` or
-    ``"generated"`` for such signatures, through ``"libffi"``, or through ``"python"`` where there
-    is a check.
-order : str
-    Of arrays in memory, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
-encoding : str or None
-    Of text; see `wrap`.
-check : callable or None
-    What sees the results of calls from Python; see `wrap`.
-fortran : bool
-    Whether it is called as Fortran's procedures are; see `wrap`.
-out : tuple
-    Out-parameters, each with its `index`; see `wrap`.
-keep : str or int
-    How long C keeps functions that are passed, ``"call"`` or longer; see `wrap`.
-"""
+class Entry(NamedTuple):
+    """One row of a native callable's table.
+
+    Attributes
+    ----------
+    signature : str
+        Canonical signature.
+    address : int
+        Of the C function.
+    flags : int
+        As native callers see them (docs/abi/find.md).
+    errors : str
+        How the function reports failure; see `wrap`.
+    gil : str
+        ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
+    owner : object
+        What keeps the function alive; None when nothing does.
+    trampoline : str
+        How calls from Python are made: through code that was compiled ``"ahead of time"`` or
+        ``"generated"`` for such signatures, through ``"libffi"``, or through ``"python"`` where
+        there is a check.
+    order : str
+        Of arrays in memory, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
+    encoding : str or None
+        Of text; see `wrap`.
+    check : callable or None
+        What sees the results of calls from Python; see `wrap`.
+    fortran : bool
+        Whether it is called as Fortran's procedures are; see `wrap`.
+    out : tuple
+        Out-parameters, each with its `index`; see `wrap`.
+    keep : str or int
+        How long C keeps functions that are passed, ``"call"`` or longer; see `wrap`.
+    """
+
+    signature: str
+    address: int
+    flags: int
+    errors: Errors
+    gil: Gil
+    owner: object
+    trampoline: str
+    order: Order
+    encoding: str | None
+    check: Check | None
+    fortran: bool
+    out: tuple[Out, ...]
+    keep: str | int
+
+
+Entry.__module__ = "nativecall"
 
 
 def gil_name(flags: int) -> Gil:

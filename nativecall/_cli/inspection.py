@@ -82,7 +82,7 @@ def _plain(place: str, obj: object) -> int:
         takes = address != 0 or (not isinstance(obj, int) and _wants_signature(reason))
         if takes:
             rows = [{"name": place, "signature": None, "c": None, "address": address or None}]
-    slots = [
+    slots: list[Plain] = [
         {
             "key": slot.key.decode("utf-8", "backslashreplace")
             if isinstance(slot.key, bytes)

@@ -12,9 +12,11 @@ import ast
 import inspect
 import os
 from keyword import iskeyword
+from types import GenericAlias, UnionType
 
 from .._callable.annotations import arguments, results
 from .._callable.callable import NativeCallable
+from .._callback import Callback
 from .._library import Library
 from .._signature.derived import Pointer, Struct
 from .._signature.plaintext import common_types
@@ -86,7 +88,7 @@ def made(module: ModuleType) -> str:
         "# pyright: reportOverlappingOverload=false",
         "from typing import Any, Literal, NamedTuple, TypeAlias, overload",
         "",
-        "from nativecall import Library, NativeCallable",
+        "from nativecall import Callback, Library, NativeCallable",
         "from nativecall._library.types import Types",
         "from nativecall._hints import (",
         *[f"    {one}," for one in ("Array", "Complex", "Encoded", "FromC", "Function")],
@@ -120,12 +122,18 @@ def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> It
         elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
             if one.target.id not in seen:
                 seen.add(one.target.id)
-                yield f"{one.target.id}: {ast.unparse(one.annotation)}"
+                said = ast.unparse(one.annotation)
+                # Checkers want these with their values.
+                whole = "TypeAlias" in said or "Final" in said
+                yield ast.unparse(one) if whole else f"{one.target.id}: {said}"
         elif isinstance(one, (ast.Assign, ast.For, ast.With, ast.If, ast.Try)):
+            types = _types_by_name(one, module)
             for name in _assigned(one):
                 if name not in seen and hasattr(module, name):
                     seen.add(name)
-                    yield f"{name}: {_plain_type(getattr(module, name))}"
+                    yield types.get(name) or f"{name}: {_plain_type(getattr(module, name))}"
+        elif type(one).__name__ == "TypeAlias":  # of Python 3.12
+            yield ast.unparse(one)
 
 
 def _bare(one: ast.stmt) -> ast.stmt:
@@ -139,6 +147,24 @@ def _bare(one: ast.stmt) -> ast.stmt:
             if not (isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Constant))
         ] or [ast.Pass()]
     return one
+
+
+def _types_by_name(one: ast.stmt, module: ModuleType) -> dict[str, str]:
+    """The assignments in a statement that give names to types: in these checkers read the value."""
+    return {
+        target.id: f"{target.id} = {ast.unparse(node.value)}"
+        for node in ast.walk(one)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and _is_type(getattr(module, target.id, None))
+    }
+
+
+def _is_type(value: object) -> bool:
+    """Whether a value stands for a type in annotations: a class, an alias or a type variable."""
+    if isinstance(value, (type, GenericAlias, UnionType)):
+        return True
+    return type(value).__module__ in ("typing", "typing_extensions")
 
 
 def _assigned(one: ast.stmt) -> list[str]:
@@ -197,13 +223,14 @@ class _Writer:
 
     def function(self, name: str, found: NativeCallable) -> str:
         """The class of a native callable; its name."""
+        base = "Callback" if isinstance(found, Callback) else "NativeCallable"
         specs = [one._entry()[::2] for one in found._overloads or (found,) if one._spec is not None]
         if not specs:
-            return "NativeCallable"
+            return base
         # Checkers take the first that suits, so what takes less comes first.
         calls = dict(sorted([self._call(*spec) for spec in specs], key=lambda call: _rank(call[0])))
         chosen = self._name(f"_{name}")
-        self.classes.append(f"class {chosen}(NativeCallable):")
+        self.classes.append(f"class {chosen}({base}):")
         for parameters, result in calls.items():
             if len(calls) > 1:
                 self.classes.append("    @overload")

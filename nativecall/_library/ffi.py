@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from cffi import FFI
-    from cffi.FFI import CType as FFIType
+
+    from .._types import FFIType
 
     class Owner(Protocol):
         """What knows the types of a library (types.py)."""

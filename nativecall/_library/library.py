@@ -23,16 +23,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Self
 
     from cffi import FFI
-    from cffi.FFI import CData as FFIData
-    from cffi.FFI import CType as FFIType
 
     from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._signature.grammar import Row
-    from .._types import CallSpec
+    from .._types import CallSpec, FFIData, FFIType
     from .._types import Library as OpenLibrary
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
@@ -122,7 +120,7 @@ class Library(Single):
         """End looking up. Functions found before stay usable, and keep the library open."""
         self.__dict__["_handle"] = None
 
-    def __enter__(self) -> Library:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -11,7 +11,7 @@ from _operator import index
 
 from .. import _lib
 from .._errors import LibraryError
-from .library import Library
+from .library import Library as Opened
 from .options import NOTHING, Options
 from .symbol import opened
 from .types import Types
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._callable.entry import Gil
+    from .._public_library import Library
     from .._signature.declared import Declarations
     from .._types import Foreign
     from .._types import Library as OpenLibrary
@@ -95,7 +96,7 @@ def load(
     close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-    types: Library | Types | None = None,
+    types: Opened | Types | None = None,
 ) -> Library:
     """Open a shared library.
 
@@ -209,7 +210,7 @@ def load(
     options |= {"flags": _flags(flags), "folders": places, "types": types}
     base = None
     if types is not None:
-        if not isinstance(types, (Library, Types)):
+        if not isinstance(types, (Opened, Types)):
             raise TypeError(
                 f"'types' must be a library or its types (got {types.__class__.__name__})"
             )
@@ -240,16 +241,16 @@ def load(
     handle = opened(name, _flags(flags), places)
     if known is not None and how:
         how.apply_to(known, lambda name: _exports(handle, name))
-    library = Library(name, handle, known, given, how, base)
+    library = Opened(name, handle, known, given, how, base)
     if known is not None and how:
         how.refuse_unknown_arguments(known)
     if lenient:
-        return library
+        return library  # type: ignore[return-value]  # checkers know it by another name
     if known is not None:
         missing = library._open().missing((*known.functions,))
         if missing is not None:
             library.address(missing)  # says what there is
-        for symbol in {*known.functions, *known.variables} & {*dir(Library)}:
+        for symbol in {*known.functions, *known.variables} & {*dir(Opened)}:
             import warnings
 
             what, use = ("variable", f"address({symbol!r})")
@@ -259,4 +260,4 @@ def load(
                 f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}",
                 stacklevel=2,
             )
-    return library
+    return library  # type: ignore[return-value]  # checkers know it by another name

@@ -36,13 +36,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cffi.FFI import CData as FFIData
-    from cffi.FFI import CType as FFIType
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
     from .._callable.callable import NativeCallable
-    from .._types import Foreign
+    from .._types import FFIData, FFIType, Foreign
     from .types import Owner
 
     NDArray = ndarray[Foreign, Foreign]

@@ -20,9 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cffi.FFI import CType as FFIType
-
-    from .._types import CallbackSpec, CallSpec, MemoryPlan
+    from .._types import CallbackSpec, CallSpec, FFIType, MemoryPlan
     from .types import Owner
 
     #: What is told of a pointer type: a function with such an argument; what Python functions

@@ -324,7 +324,8 @@ class Options:
     def policies(self) -> Policies:
         """The policies of what is no function."""
         order = self._by_name.get("order")
-        return DEFAULT if order is None else DEFAULT._replace(order=order.of("")[0] or "C")
+        said: Foreign = None if order is None else order.of("")[0]
+        return DEFAULT if order is None else DEFAULT._replace(order=said or "C")
 
     def said(self, name: str, signature: Signature) -> dict[str, object]:
         """What is said of a function, but for what is said of all and does not suit it."""

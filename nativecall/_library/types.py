@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cffi import FFI
-    from cffi.FFI import CType as FFIType
 
     from .._signature.cnodes import Node
     from .._signature.declared import Declarations
     from .._signature.typenames import TypeNames
-    from .._types import Foreign, MemoryPlan
+    from .._types import FFIType, Foreign, MemoryPlan
 
 _numbers = count(1)
 
@@ -35,7 +34,7 @@ class Owner:
     """The types of declarations, for what is made of them: signatures, cffi's types, an FFI."""
 
     def __init__(self, declarations: Declarations | None, base: Owner | None = None) -> None:
-        self.serial = next(_numbers)
+        self.serial: int = next(_numbers)
         self._declarations = declarations
         self._base = base
         self._names: TypeNames | None = None

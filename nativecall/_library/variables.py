@@ -23,9 +23,8 @@ from .._values.text import string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cffi.FFI import CType as FFIType
-
     from .._signature.ctype import CType
+    from .._types import FFIType
     from .._types import Library as OpenLibrary
     from .._values.policies import Policies
     from .types import Owner

@@ -17,12 +17,14 @@ from .._signature.spelling import parse, parse_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from builtins import type as _Class
     from collections.abc import Callable
     from typing import Literal, overload
 
     from .._types import Field as FieldDescriptor
     from .._types import Foreign
     from .._types import Method as MethodDescriptor
+    from .._values.failure import Errors
 
 refuse_reload(globals(), "field")
 
@@ -57,11 +59,11 @@ class Field:
         doc: str | None,
         text: str | None = None,
     ) -> None:
-        self.type = type
-        self.text = text
-        self.of = of
-        self.atomic = atomic
-        self.doc = doc
+        self.type: CType | None = type
+        self.text: str | None = text
+        self.of: _Class | str | None = of
+        self.atomic: bool = atomic
+        self.doc: str | None = doc
 
     @property
     def code(self) -> str | None:
@@ -106,10 +108,10 @@ class Method:
         options: dict[str, str],
         doc: str | None,
     ) -> None:
-        self.target = target
-        self.signature = signature
-        self.options = options
-        self.doc = doc
+        self.target: object = target
+        self.signature: Signature | None = signature
+        self.options: dict[str, str] = options
+        self.doc: str | None = doc
 
     def __call__(self, function: Callable[..., object]) -> Method:
         if self.target is not None or not isinstance(function, FunctionType):
@@ -221,7 +223,7 @@ def method(
     signature: str | Signature | None = None,
     *,
     gil: Literal["hold", "release"] = "hold",
-    errors: str = "none",
+    errors: Errors = "none",
     doc: str | None = None,
 ) -> Method:
     """Declare a native method in the body of a class of native objects.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import atexit
 import sys
-from collections import Counter, deque, namedtuple
+from collections import Counter, deque
 
 from .. import _lib
 from .._errors import refuse_reload
+from .._namedtuple import NamedTuple
 
 refuse_reload(globals(), "Leaks")
 
@@ -26,7 +27,7 @@ _SHOWN = 20  # steps of a cycle, and cycles of a report
 _types = _lib.types
 
 
-class Leaks(namedtuple("Leaks", ["living", "leaked", "cycles"])):
+class Leaks(NamedTuple):
     """What `leaks` found; as a text, a report.
 
     Attributes
@@ -40,8 +41,6 @@ class Leaks(namedtuple("Leaks", ["living", "leaked", "cycles"])):
         it is there. Objects that refer to each other in several ways are one cycle, the shortest.
     """
 
-    __module__ = "nativecall"
-    __slots__ = ()
     living: dict[str, int]
     leaked: dict[str, int]
     cycles: dict[str, int]
@@ -55,6 +54,9 @@ class Leaks(namedtuple("Leaks", ["living", "leaked", "cycles"])):
         if len(self.cycles) > _SHOWN:
             lines.append(f"  and {len(self.cycles) - _SHOWN} other cycles")
         return "\n".join(lines)
+
+
+Leaks.__module__ = "nativecall"
 
 
 class _Living:

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from cffi import FFI
 
     # cffi's description of a type, and an object that it makes.
-    from cffi.FFI import CData as FFIData
-    from cffi.FFI import CType as FFIType
-
+    from .._types import FFIData, FFIType
     from .derived import Owner
 
 # A struct stands in for the complex long double that cffi lacks.

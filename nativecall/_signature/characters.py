@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cffi.FFI import CType as FFIType
+    from .._types import FFIType
 
 #: The types whose characters make text, behind pointers to const ones.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")

@@ -43,9 +43,9 @@ class Node:
     alignment = 1
     cname = "void"
     is_kept = False  # whether others use it, so that no body may change it
-    depth = 0
-    length_in_c = 8  # about how many characters C takes for it, with typedefs written out
-    is_large = False  # whether it is, or leads to, a function with too many of these by value
+    depth: int = 0
+    length_in_c: int = 8  # about how many characters C takes for it, with typedefs written out
+    is_large: bool = False  # whether it is, or leads to, a function with too many of these by value
     scalars = 1  # that a value consists of, or one more than functions may have
 
     def __init__(self) -> None:
@@ -174,7 +174,8 @@ class FunctionOf(Node):
     """A pointer to a function, as cffi has it; `Raw` is the function."""
 
     kind = "function"
-    size = alignment = WORD
+    size: int = WORD
+    alignment: int = WORD
 
     def __init__(
         self,
@@ -192,7 +193,7 @@ class FunctionOf(Node):
             raise SignatureError("a function cannot return a function")
         self._bound(result, *args)
         by_value = sum([part.scalars for part in (result, *args)])
-        self.is_large = self.is_large or by_value > MAX_SCALARS
+        self.is_large: bool = self.is_large or by_value > MAX_SCALARS
         self.result = result
         self.args = args
         self.ellipsis = ellipsis
@@ -201,7 +202,7 @@ class FunctionOf(Node):
         self.lengths = lengths  # as a signature has them
         self.reason = reason  # why it cannot be called
         self.places = places  # the tokens that parameters are told by
-        self.abi = default_abi()
+        self.abi: int = default_abi()
 
     def spell(self, declarator: str) -> str:
         return self.spell_function(f"(*{declarator})")

@@ -71,8 +71,8 @@ class Parser(Specifiers):
     def __init__(self, tokens: list[str], strict: bool = False) -> None:
         super().__init__()
         self.strict = strict
-        self.tokens = [*tokens, *[""] * 8]
-        self.at = 0
+        self.tokens: list[str] = [*tokens, *[""] * 8]
+        self.at: int = 0
         self.functions: dict[str, tuple[FunctionOf, int, int]] = {}
         self.inlines: set[str] = set()
         self.variables: dict[str, tuple[Node, bool, int]] = {}
@@ -87,7 +87,7 @@ class Parser(Specifiers):
         self.places: dict[str, int] = {}
         self._linkages = 0
         #: The token that the last declarator names; -1 where it names nothing.
-        self.named = -1
+        self.named: int = -1
         #: All of the functions in a strict text, also those that are declared again.
         self.again: list[tuple[str, FunctionOf, int]] = []
         self._declared: dict[str, tuple[str, str]] = {}  # kinds, and in C, of strict texts

@@ -89,10 +89,15 @@ class Said:
     __slots__ = ("aligned", "asm", "const", "mode", "odd", "packed", "record", "storage", "vector")
 
     def __init__(self, record: bool = False) -> None:
-        self.record = record  # whether that is a struct or union
-        self.const = self.packed = False
-        self.storage = self.asm = self.mode = self.odd = ""
-        self.aligned = self.vector = 0
+        self.record: bool = record  # whether that is a struct or union
+        self.const: bool = False
+        self.packed: bool = False
+        self.storage: str = ""
+        self.asm: str = ""
+        self.mode: str = ""
+        self.odd: str = ""
+        self.aligned: int = 0
+        self.vector: int = 0
 
     def type(self, node: Node) -> Node:
         """The type with the attributes that make another one of it."""
@@ -128,6 +133,7 @@ class Specifiers(Expressions):
     typedefs: dict[str, tuple[Node, bool]]
     tags: dict[str, Node]
     skipped: dict[str, tuple[str, int]]
+    at: int  # the token that is next
     named: int  # the token that the last declarator names
     _unnamed = 0
     _pack = 0  # what '#pragma pack' says

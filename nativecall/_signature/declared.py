@@ -187,27 +187,27 @@ class Declarations:
         self.owner: Owner | None = None
         self.key: bytes | None = None
         self.whole: Declarations | None = None
-        self.text = text
-        self.rows = table["functions"]
+        self.text: str | None = text
+        self.rows: dict[str, Row] = table["functions"]
         self.functions: Mapping[str, Signature] = _Lazy(table["functions"], signature)
         self.variables: Mapping[str, CType] = _Lazy(table["variables"], variable)
-        self.readonly = frozenset(table["readonly"])
+        self.readonly: frozenset[str] = frozenset(table["readonly"])
         self.typedefs: Mapping[str, CType] = _Lazy(table["typedefs"], read_type)
         self.structs: Mapping[str, CType] = _Lazy(table["structs"], read_type)
-        self.opaque = tuple(table["opaque"])
-        self.constants = table["constants"]
+        self.opaque: tuple[str, ...] = tuple(table["opaque"])
+        self.constants: dict[str, int | float | bytes] = table["constants"]
         self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
-        self.skipped = table["skipped"]
-        self.symbols = table.get("symbols", {})
-        self.pointers = table["pointers"]
-        self.inlines = frozenset(table.get("inlines", ()))
-        self.files = table.get("files", [])
-        self.places = table.get("places", {})
-        self.layouts = table["layouts"]
-        self.types = table["types"]
-        self.enums = table["enums"]
-        self.declared = table["declared"]
-        self.wanted = wanted
+        self.skipped: dict[str, str] = table["skipped"]
+        self.symbols: dict[str, str] = table.get("symbols", {})
+        self.pointers: dict[str, tuple[str, int]] = table["pointers"]
+        self.inlines: frozenset[str] = frozenset(table.get("inlines", ()))
+        self.files: list[str] = table.get("files", [])
+        self.places: dict[str, tuple[int, int]] = table.get("places", {})
+        self.layouts: dict[str, tuple[object, ...]] = table["layouts"]
+        self.types: dict[str, str] = table["types"]
+        self.enums: dict[str, tuple[str, tuple[tuple[str, int], ...] | None]] = table["enums"]
+        self.declared: dict[str, tuple[str, str]] = table["declared"]
+        self.wanted: Wanted | None = wanted
 
     @property
     def plain(self) -> dict[str, Row]:

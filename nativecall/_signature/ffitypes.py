@@ -20,8 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cffi.FFI import CType as FFIType
-
+    from .._types import FFIType
     from .cnodes import Member
 
 _NAMES = {

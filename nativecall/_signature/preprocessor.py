@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from .._errors import LibraryError, SignatureError
-from .._namedtuple import namedtuple
+from .._namedtuple import NamedTuple, namedtuple
 from .csource import tokenizer
 from .ctype import WORD
 
@@ -19,9 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from subprocess import CompletedProcess
 
-#: What is read: names of headers or absolute paths, or a text in their place; include paths, and
-#: defines as (name, text or None).
-Wanted = namedtuple("Wanted", ["headers", "include", "define", "text"])
+
+class Wanted(NamedTuple):
+    """What is read: names of headers or absolute paths, or a text in their place."""
+
+    headers: tuple[str, ...]
+    include: tuple[str, ...]
+    define: tuple[tuple[str, str | None], ...]
+    text: str | None
+
+
 #: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
 Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 

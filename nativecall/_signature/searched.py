@@ -53,8 +53,8 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
         if not os.path.isabs(name):
             found.update(dict.fromkeys(_places(before, name)))
     texts = [("", wanted.text.encode(errors="replace"))] if wanted.text is not None else []
-    for beside, text in [*texts, *[(os.path.dirname(file), _text(file)) for file in files]]:
-        for is_asked, is_quoted, name in _named(text):
+    for beside, read in [*texts, *[(os.path.dirname(file), _text(file)) for file in files]]:
+        for is_asked, is_quoted, name in _named(read):
             searched = [*before]
             if is_quoted:
                 own = os.path.join(beside, name)

@@ -25,9 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cffi.FFI import CData as FFIData
-
-    from .._types import Foreign
+    from .._types import FFIData, Foreign
     from .policies import Check
 
 _GCP = "__CDataGCP"

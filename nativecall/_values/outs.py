@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping, Sequence
 
-from .._namedtuple import namedtuple
+from .._namedtuple import NamedTuple
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Handle, Pointer, Record, Struct
 from .failure import convention
@@ -29,7 +29,7 @@ MOST_BYTES = 128
 _ALIGNMENT = 16
 
 
-class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=[False, None, None])):
+class Out(NamedTuple):
     """An out-parameter.
 
     Attributes
@@ -44,11 +44,10 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=[Fal
         The index of the argument that is the array's length.
     """
 
-    __slots__ = ()
-    index: int
-    given: bool
-    length: int | None
-    sized: int | None
+    index: int  # type: ignore[assignment]  # not what tuples have by this name
+    given: bool = False
+    length: int | None = None
+    sized: int | None = None
 
     @property
     def is_array(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 
-from .._namedtuple import namedtuple
+from .._namedtuple import NamedTuple
 from .outs import check_out
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypedDict
 
+    from .._types import Foreign
     from .outs import Out
 
     #: Order of arrays of several dimensions in memory: C's, Fortran's, or either.
@@ -39,13 +40,7 @@ if TYPE_CHECKING:
         keep: str | int | None
 
 
-class Policies(
-    namedtuple(
-        "Policies",
-        ["order", "encoding", "check", "fortran", "out", "keep"],
-        defaults=["C", None, None, False, (), "call"],
-    )
-):
+class Policies(NamedTuple):
     """All policies of a function.
 
     Attributes
@@ -65,13 +60,12 @@ class Policies(
         long as an argument, by name or position, and by position once the signature is known.
     """
 
-    __slots__ = ()
-    order: Order
-    encoding: str | None
-    check: Check | None
-    fortran: bool
-    out: tuple[Out, ...]
-    keep: str | int
+    order: Order = "C"
+    encoding: str | None = None
+    check: Check | None = None
+    fortran: bool = False
+    out: tuple[Out, ...] = ()
+    keep: str | int = "call"
 
 
 DEFAULT = Policies()
@@ -129,7 +123,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
 }
 
 
-def check(**said: object) -> dict[str, object]:
+def check(**said: object) -> dict[str, Foreign]:
     """The options that are not None, as they are kept.
 
     Raises

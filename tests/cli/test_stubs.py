@@ -15,6 +15,8 @@ MODULE = '''
 """Has libraries."""
 from __future__ import annotations
 
+from typing import Any, Callable, Final, Generic, List, NewType, TypeAlias, TypeVar
+
 import nativecall as nc
 
 m = nc.load(
@@ -33,7 +35,34 @@ c = nc.load(
 both = nc.wrap({"d:d": m.cos, "i:i": nc.load(None, "int abs(int);").abs}, name="both")
 split = m.function("frexp", out=["e"])
 coded = c.function("getenv", encoding="utf-8")
+half = nc.callback("d:d", lambda x: x / 2)
+
+
+@nc.callback("d:d")
+def third(x: float) -> float:
+    return x / 3
+
+
 limit, name = 5, "things"
+T = TypeVar("T")
+Id = NewType("Id", int)
+Ints = List[int]
+Few: TypeAlias = "int | None"
+Most: Final = 9
+if limit:
+    Maker = Callable[[T], Any]
+
+
+class Box(Generic[T]):
+    def __init__(self, inside: T) -> None:
+        self.put = inside
+
+    def get(self) -> T:
+        return self.put
+
+
+def first(ids: Ints, id: Id, few: Few = None) -> Maker[int]:
+    return lambda x: ids[id]
 
 
 class Kept:
@@ -51,7 +80,9 @@ def doubled(x: float, *, n: int = 3) -> float:
 RIGHT = """
 import array, ctypes
 import numpy as np
-from stub_things import Kept, both, c, coded, doubled, limit, m, name, split
+import nativecall as nc
+from stub_things import Box, Id, Kept, Most, both, c, coded, doubled, first, half, limit, m, name
+from stub_things import split, third
 
 x: float = m.cos(0.5)
 m.cos(1)
@@ -77,10 +108,17 @@ c.snprintf(None, 0, b"%d", 5)
 c.qsort(np.zeros(3), 3, 8, lambda a, b: 0)
 number: int = c.LIMIT + limit
 c.types.div_t.fields, c.types.int8_t, c["getenv"](b"HOME"), c.function("abs", "i:i"), c.new("div_t")
+whole = Box(3).get() + Most
+first([1], Id(0))(2)
+with half as opened:
+    opened(0.5)
+kept: nc.Callback = third
+third.close()
+third(1) + half(0.5), half.closed, third.function
 m.cos.to_scipy(), m.cos.builtin(0.5), m.cos.signatures, m.path, name.upper(), doubled(1, n=2)
 """
 WRONG = """
-from stub_things import Kept, both, c, coded, doubled, limit, m, name, split
+from stub_things import Box, Kept, both, c, coded, doubled, first, half, limit, m, name, split
 m.cos("x")
 m.cos()
 m.cos(1, 2)
@@ -105,6 +143,10 @@ m.nosuch
 c.nosuch()
 c.nosuch = 1
 c.types.nosuch
+half("x")
+half.close(1)
+text = Box(3).get()
+first([1], 0)
 """
 LINES = [*range(3, WRONG.count("\n") + 1)]
 

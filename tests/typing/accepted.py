@@ -5,20 +5,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import assert_type
+
+import numpy as np
 
 import nativecall as nc
 
 address = 0x1000
 cos = nc.wrap(address, "d:d", name="cos")
-assert_type(cos, nc.NativeCallable[[float], float])
+of_floats: nc.NativeCallable[[float], float] = cos
 assert_type(cos(0.5), float)
 assert_type(cos(1), float)
+cos(np.float32(1)) + cos(np.int64(1)) + cos(Fraction(1, 2)) + cos(True)
+assert_type(nc.wrap(address, "q:q")(np.int64(3)), int)
 assert_type(nc.wrap(address, "q:qi")(1, 2), int)
 assert_type(nc.wrap(address, "?:d")(1.0), bool)
 assert_type(nc.wrap(address, "v:ddq", gil="release")(1.0, 2.0, 3), None)
 assert_type(nc.wrap(cos), nc.NativeCallable[[float], float])
-assert_type(cos.builtin(0.5), float)
+assert_type(cos.builtin(np.float32(0.5)), float)
 
 function: Callable[[float], float] = cos
 anything: nc.NativeCallable = cos
@@ -35,15 +40,58 @@ def half(x: float) -> float:
 
 
 assert_type(half(1.0), float)
-assert_type(half(x=1.0), float)
 as_callable: nc.NativeCallable[[float], float] = half
 half.close()
 twice = nc.callback("d:d", lambda x: 2.0 * x)
+thrice: nc.Callback = nc.callback("d:d", lambda x: 3.0 * x)
+exact: nc.Callback[[float], float] = nc.callback("d:d", lambda x: 3.0 * x)
+
+
+def keep(function: nc.Callback) -> None: ...
+
+
+def take(function: nc.NativeCallable) -> None: ...
+
+
+keep(nc.callback("d:d", lambda x: x))
+keep(half)
+take(nc.callback("d:d", lambda x: x))
+with nc.callback("d:d", half.function or abs) as opened:
+    keep(opened)
+    as_opened: nc.Callback = opened
+with nc.callback("d:d", half) as known:
+    assert_type(known(1.0), float)
+
+
+@nc.callback("v:&c", encoding="utf-8")
+def said(text: str) -> None: ...
+
 
 lib = nc.load("m", "double cos(double);", errors={"cos": "none"})
 lib.cos(0.5)
-made: nc.NativeCallable = nc.wrap(lib.function("cos", "d:d"))
-rows: list[str] = [entry.signature for entry in cos.entries]
+made: nc.NativeCallable = lib.function("cos", "d:d")
+found: nc.NativeCallable[[float], float] = lib.function("cos", "d:d", gil="release")
+assert_type(lib.function("abs", "i:i")(np.int64(3)), int)
+checked: nc.NativeCallable = lib.function("cos", "d:d", check=lambda result, *_: str(result))
+declared: nc.NativeCallable = lib.function("cos")
+with lib as same:
+    assert_type(same, nc.Library)
+
+
+def annotated(x: float) -> float:
+    return x
+
+
+assert_type(nc.callback(types=lib)(annotated)(1.0), float)
+loop: nc.NativeCallable = nc.ufunc_loop(np.add, "dd->d")
+block = lib.new("int[4]")
+block[0] = lib.asarray(block).sum()
+for entry in cos.entries:
+    assert_type(entry.signature, str)
+    assert_type(entry.address, int)
+    assert_type(entry.fortran, bool)
+assert_type(nc.customslots(cos)[0].data, int)
+assert_type(nc.leaks().leaked, dict[str, int])
 
 
 class Account(nc.NativeObject):

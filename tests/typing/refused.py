@@ -10,8 +10,12 @@ address = 0x1000
 cos = nc.wrap(address, "d:d")
 cos("x")  # refused
 cos(1.0, 2.0)  # refused
+cos(None)  # refused
+cos(1j)  # refused
 text: str = cos(1.0)  # refused
 nc.wrap(address, "i:i")(1.5)  # refused
+nc.wrap(address, "i:i")("1")  # refused
+nc.load("m").function("cos", "d:d")("x")  # refused
 nc.wrap(address, "d:d", gil="never")  # refused
 nc.wrap(address, "d:d", typo=1)  # refused
 nc.wrap()  # refused
@@ -20,6 +24,7 @@ nc.load("m", errors="sometimes")  # refused
 nc.no_such_name  # refused
 cos.no_such_attribute  # refused
 nc.callback("d:d", 5)  # refused
+nc.callback()  # refused
 
 
 @nc.callback("d:d")
@@ -44,4 +49,8 @@ Account.visits.compare_exchange(account, 1)  # refused
 Account.visits.swap(account, 1)  # refused
 Account.rate(5)  # refused
 nc.field()  # refused
+nc.method(None, "d:&v", errors="bogus")  # refused
+number: int = cos.entries[0].signature  # refused
+number = nc.customslots(cos)[0].key  # refused
+number = nc.leaks().living  # refused
 nc.field("q", atomic=True, typo=1)  # refused

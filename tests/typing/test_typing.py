@@ -85,11 +85,12 @@ def test_the_overloads_are_those_that_the_script_writes():
     spec = importlib.util.spec_from_file_location("overloads", HERE / "overloads.py")
     overloads = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(overloads)
-    stub = overloads.STUB.read_text(encoding="utf-8")
-    literals = re.findall(r'signature: Literal\[\s*"', stub)
-    assert len(literals) == (2 + 4 + 8) * 4
-    formatted = re.sub(r"\s+|,(?=\s*[\])])", "", stub)
-    assert formatted == re.sub(r"\s+|,(?=\s*[\])])", "", overloads.with_overloads(stub))
+    for one in (overloads.PUBLIC, overloads.LIBRARY):
+        stub = one.read_text(encoding="utf-8")
+        literals = re.findall(r'signature: Literal\[\s*"', stub)
+        assert len(literals) == (2 + 4 + 8) * 4
+        formatted = re.sub(r"\s+|,(?=\s*[\])])", "", stub)
+        assert formatted == re.sub(r"\s+|,(?=\s*[\])])", "", overloads.with_overloads(one))
 
 
 def test_the_stub_has_every_public_name():
