@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 import os
 import re
@@ -458,6 +459,51 @@ def test_plain_tables_are_aligned(capsys):
         "  a           1.5",
         "  long one  10.25",
     ]
+
+
+@pytest.mark.parametrize("width", [80, 50, 20])
+def test_tables_of_a_narrow_terminal_lose_nothing(width):
+    """Signs and short columns stay whole, long cells wrap; on the narrowest, rows are lines."""
+    console = pytest.importorskip("rich.console")
+    file = io.StringIO()
+    printer = output._Rich(
+        console.Console(file=file, width=width, force_terminal=True, color_system=None)
+    )
+    rows = [
+        output.Row("✓", "interpreter", "CPython 3.11.7", "/usr/local/" + "long/" * 12 + "python"),
+        output.Row("✗", "cache", "in memory", "because there is a word " * 4 + "too many"),
+    ]
+    printer.table(["", "what", "found", "means"], rows)
+    printed = file.getvalue()
+    assert "…" not in printed
+    for row in rows:
+        (line,) = [line for line in printed.splitlines() if row.cells[0] in line]
+        assert row.cells[1] in line
+        if width > 20:
+            assert row.cells[2] in line
+            assert max(map(len, printed.splitlines())) <= width
+        for cell in row.cells:
+            letters = iter(printed)
+            assert all(one in letters for one in cell.replace(" ", "")), cell
+    if width == 20:
+        assert "    found: in memory\n    means: because " in printed
+
+
+def test_work_is_shown_on_a_terminal_alone(capsys):
+    console = pytest.importorskip("rich.console")
+    file = io.StringIO()
+    shown = output.Output()
+    assert list(shown.progress([1, 2], "counting")) == [1, 2]
+    with shown.working("waiting") as done:
+        done()
+    assert capsys.readouterr() == ("", "")
+    shown._way = output._Rich(console.Console(file=file, width=80, force_terminal=True))
+    assert list(shown.progress([1, 2], "counting [x]")) == [1, 2]
+    with shown.working("waiting"):
+        pass
+    assert "counting [x]" in file.getvalue()
+    assert "2/2" in file.getvalue()
+    assert "waiting" in file.getvalue()
 
 
 @pytest.mark.parametrize("command", ["demo", "inspect math:cos"])
