@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import io
 import math
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import nativecall
+from nativecall import _cache
 from nativecall._cli import main, output
 from nativecall._codegen import engine
 
@@ -563,6 +565,103 @@ def test_doctor_says_what_does_not_work(capsys, monkeypatch):
     assert "does not work: no-such-package" in capsys.readouterr().out
 
 
+def doctored(capsys, status):
+    """The lines of the doctor's table by what they are about."""
+    from nativecall._cli import doctor
+
+    assert doctor.run() == status
+    printed = text(capsys.readouterr().out)
+    return {line.split("  ")[1]: line for line in printed if line[:3] in ("✓  ", "·  ", "✗  ")}
+
+
+def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
+    """A compiler, a setting, packages and a cache that are there, and do not work."""
+    from nativecall._cli import doctor
+
+    (tmp_path / "nc_failing_package.py").write_text("raise ValueError('no luck\\nat all')")
+    monkeypatch.syspath_prepend(tmp_path)
+    failing = tmp_path / "cc"
+    failing.write_text("#!/bin/sh\necho no licence >&2\nexit 3\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(doctor, "_PACKAGES", {"nc_failing_package": "luck"})
+    monkeypatch.setattr(doctor, "_version", lambda package: "1.0")
+    monkeypatch.setenv("CC", str(failing))
+    monkeypatch.setenv("NATIVECALL_JIT", "maybe")
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
+    lines = doctored(capsys, 0)
+    assert lines["libffi"] == "✓  libffi  works  calls and callbacks that have no generated code"
+    assert lines["settings"] == (
+        "·  settings  NATIVECALL_JIT=maybe  not known, so ignored: 0 is for no generated code"
+    )
+    assert lines["C compiler"] == (
+        f"·  C compiler  {failing}  header= fails: it ends with status 3, no licence; "
+        "CC names another"
+    )
+    assert lines["nc_failing_package"] == (
+        "·  nc_failing_package  1.0, broken  luck: ValueError: no luck at all"
+    )
+    assert lines["cache"].startswith("·  cache  ")
+    assert lines["cache"].endswith("not used: File name too long")
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(doctor, "_REQUIRED", {"nc_failing_package"})
+    lines = doctored(capsys, 1)
+    assert lines["cache"] == f"✓  cache  {tmp_path / 'kept'}  kept between processes"
+    assert lines["nc_failing_package"][0] == "✗"
+    assert os.listdir(tmp_path / "kept") == []
+
+
+def test_doctor_without_cffi(python):
+    """What needs it cannot be tried then, and the table is there."""
+    printed = python(
+        "import sys; sys.modules.update(cffi=None, _cffi_backend=None, rich=None)\n"
+        "sys.stdout.reconfigure(encoding='utf-8')\n"
+        "from nativecall._cli import doctor, main\n"
+        "doctor._PACKAGES = {'cffi': 'declarations'}; print(main(['doctor']))"
+    )
+    for what in ("calls", "callbacks", "conversions"):
+        assert re.search(rf"✗ +{what} +ModuleNotFoundError: .*_cffi_backend", printed)
+    assert re.search(r"✗ +cffi +\S+, broken ", printed)
+    assert printed.endswith("does not work: calls, callbacks, conversions, cffi\n1\n")
+
+
+@pytest.fixture
+def unchanging(tmp_path, monkeypatch):
+    """A cache with two files in a directory that takes and gives none, for whoever runs this."""
+    where = tmp_path / "kept"
+    kept = _cache.Cache(str(where))
+    for name in (b"one", b"two"):
+        kept.put(_cache.hashed(name).digest(), name)
+
+    def refuse(*arguments, **options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(_cache.Cache, "_create", refuse)
+    monkeypatch.setattr(_cache, "_remove", lambda path: False)
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(where))
+    return where
+
+
+def test_cache_that_cannot_be_written_says_why(unchanging, capsys):
+    assert main(["cache", "clear"]) == 1
+    assert text(capsys.readouterr().out) == [
+        f"directory  {unchanging}",
+        "deleted  0 files",
+        "kept  2 files, which cannot be deleted: Permission denied",
+    ]
+    assert main(["cache", "warm", "math"]) == 1
+    assert text(capsys.readouterr().out) == ["not used  Permission denied"]
+    line = doctored(capsys, 0)["cache"]
+    assert line == f"·  cache  {unchanging}  nothing more is kept: Permission denied"
+
+
+def test_cache_says_what_gives_one(monkeypatch, capsys):
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", "")
+    assert main(["cache"]) == 0
+    assert text(capsys.readouterr().out)[1] == (
+        "to keep it on disk: unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
+    )
+
+
 def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
     """By a process of its own: the cache of this one was decided before."""
     (tmp_path / "warmed.py").write_text(
@@ -598,4 +697,6 @@ def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
         "nativecall cache: 'warmed:struct' is no library, no native callable, and has none\n",
     )
     environment["NATIVECALL_CACHE_DIR"] = ""
-    assert command("warm", "warmed") == (1, "  not used   kept in memory only\n")
+    status, told = command("warm", "warmed")
+    assert status == 1
+    assert told.startswith("  not used   kept in memory only: unset NATIVECALL_CACHE_DIR, ")
