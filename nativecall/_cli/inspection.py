@@ -42,7 +42,8 @@ def run(
     surveyed = survey.of_place(place, headers)
     if surveyed is not None:
         return survey.show(place, *surveyed, as_json)
-    obj = find(place)
+    with Output().working(f"importing {place}"):
+        obj = find(place)
     if isinstance(obj, ModuleType):
         return survey.show(place, "a module", [*survey.of_module(obj)], "", as_json)
     if isinstance(obj, Library):
