@@ -68,7 +68,7 @@ def of_place(place: str, headers: Sequence[str]) -> tuple[str, list[dict[str, Pl
 
 def _rows(exported: list[debuginfo.Exported]) -> list[dict[str, Plain]]:
     rows = []
-    for one in exported:
+    for one in Output().progress(exported, "asking who accepts them"):
         rows += offers.declared(one.name, one.signature, one.offset, one.reason)
     return rows
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from .._cli import guarded
 from .._cli.output import CommandError, Output
 from . import _consumer, _looks, _provider, _rules, _runtime, _types, _unfit  # noqa: F401  # they register rules
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
     Verdicts = dict[str, tuple[str, str]]
 
-_CHILD = _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
+# Ctrl-C is told of by the process that waits for this one.
+_QUIET = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+_CHILD = (
+    _QUIET + _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
+)
 _TICK = 0.1  # seconds between looks at the report
 _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
 _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
@@ -168,20 +173,20 @@ def _status(code: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
+    return guarded("python -m nativecall.conformance", lambda said: _checked(argv))
+
+
+def _checked(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
     role = next(one for one in ("provider", "consumer", "runtime") if getattr(options, one))
     place = getattr(options, role)
     output = Output()
-    try:
-        if (options.on and role == "runtime") or (options.tier2 and role != "consumer"):
-            raise CommandError(f"a {role} has no option {'--on' if options.on else '--tier2'}")
-        given = json.dumps({"on": options.on, "tier2": options.tier2})
-        skip = _skipped(role, options.rule)
-        with output.working(f"checking {place}", len(_rules.of(role)) - len(skip)) as done:
-            verdicts, runtime = _run(role, place, given, skip, done)
-    except CommandError as error:
-        print(f"python -m nativecall.conformance: {error}", file=sys.stderr)
-        return 2
+    if (options.on and role == "runtime") or (options.tier2 and role != "consumer"):
+        raise CommandError(f"a {role} has no option {'--on' if options.on else '--tier2'}")
+    given = json.dumps({"on": options.on, "tier2": options.tier2})
+    skip = _skipped(role, options.rule)
+    with output.working(f"checking {place}", len(_rules.of(role)) - len(skip)) as done:
+        verdicts, runtime = _run(role, place, given, skip, done)
     rules = [(one, *verdicts[one.name]) for one in _rules.of(role) if one.name in verdicts]
     broken = len([status for _, status, _ in rules if status == "broken"])
     if options.json:

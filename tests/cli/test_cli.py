@@ -110,6 +110,37 @@ def test_cflags_are_quoted_for_a_shell(capsys, monkeypatch):
     assert shlex.split(capsys.readouterr().out) == ["-I/a place/in'clude"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--cflags", "--pkgconfigdir"],
+            "argument --pkgconfigdir: not allowed with argument --cflags",
+        ),
+        (["--cflags", "demo"], "--cflags is given alone, not with the command 'demo'"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(capsys, arguments, message):
+    with pytest.raises(SystemExit) as info:
+        main(arguments)
+    assert info.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.endswith(f"nativecall: error: {message}\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX reads the example")
+def test_the_printed_example_bears_a_blank(capsys, monkeypatch):
+    monkeypatch.setattr("nativecall._cli.get_include", lambda: "/a place/include")
+    assert main([]) == 0
+    (example,) = re.findall(r'eval ".*?"', " ".join(capsys.readouterr().out.split()))
+    assert main(["--cflags"]) == 0
+    flags = f"printf %s {shlex.quote(capsys.readouterr().out)}"
+    told = example.replace("nativecall --cflags", flags).replace("gcc", "printf '%s\\n'")
+    words = subprocess.check_output(["sh", "-c", told], text=True).splitlines()
+    assert words == ["-shared", "-fPIC", "-I/a place/include", "consumer.c"]
+
+
 def test_without_arguments_it_says_what_it_can_do(capsys):
     assert main([]) == 0
     printed = capsys.readouterr().out
@@ -334,6 +365,28 @@ def test_inspect_tells_why_nothing_was_generated(inspect):
     ) in lines
 
 
+@pytest.mark.parametrize(
+    ("place", "options", "message"),
+    [
+        ("nc_things", ["--asm"], "--asm shows the code of {} (got 'nc_things')"),
+        ("c", ["--header", "math.h", "--asm"], "--asm shows the code of {} (got 'c')"),
+        (
+            "nc_things:m",
+            ["--llvm"],
+            "--llvm shows the code of {} ('nc_things:m' is a nativecall.Library)",
+        ),
+        (
+            "nc_things:cos",
+            ["--json", "--llvm"],
+            "--llvm shows code to people; it does not go with --json",
+        ),
+    ],
+)
+def test_inspect_refuses_to_show_code_where_it_cannot(inspect, place, options, message):
+    told = message.format("one native callable, given as MODULE:NAME")
+    assert inspect(place, *options) == (2, [], f"nativecall inspect: {told}\n")
+
+
 def test_inspect_a_view(inspect):
     status, lines, _ = inspect("nc_things:view")
     assert status == 0
@@ -527,6 +580,55 @@ def test_output_that_nobody_takes_is_no_crash(command, tmp_path):
         assert done.returncode == 1
         message = f"nativecall {command.split()[0]}: [Errno 28] No space left on device\n"
         assert done.stderr == message
+
+
+@pytest.mark.parametrize("options", [["--cflags"], ["cache"]])
+def test_output_that_is_closed_is_told(options, monkeypatch, capsys):
+    """What `nativecall doctor >&-` does: Python has no standard output then."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(options) == 1
+    message = f"nativecall: [Errno {errno.EBADF}] standard output is closed\n"
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
+def test_flags_that_a_full_disk_takes_not_are_told(tmp_path):
+    with open("/dev/full", "w") as full:
+        call = [sys.executable, "-m", "nativecall", "--cflags"]
+        done = subprocess.run(
+            call, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "nativecall: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "interrupted"),
+    [
+        (["demo"], "nativecall._cli.demo._load"),
+        (["doctor"], "nativecall._cli.doctor._version"),
+        (["inspect", "math"], "nativecall._cli.survey.imported"),
+        (["cache", "warm", "math"], "nativecall._cli.place.imported"),
+    ],
+)
+def test_an_interruption_is_one_line(options, interrupted, monkeypatch, capsys, tmp_path):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(interrupted, interrupt)
+    assert main(options) == 130
+    assert capsys.readouterr().err == f"nativecall {options[0]}: interrupted\n"
+
+
+def test_a_check_that_is_interrupted_says_so(monkeypatch, capsys):
+    from nativecall.conformance import __main__ as kit
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kit, "_run", interrupt)
+    assert kit.main(["--runtime", "nativecall"]) == 130
+    assert capsys.readouterr().err == "python -m nativecall.conformance: interrupted\n"
 
 
 def test_inspect_an_object_that_answers_nothing(tmp_path):
