@@ -74,8 +74,10 @@ def _warm(places: Sequence[str]) -> int:
             found = list(_callables(find(place) if ":" in place else imported(place)))
         if not found:
             raise CommandError(f"{place!r} is no library, no native callable, and has none")
-        for callable in output.progress(found, place):
-            ways.update([entry.trampoline for entry in callable.entries])
+        with output.working(place, len(found)) as done:
+            for callable in found:
+                ways.update([entry.trampoline for entry in callable.entries])
+                done()
     for way, count in ways.most_common():
         output.text(f"{way:<14}  {count} entr{'y' if count == 1 else 'ies'}")
     output.text(f"written         {_count(max(0, kept.usage().files - before))}")

@@ -149,24 +149,33 @@ def _signatures(
     for one, at in wanted.items():
         names.setdefault(at, []).append(one)
     units = list(elf.get_dwarf_info().iter_CUs())
-    for unit in Output().progress(units, "reading debug information"):
-        for die in unit.get_top_DIE().iter_children():
-            if die.tag != "DW_TAG_subprogram" or "DW_AT_declaration" in die.attributes:
-                continue
-            start = die.attributes.get("DW_AT_low_pc")
-            own = names.get(0 if start is None else start.value, [])
-            name = _name(die)
-            if name in wanted and name not in own:
-                own = [*own, name]
-            if not own:
-                continue
-            found: tuple[Signature | None, str]
-            try:
-                found = _signature(die), ""
-            except (_Untold, SignatureError) as error:
-                found = None, str(error)
-            for one in own:
-                yield one, found
+    with Output().working("reading debug information", len(units)) as done:
+        for unit in units:
+            yield from _signatures_of(unit, wanted, names)
+            done()
+
+
+def _signatures_of(
+    unit: Foreign, wanted: dict[str, int], names: dict[int, list[str]]
+) -> Iterator[tuple[str, tuple[Signature | None, str]]]:
+    """Those of one compilation unit; `names` has the symbols at each address."""
+    for die in unit.get_top_DIE().iter_children():
+        if die.tag != "DW_TAG_subprogram" or "DW_AT_declaration" in die.attributes:
+            continue
+        start = die.attributes.get("DW_AT_low_pc")
+        own = names.get(0 if start is None else start.value, [])
+        name = _name(die)
+        if name in wanted and name not in own:
+            own = [*own, name]
+        if not own:
+            continue
+        found: tuple[Signature | None, str]
+        try:
+            found = _signature(die), ""
+        except (_Untold, SignatureError) as error:
+            found = None, str(error)
+        for one in own:
+            yield one, found
 
 
 def _described(die: Foreign) -> Foreign:

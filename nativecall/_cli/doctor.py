@@ -47,7 +47,11 @@ def run() -> int:
     """Try everything and show it; 1 when something that nativecall needs does not work."""
     output = Output()
     parts = [_system, _tried, _by_libffi, _kept, _headers, _packages]
-    rows = [row for part in output.progress(parts, "trying") for row in part()]
+    rows: list[_Line] = []
+    with output.working("trying", len(parts)) as done:
+        for part in parts:
+            rows += part()
+            done()
     shown = [Row(*row, style="bad" if row[0] == _BAD else "") for row in rows]
     output.table(["", "what", "found", "means"], shown)
     failed = [row for row in rows if row[0] == _BAD]

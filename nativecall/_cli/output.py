@@ -13,13 +13,12 @@ from contextlib import contextmanager, nullcontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from typing import Literal, TypeVar
+    from typing import Literal
 
     from rich.console import Console
 
-    _One = TypeVar("_One")
 
 _GAP = "  "
 _INDENT = "  "
@@ -95,7 +94,10 @@ class _Rich:
         ]
         if total is not None:
             columns.append(MofNCompleteColumn())
-        with Progress(*columns, console=self._console, transient=True) as progress:
+        # What is written to stderr meanwhile goes above the bar if it comes here, too.
+        both = sys.stderr is not None and sys.stderr.isatty()
+        showing = Progress(*columns, console=self._console, transient=True, redirect_stderr=both)
+        with showing as progress:
             task = progress.add_task(title.replace("[", r"\["), total=total)
             yield lambda: progress.advance(task)
 
@@ -197,13 +199,6 @@ class Output:
         block calls what it is given after each of `total` pieces. Blocks do not nest.
         """
         return self._way.working(title, total)
-
-    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
-        """The work, one after the other; a terminal shows how far it is."""
-        with self.working(title, len(work)) as done:
-            for one in work:
-                yield one
-                done()
 
     def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
         """A table with a heading row; columns whose titles begin with ``>`` end at the right."""

@@ -68,8 +68,10 @@ def of_place(place: str, headers: Sequence[str]) -> tuple[str, list[dict[str, Pl
 
 def _rows(exported: list[debuginfo.Exported]) -> list[dict[str, Plain]]:
     rows = []
-    for one in Output().progress(exported, "asking who accepts them"):
-        rows += offers.declared(one.name, one.signature, one.offset, one.reason)
+    with Output().working("asking who accepts them", len(exported)) as done:
+        for one in exported:
+            rows += offers.declared(one.name, one.signature, one.offset, one.reason)
+            done()
     return rows
 
 
