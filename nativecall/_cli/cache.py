@@ -63,7 +63,10 @@ def _warm(places: Sequence[str]) -> int:
     kept = Cache(directory())
     refusal = f"kept in memory only: {none_chosen()}"
     if kept.where is not None:
-        refusal = kept.refusal() or unwritable(kept)
+        refusal = kept.refusal()
+        why = refusal or unwritable(kept)
+        if why and not refusal:
+            refusal = f"no file can be made in {kept.where}: {why}"
     if refusal:
         output.text(f"not used   {refusal}", "bad")
         return 1

@@ -776,7 +776,9 @@ def test_cache_that_cannot_be_written_says_why(unchanging, capsys):
         "kept  2 files, which cannot be deleted: Permission denied",
     ]
     assert main(["cache", "warm", "math"]) == 1
-    assert text(capsys.readouterr().out) == ["not used  Permission denied"]
+    assert text(capsys.readouterr().out) == [
+        f"not used  no file can be made in {unchanging}: Permission denied"
+    ]
     line = doctored(capsys, 0)["cache"]
     assert line == f"·  cache  {unchanging}  nothing more is kept: Permission denied"
 
