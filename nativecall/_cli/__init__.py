@@ -2,15 +2,18 @@
 ``--cflags``.
 
 Exit status: 0 when all is well; 1 when the answer is no (a wrong value in the demo, an object with
-nothing native to inspect, a cache directory that is not used); 2 when the command cannot be carried
-out, with one line on stderr that says why. A command is `run` of the module of its name, which is
+nothing native to inspect, a cache directory that is not used), or standard output takes nothing; 2
+when the command cannot be carried out; 130 when it was interrupted. One line on stderr says why. A
+command is `run` of the module of its name, which is
 given the command's options; what only one command needs is imported by that module.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import signal
 import sys
 from importlib import import_module
 
@@ -20,7 +23,7 @@ from .output import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 #: What build systems ask for: where it is in the package, and who looks there.
@@ -41,16 +44,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="nativecall",
         description="One Python callable for every native function.",
-        epilog="example: gcc -shared -fPIC $(nativecall --cflags) consumer.c",
+        epilog='example: eval "gcc -shared -fPIC $(nativecall --cflags) consumer.c" '
+        "(the options are quoted for a shell, as their folder may have a blank; eval reads that)",
     )
     parser.add_argument("--version", action="version", version=f"nativecall {__version__}")
-    parser.add_argument(
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument(
         "--cflags",
         action="store_true",
         help="print the compiler options for C code that includes <nativecall/...> and exit",
     )
     for name, folder in _FOLDERS.items():
-        parser.add_argument(
+        asked.add_argument(
             f"--{name}",
             action="store_true",
             help=f"print the folder that {folder[1]} looks for nativecall in, and exit",
@@ -161,32 +166,60 @@ def _writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, those of the process by default; the exit status."""
+    return guarded("nativecall", lambda said: _carry_out(argv, said))
+
+
+def guarded(program: str, run: Callable[[list[str]], int]) -> int:
+    """The exit status of a program, what it printed being written; what keeps it from that is one
+    line on stderr.
+
+    The program `run` puts the command that it carries out into the list that it is given, for that
+    line.
+    """
+    said = [program]
+    status = 0
+    try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "standard output is closed")
+        try:
+            status = run(said)
+        finally:
+            sys.stdout.flush()
+    except CommandError as error:
+        print(f"{' '.join(said)}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{' '.join(said)}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except OSError as error:
+        if sys.stdout is not None:
+            # It takes no more; what it still holds must not be tried again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"{' '.join(said)}: {error}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _carry_out(argv: Sequence[str] | None, said: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
+    command = options.command
+    asked = [name for name in ("cflags", *_FOLDERS) if getattr(options, name)]
+    if asked and command is not None:
+        parser.error(f"--{asked[0]} is given alone, not with the command {command!r}")
     if options.cflags:
         print(_cflags())
         return 0
-    for name, (folder, _) in _FOLDERS.items():
-        if getattr(options, name):
-            print(os.path.join(os.path.dirname(get_include()), folder))
-            return 0
-    command = options.command
+    for name in asked:
+        print(os.path.join(os.path.dirname(get_include()), _FOLDERS[name][0]))
+        return 0
     if command is None:
         parser.print_help()
         return 0
+    said.append(command)
     own = ("command", "cflags", *_FOLDERS)
     given = {name: value for name, value in vars(options).items() if name not in own}
     name = "inspection" if command == "inspect" else command
-    try:
-        status: int = import_module(f"{__name__}.{name}").run(**given)
-        sys.stdout.flush()
-    except CommandError as error:
-        print(f"nativecall {command}: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        # Standard output takes no more; what it still holds must not be tried again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            print(f"nativecall {command}: {error}", file=sys.stderr)
-        return 1
+    status: int = import_module(f"{__name__}.{name}").run(**given)
     return status

@@ -6,6 +6,7 @@ generates code here, or imports llvmlite.
 
 from __future__ import annotations
 
+import os
 import time
 
 from .._cache import Cache, directory
@@ -26,7 +27,7 @@ def run(*, action: str | None, places: Sequence[str]) -> int:
     kept = Cache(directory())
     if kept.where is None:
         output.text("generated code and declarations are kept in memory only")
-        output.text("to keep it on disk: pip install platformdirs, or set NATIVECALL_CACHE_DIR")
+        output.text(f"to keep it on disk: {none_chosen()}")
         return 0
     output.text(f"directory  {kept.where}")
     refusal = kept.refusal()
@@ -35,7 +36,11 @@ def run(*, action: str | None, places: Sequence[str]) -> int:
         return 1
     if action == "clear":
         output.text(f"deleted    {_count(kept.clear())}")
-        return 0
+        left = kept.usage().files
+        if left:
+            why = unwritable(kept) or "their folder allows it to others alone"
+            output.text(f"kept       {_count(left)}, which cannot be deleted: {why}", "bad")
+        return 1 if left else 0
     usage = kept.usage()
     output.text(f"holds      {_count(usage.files)}, {_size(usage.size)} of {_size(kept.bound)}")
     if usage.oldest is not None:
@@ -56,18 +61,26 @@ def _warm(places: Sequence[str]) -> int:
 
     output = Output()
     kept = Cache(directory())
-    refusal = "kept in memory only" if kept.where is None else kept.refusal()
+    refusal = f"kept in memory only: {none_chosen()}"
+    if kept.where is not None:
+        refusal = kept.refusal()
+        why = refusal or unwritable(kept)
+        if why and not refusal:
+            refusal = f"no file can be made in {kept.where}: {why}"
     if refusal:
         output.text(f"not used   {refusal}", "bad")
         return 1
     before = kept.usage().files
     ways: Counter[str] = Counter()
     for place in places:
-        found = list(_callables(find(place) if ":" in place else imported(place)))
+        with output.working(f"reading {place}"):
+            found = list(_callables(find(place) if ":" in place else imported(place)))
         if not found:
             raise CommandError(f"{place!r} is no library, no native callable, and has none")
-        for callable in output.progress(found, place):
-            ways.update([entry.trampoline for entry in callable.entries])
+        with output.working(place, len(found)) as done:
+            for callable in found:
+                ways.update([entry.trampoline for entry in callable.entries])
+                done()
     for way, count in ways.most_common():
         output.text(f"{way:<14}  {count} entr{'y' if count == 1 else 'ies'}")
     output.text(f"written         {_count(max(0, kept.usage().files - before))}")
@@ -91,6 +104,35 @@ def _callables(obj: object) -> Iterator[NativeCallable]:
         for one in vars(obj).values():
             if isinstance(one, (NativeCallable, Library)):
                 yield from _callables(one)
+
+
+def none_chosen() -> str:
+    """What gives a cache on disk where there is none."""
+    if os.environ.get("NATIVECALL_CACHE_DIR") == "":
+        return "unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
+    if os.environ.get("NATIVECALL_CACHE_DIR"):
+        return "NATIVECALL_CACHE_DIR is relative to a directory that was deleted"
+    return "pip install platformdirs, or set NATIVECALL_CACHE_DIR"
+
+
+def unwritable(kept: Cache) -> str:
+    """Why no file can be kept in the directory of a cache; ``""`` when one was written and deleted.
+
+    The directory is made if it is missing, as the first file that is kept would make it.
+    """
+    assert kept.where is not None
+    # Were it left behind, the cache would delete it: it is named as an unfinished file.
+    path = os.path.join(kept.where, f".tried.{os.getpid()}.ncpart")
+    try:
+        made = kept._create(path, kept.where)
+        try:
+            os.write(made, b"tried")
+        finally:
+            os.close(made)
+            os.unlink(path)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _count(files: int) -> str:

@@ -14,7 +14,7 @@ from collections import namedtuple
 from .._errors import LibraryError, SignatureError
 from .._signature.signature import Signature
 from .._signature.spelling import parse
-from .output import CommandError
+from .output import CommandError, Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,24 +148,34 @@ def _signatures(
     names: dict[int, list[str]] = {}
     for one, at in wanted.items():
         names.setdefault(at, []).append(one)
-    for unit in elf.get_dwarf_info().iter_CUs():
-        for die in unit.get_top_DIE().iter_children():
-            if die.tag != "DW_TAG_subprogram" or "DW_AT_declaration" in die.attributes:
-                continue
-            start = die.attributes.get("DW_AT_low_pc")
-            own = names.get(0 if start is None else start.value, [])
-            name = _name(die)
-            if name in wanted and name not in own:
-                own = [*own, name]
-            if not own:
-                continue
-            found: tuple[Signature | None, str]
-            try:
-                found = _signature(die), ""
-            except (_Untold, SignatureError) as error:
-                found = None, str(error)
-            for one in own:
-                yield one, found
+    units = list(elf.get_dwarf_info().iter_CUs())
+    with Output().working("reading debug information", len(units)) as done:
+        for unit in units:
+            yield from _signatures_of(unit, wanted, names)
+            done()
+
+
+def _signatures_of(
+    unit: Foreign, wanted: dict[str, int], names: dict[int, list[str]]
+) -> Iterator[tuple[str, tuple[Signature | None, str]]]:
+    """Those of one compilation unit; `names` has the symbols at each address."""
+    for die in unit.get_top_DIE().iter_children():
+        if die.tag != "DW_TAG_subprogram" or "DW_AT_declaration" in die.attributes:
+            continue
+        start = die.attributes.get("DW_AT_low_pc")
+        own = names.get(0 if start is None else start.value, [])
+        name = _name(die)
+        if name in wanted and name not in own:
+            own = [*own, name]
+        if not own:
+            continue
+        found: tuple[Signature | None, str]
+        try:
+            found = _signature(die), ""
+        except (_Untold, SignatureError) as error:
+            found = None, str(error)
+        for one in own:
+            yield one, found
 
 
 def _described(die: Foreign) -> Foreign:
@@ -241,7 +251,11 @@ def _type(holder: Foreign, depth: int, absent: str = "P") -> str:
     if die.tag == "DW_TAG_subroutine_type":
         return f"X{{{_function(die, depth)[0]}}}"
     kind = die.tag.removeprefix("DW_TAG_").removesuffix("_type").replace("_", " ")
-    raise _Untold(f"a {kind} has no code in signatures")
+    if kind == "unspecified" and "DW_AT_name" in die.attributes:  # as that of C++'s nullptr
+        raise _Untold(f"'{_text(die.attributes['DW_AT_name'].value)}' has no code in signatures")
+    raise _Untold(
+        f"{'an' if kind in ('array', 'unspecified') else 'a'} {kind} has no code in signatures"
+    )
 
 
 def _base(encoding: int, size: int, name: str) -> str:

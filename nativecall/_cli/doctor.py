@@ -1,7 +1,9 @@
 """``nativecall doctor``: what works on this machine, what falls back to something slower, and why.
 
-Each line was tried, not guessed: a call, a callback and a conversion are made and their values
-compared. Nothing is changed, and nothing is written but what the cache keeps.
+Each line was tried, not guessed: calls, callbacks and conversions are made and their values
+compared, by generated code and by libffi; a file is written into the cache and deleted; a line of C
+is compiled; the packages are imported. Whatever fails is a line of the table. Nothing is changed,
+and nothing stays written but what the cache keeps.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 
 from .._slots import get_include
 from .output import Output, Row
@@ -17,6 +19,11 @@ from .output import Output, Row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from .._types import Foreign
+
+    _Line: TypeAlias = tuple[str, str, str, str]
 
 _GOOD, _FALLBACK, _BAD, _ABSENT = "✓", "·", "✗", " "
 #: What nativecall does with other packages, where they are.
@@ -32,12 +39,19 @@ _PACKAGES = {
     "Cython": "cimport nativecall",
 }
 _REQUIRED = {"cffi", "numpy"}
+_REPORT = "please report this"
+_PATIENCE = 30  # seconds for a compiler and a line of C
 
 
 def run() -> int:
     """Try everything and show it; 1 when something that nativecall needs does not work."""
     output = Output()
-    rows = [*_system(), *_tried(), *_kept(), *_headers(), *_packages()]
+    parts = [_system, _tried, _by_libffi, _kept, _headers, _packages]
+    rows: list[_Line] = []
+    with output.working("trying", len(parts)) as done:
+        for part in parts:
+            rows += part()
+            done()
     shown = [Row(*row, style="bad" if row[0] == _BAD else "") for row in rows]
     output.table(["", "what", "found", "means"], shown)
     failed = [row for row in rows if row[0] == _BAD]
@@ -52,7 +66,12 @@ def run() -> int:
     return 0
 
 
-def _system() -> Iterator[tuple[str, str, str, str]]:
+def _told(error: BaseException) -> str:
+    """What was raised, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _system() -> Iterator[_Line]:
     version = platform.python_version() + (" debug" if hasattr(sys, "gettotalrefcount") else "")
     yield _GOOD, "interpreter", f"{platform.python_implementation()} {version}", sys.executable
     yield (
@@ -62,64 +81,140 @@ def _system() -> Iterator[tuple[str, str, str, str]]:
         " ".join(platform.libc_ver()),
     )
     yield _GOOD, "nativecall", metadata.version("nativecall"), os.path.dirname(get_include())
+    chosen = os.environ.get("NATIVECALL_JIT")
+    if chosen not in (None, "", "0", "1"):
+        found = f"NATIVECALL_JIT={chosen}"
+        yield _FALLBACK, "settings", found, "not known, so ignored: 0 is for no generated code"
 
 
-def _tried() -> Iterator[tuple[str, str, str, str]]:
+def _tried() -> Iterator[_Line]:
     """Calls each way, and what carries them out."""
-    from .. import callback, wrap
-    from .._codegen import engine
+    names = "calls", "callbacks", "conversions"
+    try:
+        from .. import callback, wrap
+        from .._codegen import engine
 
-    why = engine.reason()
+        why = " ".join(engine.reason().split())
+        double = callback("q:qq", lambda a, b: 2 * a + b)
+        # Four arguments of mixed types: there is no trampoline ahead of time.
+        mixed = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
+    except Exception as error:  # whatever it is, it is what the reader wants to know
+        yield from [(_BAD, name, _told(error), "") for name in names]
+        return
     carried = "libffi" if why else "generated code"
     sign = _FALLBACK if why else _GOOD
-    double = callback("q:qq", lambda a, b: 2 * a + b)
-    # Four arguments of mixed types: there is no trampoline ahead of time.
-    mixed = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
-    tries: dict[str, Callable[[], bool]] = {
-        "calls": lambda: wrap(mixed.address(), "d:dqfi", owner=mixed)(0.5, 1, 2.0, 3) == 6.5,
-        "callbacks": lambda: wrap(double.address(), "q:qq", owner=double)(20, 2) == 42,
-        "conversions": lambda: wrap(double).bind(20).convert("d:d")(2.0) == 42.0,
-    }
-    for name, right in tries.items():
-        try:
-            good = right()
-            found = carried if good else "a wrong value"
-        except Exception as error:  # whatever it is, it is what the reader wants to know
-            good, found = False, f"{type(error).__name__}: {error}"
-        yield (sign, name, found, why) if good else (_BAD, name, found, "please report this")
+    tries: tuple[Callable[[], bool], ...] = (
+        lambda: wrap(mixed.address(), "d:dqfi", owner=mixed)(0.5, 1, 2.0, 3) == 6.5,
+        lambda: wrap(double.address(), "q:qq", owner=double)(20, 2) == 42,
+        lambda: wrap(double).bind(20).convert("d:d")(2.0) == 42.0,
+    )
+    for name, right in zip(names, tries, strict=True):
+        found = _outcome(right)
+        yield (_BAD, name, found, _REPORT) if found else (sign, name, carried, why)
 
 
-def _kept() -> Iterator[tuple[str, str, str, str]]:
+def _outcome(right: Callable[[], bool]) -> str:
+    """What is wrong when something is tried; ``""`` when it is right."""
+    try:
+        return "" if right() else "a wrong value"
+    except Exception as error:  # the same
+        return _told(error)
+
+
+def _by_libffi() -> Iterator[_Line]:
+    """A call of a callback, both by libffi, which carries out what has no generated code."""
+
+    def right() -> bool:
+        import ctypes
+
+        from .. import wrap
+        from .._libffi.call import make_fallback
+
+        kinds = ctypes.c_double, ctypes.c_longlong, ctypes.c_float, ctypes.c_int
+        pointer = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(lambda a, b, c, d: a + b + c + d)
+        native: Foreign = wrap(pointer, "d:dqfi")
+        return make_fallback(native)(0.5, 1, 2.0, 3) == 6.5
+
+    found = _outcome(right)
+    means = "calls and callbacks that have no generated code"
+    yield (_BAD, "libffi", found, means) if found else (_GOOD, "libffi", "works", means)
+
+
+def _kept() -> Iterator[_Line]:
     from .._cache import Cache, directory
+    from .cache import none_chosen, unwritable
 
     cache = Cache(directory())
     if cache.where is None:
-        means = "compiled again by each process: install platformdirs, or set NATIVECALL_CACHE_DIR"
+        means = f"compiled again by each process: {none_chosen()}"
         yield _FALLBACK, "cache", "in memory", means
         return
     refusal = cache.refusal()
-    yield _FALLBACK if refusal else _GOOD, "cache", cache.where, refusal or "kept between processes"
+    means = refusal and f"not used: {refusal}"
+    if not refusal:
+        refusal = unwritable(cache)
+        means = f"nothing more is kept: {refusal}" if refusal else "kept between processes"
+    yield _FALLBACK if refusal else _GOOD, "cache", cache.where, means
 
 
-def _headers() -> Iterator[tuple[str, str, str, str]]:
+def _headers() -> Iterator[_Line]:
     import shlex
 
     from .._signature import preprocessor
 
     command = preprocessor.compiler()
     if command is not None:
-        yield _GOOD, "C compiler", shlex.join(command), "header=, inline functions"
+        failed = _compiled(command)
+        found = shlex.join(command)
+        if failed:
+            yield _FALLBACK, "C compiler", found, f"header= fails: {failed}; CC names another"
+        else:
+            yield _GOOD, "C compiler", found, "header=, inline functions"
     elif _version("pcpp"):
         yield _FALLBACK, "C compiler", "none", "headers are read by pcpp, without inline functions"
     else:
         yield _FALLBACK, "C compiler", "none", "header= needs one, or the package pcpp"
 
 
-def _packages() -> Iterator[tuple[str, str, str, str]]:
+def _compiled(command: list[str]) -> str:
+    """Why a compiler does not compile a line of C; ``""`` when it does."""
+    import subprocess
+    import tempfile
+
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            source, made = (os.path.join(folder, name) for name in ("tried.c", "tried.o"))
+            with open(source, "w", encoding="ascii") as file:
+                file.write("int nativecall_tried(int x) { return x + 1; }\n")
+            done = subprocess.run(
+                [*command, "-c", source, "-o", made],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=_PATIENCE,
+            )
+            if done.returncode:
+                said = done.stderr.decode(errors="replace").strip().splitlines()
+                return f"it ends with status {done.returncode}" + (f", {said[0]}" if said else "")
+            return "" if os.path.exists(made) else "it makes no object file"
+    except (OSError, subprocess.SubprocessError) as error:
+        return _told(error)
+
+
+def _packages() -> Iterator[_Line]:
     for package, use in _PACKAGES.items():
         version = _version(package)
         missing = _BAD if package in _REQUIRED else _ABSENT
-        yield _GOOD if version else missing, package, version or "not installed", use
+        if version is None:
+            yield missing, package, "not installed", use
+            continue
+        try:
+            import_module(package)
+        except Exception as error:  # whatever a broken package raises
+            sign = _BAD if package in _REQUIRED else _FALLBACK
+            yield sign, package, f"{version}, broken", f"{use}: {_told(error)}"
+        else:
+            yield _GOOD, package, version, use
 
 
 def _version(package: str) -> str | None:

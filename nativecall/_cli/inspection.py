@@ -17,7 +17,7 @@ from .._slots import PADDING, customslots, extensibletype
 from .._values import boxes
 from . import offers, survey
 from .describe import address_text, entry_rows, owner_text, slot_rows
-from .output import Output, Row
+from .output import CommandError, Output, Row
 from .place import find
 
 TYPE_CHECKING = False
@@ -39,15 +39,28 @@ def run(
     A place is ``MODULE:NAME``, a module, a shared library, or a header. `forms` is which forms of
     generated code to show of an object: ``"llvm"``, ``"asm"``.
     """
+    options = [f"--{form}" for form in forms]
+    if options and as_json:
+        raise CommandError(f"{options[0]} shows code to people; it does not go with --json")
+    if options and (headers or ":" not in place):
+        raise CommandError(_of_one(options[0], f"got {place!r}"))
     surveyed = survey.of_place(place, headers)
     if surveyed is not None:
         return survey.show(place, *surveyed, as_json)
-    obj = find(place)
+    with Output().working(f"importing {place}"):
+        obj = find(place)
+    if options and isinstance(obj, (ModuleType, Library)):
+        raise CommandError(_of_one(options[0], f"{place!r} is a {_type_name(type(obj))}"))
     if isinstance(obj, ModuleType):
         return survey.show(place, "a module", [*survey.of_module(obj)], "", as_json)
     if isinstance(obj, Library):
         return survey.show(place, "a library", survey.of_library(obj), "", as_json)
     return _plain(place, obj) if as_json else _show(place, obj, forms)
+
+
+def _of_one(option: str, found: str) -> str:
+    """Why code is not shown of what has many functions."""
+    return f"{option} shows the code of one native callable, given as MODULE:NAME ({found})"
 
 
 def _show(place: str, obj: object, forms: Sequence[str]) -> int:

@@ -1,27 +1,33 @@
 """What the commands print: headings, text and tables; in colour by rich on a terminal.
 
 Files, pipes and systems without rich (it is the extra `cli`) get the same words and numbers as
-aligned text. Signs that the encoding of standard output lacks are replaced by plain ones.
+aligned text. Signs that the encoding of standard output lacks are replaced by plain ones. Nothing
+is cut off: where a terminal is too narrow, the long cells of a table wrap, and where even these
+have no room, each row is lines.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager, nullcontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Literal, TypeVar
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Literal
 
     from rich.console import Console
 
-    _One = TypeVar("_One")
 
 _GAP = "  "
 _INDENT = "  "
 # What stands for a sign where it cannot be shown.
 _PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u", "█": "#"}
 _PLAIN |= {**dict.fromkeys("▏▎▍", ""), **dict.fromkeys("▌▋▊▉", "#")}
+_BAR = 24  # characters of a bar of progress
+_SHORT = 14  # characters of the columns that never wrap
+_NARROW = 12  # characters that the other columns have at least; rows are lines otherwise
 _STYLES = {"good": "green", "bad": "bold red", "ours": "bold cyan", "": ""}
 
 
@@ -55,8 +61,8 @@ class _Text:
             ]
             print((_INDENT + _GAP.join(aligned)).rstrip())
 
-    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
-        return work
+    def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(lambda: None)
 
 
 class _Rich:
@@ -70,10 +76,30 @@ class _Rich:
             _shown(text), style=style or None, markup=False, highlight=False, soft_wrap=True
         )
 
-    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
-        from rich.progress import track
+    @contextmanager
+    def working(self, title: str, total: int | None) -> Iterator[Callable[[], None]]:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            SpinnerColumn,
+        )
 
-        return track(work, title, console=self._console, transient=True)
+        # Without a total the bar moves to and fro.
+        columns: list[str | ProgressColumn] = [
+            SpinnerColumn(),
+            "{task.description}",
+            BarColumn(_BAR),
+        ]
+        if total is not None:
+            columns.append(MofNCompleteColumn())
+        # What is written to stderr meanwhile goes above the bar if it comes here, too.
+        both = sys.stderr is not None and sys.stderr.isatty()
+        showing = Progress(*columns, console=self._console, transient=True, redirect_stderr=both)
+        with showing as progress:
+            task = progress.add_task(title.replace("[", r"\["), total=total)
+            yield lambda: progress.advance(task)
 
     def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
         from rich import box
@@ -81,6 +107,19 @@ class _Rich:
         from rich.table import Table
         from rich.text import Text
 
+        shown = [[_shown(cell) for cell in row.cells] for row in rows]
+        heads = [_shown(title.lstrip(">")) for title in titles]
+        columns = zip(*[heads, *shown], strict=True)
+        widths = [max([Text(cell).cell_len for cell in column]) for column in columns]
+        rigid = [
+            title[:1] == ">" or width <= _SHORT for title, width in zip(titles, widths, strict=True)
+        ]
+        spare = self._console.width - len(_INDENT) - sum(widths) - (len(widths) - 1)
+        wrapping = zip(widths, rigid, strict=True)
+        gained = sum([max(0, width - _NARROW) for width, fixed in wrapping if not fixed])
+        if spare + gained < 0:
+            self._lines(heads, shown, rows)
+            return
         table = Table(
             box=box.SIMPLE_HEAD,
             show_edge=False,
@@ -89,13 +128,26 @@ class _Rich:
             header_style="dim",
             border_style="dim",
         )
-        for title in titles:
+        for title, head, fixed in zip(titles, heads, rigid, strict=True):
             justify: Literal["left", "right"] = "right" if title[:1] == ">" else "left"
-            table.add_column(Text(_shown(title.lstrip(">"))), justify=justify, no_wrap=True)
-        for row in rows:
-            cells = [Text(_shown(cell), style=_cell_style(cell)) for cell in row.cells]
-            table.add_row(*cells, style=_STYLES[row.style])
+            no_wrap = fixed or spare >= 0
+            table.add_column(Text(head), justify=justify, no_wrap=no_wrap, overflow="fold")
+        for row, cells in zip(rows, shown, strict=True):
+            texts = [Text(cell, style=_cell_style(cell)) for cell in cells]
+            table.add_row(*texts, style=_STYLES[row.style])
         self._console.print(Padding(table, (0, 0, 0, len(_INDENT))))
+
+    def _lines(
+        self, heads: Sequence[str], shown: Sequence[Sequence[str]], rows: Sequence[Row]
+    ) -> None:
+        """A table as lines: a row's first cells as one, the others below it with their titles."""
+        for row, cells in zip(rows, shown, strict=True):
+            first = 1 if heads[0] else 2  # a column without a title has signs
+            style = _STYLES[row.style] or _cell_style(cells[0])
+            self.line(_INDENT + " ".join(cells[:first]), style)
+            for head, cell in zip(heads[first:], cells[first:], strict=True):
+                if cell:
+                    self.line(f"{_INDENT * 2}{head}: {cell}" if head else _INDENT * 2 + cell, "")
 
 
 def _cell_style(cell: str) -> str:
@@ -140,9 +192,13 @@ class Output:
         """A line of text; styles as for `Row`, and ``"dim"``."""
         self._way.line(f"{_INDENT}{text}", _STYLES.get(style, style))
 
-    def progress(self, work: Sequence[_One], title: str) -> Iterable[_One]:
-        """The work, one after the other; a terminal shows how far it is."""
-        return self._way.progress(work, title)
+    def working(
+        self, title: str, total: int | None = None
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Show on a terminal, while the block runs, that work is done, and how far it is: the
+        block calls what it is given after each of `total` pieces. Blocks do not nest.
+        """
+        return self._way.working(title, total)
 
     def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
         """A table with a heading row; columns whose titles begin with ``>`` end at the right."""

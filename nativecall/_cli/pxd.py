@@ -14,6 +14,7 @@ from keyword import kwlist
 
 from .._signature.cffitype import ANONYMOUS
 from .._signature.header import TEXT
+from .output import CommandError
 from .place import functions, library
 from .writing import write
 
@@ -50,6 +51,11 @@ def run(
     force: bool = False,
 ) -> int:
     """Write the ``.pxd`` of a library, to standard output or a file."""
+    if only and not headers:
+        raise CommandError(
+            "--only chooses names of headers, and none is given: say --header, or give only= to "
+            f"the nativecall.load of {place!r}"
+        )
     text = made(library(place, headers, only), place)
     return write(text, output, "# Made by `nativecall pxd`", force)
 

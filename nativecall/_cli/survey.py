@@ -45,12 +45,15 @@ def of_place(place: str, headers: Sequence[str]) -> tuple[str, list[dict[str, Pl
     """What is at a place that is no ``MODULE:NAME``: what it is, its rows, and a note; None for
     what is one.
     """
+    output = Output()
     if headers:
-        found = library(place, headers)
+        with output.working(f"reading {', '.join(headers)}"):
+            found = library(place, headers)
         rows = of_library(found)
         return f"a library, by {', '.join(headers)}", rows, _skipped(found)
     if place.endswith(_HEADERS):
-        return _header(place)
+        with output.working(f"reading {place}"):
+            return _header(place)
     path = _library_file(place)
     if path is not None:
         exported, note = debuginfo.exported(path)
@@ -58,14 +61,17 @@ def of_place(place: str, headers: Sequence[str]) -> tuple[str, list[dict[str, Pl
         return f"a shared library, {path}", rows, note
     if ":" in place:
         return None
-    module = imported(place)
+    with output.working(f"importing {place}"):
+        module = imported(place)
     return "a module", [*of_module(module)], ""
 
 
 def _rows(exported: list[debuginfo.Exported]) -> list[dict[str, Plain]]:
     rows = []
-    for one in exported:
-        rows += offers.declared(one.name, one.signature, one.offset, one.reason)
+    with Output().working("asking who accepts them", len(exported)) as done:
+        for one in exported:
+            rows += offers.declared(one.name, one.signature, one.offset, one.reason)
+            done()
     return rows
 
 
@@ -188,7 +194,8 @@ def show(place: str, what: str, rows: list[dict[str, Plain]], note: str, as_json
         return 0 if rows else 1
     output = Output()
     known = sum(1 for row in rows if row["signature"] is not None)
-    output.heading(f"{place} is {what}: {len(rows)} entries, {known} with signatures")
+    count = "1 entry" if len(rows) == 1 else f"{len(rows)} entries"
+    output.heading(f"{place} is {what}: {count}, {known} with signatures")
     if note:
         output.text(note)
     if not rows:

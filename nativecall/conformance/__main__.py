@@ -11,18 +11,25 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from .._cli import guarded
 from .._cli.output import CommandError, Output
 from . import _consumer, _looks, _provider, _rules, _runtime, _types, _unfit  # noqa: F401  # they register rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     Verdicts = dict[str, tuple[str, str]]
 
-_CHILD = _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
+# Ctrl-C is told of by the process that waits for this one.
+_QUIET = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+_CHILD = (
+    _QUIET + _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
+)
+_TICK = 0.1  # seconds between looks at the report
 _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
 _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 
@@ -73,9 +80,41 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(role: str, place: str, given: str, skip: Collection[str]) -> tuple[Verdicts, str]:
+def _status_of(command: Sequence[str], report: Path, done: Callable[[], None]) -> int:
+    """Run a process, and call `done` for each verdict that comes into its report; its exit status.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        Where the process takes more than the limit; it is ended.
+    """
+    seen = 0
+    deadline = time.monotonic() + _unfit.LIMIT
+    # What the module prints is no part of the report.
+    with subprocess.Popen(command, stdout=2) as process:
+        try:
+            while True:
+                left = deadline - time.monotonic()
+                try:
+                    return process.wait(max(0.0, min(_TICK, left)))
+                except subprocess.TimeoutExpired:
+                    if left <= 0:
+                        raise
+                count = report.read_bytes().count(b'"status"')
+                for _ in range(seen, count):
+                    done()
+                seen = count
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _run(
+    role: str, place: str, given: str, skip: Collection[str], done: Callable[[], None]
+) -> tuple[Verdicts, str]:
     """What came of each rule, and whose runtime it was checked on; a rule during which the process
-    ended is broken by that."""
+    ended is broken by that. `done` is called for each verdict while others are awaited.
+    """
     found: Verdicts = {}
     runtime = ""
     with tempfile.TemporaryDirectory() as folder:
@@ -85,15 +124,10 @@ def _run(role: str, place: str, given: str, skip: Collection[str]) -> tuple[Verd
             command = [sys.executable, "-c", _CHILD, _unfit.FOLDER, role, place, given]
             ended = ""
             try:
-                # What the module prints is no part of the report.
-                done = subprocess.run(
-                    [*command, str(report), *skip, *found],
-                    stdout=2,
-                    timeout=_unfit.LIMIT,
-                    check=False,
-                )
-                if done.returncode:
-                    ended = f"the process ended with {_status(done.returncode)}"
+                words = [*command, str(report), *skip, *found]
+                code = _status_of(words, report, done)
+                if code:
+                    ended = f"the process ended with {_status(code)}"
             except subprocess.TimeoutExpired:
                 ended = f"it takes more than {_unfit.LIMIT} seconds"
             started = about = ""
@@ -139,17 +173,20 @@ def _status(code: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
+    return guarded("python -m nativecall.conformance", lambda said: _checked(argv))
+
+
+def _checked(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
     role = next(one for one in ("provider", "consumer", "runtime") if getattr(options, one))
     place = getattr(options, role)
-    try:
-        if (options.on and role == "runtime") or (options.tier2 and role != "consumer"):
-            raise CommandError(f"a {role} has no option {'--on' if options.on else '--tier2'}")
-        given = json.dumps({"on": options.on, "tier2": options.tier2})
-        verdicts, runtime = _run(role, place, given, _skipped(role, options.rule))
-    except CommandError as error:
-        print(f"python -m nativecall.conformance: {error}", file=sys.stderr)
-        return 2
+    output = Output()
+    if (options.on and role == "runtime") or (options.tier2 and role != "consumer"):
+        raise CommandError(f"a {role} has no option {'--on' if options.on else '--tier2'}")
+    given = json.dumps({"on": options.on, "tier2": options.tier2})
+    skip = _skipped(role, options.rule)
+    with output.working(f"checking {place}", len(_rules.of(role)) - len(skip)) as done:
+        verdicts, runtime = _run(role, place, given, skip, done)
     rules = [(one, *verdicts[one.name]) for one in _rules.of(role) if one.name in verdicts]
     broken = len([status for _, status, _ in rules if status == "broken"])
     if options.json:
@@ -167,7 +204,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         report = {role: place, "on": runtime, "broken": broken, "rules": told}
         print(json.dumps(report, indent=1))
         return 1 if broken else 0
-    output = Output()
     output.heading(f"{place} as a {role}" + (f", on the runtime of {runtime}" if runtime else ""))
     shown = rules
     if broken == 1 and all([status != "kept" for _, status, _ in rules]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import io
 import math
 import os
 import re
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import nativecall
+from nativecall import _cache
 from nativecall._cli import main, output
 from nativecall._codegen import engine
 
@@ -105,6 +108,37 @@ def test_cflags_are_quoted_for_a_shell(capsys, monkeypatch):
     monkeypatch.setattr("nativecall._cli.get_include", lambda: "/a place/in'clude")
     assert main(["--cflags"]) == 0
     assert shlex.split(capsys.readouterr().out) == ["-I/a place/in'clude"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--cflags", "--pkgconfigdir"],
+            "argument --pkgconfigdir: not allowed with argument --cflags",
+        ),
+        (["--cflags", "demo"], "--cflags is given alone, not with the command 'demo'"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(capsys, arguments, message):
+    with pytest.raises(SystemExit) as info:
+        main(arguments)
+    assert info.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.endswith(f"nativecall: error: {message}\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX reads the example")
+def test_the_printed_example_bears_a_blank(capsys, monkeypatch):
+    monkeypatch.setattr("nativecall._cli.get_include", lambda: "/a place/include")
+    assert main([]) == 0
+    (example,) = re.findall(r'eval ".*?"', " ".join(capsys.readouterr().out.split()))
+    assert main(["--cflags"]) == 0
+    flags = f"printf %s {shlex.quote(capsys.readouterr().out)}"
+    told = example.replace("nativecall --cflags", flags).replace("gcc", "printf '%s\\n'")
+    words = subprocess.check_output(["sh", "-c", told], text=True).splitlines()
+    assert words == ["-shared", "-fPIC", "-I/a place/include", "consumer.c"]
 
 
 def test_without_arguments_it_says_what_it_can_do(capsys):
@@ -331,6 +365,28 @@ def test_inspect_tells_why_nothing_was_generated(inspect):
     ) in lines
 
 
+@pytest.mark.parametrize(
+    ("place", "options", "message"),
+    [
+        ("nc_things", ["--asm"], "--asm shows the code of {} (got 'nc_things')"),
+        ("c", ["--header", "math.h", "--asm"], "--asm shows the code of {} (got 'c')"),
+        (
+            "nc_things:m",
+            ["--llvm"],
+            "--llvm shows the code of {} ('nc_things:m' is a nativecall.Library)",
+        ),
+        (
+            "nc_things:cos",
+            ["--json", "--llvm"],
+            "--llvm shows code to people; it does not go with --json",
+        ),
+    ],
+)
+def test_inspect_refuses_to_show_code_where_it_cannot(inspect, place, options, message):
+    told = message.format("one native callable, given as MODULE:NAME")
+    assert inspect(place, *options) == (2, [], f"nativecall inspect: {told}\n")
+
+
 def test_inspect_a_view(inspect):
     status, lines, _ = inspect("nc_things:view")
     assert status == 0
@@ -460,6 +516,54 @@ def test_plain_tables_are_aligned(capsys):
     ]
 
 
+@pytest.mark.parametrize("width", [80, 50, 20])
+def test_tables_of_a_narrow_terminal_lose_nothing(width):
+    """Signs and short columns stay whole, long cells wrap; on the narrowest, rows are lines."""
+    console = pytest.importorskip("rich.console")
+    file = io.StringIO()
+    printer = output._Rich(
+        console.Console(file=file, width=width, force_terminal=True, color_system=None)
+    )
+    rows = [
+        output.Row("✓", "interpreter", "CPython 3.11.7", "/usr/local/" + "long/" * 12 + "python"),
+        output.Row("✗", "cache", "in memory", "because there is a word " * 4 + "too many"),
+    ]
+    printer.table(["", "what", "found", "means"], rows)
+    printed = file.getvalue()
+    assert "…" not in printed
+    for row in rows:
+        (line,) = [line for line in printed.splitlines() if row.cells[0] in line]
+        assert row.cells[1] in line
+        if width > 20:
+            assert row.cells[2] in line
+            assert max(map(len, printed.splitlines())) <= width
+        for cell in row.cells:
+            letters = iter(printed)
+            assert all(one in letters for one in cell.replace(" ", "")), cell
+    if width == 20:
+        assert "    found: in memory\n    means: because " in printed
+
+
+def test_work_is_shown_on_a_terminal_alone(capsys):
+    console = pytest.importorskip("rich.console")
+
+    def work(shown):
+        with shown.working("counting [x]", 2) as done:
+            done()
+            done()
+        with shown.working("waiting"):
+            pass
+
+    shown = output.Output()
+    work(shown)
+    assert capsys.readouterr() == ("", "")
+    file = io.StringIO()
+    shown._way = output._Rich(console.Console(file=file, width=80, force_terminal=True))
+    work(shown)
+    for told in ("counting [x]", "2/2", "waiting"):
+        assert told in file.getvalue()
+
+
 @pytest.mark.parametrize("command", ["demo", "inspect math:cos"])
 def test_output_that_nobody_takes_is_no_crash(command, tmp_path):
     """What `nativecall demo | head -1` does, and a full disk."""
@@ -479,6 +583,77 @@ def test_output_that_nobody_takes_is_no_crash(command, tmp_path):
         assert done.returncode == 1
         message = f"nativecall {command.split()[0]}: [Errno 28] No space left on device\n"
         assert done.stderr == message
+
+
+@pytest.mark.parametrize("options", [["--cflags"], ["cache"]])
+def test_output_that_is_closed_is_told(options, monkeypatch, capsys):
+    """What `nativecall doctor >&-` does: Python has no standard output then."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(options) == 1
+    message = f"nativecall: [Errno {errno.EBADF}] standard output is closed\n"
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
+def test_flags_that_a_full_disk_takes_not_are_told(tmp_path):
+    with open("/dev/full", "w") as full:
+        call = [sys.executable, "-m", "nativecall", "--cflags"]
+        done = subprocess.run(
+            call, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "nativecall: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "interrupted"),
+    [
+        (["demo"], "nativecall._cli.demo._load"),
+        (["doctor"], "nativecall._cli.doctor._version"),
+        (["inspect", "math"], "nativecall._cli.survey.imported"),
+        (["cache", "warm", "math"], "nativecall._cli.place.imported"),
+    ],
+)
+def test_an_interruption_is_one_line(options, interrupted, monkeypatch, capsys, tmp_path):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(interrupted, interrupt)
+    assert main(options) == 130
+    assert capsys.readouterr().err == f"nativecall {options[0]}: interrupted\n"
+
+
+def test_a_check_that_is_interrupted_says_so(monkeypatch, capsys):
+    from nativecall.conformance import __main__ as kit
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kit, "_run", interrupt)
+    assert kit.main(["--runtime", "nativecall"]) == 130
+    assert capsys.readouterr().err == "python -m nativecall.conformance: interrupted\n"
+
+
+def test_verdicts_are_counted_while_a_check_runs(monkeypatch, tmp_path):
+    """One that the report has before the process ends, which waits until it was counted."""
+    from nativecall.conformance import __main__ as kit
+
+    report, counted = tmp_path / "report", tmp_path / "counted"
+    report.write_text("")
+    monkeypatch.setattr(kit, "_TICK", 0.01)
+    child = (
+        "import os, sys, time\n"
+        "report, counted = sys.argv[1:]\n"
+        "print('{\"rule\": 1, \"status\": 2}', file=open(report, 'a'), flush=True)\n"
+        "while not os.path.exists(counted): time.sleep(0.01)\n"
+        "sys.exit(7)\n"
+    )
+    call = [sys.executable, "-I", "-S", "-c", child, str(report), str(counted)]
+    assert kit._status_of(call, report, counted.touch) == 7
+    assert counted.exists()
+    monkeypatch.setattr(kit._unfit, "LIMIT", 0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        kit._status_of([*call[:-1], str(tmp_path / "never")], report, list)
 
 
 def test_inspect_an_object_that_answers_nothing(tmp_path):
@@ -517,6 +692,105 @@ def test_doctor_says_what_does_not_work(capsys, monkeypatch):
     assert "does not work: no-such-package" in capsys.readouterr().out
 
 
+def doctored(capsys, status):
+    """The lines of the doctor's table by what they are about."""
+    from nativecall._cli import doctor
+
+    assert doctor.run() == status
+    printed = text(capsys.readouterr().out)
+    return {line.split("  ")[1]: line for line in printed if line[:3] in ("✓  ", "·  ", "✗  ")}
+
+
+def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
+    """A compiler, a setting, packages and a cache that are there, and do not work."""
+    from nativecall._cli import doctor
+
+    (tmp_path / "nc_failing_package.py").write_text("raise ValueError('no luck\\nat all')")
+    monkeypatch.syspath_prepend(tmp_path)
+    failing = tmp_path / "cc"
+    failing.write_text("#!/bin/sh\necho no licence >&2\nexit 3\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(doctor, "_PACKAGES", {"nc_failing_package": "luck"})
+    monkeypatch.setattr(doctor, "_version", lambda package: "1.0")
+    monkeypatch.setenv("CC", str(failing))
+    monkeypatch.setenv("NATIVECALL_JIT", "maybe")
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
+    lines = doctored(capsys, 0)
+    assert lines["libffi"] == "✓  libffi  works  calls and callbacks that have no generated code"
+    assert lines["settings"] == (
+        "·  settings  NATIVECALL_JIT=maybe  not known, so ignored: 0 is for no generated code"
+    )
+    assert lines["C compiler"] == (
+        f"·  C compiler  {failing}  header= fails: it ends with status 3, no licence; "
+        "CC names another"
+    )
+    assert lines["nc_failing_package"] == (
+        "·  nc_failing_package  1.0, broken  luck: ValueError: no luck at all"
+    )
+    assert lines["cache"].startswith("·  cache  ")
+    assert lines["cache"].endswith("not used: File name too long")
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(doctor, "_REQUIRED", {"nc_failing_package"})
+    lines = doctored(capsys, 1)
+    assert lines["cache"] == f"✓  cache  {tmp_path / 'kept'}  kept between processes"
+    assert lines["nc_failing_package"][0] == "✗"
+    assert os.listdir(tmp_path / "kept") == []
+
+
+def test_doctor_without_cffi(python):
+    """What needs it cannot be tried then, and the table is there."""
+    printed = python(
+        "import sys; sys.modules.update(cffi=None, _cffi_backend=None, rich=None)\n"
+        "sys.stdout.reconfigure(encoding='utf-8')\n"
+        "from nativecall._cli import doctor, main\n"
+        "doctor._PACKAGES = {'cffi': 'declarations'}; print(main(['doctor']))"
+    )
+    for what in ("calls", "callbacks", "conversions"):
+        assert re.search(rf"✗ +{what} +ModuleNotFoundError: .*_cffi_backend", printed)
+    assert re.search(r"✗ +cffi +\S+, broken ", printed)
+    assert printed.endswith("does not work: calls, callbacks, conversions, cffi\n1\n")
+
+
+@pytest.fixture
+def unchanging(tmp_path, monkeypatch):
+    """A cache with two files in a directory that takes and gives none, for whoever runs this."""
+    where = tmp_path / "kept"
+    kept = _cache.Cache(str(where))
+    for name in (b"one", b"two"):
+        kept.put(_cache.hashed(name).digest(), name)
+
+    def refuse(*arguments, **options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(_cache.Cache, "_create", refuse)
+    monkeypatch.setattr(_cache, "_remove", lambda path: False)
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(where))
+    return where
+
+
+def test_cache_that_cannot_be_written_says_why(unchanging, capsys):
+    assert main(["cache", "clear"]) == 1
+    assert text(capsys.readouterr().out) == [
+        f"directory  {unchanging}",
+        "deleted  0 files",
+        "kept  2 files, which cannot be deleted: Permission denied",
+    ]
+    assert main(["cache", "warm", "math"]) == 1
+    assert text(capsys.readouterr().out) == [
+        f"not used  no file can be made in {unchanging}: Permission denied"
+    ]
+    line = doctored(capsys, 0)["cache"]
+    assert line == f"·  cache  {unchanging}  nothing more is kept: Permission denied"
+
+
+def test_cache_says_what_gives_one(monkeypatch, capsys):
+    monkeypatch.setenv("NATIVECALL_CACHE_DIR", "")
+    assert main(["cache"]) == 0
+    assert text(capsys.readouterr().out)[1] == (
+        "to keep it on disk: unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
+    )
+
+
 def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
     """By a process of its own: the cache of this one was decided before."""
     (tmp_path / "warmed.py").write_text(
@@ -552,4 +826,6 @@ def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
         "nativecall cache: 'warmed:struct' is no library, no native callable, and has none\n",
     )
     environment["NATIVECALL_CACHE_DIR"] = ""
-    assert command("warm", "warmed") == (1, "  not used   kept in memory only\n")
+    status, told = command("warm", "warmed")
+    assert status == 1
+    assert told.startswith("  not used   kept in memory only: unset NATIVECALL_CACHE_DIR, ")

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,6 +121,25 @@ def test_floats_as_large_as_others_are_not_they(builder, inspect) -> None:
     assert (status, signatures(found)) == (0, {"pair": None, "quad": None, "wide": "g:g"})
     rows = {row["name"]: row for row in found["entries"]}
     assert rows["quad"]["reason"] == "'_Float128' has no code in signatures"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "reason"),
+    [
+        ("unspecified", b"decltype(nullptr)", "'decltype(nullptr)' has no code in signatures"),
+        ("unspecified", None, "an unspecified has no code in signatures"),
+        ("array", None, "an array has no code in signatures"),
+        ("class", b"Thing", "a class has no code in signatures"),
+    ],
+)
+def test_types_without_a_code_are_named(kind, name, reason) -> None:
+    attributes = {} if name is None else {"DW_AT_name": SimpleNamespace(value=name)}
+    die = SimpleNamespace(tag=f"DW_TAG_{kind}_type", attributes=attributes)
+    holder = SimpleNamespace(
+        attributes={"DW_AT_type": None}, get_DIE_from_attribute=lambda link: die
+    )
+    with pytest.raises(debuginfo._Untold, match=re.escape(reason)):
+        debuginfo._type(holder, 0)
 
 
 @compiled

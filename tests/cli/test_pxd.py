@@ -271,3 +271,12 @@ def test_declarations_that_are_in_no_header(kind, tmp_path, monkeypatch, capsys)
     )
     assert main(["pxd", f"{module}:m"]) == 0
     assert "    double sin(double x)\n" in capsys.readouterr().out
+
+
+def test_names_are_chosen_of_headers_alone(capsys) -> None:
+    assert main(["pxd", "math:m", "--only", "cos"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "nativecall pxd: --only chooses names of headers, and none is given: say --header, or "
+        "give only= to the nativecall.load of 'math:m'\n",
+    )

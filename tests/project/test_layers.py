@@ -49,6 +49,7 @@ BY_NAME = {
     "_bridges.PyCapsule": "the module that a capsule was pickled as one of",
     "_values.boxes": "a bridge, by the type whose box it is asked about",
     "_cli": "the module of a command",
+    "_cli.doctor": "the packages that it tries",
     "_cli.place": "what the user names",
     "conformance._child": "the same",
     "conformance._looks": "the same",
