@@ -124,8 +124,46 @@ def test_a_signature_that_contradicts_the_declaration(small, fails):
     assert small.function("square", "double(double)")(2) == 4.0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options", "exception", "end"),
+    [
+        (("libm", "double cos(double);"), {}, nc.LibraryError, "; did you mean 'm'?"),
+        (("libno_such.so",), {}, nc.LibraryError, "No such file or directory"),
+        (
+            ("double cos(double);", "m"),
+            {},
+            nc.SignatureError,
+            "'m' declares nothing; the library comes first, as in load('m', 'double cos(double);')",
+        ),
+        (
+            ("m", "double cos(dubl);"),
+            {},
+            nc.SignatureError,
+            "declare it with typedef first; did you mean 'double'?",
+        ),
+        (
+            ("m", "typedef int count_t; double cos(coun_t);"),
+            {},
+            nc.SignatureError,
+            "declare it with typedef first; did you mean 'count_t'?",
+        ),
+        (
+            ("m", "double cos(double); double sin(double);"),
+            {"only": ["cos"]},
+            nc.SymbolError,
+            "'sin' of library 'm' has no declaration among those that only= names; "
+            "add 'sin' there, or use function('sin', signature)",
+        ),
+    ],
+)
+def test_mistakes_in_loading_say_what_was_meant(arguments, options, exception, end):
+    with pytest.raises(exception) as info:
+        nc.load(*arguments, **options).sin
+    assert str(info.value).endswith(end)
+
+
 def test_missing_symbols_name_close_matches(path, small, fails):
-    message = f"no symbol 'squar' in {str(path)!r}; did you mean 'square'"
+    message = f"no symbol 'squar' in {str(path)!r}; did you mean 'square'?"
     with fails(nc.SymbolError, message) as info:
         nc.load(path, "double squar(double);")
     assert isinstance(info.value, AttributeError)
