@@ -58,7 +58,8 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
             _located.keep(name, found)
             return opened
     said = "; ".join(dict.fromkeys(reasons))
-    raise LibraryError(f"library {name!r} cannot be loaded: {said}{did_you_mean(_for_linkers(name))}")
+    hint = did_you_mean(_for_linkers(name))
+    raise LibraryError(f"library {name!r} cannot be loaded: {said}{hint}")
 
 
 def _searched(name: str) -> str | None:

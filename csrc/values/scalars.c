@@ -107,6 +107,25 @@ static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_
     return 1;
 }
 
+/* Says of an array that it is no number; what the methods of others raised stays. */
+static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
+{
+    Py_buffer buffer;
+    PyObject *raised = nc_exception_take();
+    int dimensions = 0;
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) == 0) {
+        dimensions = buffer.ndim;
+        PyBuffer_Release(&buffer);
+    }
+    nc_exception_put(raised);
+    if (dimensions > 0) {
+        nc_conversion_error(PyExc_TypeError, name, index,
+                            "must be %s (got an array of %d dimension%s)%s", wanted, dimensions,
+                            dimensions == 1 ? "" : "s",
+                            index >= 0 ? "; to_ufunc() makes a function of arrays" : "");
+    }
+}
+
 /* Says what is wrong with a value that became no double; what its own methods raised stays. */
 static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
@@ -115,6 +134,8 @@ static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyOb
     if (PyErr_ExceptionMatches(PyExc_TypeError) &&
         (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
         nc_conversion_type_error(name, index, wanted, value);
+    } else if (PyErr_ExceptionMatches(PyExc_TypeError) && PyObject_CheckBuffer(value)) {
+        no_array(name, index, wanted, value);
     } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
         nc_conversion_error(PyExc_OverflowError, name, index, "is an int too large for a double");
     }

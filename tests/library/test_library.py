@@ -10,6 +10,7 @@ import pickle
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nativecall as nc
@@ -160,6 +161,48 @@ def test_mistakes_in_loading_say_what_was_meant(arguments, options, exception, e
     with pytest.raises(exception) as info:
         nc.load(*arguments, **options).sin
     assert str(info.value).endswith(end)
+
+
+STRUCTS = """
+typedef struct { unsigned char id[20]; } oid;
+int memcmp(const oid *a, const void *b, size_t n);
+void *memset(oid *a, int c, size_t n);
+"""
+
+
+@pytest.mark.parametrize(
+    ("declarations", "call", "message"),
+    [
+        (
+            STRUCTS,
+            lambda lib: lib.memcmp((bytes(20),), None, 1),
+            "argument 1 of 'memcmp' must be a 'const oid *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got tuple); new('oid *', value) of the library makes one",
+        ),
+        (
+            STRUCTS,
+            lambda lib: lib.memset({"id": bytes(20)}, 0, 1),
+            "argument 1 of 'memset' must be a 'oid *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got dict); new('oid *', value) of the library makes one",
+        ),
+        (
+            "double cos(double);",
+            lambda lib: lib.cos(np.arange(3.0)),
+            "argument 1 of 'cos' must be a real number (got an array of 1 dimension); "
+            "to_ufunc() makes a function of arrays",
+        ),
+        (
+            "double _Complex csqrt(double _Complex);",
+            lambda lib: lib.csqrt(np.zeros((2, 2))),
+            "argument 1 of 'csqrt' must be a complex number (got an array of 2 dimensions); "
+            "to_ufunc() makes a function of arrays",
+        ),
+    ],
+)
+def test_mistakes_in_calls_say_what_works(declarations, call, message, fails):
+    lib = nc.load("m", declarations)
+    with fails(TypeError, message):
+        call(lib)
 
 
 def test_missing_symbols_name_close_matches(path, small, fails):
