@@ -64,7 +64,8 @@ def pointer_argument(
     None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
     """
     if index >= 0:
-        who = f"argument {index + 1} of '{who}'"
+        number = index + 1 if spec is None else spec.policies.number(index)
+        who = f"argument {number} of '{who}'"
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):

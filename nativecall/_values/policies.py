@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypedDict
 
+    from .._types import Foreign
     from .outs import Out
 
     #: Order of arrays of several dimensions in memory: C's, Fortran's, or either.
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 class Policies(
     namedtuple(
         "Policies",
-        ["order", "encoding", "check", "fortran", "out", "keep"],
-        defaults=["C", None, None, False, (), "call"],
+        ["order", "encoding", "check", "fortran", "out", "keep", "uncounted"],
+        defaults=["C", None, None, False, (), "call", ()],
     )
 ):
     """All policies of a function.
@@ -63,6 +64,9 @@ class Policies(
     keep : str or int
         How long C keeps functions that are passed: ``"call"``, ``"library"``, ``"process"``, or as
         long as an argument, by name or position, and by position once the signature is known.
+    uncounted : tuple of int
+        No option: the arguments that messages do not count, by position, because the function is
+        called for one whose caller does not pass them.
     """
 
     __slots__ = ()
@@ -72,6 +76,15 @@ class Policies(
     fortran: bool
     out: tuple[Out, ...]
     keep: str | int
+    uncounted: tuple[int, ...]
+
+    def options(self) -> dict[str, Foreign]:
+        """What `wrap` takes for them."""
+        return {name: value for name, value in self._asdict().items() if name != "uncounted"}
+
+    def number(self, index: int) -> int:
+        """What messages call an argument: from 1, as the caller counts."""
+        return index + 1 - sum([one < index for one in self.uncounted])
 
 
 DEFAULT = Policies()
