@@ -8,7 +8,7 @@ Imports nothing when it is loaded.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _EXCERPT = 72  # characters of a long source that a message repeats
 
@@ -32,6 +32,11 @@ class NativeCallError(Exception):
     """Base class of the exceptions that nativecall defines."""
 
     __module__ = "nativecall"
+
+
+def did_you_mean(names: "Sequence[str]") -> str:
+    """The end of a message that suggests names; nothing where there are none."""
+    return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 class SignatureError(NativeCallError, ValueError):
@@ -201,8 +206,7 @@ class SymbolError(NativeCallError, AttributeError):
         from difflib import get_close_matches
 
         matches = tuple(get_close_matches(symbol, [*candidates], n=3, cutoff=0.6))
-        hint = "; did you mean " + " or ".join(map(repr, matches)) if matches else ""
-        return cls(f"no symbol {symbol!r} in {where!r}{hint}", symbol, matches)
+        return cls(f"no symbol {symbol!r} in {where!r}{did_you_mean(matches)}", symbol, matches)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.args[0], self.symbol, self.matches)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import _lib
-from ._errors import LibraryError
+from ._errors import LibraryError, did_you_mean
 from ._fifo import Cache
 
 TYPE_CHECKING = False
@@ -47,9 +47,7 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
     found = None if os.path.dirname(name) else _located.get(name)
     if found is None and not os.path.dirname(name):
-        from ctypes.util import find_library
-
-        found = find_library(name)
+        found = _searched(name)
     if found is not None:
         try:
             opened = _lib.library_open(found, flags)
@@ -59,7 +57,27 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
         else:
             _located.keep(name, found)
             return opened
-    raise LibraryError(f"library {name!r} cannot be loaded: {'; '.join(dict.fromkeys(reasons))}")
+    said = "; ".join(dict.fromkeys(reasons))
+    hint = did_you_mean(_for_linkers(name))
+    raise LibraryError(f"library {name!r} cannot be loaded: {said}{hint}")
+
+
+def _searched(name: str) -> str | None:
+    """What ctypes.util finds; it looks into files that it may not find, for names such as libm."""
+    from ctypes.util import find_library
+
+    try:
+        return find_library(name)
+    except OSError:
+        return None
+
+
+def _for_linkers(name: str) -> list[str]:
+    """The name that linkers take for a library that was named as its file is."""
+    import re
+
+    match = re.fullmatch(r"lib(.+?)(?:\.(?:so|dylib|dll|a)[.\d]*)?", name)
+    return [] if match is None or _searched(match[1]) is None else [match[1]]
 
 
 def open_bytes(made: bytes) -> OpenLibrary:

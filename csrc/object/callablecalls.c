@@ -263,6 +263,20 @@ static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
                              nargs == 1 ? "" : "s", given);
 }
 
+/* Of a call with keywords: names the first argument that is not given. */
+static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given)
+{
+    PyObject *names = self->spec->names;
+    for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
+        PyObject *known = PyTuple_GET_ITEM(names, i);
+        if (ordered[i] == NULL && known != Py_None) {
+            nc_callable_error(self, PyExc_TypeError, "is missing argument %zd, %R", i + 1, known);
+            return;
+        }
+    }
+    wrong_count(self, given);
+}
+
 /* Where keyword `name` goes, or -1 with an exception. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
 {
@@ -326,13 +340,13 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
         }
         ordered[position] = args[given + k];
     }
-    if (given + keywords != spec->nargs && (given + keywords < spec->nargs || !spec->variadic)) {
+    if (given + keywords > spec->nargs && !spec->variadic) {
         wrong_count(self, given + keywords);
         goto done;
     }
     for (Py_ssize_t i = 0; i < spec->nargs; i++) {
         if (ordered[i] == NULL) {
-            wrong_count(self, given + keywords);
+            missing(self, ordered, given + keywords);
             goto done;
         }
     }

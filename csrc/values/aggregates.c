@@ -5,7 +5,6 @@
 
 #include "core/cffipointer.h"
 
-#include "names.h"
 #include "records.h"
 #include "text.h"
 
@@ -17,9 +16,7 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
                       NcPointer *owner)
 {
     PyObject *address = PyLong_FromVoidPtr(memory);
-    PyObject *name = nc_callable_name(self);
-    PyObject *who =
-        name != NULL ? PyUnicode_FromFormat("argument %zd of '%U'", index + 1, name) : NULL;
+    PyObject *who = nc_conversion_subject((PyObject *)self, index);
     PyObject *keep = PyList_New(0);
     PyObject *done = NULL;
     if (self->spec->arguments[index].code == 'T') {

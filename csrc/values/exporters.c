@@ -166,6 +166,31 @@ static void order_error(char wanted, PyObject *name, Py_ssize_t place, const Py_
     }
 }
 
+/* The end of a message about the elements of an array of NumPy's kind, by the names that it has for
+ * them: a new reference, of an empty str for other values and elements. NULL with an exception. */
+static PyObject *dtype_hint(char letter, PyObject *array)
+{
+    const NcIntegerKind *integer = letter != '?' ? nc_integer_kind(letter) : NULL;
+    char part = nc_part_letter(letter);
+    const char *kind = integer != NULL              ? (integer->is_signed ? "int" : "uint")
+                       : part != 'f' && part != 'd' ? NULL
+                       : part == letter             ? "float"
+                                                    : "complex";
+    PyObject *found = kind != NULL ? PyObject_GetAttrString(array, "dtype") : NULL;
+    PyObject *can = found != NULL ? PyObject_GetAttrString(array, "astype") : NULL;
+    PyObject *hint = NULL;
+    if (can != NULL) {
+        hint = PyUnicode_FromFormat("; its dtype is %S, astype('%s%d') of it is a copy that suits",
+                                    found, kind, 8 * (int)nc_scalar_size(letter));
+    } else if (kind == NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        hint = PyUnicode_FromString("");
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(can);
+    return hint;
+}
+
 /* `place` is negative where `name` is the whole subject. Messages tell of the type of `shown`. */
 static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                           PyObject *shown)
@@ -191,9 +216,14 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
     /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
     PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(shown));
     if (suits == 0) {
-        nc_conversion_error(PyExc_TypeError, name, place,
-                            "must be a buffer that suits '%S' (got '%s' elements in %.200s)", type,
-                            buffer.format != NULL ? buffer.format : "B", class_->tp_name);
+        PyObject *hint = dtype_hint(spec->arguments[index].pointee, shown);
+        if (hint != NULL) {
+            nc_conversion_error(PyExc_TypeError, name, place,
+                                "must be a buffer that suits '%S' (got '%s' elements in %.200s)%U",
+                                type, buffer.format != NULL ? buffer.format : "B", class_->tp_name,
+                                hint);
+            Py_DECREF(hint);
+        }
     } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, spec->order)) {
         order_error(spec->order, name, place, &buffer, class_->tp_name);
     } else if (suits > 0) {

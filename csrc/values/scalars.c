@@ -7,14 +7,32 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* "argument 2 of 'pow'", a new reference: the subject of every message. */
-static PyObject *subject(PyObject *name, Py_ssize_t index)
+/* How many of a callable's arguments before one its caller does not pass, as its policies say. */
+static Py_ssize_t uncounted_before(PyObject *name, Py_ssize_t index)
+{
+    const NcCallSpec *spec =
+        PyUnicode_Check(name) ? NULL : ((const NcCallable *)(void *)name)->spec;
+    PyObject *left_out = spec != NULL ? PyObject_GetAttrString(spec->policies, "uncounted") : NULL;
+    Py_ssize_t count = 0;
+    if (left_out != NULL && PyTuple_Check(left_out)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(left_out); i++) {
+            Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(left_out, i));
+            count += at >= 0 && at < index;
+        }
+    }
+    Py_XDECREF(left_out);
+    PyErr_Clear();
+    return count;
+}
+
+PyObject *nc_conversion_subject(PyObject *name, Py_ssize_t index)
 {
     PyObject *text = nc_name(name);
     if (index < 0 || text == NULL) {
         return Py_XNewRef(text);
     }
-    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1, text);
+    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1 - uncounted_before(name, index),
+                                text);
 }
 
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,
@@ -28,7 +46,7 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
     va_start(arguments, format);
     PyObject *what = PyUnicode_FromFormatV(format, arguments);
     va_end(arguments);
-    PyObject *who = what != NULL ? subject(name, index) : NULL;
+    PyObject *who = what != NULL ? nc_conversion_subject(name, index) : NULL;
     if (who != NULL) {
         PyErr_Format(exception, "%U %U", who, what);
     }
@@ -39,7 +57,7 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
 void nc_conversion_note(PyObject *name, Py_ssize_t index)
 {
     PyObject *raised = nc_exception_take();
-    PyObject *who = subject(name, index);
+    PyObject *who = nc_conversion_subject(name, index);
     PyObject *done = who != NULL ? PyObject_CallMethod(raised, "add_note", "O", who) : NULL;
     Py_XDECREF(done);
     Py_XDECREF(who);
@@ -107,6 +125,25 @@ static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_
     return 1;
 }
 
+/* Says of an array that it is no number; what the methods of others raised stays. */
+static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
+{
+    Py_buffer buffer;
+    PyObject *raised = nc_exception_take();
+    int dimensions = 0;
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) == 0) {
+        dimensions = buffer.ndim;
+        PyBuffer_Release(&buffer);
+    }
+    nc_exception_put(raised);
+    if (dimensions > 0) {
+        nc_conversion_error(PyExc_TypeError, name, index,
+                            "must be %s (got an array of %d dimension%s)%s", wanted, dimensions,
+                            dimensions == 1 ? "" : "s",
+                            index >= 0 ? "; to_ufunc() makes a function of arrays" : "");
+    }
+}
+
 /* Says what is wrong with a value that became no double; what its own methods raised stays. */
 static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
@@ -115,6 +152,8 @@ static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyOb
     if (PyErr_ExceptionMatches(PyExc_TypeError) &&
         (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
         nc_conversion_type_error(name, index, wanted, value);
+    } else if (PyErr_ExceptionMatches(PyExc_TypeError) && PyObject_CheckBuffer(value)) {
+        no_array(name, index, wanted, value);
     } else if (PyErr_ExceptionMatches(PyExc_OverflowError) && PyLong_Check(value)) {
         nc_conversion_error(PyExc_OverflowError, name, index, "is an int too large for a double");
     }
@@ -260,7 +299,7 @@ NC_NOINLINE PyObject *enumerator_of(PyObject *name, Py_ssize_t index, PyObject *
         return NULL;
     }
     NcCallSpec *spec = ((NcCallable *)(void *)name)->spec;
-    PyObject *who = spec != NULL ? subject(name, index) : NULL;
+    PyObject *who = spec != NULL ? nc_conversion_subject(name, index) : NULL;
     PyObject *found = who != NULL ? PyObject_CallFunction(nc_hooks_of(spec->of)->enumerator, "OnOO",
                                                           spec, index, value, who)
                                   : NULL;

@@ -18,6 +18,10 @@
 #include <complex.h>
 #include <math.h>
 
+/* "argument 2 of 'pow'", a new reference: the subject of every message, where a callable counts its
+ * arguments as those do who call it. A negative index: its name. */
+PyObject *nc_conversion_subject(PyObject *name, Py_ssize_t index);
+
 /* Replaces whatever exception is set by "argument <index + 1> of '<name>' <format>"; the format is
  * PyUnicode_FromFormat's. */
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,

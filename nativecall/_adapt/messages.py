@@ -54,8 +54,11 @@ def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
     if one.kind == "null":
         return ValueError(f"{subject} of {plan.outer.text!r} is NULL, but '{name}' needs it")
     if one.kind == "count":
+        hint = ""
+        if value < one.count:
+            hint = "; the caller passes the others (SciPy's args=), or bind() fixes them"
         return ValueError(
-            f"{subject} of {plan.outer.text!r} is {value}, but '{name}' has {one.count} items"
+            f"{subject} of {plan.outer.text!r} is {value}, but '{name}' has {one.count} items{hint}"
         )
     if one.kind == "failure":
         by_code = plan.before.is_code

@@ -64,7 +64,8 @@ def pointer_argument(
     None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
     """
     if index >= 0:
-        who = f"argument {index + 1} of '{who}'"
+        number = index + 1 if spec is None else spec.policies.number(index)
+        who = f"argument {number} of '{who}'"
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
@@ -131,7 +132,16 @@ def pointer_argument(
         given = f"cffi's {kind.cname!r}"
         if kind.kind in ("struct", "union"):
             hint = "; ffi.addressof() gives a pointer to it"
-    raise TypeError(f"{who} must be a {ctype.text!r} pointer: {kinds} (got {given}){hint}")
+    wanted_as = repr(ctype.text)
+    if isinstance(ctype, Pointer) and ctype.name:
+        wanted_as = repr(f"{ctype.name} *")
+        if spec is not None and index >= 0:
+            place = visible(spec.signature, 0, spec.policies.out)[index][0]
+            if spec.signature.readonly[place]:
+                wanted_as = repr(f"const {ctype.name} *")
+        if isinstance(value, (tuple, dict)):
+            hint = f"; new('{ctype.name} *', value) of the library makes one"
+    raise TypeError(f"{who} must be a {wanted_as} pointer: {kinds} (got {given}){hint}")
 
 
 def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:

@@ -159,7 +159,7 @@ class NativeCallable(_types.CallableBase):
                     gil_name(flags),
                     owner,
                     one._trampoline_kind(),
-                    *one._entry()[0].policies,
+                    *one._entry()[0].policies.options().values(),
                 )
                 for text, address, flags, owner, one in self._listed()
             ]

@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 _types = _lib.types
 
 
-def without(callable: Native, policy: str, owner: object = None) -> Native:
+def without(
+    callable: Native, policy: str, owner: object = None, uncounted: tuple[int, ...] = ()
+) -> Native:
     """The function of the only entry of `callable`, called without a policy of its call spec.
 
     It must not live longer than `callable`, unless it owns that. It owns the library, which may be
     what keeps functions.
     """
     spec, address, flags = callable._entry()
-    default = {policy: getattr(DEFAULT, policy)}
+    default = {policy: getattr(DEFAULT, policy), "uncounted": uncounted or spec.policies.uncounted}
     bare = callspec.of(spec.signature, flags, spec.policies._replace(**default))
     if owner is None:
         owner = (_libraries(callable) or [None])[-1]
@@ -226,7 +228,10 @@ def with_outs(
         for index, (out, _) in rows.items()
     }
     drops = outs.drops_result(signature, flags)
-    call = without(callable, "out")
+    call = without(
+        callable, "out", uncounted=tuple([at for at, (out, _) in rows.items() if not out.given])
+    )
+    numbers = call._entry()[0].policies.number
     gives_pointer = callspec.letter(signature.result) == "P"
     policies = spec.policies
     raised = convention(flags).exception
@@ -244,10 +249,10 @@ def with_outs(
             out, ctype = rows[index]
             length = out.length
             if out.sized is not None:
-                length = _length(given[out.sized], name, out.sized, ctype.size)
+                length = _length(given[out.sized], name, numbers(out.sized), ctype.size)
             memory = Memory(ctype, length, spec, letters[index])
             if out.given:
-                who = f"argument {index + 1} of '{name}'"
+                who = f"argument {numbers(index)} of '{name}'"
                 memory.take(ctype, length, given[index], who, policies)
             made.append((memory, ctype, length))
             arguments.append(memory.passed)
@@ -274,11 +279,11 @@ def _written(made: Sequence[tuple[Memory, CType, int | None]]) -> list[object]:
     return [memory.value(ctype, length) for memory, ctype, length in made]
 
 
-def _length(value: object, name: str, index: int, size: int) -> int:
+def _length(value: object, name: str, number: int, size: int) -> int:
     """The number of items of a size that an argument says, which is converted once more for the
     call.
     """
-    what = f"argument {index + 1} of '{name}' is the length of an out-parameter"
+    what = f"argument {number} of '{name}' is the length of an out-parameter"
     try:
         length = operator.index(value)  # type: ignore[arg-type]  # what is none raises TypeError
     except TypeError:

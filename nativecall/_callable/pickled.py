@@ -84,7 +84,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         "gil": gil_name(flags),
         "errors": convention(flags).name,
         "errno": bool(flags & _lib.FLAG_ERRNO),
-        **spec.policies._asdict(),  # type: ignore[typeddict-item]  # its fields are
+        **spec.policies.options(),  # type: ignore[typeddict-item]  # its fields are
     }
     how = spec.signature, callable.__name__, callable._doc, options
     pickled: Foreign = getattr(owner, "pickled", None)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from .. import _lib
 from .._callable.callable import NativeCallable
-from .._errors import LibraryError, SignatureError, SymbolError
+from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
 from .._library import Library, load
 from .output import CommandError
 
@@ -99,8 +99,7 @@ def _like(name: str, holder: object) -> str:
     """What `holder` has that may have been meant."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(name, dir(holder), n=3)
-    return "; did you mean " + " or ".join(map(repr, matches)) if matches else ""
+    return did_you_mean(get_close_matches(name, dir(holder), n=3))
 
 
 def library(place: str, headers: Sequence[str] = (), only: Sequence[str] = ()) -> Library:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
-from .._errors import LibraryError, SignatureError, SymbolError
+from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
 from .._locate import exported_like
 from .._signature.ctype import Single
 from .._signature.signature import Signature
@@ -447,11 +447,13 @@ class Library(Single):
                     return function
             self._raise_refused(name)
         if self._handle is not None and _lib.library_symbol(self._handle, name):
-            raise SymbolError(
-                f"{name!r} of library {self.name!r} has no declaration; "
-                f"use function({name!r}, signature)",
-                name,
-            )
+            problem = f"{name!r} of library {self.name!r} has no declaration"
+            options = self._given[-1]
+            if isinstance(options, dict) and options.get("only") is not None:
+                problem += f" among those that only= names; add {name!r} there, or"
+            else:
+                problem += ";"
+            raise SymbolError(f"{problem} use function({name!r}, signature)", name)
         self._open()
         known: list[str] = []
         if declarations is not None:
@@ -491,7 +493,7 @@ class Library(Single):
             reason = declarations.skipped[name]
             # What a macro leads to is often called as it is, with something before.
             like = [one for one in declarations.rows if one.strip("_") == name.strip("_")]
-            hint = f"; did you mean {min(like, key=len)!r}?" if like else ""
+            hint = did_you_mean([min(like, key=len)] if like else [])
             problem = f"{name!r} of library {self.name!r} is left out: {reason}{hint}"
             raise SymbolError(problem, name)
 

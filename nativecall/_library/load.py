@@ -10,7 +10,7 @@ from _collections_abc import Iterable, Mapping
 from _operator import index
 
 from .. import _lib
-from .._errors import LibraryError
+from .._errors import LibraryError, SignatureError
 from .library import Library as Opened
 from .options import NOTHING, Options
 from .symbol import opened
@@ -187,6 +187,9 @@ def load(
             raise LibraryError(f"'name' must be the name of a library (got {name!r})")
     if declarations is not None and not isinstance(declarations, str):
         raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
+    if name and declarations and "(" in name and declarations.isidentifier():
+        hint = f"the library comes first, as in load({declarations!r}, 'double cos(double);')"
+        raise SignatureError(f"{declarations!r} declares nothing", hint=hint)
     procedures = _procedures(fortran)
     how = Options(
         gil=gil,

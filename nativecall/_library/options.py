@@ -13,6 +13,7 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from .._callable.entry import GIL, kept_for
+from .._errors import did_you_mean
 from .._signature.derived import inner_types
 from .._values.failure import CONVENTIONS
 from .._values.outs import arguments, place, pointee, resolved
@@ -292,11 +293,10 @@ class Options:
                 from difflib import get_close_matches
 
                 close = get_close_matches(missing.strip("*?"), sorted(known), n=3)
-                hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 nothing = "which neither the declarations nor the library have"
                 if _is_pattern(missing):
                     nothing = "which matches no name that is declared"
-                raise ValueError(f"{option!r} has {missing!r}, {nothing}{hint}")
+                raise ValueError(f"{option!r} has {missing!r}, {nothing}{did_you_mean(close)}")
 
     def refuse_unknown_arguments(self, declarations: Declarations) -> None:
         """Refuse what is said of arguments that no function has of which it is said.
@@ -411,5 +411,4 @@ def _nothing_has(option: str, wanted: list[str | int], rows: Mapping[str, Row]) 
     from difflib import get_close_matches
 
     known = sorted({name for row in rows.values() for name in row[1] if name is not None})
-    close = get_close_matches(strange[0], known, n=3)
-    return problem + (f"; did you mean {' or '.join(map(repr, close))}?" if close else "")
+    return problem + did_you_mean(get_close_matches(strange[0], known, n=3))

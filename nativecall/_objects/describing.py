@@ -295,6 +295,9 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
     def called(address: int, *values: object) -> object:
         return function(_types.object_as_python(address), *values)
 
+    # What Python reports of a native thread's exceptions tells the function's name.
+    for told in ("__module__", "__name__", "__qualname__"):
+        setattr(called, told, getattr(function, told))
     return called
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 
-from .._errors import SignatureError
+from .._errors import SignatureError, did_you_mean
 from .cconstant import Unclosed, Unknown, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS, name_of
@@ -251,6 +251,11 @@ class Specifiers(Expressions):
         token = self.tokens[self.at]
         if token.isidentifier() and token not in KEYWORDS:
             hint = "declare it with typedef first"
+            if self.strict:  # a header has many such names, and nobody asks for most of them
+                from difflib import get_close_matches
+
+                known = sorted({*BASIC, *self.typedefs})
+                hint += did_you_mean(get_close_matches(token, known, n=2, cutoff=0.75))
             return Unknown(f"unknown type name {token!r}", self.at, hint)
         if self.at > start:
             return Unknown(f"expected a type after {self.tokens[self.at - 1]!r}", start)

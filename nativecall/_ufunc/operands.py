@@ -97,9 +97,13 @@ def _is_number(ctype: CType) -> bool:
     return isinstance(ctype, Scalar) and ctype.kind in ("bool", "int", "float", "complex")
 
 
-def _shown(signature: Signature, index: int) -> str:
+def _shown(signature: Signature, index: int, ctype: CType | None = None) -> str:
+    """An argument as the subject of a message, with its name and type."""
     name = signature.names[index]
-    return f"argument {index + 1}" + (f", {name!r}," if name else "")
+    said = [repr(name)] if name else []
+    if ctype is not None:
+        said.append(repr(ctype.text))
+    return ", ".join([f"argument {index + 1}", *said]) + ("," if said else "")
 
 
 class _Reader:
@@ -185,7 +189,7 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
             one.inputs.append(pointee)
         else:
             raise one.refusal(
-                f"{_shown(one.signature, index)}, {ctype.text!r}, is no number",
+                f"{_shown(one.signature, index, ctype)} is no number",
                 "out= of wrap() and load() makes results of pointers, "
                 "to_ufunc(signature='(n),(n)->()') takes arrays",
             )
@@ -376,13 +380,13 @@ def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CTyp
     ctype = one.signature.args[index]
     found = _element(ctype)
     if found is None:
-        raise one.refusal(f"{_shown(one.signature, index)} {ctype.text!r}, is no array of numbers")
+        raise one.refusal(f"{_shown(one.signature, index, ctype)} is no array of numbers")
     fixed = [wanted.names[place] for place in row]
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array) and "".join(fixed).isdigit():
         has, said = ctype.pointee.length, prod(map(int, fixed))
         if has != said:
             raise one.refusal(
-                f"{_shown(one.signature, index)} {ctype.text!r}, has {has} items, where "
+                f"{_shown(one.signature, index, ctype)} has {has} items, where "
                 f"{wanted.text!r} has {said}"
             )
     if _is_number(ctype) and row:

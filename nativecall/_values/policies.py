@@ -58,6 +58,9 @@ class Policies(NamedTuple):
     keep : str or int
         How long C keeps functions that are passed: ``"call"``, ``"library"``, ``"process"``, or as
         long as an argument, by name or position, and by position once the signature is known.
+    uncounted : tuple of int
+        No option: the arguments that messages do not count, by position, because the function is
+        called for one whose caller does not pass them.
     """
 
     order: Order = "C"
@@ -66,6 +69,15 @@ class Policies(NamedTuple):
     fortran: bool = False
     out: tuple[Out, ...] = ()
     keep: str | int = "call"
+    uncounted: tuple[int, ...] = ()
+
+    def options(self) -> dict[str, Foreign]:
+        """What `wrap` takes for them."""
+        return {name: value for name, value in self._asdict().items() if name != "uncounted"}
+
+    def number(self, index: int) -> int:
+        """What messages call an argument: from 1, as the caller counts."""
+        return index + 1 - sum([one < index for one in self.uncounted])
 
 
 DEFAULT = Policies()

@@ -457,6 +457,13 @@ def test_what_stays_open_keeps_its_name_and_promise() -> None:
         ("i:", "b:", 300, "O: the result of 'g' is 300, out of range for 'b' (-128 to 127)"),
         ("d:&f", "d:ddd", 1e300, "O: item 1 of argument 1 of 'g' is out of range for 'f' (FLOATS)"),
         ("d:dd", "d:i&d", 3, "V: argument 1 of 'd:i&d' is 3, but 'g' has 2 items"),
+        (
+            "d:dd",
+            "d:i&d",
+            1,
+            "V: argument 1 of 'd:i&d' is 1, but 'g' has 2 items; the caller passes the others "
+            "(SciPy's args=), or bind() fixes them",
+        ),
     ],
 )
 def test_messages(own: str, wanted: str, value: object, message: str) -> None:

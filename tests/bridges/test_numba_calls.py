@@ -102,6 +102,34 @@ def test_arrays_of_structs(c):
             function(wrong)
 
 
+def test_arrays_in_structs(c):
+    """In arrays, single records and what ctypes has of an array; C only reads what a record is."""
+    total = c("total", "double (const struct { double a[2]; } *, int64_t)")
+    writes = c("total", "double (struct { double a[2]; } *, int64_t)")
+    kind = np.dtype([("a", "f8", (2,))])
+    records = np.array([((1.0, 2.0),), ((3.0, 4.0),)], kind)
+    assert njit(lambda x: (total(x, 4), total(x.ctypes, 2), total(x[1], 2)))(records) == (10, 3, 7)
+    assert njit(lambda x: total(x, 2))(records[1]) == 7.0
+    odd = np.zeros(1, [("first", "i1"), ("rest", kind)])[0]
+    with pytest.raises(ValueError, match="argument 1 of 'total' must have its elements at mult"):
+        njit(lambda x: total(x["rest"], 2))(odd)
+    readonly = records.copy()
+    readonly.flags.writeable = False
+    for wrong, problem in (
+        (
+            np.zeros(2, [("a", "f8", (3,))]),
+            r"argument 1 is .*, whose elements do not lie in memory",
+        ),
+        (np.zeros(2, [("a", "f4", (2,))])[0], "argument 1 is .*, which does not lie in memory as"),
+        (records[0], r"argument 1 is .*; pass an array of such records, as x\[i:i \+ 1\] is one"),
+        (readonly, "argument 1 is .*, which is read-only; const in the declaration"),
+        (np.zeros(4, kind)[::2], "argument 1 is .*, which is not contiguous in the order 'C'"),
+        (1.5, "argument 1 is float64, and '&T{.*}' is wanted"),
+    ):
+        with pytest.raises(errors.TypingError, match=problem):
+            njit(lambda x: writes(x, 2))(wrong)
+
+
 def test_pointers(c):
     total = c("total", "double (const double *, int64_t)")
     count = c("count", "void (double *, int64_t)")
@@ -242,7 +270,7 @@ def test_what_no_entry_takes(c):
     f = c("half", "d:d")
     with pytest.raises(errors.TypingError, match=r"takes \(unicode_type\); there is 'd:d'"):
         njit(lambda f: f("a"))(f)
-    with pytest.raises(errors.TypingError, match="no native entry takes"):
+    with pytest.raises(errors.TypingError, match="there is 'd:d', which takes 1 argument, not 2"):
         njit(lambda f: f(1.0, 2.0))(f)
     with pytest.raises(errors.TypingError, match=r"no keyword arguments in jitted code \(got x\)"):
         njit(lambda f: f(x=1.0))(f)

@@ -534,7 +534,7 @@ def test_keywords(fails):
         f(2.0, x=3.0)
     with fails(TypeError, "'pow' got several values for argument 'base'"):
         f(2.0, base=3.0)
-    with fails(TypeError, "'pow' takes exactly 2 arguments (1 given)"):
+    with fails(TypeError, "'pow' is missing argument 1, 'base'"):
         f(exponent=2.0)
     with fails(TypeError, "'pow' takes exactly 2 arguments (3 given)"):
         f(2.0, 3.0, 4.0)

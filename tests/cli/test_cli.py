@@ -474,7 +474,7 @@ def test_inspect_says_why_there_is_nothing(inspect):
         (":cos", "the object must be given as MODULE:NAME (got ':cos')"),
         ("nc_absent:cos", "no module named 'nc_absent'"),
         ("nc_things.sub:cos", "no module named 'nc_things.sub'"),
-        ("nc_things:coss", "no 'coss' in 'nc_things'; did you mean 'cos' or 'c_cos'"),
+        ("nc_things:coss", "no 'coss' in 'nc_things'; did you mean 'cos' or 'c_cos'?"),
         ("nc_things:cos.zzz", "no 'zzz' in 'nc_things.cos'"),
         (
             "nc_things:broken.part",

@@ -199,7 +199,7 @@ def test_what_is_written_to_is_memory(lib):
             (1, 1.0, numpy.zeros(2, numpy.float32), 1.0),
             TypeError,
             "argument 3 of 'axpy_' must be a buffer that suits '&d' (got 'f' elements in "
-            "numpy.ndarray)",
+            "numpy.ndarray); its dtype is float32, astype('float64') of it is a copy that suits",
         ),
     ],
 )

@@ -10,6 +10,7 @@ import pickle
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nativecall as nc
@@ -124,8 +125,88 @@ def test_a_signature_that_contradicts_the_declaration(small, fails):
     assert small.function("square", "double(double)")(2) == 4.0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options", "exception", "end"),
+    [
+        (("libm", "double cos(double);"), {}, nc.LibraryError, "; did you mean 'm'?"),
+        (("libno_such.so",), {}, nc.LibraryError, "No such file or directory"),
+        (
+            ("double cos(double);", "m"),
+            {},
+            nc.SignatureError,
+            "'m' declares nothing; the library comes first, as in load('m', 'double cos(double);')",
+        ),
+        (
+            ("m", "double cos(dubl);"),
+            {},
+            nc.SignatureError,
+            "declare it with typedef first; did you mean 'double'?",
+        ),
+        (
+            ("m", "typedef int count_t; double cos(coun_t);"),
+            {},
+            nc.SignatureError,
+            "declare it with typedef first; did you mean 'count_t'?",
+        ),
+        (
+            ("m", "double cos(double); double sin(double);"),
+            {"only": ["cos"]},
+            nc.SymbolError,
+            "'sin' of library 'm' has no declaration among those that only= names; "
+            "add 'sin' there, or use function('sin', signature)",
+        ),
+    ],
+)
+def test_mistakes_in_loading_say_what_was_meant(arguments, options, exception, end):
+    with pytest.raises(exception) as info:
+        nc.load(*arguments, **options).sin
+    assert str(info.value).endswith(end)
+
+
+STRUCTS = """
+typedef struct { unsigned char id[20]; } oid;
+int memcmp(const oid *a, const void *b, size_t n);
+void *memset(oid *a, int c, size_t n);
+"""
+
+
+@pytest.mark.parametrize(
+    ("declarations", "call", "message"),
+    [
+        (
+            STRUCTS,
+            lambda lib: lib.memcmp((bytes(20),), None, 1),
+            "argument 1 of 'memcmp' must be a 'const oid *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got tuple); new('oid *', value) of the library makes one",
+        ),
+        (
+            STRUCTS,
+            lambda lib: lib.memset({"id": bytes(20)}, 0, 1),
+            "argument 1 of 'memset' must be a 'oid *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got dict); new('oid *', value) of the library makes one",
+        ),
+        (
+            "double cos(double);",
+            lambda lib: lib.cos(np.arange(3.0)),
+            "argument 1 of 'cos' must be a real number (got an array of 1 dimension); "
+            "to_ufunc() makes a function of arrays",
+        ),
+        (
+            "double _Complex csqrt(double _Complex);",
+            lambda lib: lib.csqrt(np.zeros((2, 2))),
+            "argument 1 of 'csqrt' must be a complex number (got an array of 2 dimensions); "
+            "to_ufunc() makes a function of arrays",
+        ),
+    ],
+)
+def test_mistakes_in_calls_say_what_works(declarations, call, message, fails):
+    lib = nc.load("m", declarations)
+    with fails(TypeError, message):
+        call(lib)
+
+
 def test_missing_symbols_name_close_matches(path, small, fails):
-    message = f"no symbol 'squar' in {str(path)!r}; did you mean 'square'"
+    message = f"no symbol 'squar' in {str(path)!r}; did you mean 'square'?"
     with fails(nc.SymbolError, message) as info:
         nc.load(path, "double squar(double);")
     assert isinstance(info.value, AttributeError)

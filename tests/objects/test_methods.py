@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import threading
 import weakref
 
@@ -363,6 +364,25 @@ def test_python_methods_are_called_from_threads_without_the_gil(ext):
     thread.start()
     thread.join()
     assert (found, called) == ([4.0], ["Made"])
+
+
+def test_an_exception_that_nobody_gets_is_reported_with_the_methods_name(monkeypatch):
+    class Bad(nc.NativeObject):
+        @nc.method("P:&v")
+        def scale(self):
+            raise KeyError("no scale")
+
+    libc = ctypes.PyDLL(None) if sys.platform != "win32" else None
+    if not hasattr(libc, "pthread_join"):
+        pytest.skip("no pthread_create in the C library")
+    reports = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.object))
+    one, thread = Bad(), ctypes.c_ulong()
+    ((_, _, entry, *_),) = nc._lib.types.native_parts(Bad)[0][2]
+    work = ctypes.c_void_p(entry), ctypes.c_void_p(id(one))
+    assert libc.pthread_create(ctypes.byref(thread), None, *work) == 0
+    assert ctypes.CDLL(None).pthread_join(thread, None) == 0
+    assert [report.__qualname__ for report in reports] == [Bad.__qualname__ + ".scale"]
 
 
 def test_code_lives_as_long_as_the_class(ext):

@@ -47,7 +47,7 @@ snprintf           3 apples, 0.5 kg
 close(-1)          OSError 9
 TypeError:         argument 1 of 'cos' must be a real number (got str)
 TypeError:         'cos' takes exactly 1 argument (2 given)
-SymbolError:       no symbol 'coz' in 'm'; did you mean 'cos'
+SymbolError:       no symbol 'coz' in 'm'; did you mean 'cos'?
 NoEntryError:      no native entry for 'f:f'; 'cos' offers 'd:d'
 """,
     "overloads.py": """

@@ -457,6 +457,7 @@ def test_threads_call_one_ufunc_at_once(twice):
     ("name", "signature", "options", "message"),
     [
         ("parts", "d:d&d", {}, "argument 2, '&d', is no number; out= of wrap"),
+        ("parts", "double (double x, double *y)", {}, "argument 2, 'y', '&d', is no number;"),
         ("scaled", "v:d", {}, "nothing comes out of it"),
         ("calls", "q:", {}, "it takes nothing"),
         ("add", "d:d.", {}, "it is variadic"),

@@ -193,6 +193,19 @@ def test_what_goes_in_comes_out(load):
     assert widest(2.5) == (3.5, 1 + 2j)
 
 
+def test_messages_count_the_arguments_that_are_passed(fails):
+    """Also where it is Python code that has the memory, as of several pointers."""
+    for out in ("end", {"end": 2}):
+        said = "long strtol(const char *text, char **end, int base);"
+        f = nc.load("c", said, out={"strtol": out}, encoding="utf-8").strtol
+        with fails(TypeError, "argument 2 of 'strtol' must be an integer (got str)"):
+            f("12", "x")
+        with pytest.raises(TypeError, match=r"^argument 1 of 'strtol' must be a '&b' pointer"):
+            f(1, 2)
+        with fails(TypeError, "'strtol' takes exactly 2 arguments (1 given)"):
+            f("12")
+
+
 def test_arrays_have_a_length(load, fails):
     f = load("ramp", "void ramp(int n, double *values)", out={"values": "n"})
     found = f(4)

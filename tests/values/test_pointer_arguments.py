@@ -59,6 +59,11 @@ NATIVE = {
 }  # fmt: skip
 
 
+#: The names of NumPy's for the elements that C's fixed widths have.
+DTYPES = {f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)}
+DTYPES |= {"float32", "float64", "complex64", "complex128"}
+
+
 @pytest.mark.parametrize("wanted", NATIVE)
 def test_element_types_must_match(lib, fails, wanted):
     """Every pair of element types: the equal ones pass, and bytes pass as bytes."""
@@ -69,10 +74,14 @@ def test_element_types_must_match(lib, fails, wanted):
         if same:
             assert f(a) == a.ctypes.data
         else:
+            hint = ""
+            if np.dtype(NATIVE[wanted]).name in DTYPES:
+                suits = np.dtype(NATIVE[wanted]).name
+                hint = f"; its dtype is {a.dtype}, astype('{suits}') of it is a copy that suits"
             with fails(
                 TypeError,
                 f"argument 1 of 'address_of' must be a buffer that suits '&{wanted}' "
-                f"(got '{memoryview(a).format}' elements in numpy.ndarray)",
+                f"(got '{memoryview(a).format}' elements in numpy.ndarray){hint}",
             ):
                 f(a)
     assert f(None) == 0
@@ -91,7 +100,8 @@ def test_byte_order_must_be_the_machines(lib, fails):
     with fails(
         TypeError,
         "argument 1 of 'address_of' must be a buffer that suits '&d' "
-        f"(got '{memoryview(a).format}' elements in numpy.ndarray)",
+        f"(got '{memoryview(a).format}' elements in numpy.ndarray); its dtype is {a.dtype}, "
+        "astype('float64') of it is a copy that suits",
     ):
         f(a)
     assert f(np.zeros(2, dtype=np.dtype("d").newbyteorder("="))) != 0

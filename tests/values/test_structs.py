@@ -264,7 +264,8 @@ def test_pointers_and_functions_in_structs(lib, fails):
     with fails(
         TypeError,
         "field 'x' of argument 1 of 'run_task' must be a buffer that suits '&d' "
-        "(got 'f' elements in numpy.ndarray)",
+        "(got 'f' elements in numpy.ndarray); "
+        "its dtype is float32, astype('float64') of it is a copy that suits",
     ):
         f((a.astype("f"), 3, None))
     with fails(

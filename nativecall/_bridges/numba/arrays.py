@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 
-from numba.core import types
+from numba.core import cgutils, types
 from numba.np.arrayobj import make_array
 
 from ..._signature.derived import Array, Pointer, View
@@ -33,9 +33,14 @@ def suspect(
 ) -> tuple[ir.Value, ir.Value] | None:
     """Whether an argument is refused, and the lengths of its dimensions; None for one that need not
     be looked at."""
+    builder = values.builder
+    if isinstance(kind, types.Record) and isinstance(ctype, Pointer):
+        word = values.context.get_value_type(types.intp)
+        mask = word(_element(ctype).alignment - 1)
+        odd = builder.and_(builder.ptrtoint(value, word), mask)
+        return builder.icmp_signed("!=", odd, word(0)), cgutils.pack_array(builder, [word(1)])
     if not isinstance(kind, types.Buffer) or not isinstance(ctype, (Pointer, View)):
         return None
-    builder = values.builder
     array = make_array(kind)(values.context, builder, value)
     found = []
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):

@@ -46,15 +46,17 @@ from ... import _lib
 from ..._callable.callable import NativeCallable
 from ..._errors import SignatureError
 from ..._fifo import Cache
+from ..._signature.derived import Pointer
 from ..._signature.spelling import parse
 from ..._values.failure import convention
 from . import calls, jitted
-from .types import unknown_version
+from .types import leads_to, unknown_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..._signature.ctype import CType
     from ..._signature.signature import Signature
     from ..._types import CallSpec
     from .types import NumbaObject, NumbaType
@@ -103,6 +105,23 @@ class Row:
             found.append(actual if taken else formal)
         return tuple(found)
 
+    def why_not(self, context: NumbaObject, actuals: Sequence[NumbaType]) -> str:
+        """What a message says of the first argument that is refused; "" where none is by itself."""
+        if len(actuals) != len(self.args):
+            counts = f"{len(self.args)} argument{'s' * (len(self.args) != 1)}"
+            return f", which takes {counts}, not {len(actuals)}"
+        readonly = self.key[3]
+        for index, (ctype, formal, actual) in enumerate(
+            zip(self.signature.args, self.args, actuals, strict=False)
+        ):
+            taken = calls.takes(ctype, actual, readonly[index], self.order)
+            # Of records Numba would warn where it is asked.
+            converts = not isinstance(actual, types.Record) and context.can_convert(actual, formal)
+            if not taken and not converts:
+                reason = _why_not(ctype, actual, readonly[index], self.order)
+                return f": argument {index + 1} {reason}"
+        return ""
+
 
 class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
     """The type of native callables in jitted functions: their entries, and where they are."""
@@ -137,7 +156,8 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
         if found is None:
             given = ", ".join(map(str, args))
             offered = ", ".join([repr(row.signature.text) for row in self.rows])
-            raise errors.TypingError(f"no native entry takes ({given}); there is {offered}")
+            why = self.rows[0].why_not(context, args) if len(self.rows) == 1 else ""
+            raise errors.TypingError(f"no native entry takes ({given}); there is {offered}{why}")
         return found.replace(recvr=self)
 
     def _cases(self, args: Sequence[NumbaType]) -> list[NumbaObject]:
@@ -178,6 +198,22 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
             if same and calls.is_plain(row.signature, row.flags):
                 return number
         return None
+
+
+def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str:
+    """What is wrong with an argument that is refused, and what would be taken."""
+    given = f"is {actual}"
+    if isinstance(ctype, Pointer) and isinstance(actual, (types.Array, types.Record)):
+        is_record = isinstance(actual, types.Record)
+        if not leads_to(ctype, actual if is_record else actual.dtype):
+            what = "which does" if is_record else "whose elements do"
+            return f"{given}, {what} not lie in memory as {ctype.pointee.text!r} does"
+        if is_record:
+            return f"{given}; pass an array of such records, as x[i:i + 1] is one"
+        if not (actual.mutable or readonly):
+            return f"{given}, which is read-only; const in the declaration of C's lets it pass"
+        return f"{given}, which is not contiguous in the order {order!r}; pass a copy that is"
+    return f"{given}, and {ctype.text!r} is wanted"
 
 
 # -- of objects ------------------------------------------------------------------------------------

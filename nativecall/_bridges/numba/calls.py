@@ -26,13 +26,12 @@ from ..._codegen import abi
 from ..._codegen.abi.lowering import POINTER, reserve
 from ..._codegen.failurecode import failed
 from ..._errors import SignatureError
-from ..._signature.ctype import same_bytes
 from ..._signature.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.boxes import holds_entry
 from ..._values.failure import CONVENTIONS, convention
 from ..._values.storage import named_tuple
 from . import arrays
-from .types import becomes, numba_type
+from .types import is_item, is_struct, leads_to, numba_type
 from .values import Values
 
 TYPE_CHECKING = False
@@ -113,13 +112,15 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
             ordered = actual.layout in layouts or (actual.ndim == 1 and actual.layout in "CF")
             if not ordered or not (actual.mutable or readonly):
                 return False
-            if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
-                return True
-            item: Foreign = getattr(ctype.pointee, "item", ctype.pointee)
-            bytes_ = same_bytes(item.text, "b") and actual.dtype in (types.int8, types.uint8)
-            return _is_item(actual.dtype, item) or bytes_
+            return leads_to(ctype, actual.dtype)
+        case "pointer" if isinstance(actual, types.ArrayCTypes):
+            return leads_to(ctype, actual.dtype)
+        case "voidptr" | "pointer" if isinstance(actual, types.Record):
+            # Numba does not tell whether a record may be written to.
+            several = isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array)
+            return readonly and not several and leads_to(ctype, actual)
         case "struct" if isinstance(actual, (types.Record, types.BaseTuple)):
-            return _is_struct(actual, ctype)
+            return is_struct(actual, ctype)
         case "function":
             if actual == types.none:
                 return True
@@ -131,24 +132,9 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
         case "view" if isinstance(actual, types.Array):
             # Numba would not take a read-only array for one that is only read.
             assert isinstance(ctype, View)
-            same = _is_item(actual.dtype, ctype.item)
+            same = is_item(actual.dtype, ctype.item)
             return same and actual.ndim == ctype.ndim and readonly
     return False
-
-
-def _is_struct(kind: NumbaType, ctype: CType) -> bool:
-    """Whether a record or a tuple can be a struct."""
-    try:
-        return becomes(kind, ctype)
-    except SignatureError:
-        return False  # a record that lies in memory as no struct does
-
-
-def _is_item(kind: NumbaType, ctype: CType) -> bool:
-    """Whether the elements of an array are what a pointer leads to; records by how they lie."""
-    if isinstance(kind, types.Record) and ctype.kind == "struct":
-        return _is_struct(kind, ctype)
-    return bool(kind == numba_type(ctype))
 
 
 def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
@@ -176,6 +162,8 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
             return ir.Constant(POINTER, None)
         if isinstance(kind, types.Buffer):
             value = make_array(kind)(values.context, builder, value).data
+        elif isinstance(kind, types.ArrayCTypes):
+            value = values.context.make_helper(builder, kind, value=value).data
         elif isinstance(kind, types.Dispatcher):
             made = _compiled(ctype, kind)
             assert made is not None  # as `takes` has found
@@ -394,11 +382,13 @@ def _note_refusal(
 def _refuse(
     values: Values, row: Row, callee: ir.Value, index: int, kind: NumbaType, shape: ir.Value
 ) -> None:
-    """Raise for an array that the function cannot take."""
+    """Raise for an array or a record that the function cannot take."""
     given = "numpy.ndarray" if isinstance(kind, types.Array) else "buffer"
+    if isinstance(kind, types.Record):
+        given = "record"
     ctype = row.signature.args[index]
     note = functools.partial(_note_refusal, index, row.order, ctype, given)
-    of_shape = types.UniTuple(types.intp, kind.ndim), shape
+    of_shape = types.UniTuple(types.intp, shape.type.count), shape
     _raise(values.context, values.builder, note, callee, [of_shape])
 
 

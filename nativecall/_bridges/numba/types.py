@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from ..._errors import SignatureError
-from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, scalar
+from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, same_bytes, scalar
 from ..._signature.derived import Array, Pointer, Struct, View
 from ..._signature.derived import pointer as pointer_to
 from ..._values.dtypes import dtype_of
@@ -75,12 +75,12 @@ def ctype_of(kind: NumbaType) -> CType:
         return pointer_to(VOID)
     if isinstance(kind, types.CPointer):
         return pointer_to(ctype_of(kind.dtype))
+    if isinstance(kind, types.NestedArray):  # which Numba derives from Array
+        return Array(ctype_of(kind.dtype), kind.shape)
     if isinstance(kind, types.Array):
         return View(ctype_of(kind.dtype), kind.ndim)
     if isinstance(kind, types.Record):
         return struct_of(kind)
-    if isinstance(kind, types.NestedArray):
-        return Array(ctype_of(kind.dtype), kind.shape)
     raise SignatureError(f"Numba's type {kind} is none that a C function can have here")
 
 
@@ -191,6 +191,30 @@ def becomes(kind: NumbaType, ctype: CType) -> bool:
                 and all([becomes(one, ctype.item) for one in kind])
             )
     return bool(kind == numba_type(ctype))
+
+
+def is_struct(kind: NumbaType, ctype: CType) -> bool:
+    """Whether a record or a tuple can be a struct."""
+    try:
+        return becomes(kind, ctype)
+    except SignatureError:
+        return False  # a record that lies in memory as no struct does
+
+
+def is_item(kind: NumbaType, ctype: CType) -> bool:
+    """Whether the elements of an array are what a pointer leads to; records by how they lie."""
+    if isinstance(kind, core("types").Record) and ctype.kind == "struct":
+        return is_struct(kind, ctype)
+    return bool(kind == numba_type(ctype))
+
+
+def leads_to(ctype: CType, kind: NumbaType) -> bool:
+    """Whether a pointer leads to elements of a type of Numba's."""
+    if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
+        return True
+    item: Foreign = getattr(ctype.pointee, "item", ctype.pointee)
+    types = core("types")
+    return is_item(kind, item) or (same_bytes(item.text, "b") and kind in (types.int8, types.uint8))
 
 
 def result_of(kind: NumbaType) -> CType:
