@@ -436,7 +436,8 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     if (question == NULL || (question->done = PyThread_allocate_lock()) == NULL) {
         return PyErr_NoMemory();
     }
-    *(uintptr_t *)(void *)&question->find = (uintptr_t)address;
+    const uintptr_t find = (uintptr_t)address;
+    memcpy(&question->find, &find, sizeof find);
     question->object = Py_NewRef(object);
     strncpy(question->signature, signature, sizeof question->signature - 1);
     PyThread_acquire_lock(question->done, WAIT_LOCK);
