@@ -180,7 +180,7 @@ static PyObject *keeping(PyObject *data, PyObject *const *args, Py_ssize_t nargs
             return PyErr_Occurred() ? NULL : PyObject_Vectorcall(call, args, (size_t)nargs, NULL);
         }
     }
-    if (nargs > FEW && (given = PyMem_New(PyObject *, nargs)) == NULL) {
+    if (nargs > FEW && (given = PyMem_New(PyObject *, (size_t)nargs)) == NULL) {
         return PyErr_NoMemory();
     }
     memcpy(given, args, (size_t)nargs * sizeof(*args));

@@ -46,17 +46,17 @@ EXPORTED __attribute__((noinline)) void __jit_debug_register_code(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* The list that GDB reads, and what it stops in. */
-static struct Descriptor *list = NULL;
-static void (*changed)(void);
+/* The list that GDB reads, and what it stops in. Only data has the addresses of our own: binutils
+ * before 2.38 link no code that takes that of a protected function. */
+static struct Descriptor *list = &__jit_debug_descriptor;
+static void (*changed)(void) = __jit_debug_register_code;
+static int looked_for; /* the program's */
 
 static void find_list(void)
 {
     void *program = dlopen(NULL, RTLD_LAZY);
     void *descriptor = program != NULL ? dlsym(program, "__jit_debug_descriptor") : NULL;
     void *function = program != NULL ? dlsym(program, "__jit_debug_register_code") : NULL;
-    changed = __jit_debug_register_code;
-    list = &__jit_debug_descriptor;
     if (descriptor != NULL && function != NULL) {
         memcpy(&changed, &function, sizeof(function));
         list = (struct Descriptor *)descriptor;
@@ -64,6 +64,7 @@ static void find_list(void)
     if (program != NULL) {
         (void)dlclose(program);
     }
+    looked_for = 1;
 }
 
 static void tell(uint32_t action, Entry *entry)
@@ -108,7 +109,7 @@ PyObject *nc_tell_debugger(PyObject *Py_UNUSED(module), PyObject *image)
         PyMem_Free(entry);
         return NULL;
     }
-    if (list == NULL) {
+    if (!looked_for) {
         find_list();
     }
     entry->image = data;

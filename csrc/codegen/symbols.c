@@ -65,7 +65,7 @@ typedef PyObject *(*FastMethod)(PyObject *self, PyObject *const *args, Py_ssize_
 
 static inline int is_regular(PyObject *kwnames, size_t nargsf, Py_ssize_t count)
 {
-    return NC_LIKELY(kwnames == NULL && PyVectorcall_NARGS(nargsf) == count);
+    return NC_LIKELY(kwnames == NULL && PyVectorcall_NARGS(nargsf) == count) ? 1 : 0;
 }
 
 PyObject *nc_vectorcall_NOARGS(PyObject *object, PyObject *const *args, size_t nargsf,

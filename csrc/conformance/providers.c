@@ -436,7 +436,8 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     if (question == NULL || (question->done = PyThread_allocate_lock()) == NULL) {
         return PyErr_NoMemory();
     }
-    *(uintptr_t *)(void *)&question->find = (uintptr_t)address;
+    const uintptr_t find = (uintptr_t)address;
+    memcpy(&question->find, &find, sizeof find);
     question->object = Py_NewRef(object);
     strncpy(question->signature, signature, sizeof question->signature - 1);
     PyThread_acquire_lock(question->done, WAIT_LOCK);
@@ -493,7 +494,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyTypeObject roomy = {PyVarObject_HEAD_INIT(NULL, 0)};
+static PyTypeObject roomy = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.conformance.roomy",
+};
 
 static int module_exec(PyObject *module)
 {
@@ -502,7 +505,6 @@ static int module_exec(PyObject *module)
                                   ADDRESS(find_any), "find_raises", ADDRESS(find_raises),
                                   "find_and_raise", ADDRESS(find_and_raise), "entry",
                                   ADDRESS(entry_at), "entry_always", ADDRESS(entry_always));
-    roomy.tp_name = "nativecall.conformance.roomy";
     roomy.tp_basicsize = (Py_ssize_t)sizeof(ExtensibleType);
     roomy.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     roomy.tp_base = &PyType_Type;

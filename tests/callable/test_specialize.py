@@ -106,8 +106,7 @@ def test_who_asks(hook, asker):
 
 
 def test_to_scipy_asks(hook):
-    import scipy
-
+    scipy = pytest.importorskip("scipy")
     f = made("d:dd", hook=hook)
     assert isinstance(f.to_scipy("d:d"), scipy.LowLevelCallable)
     assert hook.asked == ["d:d"]
@@ -124,8 +123,7 @@ def test_a_conversion_asks_before_it_converts(hook):
 
 
 def test_a_conversion_of_what_has_no_entries_asks():
-    import numba
-
+    numba = pytest.importorskip("numba")
     f = nc.wrap(numba.njit(lambda x: x / 2))
     assert f.signatures == ()
     assert f.convert("d:d")(3.0) == 1.5

@@ -547,11 +547,11 @@ def test_random_signatures_agree_with_the_compiler(
 ) -> None:
     layout = this_layout()
     generator = Generator(seed, scalar_codes(half, long_double=True))
-    cases = [generator.case() for _ in range(BATCH)]
+    cases = [generator.case() for _ in range(min(BATCH, COUNT - seed * BATCH))]
     library = compiled(builder, f"random_{seed}", cases, layout, ["-DHALF"] if half else [])
     called, functions = check(native, cases, library, layout, seed)
-    assert called == BATCH
-    assert functions > BATCH // 2
+    assert called == len(cases)
+    assert functions > len(cases) // 2
 
 
 # One signature each that an obvious implementation gets wrong.

@@ -316,8 +316,7 @@ def test_a_checked_type_is_an_int_to_c(c):
 
 def cfunc(signature):
     """A cfunc with a signature of ours: the sum of its arguments, each times its number."""
-    import numba
-
+    numba = pytest.importorskip("numba")
     names = {"d": "float64", "f": "float32", "q": "int64", "Zd": "complex128", "Zf": "complex64"}
     letters = signature.partition(":")[2].replace("Z", " Z").replace("d", "d ")
     parts = []
@@ -361,8 +360,7 @@ def test_complex_numbers_of_numba(c, signature, same):
 
 
 def test_single_complex_numbers_of_numba_are_called_through_python(c):
-    import numba
-
+    numba = pytest.importorskip("numba")
     made = numba.cfunc("complex64(complex64)")(lambda z: z * 2)
     assert agrees(c.box(made), COMPLEX)
     assert c.twice(made) == (3 + 5j, False)

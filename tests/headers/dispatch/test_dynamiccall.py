@@ -129,37 +129,31 @@ def test_many_arguments(c, functions):
     assert ask(c, lambda *x: len(x), "i:" + 32 * "b", *(32 * [b"\0"])) == ("boxed", i(32))
 
 
-# Every box with a function "d:d", 2 * x - 1 or so, and where it is made.
-def boxes(functions):
-    address = functions.address("d_d")
-    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
-    cffi = importlib.import_module("cffi").FFI()
-    scipy = importlib.import_module("scipy")
+def box(functions, name):
+    """A function "d:d", x + 1, in a box."""
     native = functions.function("d_d", "d:d")
-    numba = importlib.import_module("numba")
-    return {
-        "native": native,
-        "view": native.builtin,
-        "overloaded": nc.wrap({"f:fq": functions.address("f_fq"), "d:d": address}),
-        "ctypes": kind(address),
-        "cffi": cffi.cast("double (*)(double)", address),
-        "capsule": native.to_capsule("d:d"),
-        "scipy": scipy.LowLevelCallable(kind(address)),
-        "numba": numba.cfunc("float64(float64)")(lambda x: x + 1),
+    pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(native.address())
+    if name in ("scipy", "numba"):
+        module = pytest.importorskip(name)
+    makers = {
+        "native": lambda: native,
+        "view": lambda: native.builtin,
+        "overloaded": lambda: nc.wrap({"f:fq": functions.address("f_fq"), "d:d": native.address()}),
+        "ctypes": lambda: pointer,
+        "cffi": native.to_cffi,
+        "capsule": lambda: native.to_capsule("d:d"),
+        "scipy": lambda: module.LowLevelCallable(pointer),
+        "numba": lambda: module.cfunc("float64(float64)")(lambda x: x + 1),
     }
-
-
-@pytest.fixture(scope="session")
-def boxed(functions):
-    return boxes(functions)
+    return makers[name]()
 
 
 NAMES = ["native", "view", "overloaded", "ctypes", "cffi", "capsule", "scipy", "numba"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_native_box_without_a_python_call(c, boxed, name):
-    f = boxed[name]
+def test_every_native_box_without_a_python_call(c, functions, name):
+    f = box(functions, name)
     for signature, value, way in (("d:d", d(0.5), "exact"), ("d:f", f4(0.5), "promoted")):
         prepared = c.prepare(f, signature)
         assert c.way(prepared) == way
@@ -172,15 +166,12 @@ def test_every_native_box_without_a_python_call(c, boxed, name):
 
 
 def test_cython_capsules(c):
-    special = importlib.import_module("scipy.special.cython_special")
+    special = pytest.importorskip("scipy.special.cython_special")
     capsule = special.__pyx_capi__["__pyx_fuse_1erf"]
-    assert ask(c, capsule, "d:d", d(0.5)) == (
-        "exact",
-        d(importlib.import_module("scipy").special.erf(0.5)),
-    )
+    assert ask(c, capsule, "d:d", d(0.5)) == ("exact", d(special.erf(0.5)))
 
 
-def test_cffi_api_mode_and_the_rest_of_python(c, boxed):
+def test_cffi_api_mode_and_the_rest_of_python(c):
     numpy = importlib.import_module("numpy")
 
     def python(x):
@@ -200,7 +191,7 @@ def test_cffi_api_mode_and_the_rest_of_python(c, boxed):
 
 
 def test_a_low_level_callable_with_user_data_does_not_fit(c, functions, fails):
-    scipy = importlib.import_module("scipy")
+    scipy = pytest.importorskip("scipy")
     kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
     made = scipy.LowLevelCallable(kind(functions.address("d_d")), ctypes.c_void_p(1234))
     with fails(TypeError, f"no function for 'd:d' in {made!r}, and Python cannot call it"):

@@ -519,7 +519,8 @@ NC_STATIC int nc_class_make_along(NcClass *cls, const NcClass *first, const NcCl
     if (status != NC_OK) {
         goto fail;
     }
-    cls->flags |= NC_CLASS_MADE | (cls->tracker != NULL ? NC_CLASS_TRACKED : NC_CLASS_PLAIN);
+    cls->flags |= NC_CLASS_MADE;
+    cls->flags |= cls->tracker != NULL ? NC_CLASS_TRACKED : NC_CLASS_PLAIN;
     cls->flags |= cls->before - NC_OBJECT_HEAD > NC_CLASS_FEW ? NC_CLASS_LARGE : 0;
     for (i = 0; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
