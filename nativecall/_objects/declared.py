@@ -10,7 +10,6 @@ from types import FunctionType
 
 from .. import _lib
 from .._errors import SignatureError, did_you_mean, refuse_reload
-from .._signature.csource import CODES
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, object_offsets
 from .._signature.signature import Signature
@@ -195,6 +194,8 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
         except SignatureError:
             if not type.isidentifier():
                 raise
+            from .._signature.csource import CODES
+
             if type in CODES:
                 hint = did_you_mean([CODES[type]])
                 raise TypeError(f"{type!r} is a type of C's, not its code{hint}") from None
