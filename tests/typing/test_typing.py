@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -79,6 +80,26 @@ def test_what_is_right_is_accepted(checker):
 def test_what_is_wrong_is_refused_and_nothing_else(checker):
     assert {line for line, _ in checker("refused.py")} == MARKED
     assert len(MARKED) > 10
+
+
+def test_the_type_of_every_public_name_is_known(tmp_path):
+    pytest.importorskip("basedpyright")
+    options = ["--outputjson", "--ignoreexternal"]
+    # It looks in the folders of the first Python there, whatever --pythonpath says.
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--verifytypes", "nativecall", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+    )
+    found = json.loads(done.stdout)["typeCompleteness"]
+    unknown = [
+        (one["name"], one["diagnostics"]) for one in found["symbols"] if not one["isTypeKnown"]
+    ]
+    assert (found["completenessScore"], unknown) == (1, []), done.stderr
 
 
 def test_the_overloads_are_those_that_the_script_writes():
