@@ -17,8 +17,8 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 #: For type checkers alone: an object of another library, or of a type that only its use tells.
 Foreign: TypeAlias = Any
 #: The same: cffi's memory and types.
-FFIData: TypeAlias = Any
-FFIType: TypeAlias = Any
+FFIData: TypeAlias = Foreign
+FFIType: TypeAlias = Foreign
 
 runtime_provider: str
 abi_version: int

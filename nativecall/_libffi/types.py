@@ -322,7 +322,7 @@ def _set(pointer: Foreign, name: str, value: object) -> None:
         kept["nativecall"] = kept["nativecall"]._alone(None)
 
 
-# Any pointer after the fixed arguments.
+# A pointer after the fixed arguments.
 _prototypes: Cache[tuple[str, bool, bool, bool], Foreign] = Cache(_CACHE_LIMIT)
 
 
