@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.programs import OURS, PEERS, PROGRAMS, REASONS
 
-WIDTH, NAMES, BARS = 720, 140, 500
+WIDTH, NAMES, BARS = 720, 156, 500
 LINE, TITLE, GAP = 17, 24, 12
 CHARACTERS = 118  # in a line of quiet text, in the widest of the usual fonts
 STYLE = """
@@ -46,7 +46,7 @@ def _time(ms: float) -> str:
 
 
 def _ratio(times: float) -> str:
-    return f"{times:.0f}×" if times >= 10 else f"{times:.3g}×"  # noqa: RUF001
+    return f"{times:.0f}×" if times >= 10 else f"{times:.2f}×"  # noqa: RUF001
 
 
 def draw(report: Mapping[str, Any]) -> str:
