@@ -26,11 +26,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-#: What build systems ask for: where it is in the package, and who looks there.
+#: What build systems ask for: where it is in the package, who looks there, and for what.
 _FOLDERS = {
-    "cmakedir": (os.path.join("share", "cmake", "nativecall"), "CMake"),
-    "pkgconfigdir": (os.path.join("share", "pkgconfig"), "pkg-config, and Meson by it,"),
+    "cmakedir": (
+        os.path.join("share", "cmake", "nativecall"),
+        "CMake",
+        "nativecall-config-version.cmake",
+    ),
+    "pkgconfigdir": (
+        os.path.join("share", "pkgconfig"),
+        "pkg-config, and Meson by it,",
+        "nativecall.pc",
+    ),
 }
+
+
+def _folder(place: str, file: str) -> str:
+    """A folder of the package that has what a build system looks for."""
+    found = os.path.join(os.path.dirname(get_include()), place)
+    if not os.path.exists(os.path.join(found, file)):
+        raise CommandError(
+            f"there is no {file} in {found}: it is made when the package is installed, but not "
+            "for an editable installation"
+        )
+    return found
 
 
 def _cflags() -> str:
@@ -212,7 +231,8 @@ def _carry_out(argv: Sequence[str] | None, said: list[str]) -> int:
         print(_cflags())
         return 0
     for name in asked:
-        print(os.path.join(os.path.dirname(get_include()), _FOLDERS[name][0]))
+        place, _, file = _FOLDERS[name]
+        print(_folder(place, file))
         return 0
     if command is None:
         parser.print_help()

@@ -129,6 +129,16 @@ def test_an_option_that_would_be_ignored_is_refused(capsys, arguments, message):
     assert printed.err.endswith(f"nativecall: error: {message}\n")
 
 
+@pytest.mark.parametrize("option", ["--cmakedir", "--pkgconfigdir"])
+def test_a_folder_without_what_is_looked_for_is_refused(capsys, monkeypatch, tmp_path, option):
+    """As that of an editable installation, which has the templates."""
+    monkeypatch.setattr("nativecall._cli.get_include", lambda: str(tmp_path / "include"))
+    assert main([option]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "it is made when the package is installed" in printed.err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX reads the example")
 def test_the_printed_example_bears_a_blank(capsys, monkeypatch):
     monkeypatch.setattr("nativecall._cli.get_include", lambda: "/a place/include")
