@@ -22,7 +22,8 @@ BLOCKS = [
     for code in re.findall(r"^```c\n(.*?)^```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 ]
 STRUCT = re.compile(
-    r"^typedef (?:struct|union) ?\w* ?\{ +/\* (?P<size>[^\n]*) \*/\n(?P<body>.*?)^\} (?P<name>\w+);$",
+    r"^typedef (?:struct|union) ?\w* ?\{ +/\* (?P<size>[^\n]*) \*/\n"
+    r"(?P<body>.*?)^\} (?P<name>\w+);$",
     re.DOTALL | re.MULTILINE,
 )
 MEMBER = re.compile(
