@@ -63,12 +63,13 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
 
 
 def _searched(name: str) -> str | None:
-    """What ctypes.util finds; it looks into files that it may not find, for names such as libm."""
+    """What ctypes.util finds; it looks into files that it may not find, for names such as libm, and
+    starts programs, which isolated interpreters may not."""
     from ctypes.util import find_library
 
     try:
         return find_library(name)
-    except OSError:
+    except (OSError, RuntimeError):
         return None
 
 
