@@ -507,7 +507,8 @@ def test_the_command_without_a_usable_directory(tmp_path, monkeypatch, capsys):
         0,
         [
             "  generated code and declarations are kept in memory only",
-            "  to keep it on disk: pip install platformdirs, or set NATIVECALL_CACHE_DIR",
+            "  to keep it on disk: unset NATIVECALL_CACHE_DIR, which is empty, or set it to a "
+            "directory",
         ],
     )
     (tmp_path / "file").touch()

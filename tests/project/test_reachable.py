@@ -327,7 +327,7 @@ LIBM = "double cos(double x); float cosf(float x); double pow(double x, double y
         ),
         (lambda m: m.pow.bind(z=1), TypeError, "'pow' has no argument 'z'; its arguments are"),
         (lambda m: nc.load("m", "d:d"), nc.SignatureError, "unknown type name 'd' at column 1"),
-        (lambda m: nc.load(LIBM, "m"), nc.SignatureError, "unknown type name 'm' at column 1"),
+        (lambda m: nc.load(LIBM, "m"), nc.SignatureError, "'m' declares nothing; the library"),
         (lambda m: nc.Signature("d:d"), TypeError, "a result must be a CType (got str)"),
     ],
 )
