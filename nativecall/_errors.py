@@ -1,4 +1,4 @@
-"""The exceptions of the package.
+"""The exceptions of the package, and how it warns.
 
 Every exception that nativecall raises on its own account derives from `NativeCallError` and from
 the built-in class that fits it best, so that code which knows nothing of nativecall catches it too.
@@ -26,6 +26,21 @@ def refuse_reload(module: dict[str, object], made: str) -> None:
 
 
 refuse_reload(globals(), "NativeCallError")
+
+
+def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Warn at the line of the caller's code that led to it, not at one of the package."""
+    import sys
+    import warnings
+
+    package = __name__.partition(".")[0]
+    level = 1
+    try:
+        while sys._getframe(level).f_globals.get("__name__", "").partition(".")[0] == package:
+            level += 1
+    except ValueError:  # there are no more frames
+        level = 1
+    warnings.warn(message, category, stacklevel=level + 1)
 
 
 class NativeCallError(Exception):

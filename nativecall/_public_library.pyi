@@ -2,9 +2,7 @@
 # tests/typing/overloads.py writes the overloads.
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypedDict, overload
-
-from typing_extensions import Unpack
+from typing import Literal, TypedDict, Unpack, overload
 
 from . import _public
 from ._callable.entry import Gil as _Gil

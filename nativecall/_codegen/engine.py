@@ -43,6 +43,7 @@ import sys
 from _thread import RLock, _local, allocate_lock  # threading is more, and takes its time
 
 from .. import _cache, _lib
+from .._errors import warn
 from .._fifo import Shared
 from . import identity
 
@@ -264,7 +265,7 @@ def _unload(
 # -- whether code can be generated ----------------------------------------------------------------
 
 _outcome: tuple[_Machine | None, str] | None = None
-_warned = False  # that this system refuses executable memory
+_told: set[str] = set()  # what warnings have said
 _starting = RLock()
 
 
@@ -295,7 +296,7 @@ def _start() -> tuple[_Machine | None, str]:
 def _tried() -> tuple[_Machine | None, str]:
     """Make the machine and have it compile a trivial function, or learn why that is impossible."""
     global _outcome
-    if os.environ.get("NATIVECALL_JIT") == "0":
+    if _turned_off():
         outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
     else:
         try:
@@ -307,6 +308,20 @@ def _tried() -> tuple[_Machine | None, str]:
     if _outcome is None:
         _outcome = outcome
     return _outcome
+
+
+def _turned_off() -> bool:
+    """Whether the environment asks for no generated code."""
+    chosen = os.environ.get("NATIVECALL_JIT", "")
+    if chosen not in ("", "0", "1"):
+        _warn_once(f"NATIVECALL_JIT={chosen} is not known, so ignored: 0 is for no generated code")
+    return chosen == "0"
+
+
+def _warn_once(message: str) -> None:
+    if message not in _told:
+        _told.add(message)
+        warn(message)
 
 
 def _probe() -> tuple[_Machine | None, str]:
@@ -346,24 +361,13 @@ def _require_permission() -> None:
 
     The first time, a warning says what that means; a process may lose the right while it runs.
     """
-    global _warned
     refused = _lib.types.code_refused()
     if not refused:
         return
-    if not _warned:
-        _warned = True
-        import warnings
-
-        skip: Foreign = {}
-        if sys.version_info >= (3, 12):
-            skip = {"skip_file_prefixes": (os.path.dirname(os.path.dirname(__file__)),)}
-        warnings.warn(
-            f"{refused}: calls, callbacks and conversions that need generated code go through "
-            "libffi, with the same results, and slower; 'nativecall doctor' shows which",
-            RuntimeWarning,
-            stacklevel=2,
-            **skip,
-        )
+    _warn_once(
+        f"{refused}: calls, callbacks and conversions that need generated code go through "
+        "libffi, with the same results, and slower; 'nativecall doctor' shows which"
+    )
     raise Unloadable(refused)
 
 
@@ -509,7 +513,7 @@ def kept(
     file is kept, and refers to nothing outside. None for all else, also where no code may be made.
     """
     global _noted
-    if _outcome is not None or os.environ.get("NATIVECALL_JIT") == "0":
+    if _outcome is not None or _turned_off():
         return None
     if _noted is None:
         told = identity.noted()

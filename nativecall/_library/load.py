@@ -10,7 +10,7 @@ from _collections_abc import Iterable, Mapping
 from _operator import index
 
 from .. import _lib
-from .._errors import LibraryError, SignatureError
+from .._errors import LibraryError, SignatureError, warn
 from .library import Library as Opened
 from .options import NOTHING, Options
 from .symbol import opened
@@ -254,13 +254,9 @@ def load(
         if missing is not None:
             library.address(missing)  # says what there is
         for symbol in {*known.functions, *known.variables} & {*dir(Opened)}:
-            import warnings
-
             what, use = ("variable", f"address({symbol!r})")
             if symbol in known.functions:
                 what, use = ("function", f"function({symbol!r})")
-            warnings.warn(
-                f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}",
-                stacklevel=2,
-            )
+            message = f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}"
+            warn(message, UserWarning)
     return library  # type: ignore[return-value]  # checkers know it by another name

@@ -572,6 +572,25 @@ def test_switched_off(python, monkeypatch):
     assert python(ANSWER + code) == f"False NATIVECALL_JIT is 0\n{refused}{refused}False\n"
 
 
+def test_a_setting_that_is_not_known_is_told_once_at_the_line_that_led_to_it(python, monkeypatch):
+    monkeypatch.setenv("NATIVECALL_JIT", "off")
+    code = """
+import nativecall, sys, warnings
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    line = sys._getframe().f_lineno + 1
+    f = nativecall.callback("d:dqfi", lambda a, b, c, d: a)
+    g = nativecall.callback("d:dqfid", lambda a, b, c, d, e: a)
+    print(engine.available())
+[one] = found
+print(one.category.__name__, one.message, one.filename, one.lineno == line)
+"""
+    said = "NATIVECALL_JIT=off is not known, so ignored: 0 is for no generated code"
+    assert python("from nativecall._codegen import engine" + code) == (
+        f"True\nRuntimeWarning {said} <string> True\n"
+    )
+
+
 def test_without_llvmlite(python):
     code = (
         "import sys; sys.modules['llvmlite'] = None\nprint(engine.available(), engine.reason())\n"
