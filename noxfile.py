@@ -466,12 +466,13 @@ def cross(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def docs(session: nox.Session) -> None:
-    """The site, into docs/_build; a warning is an error."""
+    """The site, into docs/_build; a warning is an error. ``-- linkcheck`` asks other sites, too."""
     session.install(".[docs]")
     # Away from the source tree, which has no compiled core.
     with session.chdir(session.create_tmp()):
+        builder, *_ = session.posargs or ["html"]
         session.run(
-            "sphinx-build", "-W", "-b", "html", str(ROOT / "docs"), str(ROOT / "docs/_build")
+            "sphinx-build", "-W", "-b", builder, str(ROOT / "docs"), str(ROOT / "docs/_build")
         )
 
 
