@@ -43,6 +43,16 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     warnings.warn(message, category, stacklevel=level + 1)
 
 
+_told: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """The same, of what holds for the process."""
+    if message not in _told:
+        _told.add(message)
+        warn(message)
+
+
 class NativeCallError(Exception):
     """Base class of the exceptions that nativecall defines."""
 

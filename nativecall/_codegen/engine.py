@@ -43,7 +43,7 @@ import sys
 from _thread import RLock, _local, allocate_lock  # threading is more, and takes its time
 
 from .. import _cache, _lib
-from .._errors import warn
+from .._errors import warn_once
 from .._fifo import Shared
 from . import identity
 
@@ -265,7 +265,6 @@ def _unload(
 # -- whether code can be generated ----------------------------------------------------------------
 
 _outcome: tuple[_Machine | None, str] | None = None
-_told: set[str] = set()  # what warnings have said
 _starting = RLock()
 
 
@@ -314,14 +313,8 @@ def _turned_off() -> bool:
     """Whether the environment asks for no generated code."""
     chosen = os.environ.get("NATIVECALL_JIT", "")
     if chosen not in ("", "0", "1"):
-        _warn_once(f"NATIVECALL_JIT={chosen} is not known, so ignored: 0 is for no generated code")
+        warn_once(f"NATIVECALL_JIT={chosen} is not known, so ignored: 0 is for no generated code")
     return chosen == "0"
-
-
-def _warn_once(message: str) -> None:
-    if message not in _told:
-        _told.add(message)
-        warn(message)
 
 
 def _probe() -> tuple[_Machine | None, str]:
@@ -364,7 +357,7 @@ def _require_permission() -> None:
     refused = _lib.types.code_refused()
     if not refused:
         return
-    _warn_once(
+    warn_once(
         f"{refused}: calls, callbacks and conversions that need generated code go through "
         "libffi, with the same results, and slower; 'nativecall doctor' shows which"
     )
