@@ -11,6 +11,7 @@ from _operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import inspect
     from collections import namedtuple as namedtuple
     from collections.abc import Iterable
     from typing import NamedTuple as NamedTuple
@@ -46,10 +47,31 @@ else:
     NamedTuple = type.__new__(_Typed, "NamedTuple", (), {})
 
 
+class _Arguments:
+    """`__signature__` of such a class: its fields, as `inspect.signature` and `help` show them."""
+
+    def __get__(self, obj: object, cls: type[_Named]) -> inspect.Signature:
+        from inspect import Parameter, Signature
+
+        kind, hints = Parameter.POSITIONAL_OR_KEYWORD, getattr(cls, "__annotations__", {})
+        return Signature(
+            [
+                Parameter(
+                    one,
+                    kind,
+                    default=cls._field_defaults.get(one, Parameter.empty),
+                    annotation=hints.get(one, Parameter.empty),
+                )
+                for one in cls._fields
+            ]
+        )
+
+
 class _Named(tuple[object, ...]):
     """What all such classes have."""
 
     __slots__ = ()
+    __signature__ = _Arguments()
     _fields: tuple[str, ...] = ()
     _field_defaults: dict[str, object] = {}
 

@@ -57,6 +57,8 @@ class Library(Single):
     path : str or None
         The file, as far as the loader tells.
     declarations : Declarations or None
+        What was declared, by kind: ``declarations.functions`` is a mapping of names to `Signature`,
+        ``declarations.constants`` one of names to numbers and texts. None where nothing was.
     """
 
     __module__ = "nativecall"

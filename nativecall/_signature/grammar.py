@@ -313,7 +313,7 @@ def from_row(made: Row) -> Signature:
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*_KeptReader(named).signature(1, ""))
-    return Signature.of(function, names, readonly, characters, lengths, enums, written)
+    return Signature._of(function, names, readonly, characters, lengths, enums, written)
 
 
 def read_type(named: str) -> CType:

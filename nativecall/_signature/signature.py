@@ -30,7 +30,9 @@ class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.
 
     Immutable and hashable. Two signatures are equal when their canonical texts are: names and
-    `const` are kept for people and for checks at the call, and are no part of the identity.
+    `const` are kept for people and for checks at the call, and are no part of the identity. A
+    library has those of its functions, ``library.declarations.functions``; what takes a signature
+    takes one of these as well as text.
 
     Attributes
     ----------
@@ -49,7 +51,6 @@ class Signature(Immutable):
         Names of the arguments, which C declarations give.
     readonly : tuple of bool
         For every argument, whether it is a pointer to data that C declares `const`.
-
     characters : tuple of str
         For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
         ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
@@ -65,12 +66,13 @@ class Signature(Immutable):
 
     Examples
     --------
-    >>> from nativecall._signature.spelling import parse
-    >>> s = parse("double (long double, const float *x)")
+    >>> import nativecall
+    >>> m = nativecall.load("m", "double nan(const char *tag); double ldexp(double x, int e);")
+    >>> s = m.declarations.functions["nan"]
     >>> s.text, s.names, s.readonly
-    ('d:g&f', (None, 'x'), (False, True))
-    >>> s == parse("d: g &f")
-    True
+    ('d:&b', ('tag',), (True,))
+    >>> m.declarations.functions["ldexp"].args[1].size
+    4
     """
 
     __module__ = "nativecall"
@@ -132,7 +134,7 @@ class Signature(Immutable):
         )
 
     @classmethod
-    def of(
+    def _of(
         cls,
         function: FunctionPointer,
         names: tuple[str | None, ...],
@@ -167,9 +169,10 @@ class Signature(Immutable):
 
         Examples
         --------
-        >>> from nativecall._signature.spelling import parse
-        >>> parse("d:i&d").c_declaration("norm")
-        'double norm(int32_t, double *)'
+        >>> import nativecall
+        >>> m = nativecall.load("m", "double frexp(double x, int *exponent);")
+        >>> m.declarations.functions["frexp"].c_declaration("frexp")
+        'double frexp(double x, int32_t *exponent)'
         """
         return self.function.declare_function(name, self.names, self.readonly)
 
@@ -189,7 +192,7 @@ class Signature(Immutable):
 
     def __reduce__(self) -> tuple[object, ...]:
         said = (self.names, self.readonly, self.characters, self.lengths, self.enums)
-        return Signature.of, (self.function, *said, self.written)
+        return Signature._of, (self.function, *said, self.written)
 
 
 def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -163,7 +163,21 @@ def test_links_between_pages_lead_somewhere(path):
 def test_the_reference_names_every_public_name():
     reference = (DOCS / "reference.md").read_text(encoding="utf-8")
     public = {name for name in dir(nc) if not name.startswith("_")}
-    assert public == set(re.findall(r"^\.\. auto\w+:: nativecall\.(\w+)$", reference, re.M))
+    assert public == set(
+        re.findall(r"^\.\. auto\w+:: nativecall\.(\w+)(?:\(\))?$", reference, re.M)
+    )
+
+
+def test_the_reference_has_what_public_classes_inherit():
+    reference = (DOCS / "reference.md").read_text(encoding="utf-8")
+    public = {name: getattr(nc, name) for name in nc.__all__}
+    for name, cls in public.items():
+        bases = getattr(cls, "__mro__", (object,))[1:]
+        ours = [one for one in bases if one.__module__.partition(".")[0] == "nativecall"]
+        hidden = [one for one in ours if one not in public.values()]
+        if any([not member.startswith("_") for one in hidden for member in vars(one)]):
+            options = reference.partition(f":: nativecall.{name}\n")[2].partition("..")[0]
+            assert ":inherited-members:" in options or cls.__base__ not in hidden, name
 
 
 def test_every_page_is_in_the_site():

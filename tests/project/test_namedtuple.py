@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import typing
 
@@ -42,6 +43,11 @@ def test_it_is_as_that_of_typing():
             one.more = 1
     for name in ("__name__", "__doc__", "__match_args__", "_fields", "_field_defaults"):
         assert getattr(ours, name) == getattr(theirs, name)
+    shown = [
+        [(one.name, one.kind, one.default) for one in inspect.signature(row).parameters.values()]
+        for row in (ours, theirs)
+    ]
+    assert shown[0] == shown[1]
     assert repr(ours("a")) == repr(theirs("a")).replace(theirs.__qualname__, "Row")
 
 

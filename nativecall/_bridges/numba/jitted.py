@@ -124,7 +124,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
             known[key] = owner, found
     promised += signature.readonly[len(args) :]
     rest = signature.characters, signature.lengths, signature.enums, signature.written
-    told = Signature.of(signature.function, signature.names, promised, *rest)
+    told = Signature._of(signature.function, signature.names, promised, *rest)
     return Function(found.address, told, owner, found.name, found.flags)
 
 
