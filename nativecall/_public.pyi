@@ -6,7 +6,7 @@
 # What it gives is called with whatever C takes for a float or an int, which is more.
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypedDict, overload
+from typing import Any, Concatenate, Generic, Literal, Never, TypedDict, overload
 
 from typing_extensions import ParamSpec, TypeVar, Unpack
 
@@ -21,15 +21,13 @@ from ._errors import NativeFailure as NativeFailure
 from ._errors import NoEntryError as NoEntryError
 from ._errors import SignatureError as SignatureError
 from ._errors import SymbolError as SymbolError
-from ._hints import Integer, Real
+from ._hints import Complex, Integer, Real
 from ._library import load as load
 from ._objects import Leaks as Leaks
 from ._objects import Lock as Lock
 from ._objects import NativeObject as NativeObject
 from ._objects import ObjectArray as ObjectArray
-from ._objects import field as field
 from ._objects import leaks as leaks
-from ._objects import method as method
 from ._public_library import Library as Library
 from ._reraise import reraise as reraise
 from ._signature.signature import Signature as Signature
@@ -37,15 +35,19 @@ from ._slots import Slot as Slot
 from ._slots import customslots as customslots
 from ._slots import extensibletype as extensibletype
 from ._slots import get_include as get_include
+from ._types import Field as _FieldDescriptor
+from ._types import Foreign as _Foreign
+from ._types import Method as _MethodDescriptor
 from ._ufuncloop import ufunc_loop as ufunc_loop
 from ._values.boxes import register_box as register_box
 from ._values.failure import Errors as _Errors
 from ._values.policies import Said as _Said
-from ._values.text import string as string
 
 _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
 _N = TypeVar("_N", bound=NativeObject, default=NativeObject)
+_V = TypeVar("_V")
+_S = TypeVar("_S")
 
 class NativeCallable(_NativeCallable, Generic[_P, _R]):
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
@@ -495,6 +497,69 @@ def callback(
     function: None = None,
     **options: Unpack[_TypedCallbackOptions],
 ) -> _Decorator: ...
+
+class _FieldOf(Generic[_V, _S]):
+    # A field whose code, or class, says what it gives and takes.
+    @overload
+    def __get__(self, object: None, type: type, /) -> _FieldDescriptor: ...
+    @overload
+    def __get__(self, object: object, type: type, /) -> _V: ...
+    def __set__(self, object: object, value: _S, /) -> None: ...
+
+class _MethodOf(Generic[_P, _R]):
+    # A method that is a function of Python's.
+    @overload
+    def __get__(self, object: None, type: type, /) -> _MethodDescriptor: ...
+    @overload
+    def __get__(self, object: object, type: type, /) -> Callable[_P, _R]: ...
+
+class _Method(_MethodOf[..., _Foreign]):
+    # Any other method, and a decorator of such a function.
+    def __call__(
+        self, function: Callable[Concatenate[_Foreign, _P], _R], /
+    ) -> _MethodOf[_P, _R]: ...
+
+@overload
+def field(
+    type: Literal["e", "f", "d", "g"], *, atomic: bool = False, doc: str | None = None
+) -> _FieldOf[float, Real]: ...
+@overload
+def field(
+    type: Literal["b", "B", "h", "H", "i", "I", "q", "Q", "c", "l", "L", "n", "N"],
+    *,
+    atomic: bool = False,
+    doc: str | None = None,
+) -> _FieldOf[int, Integer]: ...
+@overload
+def field(
+    type: Literal["?"], *, atomic: bool = False, doc: str | None = None
+) -> _FieldOf[bool, Integer]: ...
+@overload
+def field(
+    type: Literal["Zf", "Zd"], *, atomic: bool = False, doc: str | None = None
+) -> _FieldOf[complex, Complex]: ...
+@overload
+def field(type: type[Lock], *, doc: str | None = None) -> _FieldOf[Lock, Never]: ...
+@overload
+def field(
+    type: type[_N], *, atomic: bool = False, doc: str | None = None
+) -> _FieldOf[_N | None, _N | None]: ...
+@overload
+def field(
+    type: object, *, atomic: bool = False, doc: str | None = None
+) -> _FieldOf[_Foreign, _Foreign]: ...
+def method(
+    target: object = None,
+    signature: str | Signature | None = None,
+    *,
+    gil: Literal["hold", "release"] = "hold",
+    errors: _Errors = "none",
+    doc: str | None = None,
+) -> _Method: ...
+@overload
+def string(pointer: object, encoding: None = None) -> bytes | str | None: ...
+@overload
+def string(pointer: object, encoding: str) -> str | None: ...
 def native_object(pointer: object, cls: type[_N] = ..., *, owned: bool = False) -> _N: ...
 def get_errno() -> int: ...
 

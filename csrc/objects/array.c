@@ -189,6 +189,12 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyMethodDef methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
+     "ObjectArray[Class], as checkers know it."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PySequenceMethods as_sequence = {.sq_length = array_length, .sq_item = array_item};
 static PyMappingMethods as_mapping = {.mp_length = array_length, .mp_subscript = array_subscript};
 
@@ -214,4 +220,5 @@ PyTypeObject NcObjectArray_Type = {
     .tp_as_sequence = &as_sequence,
     .tp_as_mapping = &as_mapping,
     .tp_members = members,
+    .tp_methods = methods,
 };

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     import inspect
     from typing import Unpack
 
-    from .._types import CallSpec, Foreign
+    import numpy
+
+    from .._types import CallSpec
     from .._values.failure import Errors
     from .._values.policies import Said
     from . import specialize
@@ -69,9 +71,19 @@ class Doc:
         return obj._doc
 
 
+class _Arguments:
+    """`__signature__` of callables; for the class itself, `inspect` asks how it is called."""
+
+    def __get__(self, obj: NativeCallable | None, owner: object) -> inspect.Signature:
+        if obj is None:
+            raise AttributeError("callables alone have a '__signature__'")
+        return obj._python_signature()
+
+
 _CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.
 
-Made by `nativecall.wrap`, whose parameters it takes.
+Made by `nativecall.wrap`, whose parameters it takes. ``f[signature]`` is a callable of that entry
+alone, and ``signature in f`` is whether there is one.
 
 Attributes
 ----------
@@ -345,7 +357,7 @@ class NativeCallable(_types.CallableBase):
 
     def to_ufunc(
         self, name: str | None = None, doc: str | None = None, signature: str | None = None
-    ) -> Foreign:
+    ) -> numpy.ufunc:
         """A ufunc of NumPy's that calls this function for each element of arrays.
 
         It broadcasts, and has ``out=``, ``where=``, ``dtype=``, `numpy.errstate`, and for two
@@ -384,7 +396,8 @@ class NativeCallable(_types.CallableBase):
         >>> hypot([3, 5], 4).round(3).tolist(), hypot.types
         ([5.0, 6.403], ['dd->d'])
         """
-        return boxes.bridge("numpy").from_callable(self, name, doc, signature)
+        made: numpy.ufunc = boxes.bridge("numpy").from_callable(self, name, doc, signature)
+        return made
 
     @property
     def _numba_type_(self) -> object:
@@ -399,8 +412,16 @@ class NativeCallable(_types.CallableBase):
 
     # -- for people ------------------------------------------------------------------------------
 
-    @property
-    def __signature__(self) -> inspect.Signature:
+    @classmethod
+    def __class_getitem__(cls, types: object) -> object:
+        """``NativeCallable[[float], float]``, as type checkers know it."""
+        from types import GenericAlias
+
+        return GenericAlias(cls, types)
+
+    __signature__ = _Arguments()
+
+    def _python_signature(self) -> inspect.Signature:
         from . import annotations
 
         if self._spec is None or self._overloads is not None:
@@ -416,7 +437,7 @@ class NativeCallable(_types.CallableBase):
         """`__annotations__`, as the core asks for it: a new dict, as the signature has hints."""
         import inspect
 
-        signature = self.__signature__
+        signature = self._python_signature()
         hints = {one.name: one.annotation for one in signature.parameters.values()}
         hints["return"] = signature.return_annotation
         return {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}

@@ -19,11 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from builtins import type as _Class
     from collections.abc import Callable
-    from typing import Literal, overload
+    from typing import Literal
 
-    from .._types import Field as FieldDescriptor
-    from .._types import Foreign
-    from .._types import Method as MethodDescriptor
     from .._values.failure import Errors
 
 refuse_reload(globals(), "field")
@@ -75,15 +72,6 @@ class Field:
     def __repr__(self) -> str:
         return f"<native field {self.code or self.of!r}>"
 
-    if TYPE_CHECKING:
-        # For type checkers, which see this where a class that is made has its descriptor.
-        @overload
-        def __get__(self, object: None, type: type, /) -> FieldDescriptor: ...
-        @overload
-        def __get__(self, object: object, type: type, /) -> Foreign: ...
-        def __get__(self, object: object, type: type, /) -> Foreign: ...
-        def __set__(self, object: object, value: Foreign, /) -> None: ...
-
 
 class Method:
     """A method of a class of native objects, until the class is made; `method` makes it.
@@ -123,14 +111,6 @@ class Method:
 
     def __repr__(self) -> str:
         return f"<native method {str(self.signature)!r}>"
-
-    if TYPE_CHECKING:
-        # For type checkers, as of a field.
-        @overload
-        def __get__(self, object: None, type: type, /) -> MethodDescriptor: ...
-        @overload
-        def __get__(self, object: object, type: type, /) -> Callable[..., Foreign]: ...
-        def __get__(self, object: object, type: type, /) -> Foreign: ...
 
 
 def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Field:

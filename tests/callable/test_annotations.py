@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import functools
 import inspect
+import pydoc
 import typing
 
 import pytest
@@ -135,3 +136,19 @@ def test_a_method_of_a_class() -> None:
 
     assert Power().plain(2, 3) == 8.0
     assert Power.plain(2, 3) == 8.0
+
+
+def test_classes_say_how_they_are_called() -> None:
+    for cls, arguments in (
+        (nc.NativeCallable, "target signature name"),
+        (nc.Callback, "signature"),
+    ):
+        parameters = [*inspect.signature(cls).parameters]
+        assert parameters[: len(arguments.split())] == arguments.split()
+    assert "NativeCallable(target" in pydoc.render_doc(nc.NativeCallable, renderer=pydoc.plaintext)
+
+
+def test_classes_that_checkers_take_for_generic_have_items() -> None:
+    assert nc.NativeCallable[[float], float].__origin__ is nc.NativeCallable
+    assert nc.Callback[[float], float].__args__ == ([float], float)
+    assert nc.ObjectArray[nc.NativeObject].__origin__ is nc.ObjectArray

@@ -110,11 +110,36 @@ class Savings(Account):
         return 0.5
 
 
+class Branch(nc.NativeObject):
+    head = nc.field(Account)
+    next = nc.field("Branch")
+    size = nc.field("(3)d")
+    share = nc.field("d")
+    open = nc.field("?")
+
+
 account = Savings(100)
 with account.lock:
     account.balance += 5
+assert_type(account.balance, int)
+assert_type(account.lock, nc.Lock)
 assert_type(account.rate(), float)
-account.grown(2.0)
+assert_type(account.grown(2.0), float)
+branch = Branch(account, share=0.5)
+branch.share = np.float32(1)
+branch.next = branch
+branch.size[0] = 1
+assert_type(branch.head, Account | None)
+assert_type(branch.share, float)
+assert_type(branch.open, bool)
+accounts = nc.ObjectArray(Account, 3)
+of_accounts: nc.ObjectArray[Account] = accounts
+assert_type(accounts[0], Account)
+assert_type([one.balance for one in accounts], list[int])
+accounts["balance"][:] = 0
+assert_type(nc.string(b"x", "utf-8"), str | None)
+assert_type(nc.string(b"x"), bytes | str | None)
+assert_type(cos.to_ufunc(), np.ufunc)
 Account.rate(account)
 assert_type(Account.visits.add(account, 1), int)
 Account.visits.exchange(account, 3)

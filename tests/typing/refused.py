@@ -39,6 +39,12 @@ nothing: int = half.closed()  # refused
 class Account(nc.NativeObject):
     visits = nc.field("q", atomic=True)
     rate = nc.method(None, "d:&v")
+    lock = nc.field(nc.Lock)
+    parent = nc.field(nc.NativeObject)
+
+    @nc.method("d:&vd")
+    def grown(self, by: float) -> float:
+        return by
 
 
 account = Account(100)
@@ -54,3 +60,13 @@ number: int = cos.entries[0].signature  # refused
 number = nc.customslots(cos)[0].key  # refused
 number = nc.leaks().living  # refused
 nc.field("q", atomic=True, typo=1)  # refused
+account.visits = "x"  # refused
+account.visits = 1.5  # refused
+account.lock = None  # refused
+account.parent = 5  # refused
+account.parent.nothing  # refused
+account.grown("x")  # refused
+nc.ObjectArray(int, 3)  # refused
+nc.ObjectArray(Account, 3)[0].nothing  # refused
+nc.string(b"x", 3)  # refused
+nothing = nc.string(b"x", "utf-8")  # refused
