@@ -171,7 +171,9 @@ def _writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
             help="a module and the name of a library in it that nativecall.load made"
             + ("" if name == "stubs" else ", or the name of a library, with --header"),
         )
-        writing.add_argument("--output", metavar="FILE", help="where to write; - for here")
+        writing.add_argument(
+            "--output", metavar="FILE", help="where to write; - is standard output"
+        )
         writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
         if name == "pxd":
             for option, dest, metavar, help in (

@@ -38,6 +38,11 @@ _PACKAGES = {
     "numba": "jitted functions",
     "Cython": "cimport nativecall",
 }
+#: What 1 is for in other settings of the environment.
+_SETTINGS = {
+    "NATIVECALL_TRACE": "calls in frames with their names, a microsecond slower",
+    "NATIVECALL_PERF": "names of generated code for perf, in /tmp/perf-PID.map",
+}
 _REQUIRED = {"cffi", "numpy"}
 _REPORT = "please report this"
 _PATIENCE = 30  # seconds for a compiler and a line of C
@@ -85,6 +90,17 @@ def _system() -> Iterator[_Line]:
     if chosen not in (None, "", "0", "1"):
         found = f"NATIVECALL_JIT={chosen}"
         yield _FALLBACK, "settings", found, "not known, so ignored: 0 is for no generated code"
+    for name, means in _SETTINGS.items():
+        chosen = os.environ.get(name)
+        if chosen == "1":
+            yield _GOOD, "settings", f"{name}=1", means
+        elif chosen not in (None, "", "0"):
+            yield (
+                _FALLBACK,
+                "settings",
+                f"{name}={chosen}",
+                f"not known, so ignored: 1 is for {means}",
+            )
 
 
 def _tried() -> Iterator[_Line]:

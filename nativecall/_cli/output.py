@@ -88,7 +88,7 @@ class _Rich:
 
         # Without a total the bar moves to and fro.
         columns: list[str | ProgressColumn] = [
-            SpinnerColumn(),
+            SpinnerColumn("dots" if self._console.encoding.startswith("utf") else "line"),
             "{task.description}",
             BarColumn(_BAR),
         ]
@@ -98,7 +98,7 @@ class _Rich:
         both = sys.stderr is not None and sys.stderr.isatty()
         showing = Progress(*columns, console=self._console, transient=True, redirect_stderr=both)
         with showing as progress:
-            task = progress.add_task(title.replace("[", r"\["), total=total)
+            task = progress.add_task(_shown(title).replace("[", r"\["), total=total)
             yield lambda: progress.advance(task)
 
     def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:

@@ -51,6 +51,8 @@ def _is_relative(module: str) -> bool:
 
 def imported(name: str) -> ModuleType:
     """A module by its name, or by its file."""
+    if _is_relative(name):
+        raise CommandError(f"a module must be given by its whole name, or its file (got {name!r})")
     is_path = os.sep in name or name.endswith(".py")
     path = os.path.realpath(name) if is_path else None
     folder = os.getcwd()
@@ -60,7 +62,7 @@ def imported(name: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         found = import_module(name)
-    except Exception as error:  # whatever a module raises when it is imported
+    except (Exception, SystemExit) as error:  # whatever a module raises when it is imported
         raise CommandError(_import_failure(name, error)) from None
     origin = getattr(found, "__file__", None) or "elsewhere"
     if path is not None and os.path.realpath(origin) != path:
@@ -87,7 +89,7 @@ def _named(place: str, path: str) -> tuple[str, str]:
     return folder, name
 
 
-def _import_failure(module: str, error: Exception) -> str:
+def _import_failure(module: str, error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         if f"{module}.".startswith(f"{error.name}."):
             return f"no module named {error.name!r}"
@@ -99,7 +101,8 @@ def _like(name: str, holder: object) -> str:
     """What `holder` has that may have been meant."""
     from difflib import get_close_matches
 
-    return did_you_mean(get_close_matches(name, dir(holder), n=3))
+    known = [one for one in dir(holder) if name.startswith("_") or not one.startswith("_")]
+    return did_you_mean(get_close_matches(name, known, n=3))
 
 
 def library(place: str, headers: Sequence[str] = (), only: Sequence[str] = ()) -> Library:
@@ -109,12 +112,14 @@ def library(place: str, headers: Sequence[str] = (), only: Sequence[str] = ()) -
             return load(place or None, header=[*headers], only=tuple(only) or None)
         except (LibraryError, SymbolError, SignatureError, OSError, ValueError) as error:
             raise CommandError(f"{place!r} cannot be loaded: {error}") from None
+    if ":" not in place:
+        raise CommandError(
+            f"{place!r} is read with --header; a library that a module loads is given as MODULE:LIB"
+        )
     found = find(place)
     if not isinstance(found, Library):
-        hint = "; say --header for a library that no module loads" if ":" not in place else ""
         raise CommandError(
-            f"{place!r} must be a library that nativecall.load made "
-            f"(got {type(found).__name__}){hint}"
+            f"{place!r} must be a library that nativecall.load made (got {type(found).__name__})"
         )
     if found.declarations is None:
         raise CommandError(

@@ -298,6 +298,7 @@ def directory(tmp_path_factory):
     found = tmp_path_factory.mktemp("inspected")
     (found / "nc_things.py").write_text(THINGS, encoding="utf-8")
     (found / "nc_needy.py").write_text("import nc_absent", encoding="utf-8")
+    (found / "nc_leaving.py").write_text("raise SystemExit(3)", encoding="utf-8")
     (found / "nc_failing.py").write_text("raise ValueError('no luck')", encoding="utf-8")
     return found
 
@@ -495,6 +496,10 @@ def test_inspect_says_why_there_is_nothing(inspect):
             "module 'nc_needy' cannot be imported: it needs 'nc_absent', which is missing",
         ),
         ("nc_failing:x", "module 'nc_failing' cannot be imported: ValueError: no luck"),
+        ("nc_leaving:x", "module 'nc_leaving' cannot be imported: SystemExit: 3"),
+        ("nc_things:cos.entries_", "no 'entries_' in 'nc_things.cos'; did you mean 'entries'?"),
+        ("nc_things:cos.overloads", "no 'overloads' in 'nc_things.cos'"),
+        (".", "a module must be given by its whole name, or its file (got '.')"),
         (".cos:x", "the object must be given as MODULE:NAME (got '.cos:x')"),
     ],
 )
@@ -572,6 +577,12 @@ def test_work_is_shown_on_a_terminal_alone(capsys):
     work(shown)
     for told in ("counting [x]", "2/2", "waiting"):
         assert told in file.getvalue()
+    bytes = io.BytesIO()
+    file = io.TextIOWrapper(bytes, encoding="ascii")
+    shown._way = output._Rich(console.Console(file=file, width=80, force_terminal=True))
+    work(shown)
+    file.flush()
+    assert b"counting [x]" in bytes.getvalue()
 
 
 @pytest.mark.parametrize("command", ["demo", "inspect math:cos"])
@@ -724,6 +735,7 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "_version", lambda package: "1.0")
     monkeypatch.setenv("CC", str(failing))
     monkeypatch.setenv("NATIVECALL_JIT", "maybe")
+    monkeypatch.setenv("NATIVECALL_TRACE", "0")
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
     lines = doctored(capsys, 0)
     assert lines["libffi"] == "✓  libffi  works  calls and callbacks that have no generated code"
@@ -741,7 +753,10 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     assert lines["cache"].endswith("not used: File name too long")
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(doctor, "_REQUIRED", {"nc_failing_package"})
+    monkeypatch.delenv("NATIVECALL_JIT")
+    monkeypatch.setenv("NATIVECALL_TRACE", "1")
     lines = doctored(capsys, 1)
+    assert lines["settings"].startswith("✓  settings  NATIVECALL_TRACE=1  calls in frames ")
     assert lines["cache"] == f"✓  cache  {tmp_path / 'kept'}  kept between processes"
     assert lines["nc_failing_package"][0] == "✗"
     assert os.listdir(tmp_path / "kept") == []

@@ -227,7 +227,7 @@ def test_cython_reads_what_is_written_of_large_libraries(name, tmp_path, monkeyp
         (["pxd_things:loose"], "library 'm' has no declarations; load it with declarations or"),
         (["pxd_things:nc"], "'pxd_things:nc' must be a library that nativecall.load made (got "),
         (["pxd_things:n"], "no 'n' in 'pxd_things'; did you mean 'nc'"),
-        (["z"], "the object must be given as MODULE:NAME (got 'z')"),
+        (["z"], "'z' is read with --header; a library that a module loads is given as MODULE:LIB"),
         (["nosuch", "--header", "zlib.h"], "'nosuch' cannot be loaded"),
         (["z", "--header", "nosuch.h"], "'z' cannot be loaded"),
         (["pxd_things:m", "--output", "mine.pxd"], "'mine.pxd' was not made by this command"),
