@@ -37,3 +37,5 @@ napoleon_use_ivar = True
 napoleon_use_param = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+# `wrap` in a docstring is a link to it.
+default_role = "py:obj"
