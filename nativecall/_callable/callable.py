@@ -28,6 +28,7 @@ from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, refuse
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
+    from collections.abc import Callable
     from typing import Unpack
 
     import numpy
@@ -71,13 +72,16 @@ class Doc:
         return obj._doc
 
 
-class _Arguments:
-    """`__signature__` of callables; for the class itself, `inspect` asks how it is called."""
+class _OfCallables:
+    """An attribute of callables alone: of the class itself `inspect` asks how it is called."""
+
+    def __init__(self, made: Callable[[NativeCallable], inspect.Signature]) -> None:
+        self._made = made
 
     def __get__(self, obj: NativeCallable | None, owner: object) -> inspect.Signature:
         if obj is None:
             raise AttributeError("callables alone have a '__signature__'")
-        return obj._python_signature()
+        return self._made(obj)
 
 
 _CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.
@@ -419,9 +423,8 @@ class NativeCallable(_types.CallableBase):
 
         return GenericAlias(cls, types)
 
-    __signature__ = _Arguments()
-
-    def _python_signature(self) -> inspect.Signature:
+    @_OfCallables
+    def __signature__(self) -> inspect.Signature:
         from . import annotations
 
         if self._spec is None or self._overloads is not None:
@@ -437,7 +440,7 @@ class NativeCallable(_types.CallableBase):
         """`__annotations__`, as the core asks for it: a new dict, as the signature has hints."""
         import inspect
 
-        signature = self._python_signature()
+        signature = self.__signature__
         hints = {one.name: one.annotation for one in signature.parameters.values()}
         hints["return"] = signature.return_annotation
         return {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}
