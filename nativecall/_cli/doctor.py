@@ -179,6 +179,8 @@ def _headers() -> Iterator[_Line]:
     from .._signature import preprocessor
 
     command = preprocessor.compiler()
+    chosen = os.environ.get("CC", "").strip()
+    missing = f"CC={chosen} is not found" if chosen else "none"
     if command is not None:
         failed = _compiled(command)
         found = shlex.join(command)
@@ -187,9 +189,9 @@ def _headers() -> Iterator[_Line]:
         else:
             yield _GOOD, "C compiler", found, "header=, inline functions"
     elif _version("pcpp"):
-        yield _FALLBACK, "C compiler", "none", "headers are read by pcpp, without inline functions"
+        yield _FALLBACK, "C compiler", missing, "headers are read by pcpp, without inline functions"
     else:
-        yield _FALLBACK, "C compiler", "none", "header= needs one, or the package pcpp"
+        yield _FALLBACK, "C compiler", missing, "header= needs one, or the package pcpp"
 
 
 def _compiled(command: list[str]) -> str:

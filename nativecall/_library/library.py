@@ -135,7 +135,7 @@ class Library(Single):
 
     def _open(self) -> OpenLibrary:
         if self._handle is None:
-            raise LibraryError(f"library {self.name!r} is closed; load it again")
+            raise LibraryError(f"{self._called} is closed; load it again")
         return self._handle
 
     def address(self, symbol: str, version: str | None = None) -> int:
@@ -449,7 +449,7 @@ class Library(Single):
                     return function
             self._raise_refused(name)
         if self._handle is not None and _lib.library_symbol(self._handle, name):
-            problem = f"{name!r} of library {self.name!r} has no declaration"
+            problem = f"{name!r} of {self._called} has no declaration"
             options = self._given[-1]
             if isinstance(options, dict) and options.get("only") is not None:
                 problem += f" among those that only= names; add {name!r} there, or"
@@ -496,7 +496,7 @@ class Library(Single):
             # What a macro leads to is often called as it is, with something before.
             like = [one for one in declarations.rows if one.strip("_") == name.strip("_")]
             hint = did_you_mean([min(like, key=len)] if like else [])
-            problem = f"{name!r} of library {self.name!r} is left out: {reason}{hint}"
+            problem = f"{name!r} of {self._called} is left out: {reason}{hint}"
             raise SymbolError(problem, name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -516,14 +516,14 @@ class Library(Single):
         if declarations is None or name not in declarations.variables:
             self._open()
             if declarations is not None and name in declarations.functions:
-                problem = f"{name!r} is a function of library {self.name!r}"
+                problem = f"{name!r} is a function of {self._called}"
             elif declarations is not None and name in declarations.constants:
-                problem = f"{name!r} is a constant of library {self.name!r}"
+                problem = f"{name!r} is a constant of {self._called}"
             else:
-                problem = f"library {self.name!r} has no declared variable {name!r}"
+                problem = f"{self._called} has no declared variable {name!r}"
             raise AttributeError(f"{problem}; only C variables can be set, declare 'extern int x;'")
         if name in declarations.readonly:
-            raise AttributeError(f"variable {name!r} of library {self.name!r} is const")
+            raise AttributeError(f"variable {name!r} of {self._called} is const")
         self._variable(name).write(value, self._options.policies)
 
     def __delattr__(self, name: str) -> None:
@@ -543,7 +543,14 @@ class Library(Single):
 
     def __repr__(self) -> str:
         state = "closed " if self.closed else ""
+        if self.name is None:
+            return f"<{state}library of the process>"
         return f"<{state}library {self.name!r} at {self.path!r}>"
+
+    @property
+    def _called(self) -> str:
+        """The library in messages."""
+        return "the library of the process" if self.name is None else f"library {self.name!r}"
 
     def _repr_html_(self) -> str:
         """What is declared as a table, for notebooks."""

@@ -66,7 +66,7 @@ class Symbol(
     version: str | None
 
     def __repr__(self) -> str:
-        return f"<symbol {self.name!r} of {self.library!r}>"
+        return f"<symbol {self.name!r} of {self.library or 'the process'!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")

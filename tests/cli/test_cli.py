@@ -709,8 +709,11 @@ def test_doctor_says_what_does_not_work(capsys, monkeypatch):
 
     monkeypatch.setattr(doctor, "_REQUIRED", {"no-such-package"})
     monkeypatch.setattr(doctor, "_PACKAGES", {"no-such-package": "nothing"})
+    monkeypatch.setenv("CC", "no-such-cc -m64")
     assert main(["doctor"]) == 1
-    assert "does not work: no-such-package" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "does not work: no-such-package" in told
+    assert "C compiler       CC=no-such-cc -m64 is not found" in told
 
 
 def doctored(capsys, status):

@@ -54,6 +54,7 @@ def test_a_name_as_a_linker_takes_it():
     assert m.name == "m"
     assert "libm" in m.path
     assert repr(m) == f"<library 'm' at {m.path!r}>"
+    assert repr(nc.load(None)) == "<library of the process>"
 
 
 @pytest.mark.parametrize("spell", [str, Path, os.fspath])
@@ -671,7 +672,7 @@ def test_names_that_no_file_system_has(fails):
 
 
 def test_an_uninitialised_library_has_nothing(fails):
-    with fails(nc.LibraryError, "library None is closed; load it again"):
+    with fails(nc.LibraryError, "the library of the process is closed; load it again"):
         _ = nc.Library.__new__(nc.Library).x
 
 
