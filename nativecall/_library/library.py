@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .variables import Variable
 
 _Opened = _lib.types.Library
+_NOTHING_SAID = Options()
 
 
 class Library(Single):
@@ -71,7 +72,7 @@ class Library(Single):
     _inlines: OpenLibrary | None = None
     _not_inlined: dict[str, str] | None = None
     _owner: Owner = Owner(None)
-    _options: Options = Options()
+    _options: Options = _NOTHING_SAID
     _ending: set[str] = set()  # the functions that free or close what others return
     _undeclared = False  # whether nothing is known of any function
     #: The rows of functions of which no more is said, and the call specs of all that rows say but
@@ -82,10 +83,10 @@ class Library(Single):
     def __init__(
         self,
         name: str | None,
-        handle: OpenLibrary | None,
-        declarations: Declarations | None,
-        given: tuple[object, ...],
-        options: Options,
+        handle: OpenLibrary | None = None,
+        declarations: Declarations | None = None,
+        given: tuple[object, ...] = (),
+        options: Options = _NOTHING_SAID,
         base: Owner | None = None,
     ) -> None:
         if not isinstance(handle, _Opened):

@@ -610,6 +610,8 @@ def test_only_load_makes_libraries(fails):
     for handle in (5, None, ctypes.c_int(5), object()):
         with fails(TypeError, "a Library is made by nativecall.load(name, declarations)"):
             nc.Library("x", handle, None, None, None)
+    with fails(TypeError, "a Library is made by nativecall.load(name, declarations)"):
+        nc.Library("x")
 
 
 def test_what_owns_a_function_is_immutable(small):
