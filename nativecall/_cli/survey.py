@@ -50,7 +50,7 @@ def of_place(place: str, headers: Sequence[str]) -> tuple[str, list[dict[str, Pl
         with output.working(f"reading {', '.join(headers)}"):
             found = library(place, headers)
         rows = of_library(found)
-        return f"a library, by {', '.join(headers)}", rows, _skipped(found)
+        return f"a library, by {', '.join(headers)}", rows, _skipped(found.skipped)
     if place.endswith(_HEADERS):
         with output.working(f"reading {place}"):
             return _header(place)
@@ -125,14 +125,19 @@ def _header(place: str) -> tuple[str, list[dict[str, Plain]], str]:
                 rows += offers.declared(name, None, None, str(error))
     for name, refusal in known.refused.items():
         rows += offers.declared(name, None, None, refusal.reason)
-    note = f"{len(known.constants)} constants" if known.constants else ""
-    return "a header", rows, note
+    notes = [f"{len(known.constants)} constants"] if known.constants else []
+    notes += [_skipped(known.skipped)] if known.skipped else []
+    return "a header", rows, "; ".join([note for note in notes if note])
 
 
-def _skipped(found: Library) -> str:
-    """How much of a library's header is left out."""
-    count = sum(1 for reason in found.skipped.values() if not reason.startswith("a macro "))
-    return f"{count} names of the header cannot be offered: Library.skipped says why" * bool(count)
+def _skipped(names: dict[str, str]) -> str:
+    """How much of a header is left out, and the first of it."""
+    left = {name: why for name, why in names.items() if not why.startswith("a macro ")}
+    if not left:
+        return ""
+    name, why = next(iter(left.items()))
+    count = f"{len(left)} name" + ("" if len(left) == 1 else "s")
+    return f"{count} of the header cannot be offered, {name!r} first: {why}; Library.skipped has all"
 
 
 def of_library(found: Library) -> list[dict[str, Plain]]:
