@@ -137,7 +137,9 @@ def _skipped(names: dict[str, str]) -> str:
         return ""
     name, why = next(iter(left.items()))
     count = f"{len(left)} name" + ("" if len(left) == 1 else "s")
-    return f"{count} of the header cannot be offered, {name!r} first: {why}; Library.skipped has all"
+    return (
+        f"{count} of the header cannot be offered, {name!r} first: {why}; Library.skipped has all"
+    )
 
 
 def of_library(found: Library) -> list[dict[str, Plain]]:

@@ -194,6 +194,12 @@ def test_a_header(inspect, tmp_path) -> None:
     status, lines = inspect(header, table=True)
     assert status == 0
     assert lines[1] == f"{header} is a header: 3 entries, 3 with signatures"
+    header.write_text("_Float128 f(_Float128);\n")
+    status, found = inspect(header)
+    assert (status, found["entries"]) == (1, [])
+    reason = "there is no '_Float128' here"
+    told = f"1 name of the header cannot be offered, 'f' first: {reason}; Library.skipped has all"
+    assert found["note"].endswith(told)
 
 
 def test_a_header_that_includes_what_it_declares(inspect) -> None:
