@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from ._types import Library as OpenLibrary
 
 _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
+_SCRIPT_LIMIT = 2**12  # characters of a text for the linker that are read
 
-#: The files of libraries that only ctypes.util finds, which starts other programs for that.
+#: The files of libraries that a text for the linker names, and those that only ctypes.util
+#: finds, which starts other programs for that.
 _located: Cache[str, str] = Cache(1024)
 
 
@@ -46,6 +48,8 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
             reasons.append(str(error))
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
     found = None if os.path.dirname(name) else _located.get(name)
+    if found is None:
+        found = next(filter(None, [_for_linker(reason) for reason in reasons]), None)
     if found is None and not os.path.dirname(name):
         found = _searched(name)
     if found is not None:
@@ -55,11 +59,36 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
             _located.pop(name, None)
             reasons.append(str(error))
         else:
-            _located.keep(name, found)
+            if not os.path.dirname(name):
+                _located.keep(name, found)
             return opened
     said = "; ".join(dict.fromkeys(reasons))
     hint = did_you_mean(_for_linkers(name))
     raise LibraryError(f"library {name!r} cannot be loaded: {said}{hint}")
+
+
+def _for_linker(reason: str) -> str | None:
+    """The library that a text for the linker names first, where the loader found such a text.
+
+    As glibc's libm.so: ``GROUP ( /lib/x86_64-linux-gnu/libm.so.6  AS_NEEDED ( … ) )``. To ask
+    ctypes.util for it takes longer than all else of a first call, for it starts programs.
+    """
+    path = reason.partition(": ")[0]
+    if not os.path.isabs(path):
+        return None
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_SCRIPT_LIMIT)
+    except OSError:
+        return None
+    if text.startswith("\x7fELF"):
+        return None
+    for command in ("GROUP", "INPUT"):
+        words = text.partition(command)[2].replace("(", " ").replace(")", " ").split()
+        for word in words:
+            if ".so" in os.path.basename(word):
+                return word
+    return None
 
 
 def _searched(name: str) -> str | None:

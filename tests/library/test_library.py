@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from nativecall import _locate
 
 DECLARATIONS = """
     typedef struct { double x, y; } Point;
@@ -779,3 +780,19 @@ def test_folders_where_libraries_are_looked_for(path, tmp_path, fails):
     for folders in (5, [5]):
         with fails(TypeError, "'folders' must be a path or several (got int)"):
             nc.load("m", folders=folders)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="texts for the linker stand for libraries")
+def test_a_text_for_the_linker_leads_to_its_library(tmp_path, monkeypatch):
+    file = nc.load("m").path
+    script = tmp_path / "libscripted.so"
+    script.write_text(
+        f"/* GNU ld script */\nGROUP ( {tmp_path}/x.a {file} AS_NEEDED ( y.so.1 ) )\n"
+    )
+    monkeypatch.setattr(_locate, "_searched", lambda name: None)
+    for name in (str(script), "scripted"):
+        found = nc.load(name, "double cos(double);", folders=[tmp_path])
+        assert (found.path, found.cos(0.0)) == (file, 1.0)
+    script.write_text("INPUT ( -lm static.a )\n")
+    with pytest.raises(nc.LibraryError, match="libscripted"):
+        nc.load(str(script))
