@@ -55,10 +55,13 @@ def imported(name: str) -> ModuleType:
         raise CommandError(f"a module must be given by its whole name, or its file (got {name!r})")
     is_path = os.sep in name or name.endswith(".py")
     path = os.path.realpath(name) if is_path else None
-    folder = os.getcwd()
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = ""  # it was deleted
     if path is not None:
         folder, name = _named(name, path)
-    if folder not in sys.path:
+    if folder and folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         found = import_module(name)

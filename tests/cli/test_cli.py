@@ -321,6 +321,16 @@ def rows(lines, pattern):
     return [line for line in lines if re.fullmatch(pattern, line)]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it cannot be deleted")
+def test_inspect_in_a_directory_that_was_deleted(inspect, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    status, lines, err = inspect("nativecall:wrap")
+    assert (status, err) == (1, "")
+    assert "native code finds nothing in it" in lines
+
+
 def test_inspect_a_native_callable(inspect):
     status, lines, err = inspect("nc_things:cos")
     assert (status, err) == (0, "")
