@@ -195,7 +195,10 @@ class Builder:
         output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
         mode = ["--cplus"] if language == "c++" else []
         cython = [sys.executable, "-m", "cython", "-3", "-Werror", *mode]
-        # In this folder Cython finds no .pxd but the installed one.
+        # In this folder Cython finds no .pxd but the installed one; an editable one it is told.
+        import nativecall
+
+        cython += ["-I", str(Path(nativecall.__file__).parents[1])]
         self._run([*cython, "--module-name", name, str(source), "-o", str(generated)], folder)
         headers = [f"-I{include}", "-isystem", sysconfig.get_path("include")]
         mismatches = MISMATCHES if language == "c" else ()
