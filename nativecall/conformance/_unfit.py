@@ -7,13 +7,13 @@ module there, and tells what came of it.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 from . import _abi
 from ._abi import ffi
@@ -27,13 +27,25 @@ if TYPE_CHECKING:
 #: `python -c` with this loads the kit without the package (see __init__.py).
 LOAD = """
 import importlib.util as util, sys
+folders = sys.argv[1].split("\\n")
 spec = util.spec_from_file_location(
-    "nativecall_conformance", sys.argv[1] + "/__init__.py", submodule_search_locations=sys.argv[1:2]
+    "nativecall_conformance", folders[0] + "/__init__.py", submodule_search_locations=folders
 )
 module = sys.modules[spec.name] = util.module_from_spec(spec)
 spec.loader.exec_module(module)
 """
-FOLDER = str(Path(__file__).parent)
+
+
+def _folders() -> str:
+    """The folder of the kit, and that of its C providers, another one in an editable installation:
+    lines."""
+    compiled = importlib.util.find_spec(f"{__package__}._providers")
+    files = [__file__, compiled.origin if compiled is not None else None]
+    return "\n".join(dict.fromkeys([os.path.dirname(file) for file in files if file]))
+
+
+#: What it is told of.
+FOLDER = _folders()
 #: Seconds that a process of the kit may take.
 LIMIT = 120
 
