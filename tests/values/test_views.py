@@ -283,7 +283,8 @@ def test_several_views_in_a_call(function):
     a, b = r.random((3, 4)), r.random((5, 4)).T
     out = np.zeros((4, 10))
     multiply(a[::-1], b, out[:3, ::2])
-    assert np.allclose(out[:3, ::2], a[::-1] @ b)
+    # Not `@`, whose libraries have errors on emulated processors.
+    assert np.allclose(out[:3, ::2], np.einsum("ik,kj->ij", a[::-1], b))
     assert not out[3].any()
     assert not out[:, 1::2].any()
     square = r.random((3, 3))
