@@ -16,6 +16,7 @@ from nativecall._cli import inspection
 from nativecall.conformance import _provider
 from nativecall.conformance._rules import Absent, Broken
 from support import build
+from support.modes import at_full_size
 
 CALL, PACKED, OTHER = 0x04000001, 0x04000003, 0x05000003
 SKIP = 1
@@ -316,6 +317,7 @@ def test_a_heap_type_that_becomes_ready_late(c, found):
 
 
 @from_metaclass
+@at_full_size
 def test_subclasses_of_a_type_that_is_refused_are_as_they_were(c, found):
     """One of them cannot have its rows: none has."""
     many = {2 * n: 1 for n in range(1, 65537)}
@@ -336,6 +338,7 @@ def test_subclasses_of_a_type_that_is_refused_are_as_they_were(c, found):
         assert found(filled(c, cls)) is None
 
 
+@at_full_size
 def test_a_class_statement_that_fails_leaves_its_subclasses_as_they_were(fails):
     """__init_subclass__ has made one, and another of too many rows."""
     made = []

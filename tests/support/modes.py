@@ -15,6 +15,11 @@ from nativecall._codegen import engine
 DEBUG = hasattr(sys, "gettotalrefcount")
 SCALE = 2 if DEBUG else 1
 
+at_full_size = pytest.mark.skipif(
+    DEBUG or "NATIVECALL_TEST_SANITIZED" in os.environ,
+    reason="a table of 65,536 rows takes a minute in this build; other builds make one",
+)
+
 GENERATED = engine.available() and not _lib.types.stubs_refused()
 REFUSED = f"no generated code: {engine.reason() or _lib.types.stubs_refused()}"
 
