@@ -170,24 +170,18 @@ def _sanitized() -> dict[str, str]:
     }
 
 
-def _elsewhere(
-    session: nox.Session, which: str, install: str, test: str, wheel: Path | None = None
-) -> None:
-    """Install the package under another Python and test it, where there is the means for that.
+def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> None:
+    """Install the package under another Python and test it, where there is the means for that."""
+    _require(session, which)
+    session.run(str(WITH_PYTHON), which, f"pip install --quiet {install} && {test}", external=True)
 
-    A `wheel` is at hand there as ``$wheel``; it arrives by standard input.
-    """
+
+def _require(session: nox.Session, which: str) -> None:
+    """Skip the session where there is no such Python, and none can be made."""
     if not WITH_PYTHON.exists():
         session.skip(f"left out: there is no {WITH_PYTHON}")
     if subprocess.run([str(WITH_PYTHON), which, "python --version"], check=False).returncode != 0:
         session.skip(f"left out: {WITH_PYTHON} cannot make a {which} on this machine")
-    command = f"pip install --quiet {install} && {test}"
-    if wheel is None:
-        session.run(str(WITH_PYTHON), which, command, external=True)
-    else:
-        command = f"wheel=/tmp/{wheel.name}; cat >$wheel; {command}"
-        called = shlex.join([str(WITH_PYTHON), which, command])
-        session.run("sh", "-c", f"{called} <{shlex.quote(str(wheel))}", external=True)
 
 
 # What the processor changes: each way of calling, and every rule of the calling convention.
@@ -238,16 +232,18 @@ def emulated(session: nox.Session) -> None:
 
 def _emulated(session: nox.Session, selection: Sequence[str], signatures: int) -> None:
     """Test the wheel that is made here for aarch64, where there is the means to run it."""
-    if not WITH_PYTHON.exists():
-        session.skip(f"left out: there is no {WITH_PYTHON}")
+    _require(session, "3.13-arm64")
     wheel = _built(session, "aarch64", Path(session.create_tmp()).resolve() / "wheel")
     needed = "'pytest>=8' 'hypothesis>=6.100' 'setuptools>=70' 'platformdirs>=4'"
     few = f"NATIVECALL_TEST_SIGNATURES={signatures} NATIVECALL_TEST_PATIENCE=10"
     tests = f"{few} pytest -p no:cacheprovider {shlex.join(selection)}"
     # First what it needs, then the wheel itself, of which one of the same version may be there.
     once = "--no-compile --force-reinstall --no-deps $wheel"
-    install = f"--no-compile $wheel {needed} && pip install --quiet {once}"
-    _elsewhere(session, "3.13-arm64", install, f"nativecall demo && {tests}", wheel)
+    install = f"pip install --quiet --no-compile $wheel {needed} && pip install --quiet {once}"
+    command = f"wheel=/tmp/{wheel.name}; cat >$wheel; {install} && nativecall demo && {tests}"
+    # The wheel arrives by standard input.
+    called = shlex.join([str(WITH_PYTHON), "3.13-arm64", command])
+    session.run("sh", "-c", f"{called} <{shlex.quote(str(wheel))}", external=True)
 
 
 @nox.session(venv_backend="none")
