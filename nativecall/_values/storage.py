@@ -17,7 +17,7 @@ from itertools import islice
 
 from .. import _lib
 from .._errors import refuse_reload
-from .._fifo import Cache
+from .._fifo import Cache, Shared
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar, same_bytes
 from .._signature.derived import Array, Struct, View, object_offsets
@@ -362,13 +362,20 @@ def load_result(ctype: CType, address: int) -> object:
 
 
 _named_tuples: Cache[str, Callable[..., object]] = Cache(1024)
+_living: Shared[str, Callable[..., object]] = Shared()
 
 
 def named_tuple(struct: Struct) -> Callable[..., object]:
-    """The class that structs of a type come back as."""
-    known = _named_tuples.get(struct.named)
+    """The class that structs of a type come back as: one, as long as anybody has it."""
+    named = struct.named
+    known = _named_tuples.get(named)
     if known is not None:
         return known
+    found = _living.find(named) or _living.share(named, _named_tuple(struct))
+    return _named_tuples.keep(named, found)
+
+
+def _named_tuple(struct: Struct) -> Callable[..., object]:
     from collections import namedtuple  # renames what is no name, as these classes have to
 
     make: Foreign = namedtuple
@@ -379,7 +386,8 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
         return _struct_again, (struct, tuple(self))
 
     made.__reduce__ = reduced
-    return _named_tuples.keep(struct.named, made)
+    named: Callable[..., object] = made
+    return named
 
 
 def _struct_again(struct: Struct, values: tuple[object, ...]) -> object:
