@@ -8,7 +8,11 @@ import sys
 
 # What CPython ends with when it ended between the question whether it does and PyGILState_Ensure;
 # nothing in its C API closes that gap (PEP 788).
-_UNAVOIDABLE = "Fatal Python error: init_threadstate: thread state already initialized\n"
+_UNAVOIDABLE = (
+    "Fatal Python error: init_threadstate: thread state already initialized\n",
+    # A moment later: the key is gone by which threads find their states.
+    "Fatal Python error: gilstate_tss_set: failed to set current tstate (TSS)\n",
+)
 # CPython 3.14 reads what it has freed there, and says nothing: ctypes' callbacks as well.
 _UNAVOIDABLE_SILENT = sys.version_info >= (3, 14)
 # The same a moment later, as ThreadSanitizer tells it: the lock of thread states is gone.
