@@ -10,7 +10,8 @@ import sys
 # nothing in its C API closes that gap (PEP 788).
 _UNAVOIDABLE = (
     "Fatal Python error: init_threadstate: thread state already initialized\n",
-    # A moment later: the key is gone by which threads find their states.
+    # The thread was in PyGILState_Ensure already when the key went by which threads find their
+    # states. Held there by a debugger, one without this package ends in the same way (3.13.0).
     "Fatal Python error: gilstate_tss_set: failed to set current tstate (TSS)\n",
 )
 # CPython 3.14 reads what it has freed there, and says nothing: ctypes' callbacks as well.
