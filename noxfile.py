@@ -194,13 +194,15 @@ AARCH64 = [
     "tests/callable/test_thunk.py",
     "tests/callback/test_values.py",
     "tests/callback/test_exceptions.py",
+    "tests/codegen/test_stack.py",
     "tests/codegen/test_stub.py",
     "tests/codegen/test_trampoline_values.py",
     "tests/core/test_abi.py",
     "tests/headers/test_extension.py",
     "tests/headers/dispatch",
     "tests/objects/test_fields.py",
-    # What the emulator makes of generated code is in the memory that this counts.
+    # It counts the process's memory, and the emulator's own is in that: 820 KB for each shape, of
+    # which 39 are the test's, as on x86-64 (mallinfo2).
     "--deselect=tests/callable/test_thunk.py::test_shapes_that_come_and_go_leave_little",
 ]
 

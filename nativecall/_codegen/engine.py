@@ -18,9 +18,7 @@ Guarantees:
   `available` is False this time, and a MemoryError while LLVM starts is the caller's.
 - One lock of this module exists, `_starting`. It is held while LLVM starts, and by a thread that
   forks. While LLVM works, only llvmlite's own lock is held.
-  Threads that ask for the same code at once get one `Code`, compiled once: the first one
-  compiles, the others wait for it. A thread that is compiling never waits for another (a finalizer
-  that runs in it may ask for code, too): it compiles for itself.
+  Threads that ask for the same code at once get one `Code`, compiled once (flights.py).
 - Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
   at the end of the process it stays, since what else is torn down may call it.
 - An object file that refers to nothing outside is loaded by the core where it can
@@ -31,6 +29,9 @@ Guarantees:
   that it sees, for ever; hence it sees a limited number, and later ones are left to the code
   generator, whose code is right and a little longer. Memory is level however much is made and
   dropped.
+- LLVM works where the C stack has a megabyte left: where the caller's has not, in a thread that is
+  started for that while the caller waits. On aarch64 the least function that LLVM 20 compiles takes
+  500 KB of stack, in a step that passes over what guards the end of a smaller one.
 - A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
   it, and it can make more.
 """
@@ -40,12 +41,12 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from _thread import RLock, _local, allocate_lock  # threading is more, and takes its time
+from _thread import RLock  # threading is more, and takes its time
 
 from .. import _cache, _lib
 from .._errors import warn_once
 from .._fifo import Shared
-from . import identity
+from . import flights, identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
+_STACK = 1 << 20  # bytes of the C stack that must be left there
 _NAMED = bool(_lib.types.calls_traced) or os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
@@ -204,8 +206,12 @@ class _Machine:
 
     def emit(self, text: str, effort: Effort) -> bytes:
         """The object file of a module of IR."""
-        with self.module(text, effort) as module:
-            return bytes(self.target_machine(effort).emit_object(module))
+
+        def emit() -> bytes:
+            with self.module(text, effort) as module:
+                return bytes(self.target_machine(effort).emit_object(module))
+
+        return _with_stack(emit)
 
     def link(
         self,
@@ -222,7 +228,7 @@ class _Machine:
 
         _require_memory()
         try:
-            tracker, linker = self._load(data, symbols, exports)
+            tracker, linker = _with_stack(lambda: self._load(data, symbols, exports))
         except RuntimeError as error:
             raise Unloadable(str(error)) from error
         addresses = {name: tracker[name] for name in exports}
@@ -287,7 +293,7 @@ def _start() -> tuple[_Machine | None, str]:
     """The machine, made by the first call in the process."""
     outcome = _outcome
     if outcome is None:
-        outcome = _once("", lambda: _outcome, _tried)
+        outcome = flights.once("", lambda: _outcome, _tried)
         assert outcome is not None
     return outcome
 
@@ -299,10 +305,13 @@ def _tried() -> tuple[_Machine | None, str]:
         outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
     else:
         try:
-            with _starting:
-                outcome = _probe()
+            _require_memory()
+            _require_permission()
+            outcome = _with_stack(_probe)
         except NoRoom as error:
             return None, str(error)  # the next one who asks may find more
+        except Unloadable as error:
+            outcome = None, str(error)
     # A thread that could not wait may have been first.
     if _outcome is None:
         _outcome = outcome
@@ -318,22 +327,23 @@ def _turned_off() -> bool:
 
 
 def _probe() -> tuple[_Machine | None, str]:
+    with _starting:
+        return _probed()
+
+
+def _probed() -> tuple[_Machine | None, str]:
     try:
         import ctypes
 
-        _require_memory()
-        _require_permission()
         machine = _Machine()
     except (ImportError, OSError) as error:
         return None, f"llvmlite cannot be imported ({error})"
-    except NoRoom:
-        raise
-    except Unloadable as error:
-        return None, str(error)
     except (RuntimeError, AttributeError) as error:
         return None, f"this llvmlite cannot generate code here ({error})"
     try:
         code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
+    except NoRoom:
+        raise
     except RuntimeError as error:
         return None, f"LLVM cannot load code here ({error})"
     value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
@@ -385,58 +395,30 @@ def release() -> None:
 
 
 def begin_anew() -> None:
-    """What other threads were compiling does not come in a child, and no thread waits for it."""
-    _flights.clear()
+    """No thread of a child waits for what the parent's others were making."""
+    flights.begin_anew()
 
 
-# -- one at a time, without a lock ----------------------------------------------------------------
+# -- where LLVM works -----------------------------------------------------------------------------
 
 
-class _Flight:
-    """Something that one thread makes while others wait for it."""
-
-    __slots__ = ("done", "made")
-
-    def __init__(self) -> None:
-        self.done = allocate_lock()  # held while it is made
-        self.done.acquire()
-        self.made: Foreign = None
-
-
-_flights: dict[object, _Flight] = {}
-_this_thread = _local()
-
-
-def _once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
-    """What `find` finds, made by `make` if need be, in one thread at a time for each key.
-
-    An exception of `make` is the caller's alone: who waited tries again.
+def _with_stack(work: Callable[[], _Made]) -> _Made:
+    """What `work` returns, which LLVM does where there is stack for it; NoRoom where there is
+    neither that nor a thread to be had. What `work` locks, it locks itself.
     """
-    busy = getattr(_this_thread, "busy", False)
-    while True:
-        found = find()
-        if found is not None:
-            return found
-        flight = _Flight()
-        try:
-            # An atomic operation: of several threads, one stores its own.
-            first = _flights.setdefault(key, flight)
-            if first is flight or busy:
-                _this_thread.busy = True
-                # It may have been made between the look above and now.
-                found = find()
-                made = flight.made = make() if found is None else found
-                return made
-        finally:
-            _this_thread.busy = busy
-            if _flights.get(key) is flight:
-                del _flights[key]
-            flight.done.release()
-        with first.done:
-            pass
-        shared: _Made | None = first.made
-        if shared is not None:
-            return shared
+
+    def run() -> _Made:
+        # It may be another thread than the one that others wait for.
+        with flights.working():
+            return work()
+
+    made = _lib.types.call_with_stack(run, _STACK)
+    if made is None:
+        raise NoRoom(
+            f"LLVM needs {_STACK >> 10} KB of the C stack, and there is less left in this thread, "
+            "and no other thread can be started now"
+        )
+    return made
 
 
 # -- compiling ------------------------------------------------------------------------------------
@@ -495,7 +477,7 @@ def compile(
         # A thread that could not wait may have been first.
         return _codes.share(wanted, made)
 
-    code: Code = _once(wanted, lambda: _codes.find(wanted), make)
+    code: Code = flights.once(wanted, lambda: _codes.find(wanted), make)
     return code
 
 
@@ -591,7 +573,10 @@ def assembly(text: str, effort: Effort = 1) -> str:
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
-    effort = machine.affordable(effort)
-    with machine.module(text, effort) as module:
-        made: str = machine.target_machine(effort).emit_assembly(module)
-    return made
+    spent = machine.affordable(effort)
+
+    def emit() -> str:
+        with machine.module(text, spent) as module:
+            return str(machine.target_machine(spent).emit_assembly(module))
+
+    return _with_stack(emit)

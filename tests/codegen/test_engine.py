@@ -16,7 +16,7 @@ import pytest
 
 from nativecall import _cache
 from nativecall._cache import Cache
-from nativecall._codegen import engine
+from nativecall._codegen import engine, flights
 from support.modes import generates
 
 pytestmark = generates
@@ -48,7 +48,7 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
     made = Cache(str(tmp_path / "objects"))
     monkeypatch.setattr(_cache, "_shared", made)
     yield made
-    assert engine._flights == {}
+    assert flights._flights == {}
 
 
 def test_code_can_be_generated_here():
@@ -305,7 +305,7 @@ def test_concurrent_first_calls_compile_once(objects):
 def test_concurrent_first_calls_of_a_process(python):
     code = (
         "import threading\n"
-        "from nativecall._codegen import engine\n"
+        "from nativecall._codegen import engine, flights\n"
         "barrier = threading.Barrier(8); machines = []\n"
         "def run(): barrier.wait(); machines.append(engine._start()[0])\n"
         "threads = [threading.Thread(target=run) for _ in range(8)]\n"
@@ -489,7 +489,7 @@ def test_a_linker_goes_with_its_last_code():
 
 ANSWER = (
     "import ctypes\n"
-    "from nativecall._codegen import engine\n"
+    "from nativecall._codegen import engine, flights\n"
     "def answer(n): return 'define i32 @answer() {\\n  ret i32 %d\\n}' % n\n"
     "def make(n): return engine.compile(str(n), lambda: answer(n), {}, ['answer'])\n"
     "def call(code): return ctypes.CFUNCTYPE(ctypes.c_int)(code.address('answer'))()\n"
@@ -545,7 +545,7 @@ warnings.simplefilter("ignore", DeprecationWarning)
 import llvmlite.binding
 thread = threading.Thread(target=make, args=(1,))
 thread.start()
-while "" not in engine._flights and engine._outcome is None:
+while "" not in flights._flights and engine._outcome is None:
     time.sleep(0)
 child = os.fork()
 if child == 0:

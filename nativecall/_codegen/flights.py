@@ -1,0 +1,95 @@
+"""What several threads want at once is made by one of them, without a lock.
+
+::
+
+    once(key, find, make)    # what find() finds, made by make() in one thread at a time
+    with working(): ...      # this thread does something that others wait for
+    begin_anew()             # in the child of a fork
+
+Guarantees:
+
+- Threads that ask for one key at once get one object, made once: the first one makes it, the others
+  wait for it. A thread that is making something never waits for another (a finalizer that runs in
+  it may ask for something, too): it makes it for itself. Hence no thread waits for one that waits.
+- An exception of `make` is the caller's alone: who waited tries again.
+"""
+
+from __future__ import annotations
+
+from _thread import _local, allocate_lock  # threading is more, and takes its time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import TypeVar
+
+    from .._types import Foreign
+
+    _Made = TypeVar("_Made")
+
+
+class _Flight:
+    """Something that one thread makes while others wait for it."""
+
+    __slots__ = ("done", "made")
+
+    def __init__(self) -> None:
+        self.done = allocate_lock()  # held while it is made
+        self.done.acquire()
+        self.made: Foreign = None
+
+
+_flights: dict[object, _Flight] = {}
+_this_thread = _local()
+
+
+class working:
+    """A context in which this thread waits for no other that is making something."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = getattr(_this_thread, "busy", False)
+        _this_thread.busy = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _this_thread.busy = self._before
+
+
+def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
+    """What `find` finds, made by `make` if need be, in one thread at a time for each key."""
+    busy = getattr(_this_thread, "busy", False)
+    while True:
+        found = find()
+        if found is not None:
+            return found
+        flight = _Flight()
+        try:
+            # An atomic operation: of several threads, one stores its own.
+            first = _flights.setdefault(key, flight)
+            if first is flight or busy:
+                with working():
+                    # It may have been made between the look above and now.
+                    found = find()
+                    made = flight.made = make() if found is None else found
+                    return made
+        finally:
+            if _flights.get(key) is flight:
+                del _flights[key]
+            flight.done.release()
+        with first.done:
+            pass
+        shared: _Made | None = first.made
+        if shared is not None:
+            return shared
+
+
+def begin_anew() -> None:
+    """What other threads were making does not come in a child, and no thread waits for it."""
+    _flights.clear()

@@ -1,0 +1,206 @@
+"""Calls that need more of the C stack than the caller's thread has: LLVM's work, first of all."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import nativecall as nc
+from nativecall import _lib
+from nativecall._codegen import engine
+from support.modes import SCALE, generates
+
+call_with_stack = _lib.types.call_with_stack
+MUCH = 4 << 20
+SMALL = 256 * SCALE << 10
+
+
+def in_thread(run: Callable[[], object], stack: int) -> object:
+    """What `run` returns in a thread with a stack of so many bytes, 0 for the usual."""
+    returned: list[object] = []
+    begin = threading.Event()
+
+    def wait_and_run() -> None:
+        begin.wait()
+        returned.append(run())
+
+    thread = threading.Thread(target=wait_and_run)
+    before = threading.stack_size(stack)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    begin.set()
+    thread.join()
+    return returned[0]
+
+
+def test_it_is_called_here_where_there_is_stack():
+    assert call_with_stack(threading.get_ident, 1000) == threading.get_ident()
+
+
+def test_it_is_called_elsewhere_where_there_is_not():
+    def run() -> tuple[int, int | None]:
+        return threading.get_ident(), call_with_stack(threading.get_ident, MUCH)
+
+    mine, its = in_thread(run, SMALL)
+    assert its not in (None, mine, threading.get_ident())
+
+
+def test_there_it_has_the_stack():
+    def needs() -> bool:
+        _lib.types.stack_require("f", MUCH)
+        return True
+
+    def run() -> object:
+        with pytest.raises(RecursionError):
+            needs()
+        return call_with_stack(needs, MUCH)
+
+    assert in_thread(run, SMALL) is True
+
+
+@pytest.mark.parametrize("error", [ValueError("why"), MemoryError(), KeyboardInterrupt("why")])
+def test_what_it_raises_is_the_callers(error):
+    def fails() -> None:
+        raise error
+
+    def run() -> object:
+        with pytest.raises(type(error)) as info:
+            call_with_stack(fails, MUCH)
+        assert info.value is error
+        return [frame.name for frame in info.traceback]
+
+    assert in_thread(run, SMALL) == ["run", "fails"]
+
+
+def test_the_stack_that_is_set_for_other_threads_stays():
+    def run() -> tuple[int | None, int]:
+        threading.stack_size(2 * SMALL)
+        return call_with_stack(
+            lambda: threading.stack_size(3 * SMALL), MUCH
+        ), threading.stack_size()
+
+    try:
+        assert in_thread(run, SMALL) == (2 * SMALL, 3 * SMALL)
+    finally:
+        threading.stack_size(0)
+
+
+def test_an_object_is_neither_lost_nor_kept():
+    class One:
+        pass
+
+    one = One()
+    before = sys.getrefcount(one)
+    assert in_thread(lambda: call_with_stack(lambda: one, MUCH), SMALL) is one
+    assert sys.getrefcount(one) == before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its memory")
+@pytest.mark.allocator
+def test_where_no_thread_can_be_started_there_is_none(python):
+    code = """
+import resource, threading
+from nativecall import _lib
+def run():
+    with open("/proc/self/statm") as file:
+        held = int(file.read().split()[0]) * 4096
+    resource.setrlimit(resource.RLIMIT_AS, (held + (4 << 20), resource.RLIM_INFINITY))
+    if _lib.types.has_room(8 << 20):
+        print("no limit here")
+    else:
+        print(_lib.types.call_with_stack(threading.get_ident, 4 << 20))
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+    print(_lib.types.call_with_stack(threading.get_ident, 4 << 20) is not None)
+threading.stack_size(1 << 20)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+    printed = python(code)
+    if printed.startswith("no limit here\n"):
+        pytest.skip("this system, or what emulates it, does not limit memory")
+    assert printed == "None\nTrue\n"
+
+
+def test_while_python_ends_there_is_none(python):
+    """No other thread would get the GIL, and the caller would wait for ever."""
+    code = """
+import builtins
+from nativecall import _lib
+class Late:
+    def __del__(self, call=_lib.types.call_with_stack, print=print):
+        print(call(lambda: 1, 1 << 40), call(lambda: 2, 1000))
+builtins.late = Late()
+"""
+    assert python(code) == "None 2\n"
+
+
+@generates
+@pytest.mark.parametrize("stack", [0, SMALL], ids=["usual", "small"])
+def test_llvm_works_where_there_is_stack(monkeypatch, stack):
+    """The least function takes 500 KB on aarch64."""
+    seen: list[tuple[str, int]] = []
+    for name in ("module", "_load"):
+        work = getattr(engine._Machine, name)
+
+        def spy(*given: object, name: str = name, work: Callable[..., object] = work) -> object:
+            seen.append((name, threading.get_ident()))
+            _lib.types.stack_require(name, engine._STACK)
+            return work(*given)
+
+        monkeypatch.setattr(engine._Machine, name, spy)
+
+    def run() -> int:
+        # With tables for unwinding, for which the core leaves it to LLVM.
+        text = f"define i32 @answer() {{\n  ret i32 {43 if stack else 42}\n}}\n"
+        code = engine.compile(f"stack {stack}", lambda: text, {}, ["answer"], effort=0)
+        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("answer"))() == 43 if stack else 42
+        assert "answer" in engine.assembly(text)
+        return threading.get_ident()
+
+    mine = in_thread(run, stack)
+    assert [name for name, _ in seen] == ["module", "_load", "module"]
+    assert {ident == mine for _, ident in seen} == {stack == 0}
+
+
+@generates
+def test_threads_with_small_stacks_race_for_code():
+    """Each makes shapes that others make, and some of its own."""
+    address = nc.load("m").address("fabs")
+    letters = "bhiqfd"
+
+    def run() -> list[float]:
+        found = []
+        for n, letter in enumerate(letters * 2):
+            other = letters[(n + threading.get_ident()) % len(letters)]
+            f = nc.wrap(address, f"d:d{letter}{other}".replace("f", "d"), name="fabs")
+            found.append(f.convert("d:fdd")(-n, 1, 2))
+        return found
+
+    results: list[object] = []
+    before = threading.stack_size(SMALL)
+    try:
+        threads = [threading.Thread(target=lambda: results.append(run())) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+    finally:
+        threading.stack_size(before)
+    for thread in threads:
+        thread.join()
+    assert results == [[float(n) for n in range(12)]] * 6
+
+
+@generates
+def test_where_there_is_neither_stack_nor_thread_code_waits(monkeypatch):
+    """The next who asks may have more."""
+    monkeypatch.setattr(engine._lib.types, "call_with_stack", lambda function, bytes: None)
+    with pytest.raises(engine.NoRoom, match="1024 KB of the C stack"):
+        engine.compile("no room", lambda: engine._PROBE, {}, ["nc_probe"])
+    monkeypatch.undo()
+    assert engine.compile("no room", lambda: engine._PROBE, {}, ["nc_probe"])
