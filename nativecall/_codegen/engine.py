@@ -30,7 +30,7 @@ Guarantees:
   generator, whose code is right and a little longer. Memory is level however much is made and
   dropped.
 - LLVM works where the C stack has a megabyte left: where the caller's has not, in a thread that is
-  started for that while the caller waits. On aarch64 the least function that LLVM 20 compiles takes
+  started for that while the caller waits. On aarch64 the least function that LLVM 22 compiles takes
   500 KB of stack, in a step that passes over what guards the end of a smaller one.
 - A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
   it, and it can make more.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import platform
 import random
 import struct
 import subprocess
@@ -133,6 +134,8 @@ def test_random_signatures(include, tmp_path, command, level):
     )
     if probe.returncode == 0:
         types["e"] = "_Float16"
+    if platform.machine() in ("aarch64", "arm64"):
+        del types["g"]  # see the header's comment
     source = random.Random(1000)
     signatures = random_signatures(source, 300, list(types))
     program = tmp_path / "oracle"
@@ -300,7 +303,7 @@ def test_widening_keeps_every_number(builder, include):
                 assert decode(wider, out.raw[size : 2 * size]) == imaginary, (a, b, y)
             assert out.raw[size * wider_parts :] == b"\x5a" * (size * (2 - wider_parts) + 8)
             widened += 1
-    assert widened > 500
+    assert widened > 400
 
 
 def test_widening_of_what_is_no_number(builder, include):

@@ -15,9 +15,9 @@
  *
  * Takes:      canonical signatures of integers, floats, complex numbers, pointers and objects, as
  *             far as they fit NC_REGISTERCALL_STACK words of the stack. Structs by value, views,
- *             and variadic functions are NC_E_MISSING; so is everything on other platforms, and
- *             what needs the stack on macOS, where words of it are shared. A consumer then goes
- *             another way: dynamiccall.h does.
+ *             and variadic functions are NC_E_MISSING; so are AAPCS64's long double, which fills
+ *             a register of 16 bytes, what needs the stack on macOS, where words of it are shared,
+ *             and everything on other platforms. Then dynamiccall.h goes another way.
  *
  * Threads:    pure functions, but for what the callee does. No GIL.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
