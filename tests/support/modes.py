@@ -17,7 +17,7 @@ SCALE = 2 if DEBUG else 1
 
 at_full_size = pytest.mark.skipif(
     DEBUG or "NATIVECALL_TEST_SANITIZED" in os.environ,
-    reason="a table of 65,536 rows takes a minute in this build; other builds make one",
+    reason="tables of 65,536 rows take long to fill, and other builds fill them",
 )
 
 GENERATED = engine.available() and not _lib.types.stubs_refused()
