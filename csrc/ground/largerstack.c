@@ -7,8 +7,8 @@
  * Threads. The size of the stack is set for the next thread of the interpreter (that of
  * threading.stack_size), the thread is started and the size is set back under the GIL, which none
  * of the three lets go of: no other thread gets that stack, and nobody sees the size. The errand is
- * on the caller's stack. The new thread is done with it when it releases the lock, which is what the
- * caller waits for. Source of the functions: CPython's Include/pythread.h. */
+ * on the caller's stack. The new thread is done with it when it releases the lock, which the caller
+ * waits for. Source of the functions: CPython's Include/pythread.h. */
 #include "functions.h"
 #include "interpreter.h"
 #include "stack.h"

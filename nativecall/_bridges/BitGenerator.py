@@ -38,19 +38,19 @@ def native(obj: Foreign) -> NativeCallable | None:
     return native_at(place, bits)
 
 
-def native_at(place: int, owner: object) -> NativeCallable | None:
+def native_at(address: int, owner: object) -> NativeCallable | None:
     """The functions of the struct at an address; `owner` has its memory."""
-    if not place:
+    if not address:
         return None
     from .._callable.callable import NativeCallable
 
-    state = _lib.ffi.cast("void *", _word(place, 0))
+    state = _lib.ffi.cast("void *", _word(address, 0))
     found: dict[str, object] = {}
     for text, index in _WORDS.items():
-        raw = NativeCallable(_word(place, index), text, owner=owner, name="next")
+        raw = NativeCallable(_word(address, index), text, owner=owner, name="next")
         found[text.removesuffix("P")] = raw.bind(state)
     return NativeCallable(found, name="next", owner=owner)
 
 
-def _word(place: int, index: int) -> int:
-    return int(_lib.ffi.cast("uintptr_t *", place)[index])
+def _word(address: int, index: int) -> int:
+    return int(_lib.ffi.cast("uintptr_t *", address)[index])
