@@ -381,7 +381,6 @@ NC_STATIC int nc_signature_checked(const char *signature, char *canonical, size_
 /* Whether a failure can show as the flags say (provide.md, Flags). */
 NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t flags)
 {
-    const char *end = canonical + length;
     const char *results;
     switch (flags & NC_ERRORS_MASK) {
 #define NC_CASE(convention, name, codes)                                                           \
@@ -395,7 +394,8 @@ NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t
     }
     if ((flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT) {
         /* The last argument is "&i", and not the end of another type. */
-        return memcmp(end - 2, "&i", 2) == 0 && strchr("&])", end[-3]) == NULL;
+        return length > 3 && memcmp(&canonical[length - 2], "&i", 2) == 0 &&
+               strchr("&])", canonical[length - 3]) == NULL;
     }
     return results == NULL || strchr(results, canonical[0]) != NULL;
 }
