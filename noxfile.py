@@ -29,6 +29,7 @@ CORE = [
     "tests/adapt",
     "tests/callable",
     "tests/callback",
+    "tests/codegen/test_stack.py",
     "tests/core",
     "tests/headers",
     "tests/libffi/test_call.py",
@@ -300,6 +301,7 @@ def threads(session: nox.Session) -> None:
             or [
                 "tests/core/test_race.py",
                 "tests/callable/test_threads.py",
+                "tests/codegen/test_stack.py",
                 "tests/headers/callback",
                 "tests/callback",
                 "tests/objects",
