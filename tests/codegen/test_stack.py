@@ -160,7 +160,7 @@ def test_llvm_works_where_there_is_stack(monkeypatch, stack):
         # With tables for unwinding, for which the core leaves it to LLVM.
         text = f"define i32 @answer() {{\n  ret i32 {43 if stack else 42}\n}}\n"
         code = engine.compile(f"stack {stack}", lambda: text, {}, ["answer"], effort=0)
-        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("answer"))() == 43 if stack else 42
+        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("answer"))() == (43 if stack else 42)
         assert "answer" in engine.assembly(text)
         return threading.get_ident()
 
