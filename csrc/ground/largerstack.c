@@ -47,21 +47,22 @@ static int start(Errand *errand)
     return started != PYTHREAD_INVALID_THREAD_ID;
 }
 
-/* call_with_stack(function, bytes): what function() returns, which is called by this thread where
- * so much of its C stack is left, else by one that is started for it. None where none can be
- * started, or Python ends. */
+/* call_with_stack(function, bytes, elsewhere=True): what function() returns, which is called by this
+ * thread where so much of its C stack is left, else by one that is started for it. None where none
+ * can be started, or must not be (`elsewhere` is false), or Python ends. */
 PyObject *nc_call_with_stack(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Errand errand = {.of = nc_here()};
     Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(args, "On", &errand.function, &bytes)) {
+    int elsewhere = 1;
+    if (!PyArg_ParseTuple(args, "On|p", &errand.function, &bytes, &elsewhere)) {
         return NULL;
     }
     if (nc_stack_left() > (size_t)bytes) {
         return PyObject_CallNoArgs(errand.function);
     }
     /* While Python ends, no other thread gets the GIL. */
-    errand.done = nc_is_finalizing() ? NULL : PyThread_allocate_lock();
+    errand.done = !elsewhere || nc_is_finalizing() ? NULL : PyThread_allocate_lock();
     if (errand.done == NULL) {
         Py_RETURN_NONE;
     }

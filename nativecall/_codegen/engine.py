@@ -67,6 +67,7 @@ _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
 _STACK = 1 << 20  # bytes of the C stack that must be left there
+_BELOW = 128 << 10  # bytes of it that are taken from where LLVM starts to where it works, at most
 _NAMED = bool(_lib.types.calls_traced) or os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
@@ -124,10 +125,7 @@ class _Linker:
 class _Machine:
     """LLVM, made ready for the processor that this process runs on."""
 
-    def __init__(self) -> None:
-        import llvmlite
-        import llvmlite.binding as llvm
-
+    def __init__(self, llvm: Foreign, version: str) -> None:
         self.llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -140,12 +138,9 @@ class _Machine:
         self._optimizations = itertools.count(1)
         self._parsed = itertools.count(1)
         self._shared_context = llvm.create_context()
-        # Every call of llvmlite holds this lock, so the thread that has it has LLVM alone.
-        # llvmlite offers no other way to it.
-        self.lock = llvm.ffi.lib._lock._lock
         self.identity = repr(
             (
-                llvmlite.__version__,
+                version,
                 llvm.llvm_version_info,
                 llvm.get_process_triple(),
                 self.cpu,
@@ -272,6 +267,9 @@ def _unload(
 
 _outcome: tuple[_Machine | None, str] | None = None
 _starting = RLock()
+# Every call of llvmlite holds its lock, which is added when it is imported: the thread that has it
+# has LLVM alone. llvmlite offers no other way to it.
+_locks: list[Foreign] = [_starting]
 
 
 def available() -> bool:
@@ -307,7 +305,7 @@ def _tried() -> tuple[_Machine | None, str]:
         try:
             _require_memory()
             _require_permission()
-            outcome = _with_stack(_probe)
+            outcome = _probe()
         except NoRoom as error:
             return None, str(error)  # the next one who asks may find more
         except Unloadable as error:
@@ -327,29 +325,42 @@ def _turned_off() -> bool:
 
 
 def _probe() -> tuple[_Machine | None, str]:
-    with _starting:
-        return _probed()
-
-
-def _probed() -> tuple[_Machine | None, str]:
     try:
-        import ctypes
+        # By this thread, not by one that is started: threading takes the thread that imports it
+        # for the main one, and what this thread is in the middle of importing others wait for.
+        with _starting:
+            import ctypes
 
-        machine = _Machine()
+            import llvmlite
+            import llvmlite.binding as llvm
+
+            _locks[1:] = [llvm.ffi.lib._lock._lock]
+        version = llvmlite.__version__
+        outcome = _with_stack(lambda: _started(ctypes, llvm, version), _BELOW)
+    except NoRoom:
+        raise
     except (ImportError, OSError) as error:
         return None, f"llvmlite cannot be imported ({error})"
     except (RuntimeError, AttributeError) as error:
         return None, f"this llvmlite cannot generate code here ({error})"
-    try:
-        code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
-    except NoRoom:
-        raise
-    except RuntimeError as error:
-        return None, f"LLVM cannot load code here ({error})"
-    value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
+    if outcome[0] is not None:
+        identity.note(outcome[0].identity)
+    return outcome
+
+
+def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | None, str]:
+    """A machine that compiled a function. Imports nothing."""
+    with _starting:
+        machine = _Machine(llvm, version)
+        try:
+            code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
+        except NoRoom:
+            raise
+        except RuntimeError as error:
+            return None, f"LLVM cannot load code here ({error})"
+        value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
     if value != 42:
         return None, f"a generated function that returns 42 returned {value}"
-    identity.note(machine.identity)
     return machine, ""
 
 
@@ -381,11 +392,9 @@ _locked: list[LockType | RLock] = []  # what the thread that forks holds
 
 def hold() -> None:
     """Wait until LLVM is idle, and keep other threads from it until `release`."""
-    _starting.acquire()
-    _locked.append(_starting)
-    if _outcome is not None and _outcome[0] is not None:
-        _outcome[0].lock.acquire()
-        _locked.append(_outcome[0].lock)
+    for lock in _locks:  # the second comes while the first is held
+        lock.acquire()
+        _locked.append(lock)
 
 
 def release() -> None:
@@ -402,23 +411,32 @@ def begin_anew() -> None:
 # -- where LLVM works -----------------------------------------------------------------------------
 
 
-def _with_stack(work: Callable[[], _Made]) -> _Made:
+def _with_stack(work: Callable[[], _Made], below: int = 0) -> _Made:
     """What `work` returns, which LLVM does where there is stack for it; NoRoom where there is
-    neither that nor a thread to be had. What `work` locks, it locks itself.
+    neither that nor a thread that can do it. What `work` locks, it locks itself; `below` is what it
+    takes of the stack before it asks again.
     """
+    needed = _STACK + below
 
     def run() -> _Made:
         # It may be another thread than the one that others wait for.
         with flights.working():
             return work()
 
-    made = _lib.types.call_with_stack(run, _STACK)
+    made = _lib.types.call_with_stack(run, needed, not _has_locked())
     if made is None:
         raise NoRoom(
-            f"LLVM needs {_STACK >> 10} KB of the C stack, and there is less left in this thread, "
-            "and no other thread can be started now"
+            f"LLVM needs {needed >> 10} KB of the C stack, and there is less left in this thread, "
+            "and no other thread can do its work now"
         )
     return made
+
+
+def _has_locked() -> bool:
+    """Whether this thread has a lock that LLVM's work takes, so that no other thread can do it:
+    this one forks, or a finalizer that wants code runs in it amid other work of LLVM's.
+    """
+    return any(lock._is_owned() for lock in _locks)
 
 
 # -- compiling ------------------------------------------------------------------------------------

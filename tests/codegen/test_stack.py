@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -49,6 +50,13 @@ def test_it_is_called_elsewhere_where_there_is_not():
 
     mine, its = in_thread(run, SMALL)
     assert its not in (None, mine, threading.get_ident())
+
+
+def test_it_is_not_called_elsewhere_where_that_is_not_wanted():
+    def run() -> tuple[object, object]:
+        return call_with_stack(lambda: 1, MUCH, False), call_with_stack(lambda: 2, 1000, False)
+
+    assert in_thread(run, SMALL) == (None, 2)
 
 
 def test_there_it_has_the_stack():
@@ -199,8 +207,105 @@ def test_threads_with_small_stacks_race_for_code():
 @generates
 def test_where_there_is_neither_stack_nor_thread_code_waits(monkeypatch):
     """The next who asks may have more."""
-    monkeypatch.setattr(engine._lib.types, "call_with_stack", lambda function, bytes: None)
+    monkeypatch.setattr(engine._lib.types, "call_with_stack", lambda *given: None)
     with pytest.raises(engine.NoRoom, match="1024 KB of the C stack"):
         engine.compile("no room", lambda: engine._PROBE, {}, ["nc_probe"])
     monkeypatch.undo()
     assert engine.compile("no room", lambda: engine._PROBE, {}, ["nc_probe"])
+
+
+@generates
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets the stack by Linux's limit")
+def test_a_main_thread_with_a_small_stack_stays_the_main_thread(python):
+    """The threading module takes the thread that imports it first for the main one."""
+    code = """
+import nativecall
+from nativecall._codegen import engine
+assert engine.available(), engine.reason()
+import sys, threading
+assert "llvmlite" in sys.modules
+print(threading.current_thread() is threading.main_thread(), threading.main_thread().is_alive())
+"""
+    begin = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_STACK, (900 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1]])
+"""
+    assert python(begin, code) == "True True\n"
+
+
+@generates
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_thread_that_forks_waits_for_no_other(python):
+    """The other would wait for it: while it forks it keeps LLVM idle."""
+    code = """
+import os, threading
+made = []
+os.register_at_fork(before=lambda: made.append(nc.callback("d:dqfi", lambda a, b, c, d: a + d)))
+import nativecall as nc
+from nativecall._codegen import engine
+assert engine.available()
+def run():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if nc.wrap(made[0])(1.5, 0, 0.0, 2) == 3.5 else 1)
+    print(os.waitpid(child, 0)[1], nc.wrap(made[0])(1.5, 0, 0.0, 2))
+threading.stack_size(256 << 10)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+    assert python(code) == "0 3.5\n"
+
+
+@generates
+@pytest.mark.parametrize("lock", [0, 1], ids=["starts", "works"])
+def test_a_finalizer_amid_llvms_work_starts_no_thread(python, lock):
+    """That would wait for the lock that the finalizer's thread has."""
+    code = f"""
+import threading
+from nativecall._codegen import engine
+assert engine.available()
+def make():
+    return engine.compile("answer", lambda: engine._PROBE, {{}}, ["nc_probe"])
+class Late:
+    def __del__(self):
+        try:
+            make()
+        except engine.NoRoom as error:
+            print("no other thread can do its work" in str(error))
+def run():
+    with engine._locks[{lock}]:
+        Late()
+    print(make().address("nc_probe") > 0)
+threading.stack_size(256 << 10)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+    assert python(code) == "True\nTrue\n"
+
+
+@generates
+def test_llvm_that_starts_here_has_the_stack_to_work_here(monkeypatch):
+    """What it compiles at once lies deeper in the stack, with the lock that is for starting it."""
+    assert engine.available()
+
+    def has(bytes: int) -> bool:
+        try:
+            _lib.types.stack_require("f", bytes)
+        except RecursionError:
+            return False
+        return True
+
+    def run() -> set[str]:
+        left, step = 0, 1 << 24
+        while step := step >> 1:
+            left += step * has(left + step)
+        reasons = set()
+        for other in range(0, 8 << 10, 128):
+            monkeypatch.setattr(engine, "_STACK", left - other)
+            reasons.add(engine._probe()[1])
+        return reasons
+
+    assert in_thread(run, 2 << 20) == {""}
