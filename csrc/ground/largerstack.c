@@ -47,9 +47,9 @@ static int start(Errand *errand)
     return started != PYTHREAD_INVALID_THREAD_ID;
 }
 
-/* call_with_stack(function, bytes, elsewhere=True): what function() returns, which is called by this
- * thread where so much of its C stack is left, else by one that is started for it. None where none
- * can be started, or must not be (`elsewhere` is false), or Python ends. */
+/* call_with_stack(function, bytes, elsewhere=True): what function() returns, which is called by
+ * this thread where so much of its C stack is left, else by one that is started for it. None where
+ * none can be started, or must not be (`elsewhere` is false), or Python ends. */
 PyObject *nc_call_with_stack(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Errand errand = {.of = nc_here()};
