@@ -239,7 +239,8 @@ os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1]])
 def test_a_thread_that_forks_waits_for_no_other(python):
     """The other would wait for it: while it forks it keeps LLVM idle."""
     code = """
-import os, threading
+import os, threading, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
 made = []
 os.register_at_fork(before=lambda: made.append(nc.callback("d:dqfi", lambda a, b, c, d: a + d)))
 import nativecall as nc
