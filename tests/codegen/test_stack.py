@@ -249,7 +249,7 @@ assert engine.available()
 def run():
     child = os.fork()
     if child == 0:
-        os._exit(0 if nc.wrap(made[0])(1.5, 0, 0.0, 2) == 3.5 else 1)
+        os._exit(len(made) - 1)
     print(os.waitpid(child, 0)[1], nc.wrap(made[0])(1.5, 0, 0.0, 2))
 threading.stack_size(256 << 10)
 thread = threading.Thread(target=run)
