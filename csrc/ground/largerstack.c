@@ -2,7 +2,9 @@
  *
  * Such a call is made by a thread that is started for it, with a stack of its own, while this one
  * waits without the GIL. To the function that is called it is another thread: what is kept for each
- * thread, and locks that know their owner, are not the caller's there.
+ * thread, and locks that know their owner, are not the caller's there. So the caller must hold no
+ * lock that the function takes. Python's collector may run any finalizer there: one that takes a
+ * lock which the caller holds waits for ever, be it an RLock. docs/threads.md says so.
  *
  * Threads. The size of the stack is set for the next thread of the interpreter (that of
  * threading.stack_size), the thread is started and the size is set back under the GIL, which none
