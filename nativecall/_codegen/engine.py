@@ -29,9 +29,10 @@ Guarantees:
   that it sees, for ever; hence it sees a limited number, and later ones are left to the code
   generator, whose code is right and a little longer. Memory is level however much is made and
   dropped.
-- LLVM works where the C stack has a megabyte left: where the caller's has not, in a thread that is
-  started for that while the caller waits. On aarch64 the least function that LLVM 22 compiles takes
-  500 KB of stack, in a step that passes over what guards the end of a smaller one.
+- LLVM's code generator and optimizer have a megabyte of the C stack: where less of the caller's is
+  left, another thread calls them while the caller waits (csrc/ground/largerstack.c). On aarch64 the
+  code generator of LLVM 22 takes 500 KB for any function, in a step that passes over what guards
+  the end of a smaller stack. All else that LLVM does here takes less than 20.
 - A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
   it, and it can make more.
 """
@@ -52,13 +53,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Literal, TypeAlias, TypeVar
+    from typing import Literal, TypeAlias
 
     from llvmlite import binding as llvm
 
     from .._types import Foreign
 
-    _Made = TypeVar("_Made")
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
@@ -66,8 +66,7 @@ _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
-_STACK = 1 << 20  # bytes of the C stack that must be left there
-_BELOW = 128 << 10  # bytes of it that are taken from where LLVM starts to where it works, at most
+_STACK = 1 << 20  # bytes of the C stack that its code generator and its optimizer have
 _NAMED = bool(_lib.types.calls_traced) or os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
@@ -125,7 +124,8 @@ class _Linker:
 class _Machine:
     """LLVM, made ready for the processor that this process runs on."""
 
-    def __init__(self, llvm: Foreign, version: str) -> None:
+    def __init__(self, ctypes: Foreign, llvm: Foreign, version: str) -> None:
+        self.ctypes = ctypes
         self.llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -192,21 +192,53 @@ class _Machine:
             with llvm.create_pass_builder(self.target_machine(2), options) as builder:
                 passes = builder.getModulePassManager()
                 try:
-                    passes.run(module, builder)
+                    self._call("RunNewModulePassManager", passes, module, builder)
                 finally:
                     # Its own close() does nothing, for a base class that does nothing comes first:
                     # 30 to 60 KB of passes would stay.
                     llvm.newpassmanagers.NewPassManager._dispose(passes)
                     passes.detach()
 
-    def emit(self, text: str, effort: Effort) -> bytes:
-        """The object file of a module of IR."""
+    def emit(self, text: str, effort: Effort, *, as_object: bool = True) -> bytes:
+        """The object file of a module of IR, or the text of its assembly language."""
+        ctypes, llvm = self.ctypes, self.llvm
+        failure = ctypes.c_char_p()
+        with self.module(text, effort) as module, llvm.ffi.OutputString(init=failure):
+            machine = self.target_machine(effort)
+            # What llvmlite's emit_object() and emit_assembly() do, with the stack for it.
+            emitted = self._call(
+                "TargetMachineEmitToMemory", machine, module, as_object, ctypes.addressof(failure)
+            )
+            if not emitted:
+                raise RuntimeError((failure.value or b"no memory").decode(errors="replace"))
+        buffer = ctypes.cast(emitted, llvm.ffi.LLVMMemoryBufferRef)
+        try:
+            start = llvm.ffi.lib.LLVMPY_GetBufferStart(buffer)
+            made: bytes = ctypes.string_at(start, llvm.ffi.lib.LLVMPY_GetBufferSize(buffer))
+            return made
+        finally:
+            llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
-        def emit() -> bytes:
-            with self.module(text, effort) as module:
-                return bytes(self.target_machine(effort).emit_object(module))
+    def _call(self, name: str, *arguments: Foreign) -> int:
+        """What a C function of llvmlite returns for its objects and numbers, which has the stack
+        that it needs. NoRoom where there is neither that nor another thread to call it.
+        """
 
-        return _with_stack(emit)
+        def address(of: Foreign) -> int:
+            found: int = self.ctypes.cast(of, self.ctypes.c_void_p).value
+            return found
+
+        library = self.llvm.ffi.lib
+        function = address(getattr(library, f"LLVMPY_{name}")._cfn)
+        given = [a if isinstance(a, int) else address(a._as_parameter_) for a in arguments]
+        with library._lock:
+            returned = _lib.types.call_with_stack(function, _STACK, *given)
+        if returned is None:
+            raise NoRoom(
+                f"LLVM needs {_STACK >> 10} KB of the C stack, and there is less left in this "
+                "thread, and no other can be started"
+            )
+        return returned
 
     def link(
         self,
@@ -223,7 +255,7 @@ class _Machine:
 
         _require_memory()
         try:
-            tracker, linker = _with_stack(lambda: self._load(data, symbols, exports))
+            tracker, linker = self._load(data, symbols, exports)
         except RuntimeError as error:
             raise Unloadable(str(error)) from error
         addresses = {name: tracker[name] for name in exports}
@@ -326,8 +358,6 @@ def _turned_off() -> bool:
 
 def _probe() -> tuple[_Machine | None, str]:
     try:
-        # By this thread, not by one that is started: threading takes the thread that imports it
-        # for the main one, and what this thread is in the middle of importing others wait for.
         with _starting:
             import ctypes
 
@@ -335,8 +365,7 @@ def _probe() -> tuple[_Machine | None, str]:
             import llvmlite.binding as llvm
 
             _locks[1:] = [llvm.ffi.lib._lock._lock]
-        version = llvmlite.__version__
-        outcome = _with_stack(lambda: _started(ctypes, llvm, version), _BELOW)
+            outcome = _started(ctypes, llvm, llvmlite.__version__)
     except NoRoom:
         raise
     except (ImportError, OSError) as error:
@@ -349,16 +378,15 @@ def _probe() -> tuple[_Machine | None, str]:
 
 
 def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | None, str]:
-    """A machine that compiled a function. Imports nothing."""
-    with _starting:
-        machine = _Machine(llvm, version)
-        try:
-            code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
-        except NoRoom:
-            raise
-        except RuntimeError as error:
-            return None, f"LLVM cannot load code here ({error})"
-        value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
+    """A machine that compiled a function."""
+    machine = _Machine(ctypes, llvm, version)
+    try:
+        code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
+    except NoRoom:
+        raise
+    except RuntimeError as error:
+        return None, f"LLVM cannot load code here ({error})"
+    value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
     if value != 42:
         return None, f"a generated function that returns 42 returned {value}"
     return machine, ""
@@ -406,37 +434,6 @@ def release() -> None:
 def begin_anew() -> None:
     """No thread of a child waits for what the parent's others were making."""
     flights.begin_anew()
-
-
-# -- where LLVM works -----------------------------------------------------------------------------
-
-
-def _with_stack(work: Callable[[], _Made], below: int = 0) -> _Made:
-    """What `work` returns, which LLVM does where there is stack for it; NoRoom where there is
-    neither that nor a thread that can do it. What `work` locks, it locks itself; `below` is what it
-    takes of the stack before it asks again.
-    """
-    needed = _STACK + below
-
-    def run() -> _Made:
-        # It may be another thread than the one that others wait for.
-        with flights.working():
-            return work()
-
-    made = _lib.types.call_with_stack(run, needed, not _has_locked())
-    if made is None:
-        raise NoRoom(
-            f"LLVM needs {needed >> 10} KB of the C stack, and there is less left in this thread, "
-            "and no other thread can do its work now"
-        )
-    return made
-
-
-def _has_locked() -> bool:
-    """Whether this thread has a lock that LLVM's work takes, so that no other thread can do it:
-    this one forks, or a finalizer that wants code runs in it amid other work of LLVM's.
-    """
-    return any(lock._is_owned() for lock in _locks)
 
 
 # -- compiling ------------------------------------------------------------------------------------
@@ -591,10 +588,4 @@ def assembly(text: str, effort: Effort = 1) -> str:
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
-    spent = machine.affordable(effort)
-
-    def emit() -> str:
-        with machine.module(text, spent) as module:
-            return str(machine.target_machine(spent).emit_assembly(module))
-
-    return _with_stack(emit)
+    return machine.emit(text, machine.affordable(effort), as_object=False).decode()

@@ -3,7 +3,6 @@
 ::
 
     once(key, find, make)    # what find() finds, made by make() in one thread at a time
-    with working(): ...      # this thread does something that others wait for
     begin_anew()             # in the child of a fork
 
 Guarantees:
@@ -21,7 +20,6 @@ from _thread import _local, allocate_lock  # threading is more, and takes its ti
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import TypeVar
 
     from .._types import Foreign
@@ -44,24 +42,6 @@ _flights: dict[object, _Flight] = {}
 _this_thread = _local()
 
 
-class working:
-    """A context in which this thread waits for no other that is making something."""
-
-    __slots__ = ("_before",)
-
-    def __enter__(self) -> None:
-        self._before = getattr(_this_thread, "busy", False)
-        _this_thread.busy = True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _this_thread.busy = self._before
-
-
 def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
     """What `find` finds, made by `make` if need be, in one thread at a time for each key."""
     busy = getattr(_this_thread, "busy", False)
@@ -74,12 +54,13 @@ def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made
             # An atomic operation: of several threads, one stores its own.
             first = _flights.setdefault(key, flight)
             if first is flight or busy:
-                with working():
-                    # It may have been made between the look above and now.
-                    found = find()
-                    made = flight.made = make() if found is None else found
-                    return made
+                _this_thread.busy = True
+                # It may have been made between the look above and now.
+                found = find()
+                made = flight.made = make() if found is None else found
+                return made
         finally:
+            _this_thread.busy = busy
             if _flights.get(key) is flight:
                 del _flights[key]
             flight.done.release()
