@@ -3,7 +3,7 @@
 The lock of a module that another thread is importing stays locked in the child, which would wait
 for it for ever. Much of this package, and the libraries that it uses, is imported when it is first
 needed. So a fork waits until no thread is importing any of that, and none begins to until it is
-over. It waits for LLVM (_codegen/engine.py) and for cffi's parser (_signature/cffitype.py), too.
+over. It waits for LLVM (_codegen/idle.py) and for cffi's parser (_signature/cffitype.py), too.
 Where an import takes longer than the limit, perhaps because it waits for the thread that forks, the
 fork goes on.
 """
@@ -32,7 +32,7 @@ __all__: list[str] = []
 
 _PACKAGE = __name__.partition(".")[0]
 # Modules whose `hold` waits until other threads are done and keeps them off until `release`.
-_HOLDERS = (f"{_PACKAGE}._codegen.engine", f"{_PACKAGE}._signature.cffitype")
+_HOLDERS = (f"{_PACKAGE}._codegen.idle", f"{_PACKAGE}._signature.cffitype")
 #: What functions of this package import: packages with all that is in them, and modules.
 _OURS = frozenset(
     f"{_PACKAGE} llvmlite numpy scipy cffi _cffi_backend pycparser ctypes _ctypes platformdirs "

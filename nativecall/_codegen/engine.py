@@ -16,9 +16,8 @@ Guarantees:
   has, and gets no more.
 - Why there is no code is remembered where that lasts. Too little memory does not last: then
   `available` is False this time, and a MemoryError while LLVM starts is the caller's.
-- One lock of this module exists, `_starting`. It is held while LLVM starts, and by a thread that
-  forks. While LLVM works, only llvmlite's own lock is held.
-  Threads that ask for the same code at once get one `Code`, compiled once (flights.py).
+- While LLVM starts, one lock is held, and while it works only llvmlite's own (idle.py). Threads
+  that ask for the same code at once get one `Code`, compiled once (flights.py).
 - Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
   at the end of the process it stays, since what else is torn down may call it.
 - An object file that refers to nothing outside is loaded by the core where it can
@@ -42,16 +41,14 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from _thread import RLock  # threading is more, and takes its time
 
 from .. import _cache, _lib
 from .._errors import warn_once
 from .._fifo import Shared
-from . import flights, identity
+from . import flights, identity, idle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypeAlias
 
@@ -81,9 +78,9 @@ class Unloadable(RuntimeError):
 
 
 class NoRoom(Unloadable):
-    """There is too little memory to begin, at this moment.
+    """LLVM cannot begin at this moment, for want of memory in most cases.
 
-    Where it runs out while LLVM works, LLVM ends the process.
+    Where memory runs out while LLVM works, LLVM ends the process.
     """
 
 
@@ -117,7 +114,7 @@ class _Linker:
         self.links = itertools.count(1)
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if ending():
+        if ending():  # see _Machine
             self.jit.detach()
 
 
@@ -149,6 +146,13 @@ class _Machine:
             )
         )
         self.hashed = _cache.hashed(self.identity.encode())  # to be copied
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # To dispose of it would be to wait for LLVM, for ever where a thread that Python has ended
+        # was at work in it. llvmlite does not see to that if it was imported while Python ended.
+        if ending():
+            for kept in (self._shared_context, *self._target_machines.values()):
+                kept.detach()
 
     def target_machine(self, effort: int) -> llvm.TargetMachine:
         """The code generator of an effort."""
@@ -253,7 +257,7 @@ class _Machine:
             return loaded
         import weakref  # which LLVM's Python side has imported; it takes its time
 
-        _require_memory()
+        _require_room()
         try:
             tracker, linker = self._load(data, symbols, exports)
         except RuntimeError as error:
@@ -298,10 +302,6 @@ def _unload(
 # -- whether code can be generated ----------------------------------------------------------------
 
 _outcome: tuple[_Machine | None, str] | None = None
-_starting = RLock()
-# Every call of llvmlite holds its lock, which is added when it is imported: the thread that has it
-# has LLVM alone. llvmlite offers no other way to it.
-_locks: list[Foreign] = [_starting]
 
 
 def available() -> bool:
@@ -335,7 +335,7 @@ def _tried() -> tuple[_Machine | None, str]:
         outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
     else:
         try:
-            _require_memory()
+            _require_room()
             _require_permission()
             outcome = _probe()
         except NoRoom as error:
@@ -358,19 +358,21 @@ def _turned_off() -> bool:
 
 def _probe() -> tuple[_Machine | None, str]:
     try:
-        with _starting:
+        with idle.starting:
             import ctypes
 
             import llvmlite
             import llvmlite.binding as llvm
 
-            _locks[1:] = [llvm.ffi.lib._lock._lock]
+            idle.locks[1:] = [llvm.ffi.lib._lock._lock]
             outcome = _started(ctypes, llvm, llvmlite.__version__)
     except NoRoom:
         raise
     except (ImportError, OSError) as error:
+        _require_imported(error)
         return None, f"llvmlite cannot be imported ({error})"
     except (RuntimeError, AttributeError) as error:
+        _require_imported(error)
         return None, f"this llvmlite cannot generate code here ({error})"
     if outcome[0] is not None:
         identity.note(outcome[0].identity)
@@ -392,8 +394,22 @@ def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | N
     return machine, ""
 
 
-def _require_memory() -> None:
-    """Refuse to begin where LLVM would soon find no memory, for it then ends the process."""
+def _require_imported(error: Exception) -> None:
+    """Refuse to judge from an error what this thread is in the middle of importing: a finalizer
+    that runs there, and wants code, sees parts of llvmlite only.
+    """
+    for name, module in [*sys.modules.items()]:
+        spec = getattr(module, "__spec__", None) if name.partition(".")[0] == "llvmlite" else None
+        if getattr(spec, "_initializing", False):
+            raise NoRoom("this thread is in the middle of importing llvmlite") from error
+
+
+def _require_room() -> None:
+    """Refuse to begin where LLVM would soon find no memory, for it then ends the process, and where
+    it never becomes idle.
+    """
+    if sys.is_finalizing() and not idle.is_idle():
+        raise NoRoom("Python ends, and has ended a thread in which LLVM was at work")
     if not _lib.types.has_room(_ROOM):
         raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
 
@@ -411,29 +427,6 @@ def _require_permission() -> None:
         "libffi, with the same results, and slower; 'nativecall doctor' shows which"
     )
     raise Unloadable(refused)
-
-
-# No fork happens while LLVM starts, or works, in another thread: .._fork sees to it.
-
-_locked: list[LockType | RLock] = []  # what the thread that forks holds
-
-
-def hold() -> None:
-    """Wait until LLVM is idle, and keep other threads from it until `release`."""
-    for lock in _locks:  # the second comes while the first is held
-        lock.acquire()
-        _locked.append(lock)
-
-
-def release() -> None:
-    """The end of `hold`, in the parent and in the child, whose only thread it is that forked."""
-    while _locked:
-        _locked.pop().release()
-
-
-def begin_anew() -> None:
-    """No thread of a child waits for what the parent's others were making."""
-    flights.begin_anew()
 
 
 # -- compiling ------------------------------------------------------------------------------------
@@ -572,7 +565,7 @@ def _linked(
         except RuntimeError:
             # Either the file is at fault, or the request is, which then fails below as well.
             objects.discard(digest)
-    _require_memory()
+    _require_room()
     spent = machine.affordable(effort)
     made = machine.emit(module(), spent)
     code = machine.link(key, made, wanted[1], wanted[2])

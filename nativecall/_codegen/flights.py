@@ -11,11 +11,13 @@ Guarantees:
   wait for it. A thread that is making something never waits for another (a finalizer that runs in
   it may ask for something, too): it makes it for itself. Hence no thread waits for one that waits.
 - An exception of `make` is the caller's alone: who waited tries again.
+- Once Python ends there are no other threads, and nobody waits.
 """
 
 from __future__ import annotations
 
 from _thread import _local, allocate_lock  # threading is more, and takes its time
+from sys import is_finalizing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ _this_thread = _local()
 
 def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
     """What `find` finds, made by `make` if need be, in one thread at a time for each key."""
-    busy = getattr(_this_thread, "busy", False)
+    # Once Python ends, what another thread was making never comes.
+    busy = getattr(_this_thread, "busy", False) or is_finalizing()
     while True:
         found = find()
         if found is not None:

@@ -291,14 +291,14 @@ def run():
 def test_a_finalizer_amid_llvms_work_gets_code(python, lock):
     code = f"""
 import threading
-from nativecall._codegen import engine
+from nativecall._codegen import engine, idle
 assert engine.available()
 class Late:
     def __del__(self):
         code = engine.compile("answer", lambda: engine._PROBE, {{}}, ["nc_probe"])
         print(code.address("nc_probe") > 0)
 def run():
-    with engine._locks[{lock}]:
+    with idle.locks[{lock}]:
         Late()
 """
     assert python(code + IN_SMALL_THREAD) == "True\n"
