@@ -29,6 +29,7 @@ CORE = [
     "tests/adapt",
     "tests/callable",
     "tests/callback",
+    "tests/codegen/test_idle.py",
     "tests/codegen/test_stack.py",
     "tests/core",
     "tests/headers",
@@ -195,6 +196,7 @@ AARCH64 = [
     "tests/callable/test_thunk.py",
     "tests/callback/test_values.py",
     "tests/callback/test_exceptions.py",
+    "tests/codegen/test_idle.py",
     "tests/codegen/test_stack.py",
     "tests/codegen/test_stub.py",
     "tests/codegen/test_trampoline_values.py",
@@ -210,6 +212,7 @@ AARCH64 = [
 # What takes minutes there, so that every change is tried on that processor, too.
 AARCH64_SOON = [
     "tests/codegen/test_abi.py",
+    "tests/codegen/test_idle.py",
     "tests/codegen/test_stack.py",
     "tests/core/test_abi.py",
     "tests/callback/test_values.py",
