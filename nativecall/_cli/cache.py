@@ -43,6 +43,9 @@ def run(*, action: str | None, places: Sequence[str]) -> int:
         return 1 if left else 0
     usage = kept.usage()
     output.text(f"holds      {_count(usage.files)}, {_size(usage.size)} of {_size(kept.bound)}")
+    why = unwritable(kept)
+    if why:
+        output.text(f"keeps      nothing more: {why}", "bad")
     if usage.oldest is not None:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(usage.oldest))
         output.text(f"all used   since {used}")

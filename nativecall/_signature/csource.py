@@ -165,6 +165,7 @@ class CSource:
         # A subclass may answer wrongly about its length and characters.
         self.text = text = str.__str__(text)
         self.macros: dict[str, Integer] = {}
+        self._included: int | None = None  # where the first #include is
         self._clean = clean = without_comments(text)
         if "/*" in clean:
             raise self._error("a comment is never closed", clean.index("/*"))
@@ -179,6 +180,9 @@ class CSource:
         self._clean = re.sub(_CONVENTIONS, lambda found: " " * len(found[0]), self._clean)
         self._check_brackets()
         self.tokens = with_complex(tokenizer()(self._clean))
+        if not self.tokens and self._included is not None:
+            reason = "nothing is declared: #include is read over in a text"
+            raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
         """The error for a token by its index; the end's is the number of tokens."""
@@ -243,6 +247,8 @@ class CSource:
             raise self._error("'#pragma pack' is not read", at, hint)
         elif name == "undef" and rest in self.macros:
             raise self._error(f"macro {rest!r} has a value before", at, "give it one value")
+        elif name == "include" and self._included is None:
+            self._included = at
         elif name not in ("", "include", "pragma", "line", "undef") and not name.isdigit():
             raise self._error(f"'#{name}' is not evaluated", at, "leave in what it selects")
 

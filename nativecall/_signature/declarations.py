@@ -105,8 +105,8 @@ def parse_declarations(text: str) -> Declarations:
     """Read C declarations: functions, typedefs, structs, enums, integer macros and variables.
 
     Comments, attributes that do not change the ABI, ``extern "C"``, `inline`, `restrict` and
-    ``#include`` lines are read over. The names of ``<stdint.h>``, ``<stddef.h>`` and
-    ``<stdbool.h>``, `FILE`, `PyObject` and `npy_intp` are known.
+    ``#include`` lines beside declarations are read over. The names of ``<stdint.h>``,
+    ``<stddef.h>`` and ``<stdbool.h>``, `FILE`, `PyObject` and `npy_intp` are known.
 
     Raises
     ------

@@ -807,6 +807,8 @@ def unchanging(tmp_path, monkeypatch):
 
 
 def test_cache_that_cannot_be_written_says_why(unchanging, capsys):
+    assert main(["cache"]) == 0
+    assert "keeps  nothing more: Permission denied" in text(capsys.readouterr().out)
     assert main(["cache", "clear"]) == 1
     assert text(capsys.readouterr().out) == [
         f"directory  {unchanging}",

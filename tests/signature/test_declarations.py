@@ -607,6 +607,8 @@ def chained(n: int) -> str:
         ("enum e { A = 1 << 40 }; int f(enum e);", None, 14, "shifted by more than its bits"),
         ("#if 1\nint f(int);\n#endif", 1, 1, "'#if' is not evaluated"),
         ("int f(int);\n#pragma pack(1)\n", 2, 1, "'#pragma pack' is not read"),
+        ("#include <math.h>", None, 1, "nothing is declared: #include is read over in a text"),
+        ("/* */\n #  include <a.h>\n#include <b.h>\n", 2, 2, "header='math.h'"),
         ("extern # 3", None, 8, "'#' at column 8 in 'extern # 3'; a directive stands at the"),
         ("__attribute__((pure)) # 3", None, 23, "unexpected '#'"),
         ('int f(int # 9 "x"\n, foo_t)', 1, 11, "unexpected '#'"),
