@@ -43,7 +43,7 @@ def run(*, action: str | None, places: Sequence[str]) -> int:
         return 1 if left else 0
     usage = kept.usage()
     output.text(f"holds      {_count(usage.files)}, {_size(usage.size)} of {_size(kept.bound)}")
-    why = unwritable(kept)
+    why = unwritable(kept) if os.path.isdir(kept.where) else ""  # to look makes no directory
     if why:
         output.text(f"keeps      nothing more: {why}", "bad")
     if usage.oldest is not None:
