@@ -74,7 +74,8 @@ def _before() -> None:
         _imp.acquire_lock()
         waited = time.monotonic() - start
         ready = not _importing(waited < _BRIEF) and holders == _holders()
-        if ready or waited > _LIMIT:
+        # At the end of Python others are done with nothing any more.
+        if ready or waited > _LIMIT or sys.is_finalizing():
             _held.append(holders)
             return
         _imp.release_lock()

@@ -408,7 +408,7 @@ def _require_room() -> None:
     """Refuse to begin where LLVM would soon find no memory, for it then ends the process, and where
     it never becomes idle.
     """
-    if sys.is_finalizing() and not idle.is_idle():
+    if sys.is_finalizing() and not idle.keep_for_good():
         raise NoRoom("Python ends, and has ended a thread in which LLVM was at work")
     if not _lib.types.has_room(_ROOM):
         raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
@@ -581,4 +581,5 @@ def assembly(text: str, effort: Effort = 1) -> str:
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
+    _require_room()
     return machine.emit(text, machine.affordable(effort), as_object=False).decode()

@@ -3,7 +3,7 @@
 ::
 
     with starting: ...                 # this thread starts LLVM
-    is_idle() -> bool                  # whether no other thread starts it or is at work in it
+    keep_for_good() -> bool            # this thread has it from now on, where no other has
     hold(), release(), begin_anew()    # for a fork (_fork.py)
 
 Two locks, which know their owner: `starting`, and that of llvmlite, which every call of it takes.
@@ -13,6 +13,7 @@ Who takes both takes `starting` first.
 from __future__ import annotations
 
 from _thread import RLock  # threading is more, and takes its time
+from sys import is_finalizing
 
 from . import flights
 
@@ -28,17 +29,21 @@ locks: list[Foreign] = [starting]
 _locked: list[LockType | RLock] = []  # what the thread that forks holds
 
 
-def is_idle() -> bool:
-    """Whether no other thread starts LLVM or is at work in it. Does not wait."""
-    for lock in locks:
-        if not lock.acquire(blocking=False):
-            return False
-        lock.release()
-    return True
+def keep_for_good() -> bool:
+    """Take LLVM for good, as the last thread of Python may. False, at once, where another thread
+    starts it or is at work in it.
+
+    Where it is idle it may not stay so: a thread that Python ended while it waited for a lock
+    still gets the lock once it is free, and holds it for ever.
+    """
+    return all(lock.acquire(blocking=False) for lock in locks)
 
 
 def hold() -> None:
     """Wait until LLVM is idle, and keep other threads from it until `release`."""
+    if is_finalizing():  # who has it now has it for ever
+        keep_for_good()
+        return
     for lock in locks:  # the second comes while the first is held
         lock.acquire()
         _locked.append(lock)

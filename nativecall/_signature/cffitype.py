@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from _thread import RLock, allocate_lock
 from itertools import count
+from sys import is_finalizing
 
 from .. import _lib
 from .._errors import SignatureError
@@ -467,7 +468,9 @@ def hold() -> None:
 
 
 def _take(lock: LockType | RLock | None) -> None:
-    if lock is not None and lock.acquire(timeout=_PATIENCE):
+    # At the end of Python, what another thread has it has for ever.
+    patience = 0 if is_finalizing() else _PATIENCE
+    if lock is not None and lock.acquire(timeout=patience):
         _locked.append(lock)
 
 

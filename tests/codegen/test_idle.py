@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 
@@ -33,23 +35,33 @@ def from_another_thread(function: Callable[[], object]) -> object:
     return found[0]
 
 
-@generates
-@pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
-def test_llvm_is_idle_but_for_the_thread_that_has_it(which):
-    assert engine.available()
-    with idle.locks[which]:
-        assert idle.is_idle()
-        assert from_another_thread(idle.is_idle) is False
-    assert from_another_thread(idle.is_idle) is True
+def can_take() -> list[bool]:
+    """Of each lock of `idle`, whether this thread can have it now."""
+    taken = [lock.acquire(blocking=False) for lock in idle.locks]
+    for lock, got in zip(idle.locks, taken, strict=True):
+        if got:
+            lock.release()
+    return taken
 
 
 @generates
 def test_while_a_process_forks_llvm_is_kept_idle():
     assert engine.available()
     idle.hold()
-    assert from_another_thread(idle.is_idle) is False
+    assert from_another_thread(can_take) == [False, False]
     idle.release()
-    assert from_another_thread(idle.is_idle) is True
+    assert from_another_thread(can_take) == [True, True]
+
+
+@generates
+@pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
+def test_llvm_is_not_taken_from_the_thread_that_has_it(python, which):
+    code = f"""
+assert engine.available()
+end_with({which})
+print(idle.keep_for_good())
+"""
+    assert python(ENDED + code, timeout=60) == "False\n"
 
 
 @generates
@@ -94,6 +106,113 @@ end_with({which})
 """
     expected = "Python ends, and has ended a thread in which LLVM was at work\n"
     assert python(ENDED + code, timeout=60) == expected
+
+
+@generates
+def test_at_the_end_no_thread_gets_llvm_amid_the_work(python):
+    """One that waited for it when Python ended it would get it where it is let go of."""
+    code = """
+import builtins
+assert engine.available()
+class Late:
+    def __del__(self, engine=engine, lock=idle.locks[1], sleep=time.sleep, print=print):
+        def module():
+            lock.release()
+            sleep(0.2)
+            return engine._PROBE
+        code = engine.compile("late", module, {}, ["nc_probe"])
+        print(code.address("nc_probe") > 0)
+idle.locks[1].acquire()
+def wait():
+    begun.set()
+    with idle.locks[1]:
+        pass
+begun = threading.Event()
+threading.Thread(target=wait, daemon=True).start()
+begun.wait()
+time.sleep(0.2)
+builtins.late = Late()
+"""
+    assert python(ENDED + code, timeout=60) == "True\n"
+
+
+@generates
+def test_assembly_at_the_end_is_refused_as_code_is(python):
+    code = """
+import builtins
+assert engine.available()
+class Late:
+    def __del__(self, engine=engine, print=print):
+        try:
+            engine.assembly(engine._PROBE)
+        except engine.NoRoom as error:
+            print(error)
+builtins.late = Late()
+end_with(1)
+"""
+    expected = "Python ends, and has ended a thread in which LLVM was at work\n"
+    assert python(ENDED + code, timeout=60) == expected
+
+
+#: The end of programs: a finalizer forks, at the end and while there still are modules.
+FORKS_AT_THE_END = """
+import gc, os
+class Late:
+    def __init__(self):
+        self.me = self
+    def __del__(self, os=os):
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+gc.disable()
+Late()
+gc.enable()
+"""
+forks_at_the_end = pytest.mark.skipif(
+    not hasattr(os, "fork") or sys.version_info >= (3, 12), reason="no fork while Python ends"
+)
+
+
+@generates
+@forks_at_the_end
+@pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
+def test_a_fork_at_the_end_waits_for_no_thread_that_has_ended(python, which):
+    code = f"""
+assert engine.available()
+end_with({which})
+"""
+    assert python(ENDED + code + FORKS_AT_THE_END, timeout=60) == "7\n"
+
+
+@forks_at_the_end
+@pytest.mark.parametrize("holder", ["an import", "cffi's parser"])
+def test_a_fork_at_the_end_waits_for_nothing_else_either(python, holder):
+    """Otherwise it has patience for half a minute."""
+    code = f"""
+import sys, threading, time
+from importlib.machinery import ModuleSpec
+from nativecall._signature import cffitype
+begun = threading.Event()
+class Never:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, self) if name == "nativecall.never" else None
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        begun.set()
+        time.sleep(1000)
+sys.meta_path.insert(0, Never())
+def run():
+    if {holder!r} == "an import":
+        import nativecall.never
+    with cffitype._lock:
+        begun.set()
+        time.sleep(1000)
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+"""
+    assert python(code + FORKS_AT_THE_END, timeout=20) == "7\n"
 
 
 @generates
