@@ -395,13 +395,14 @@ def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | N
 
 
 def _require_imported(error: Exception) -> None:
-    """Refuse to judge from an error what this thread is in the middle of importing: a finalizer
-    that runs there, and wants code, sees parts of llvmlite only.
+    """Refuse to judge from an error while llvmlite, or something in Python's library, is being
+    imported: a finalizer that runs amid that, and wants code, sees parts of it only.
     """
     for name, module in [*sys.modules.items()]:
-        spec = getattr(module, "__spec__", None) if name.partition(".")[0] == "llvmlite" else None
-        if getattr(spec, "_initializing", False):
-            raise NoRoom("this thread is in the middle of importing llvmlite") from error
+        package = name.partition(".")[0]
+        known = package == "llvmlite" or package in sys.stdlib_module_names
+        if known and getattr(getattr(module, "__spec__", None), "_initializing", False):
+            raise NoRoom(f"while {name} is being imported: {error}") from error
 
 
 def _require_room() -> None:

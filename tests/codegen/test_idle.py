@@ -241,9 +241,11 @@ builtins.late = Late()
 @pytest.mark.parametrize(
     ("module", "found"),
     [
-        ("llvmlite.binding", "True True "),
-        ("llvmlite.binding.ffi", "False False this thread is in the middle of importing llvmlite"),
-        ("llvmlite.binding.orcjit", "True True "),
+        ("llvmlite.binding", "True"),
+        ("llvmlite.binding.ffi", "while llvmlite.binding is being imported"),
+        ("llvmlite.binding.orcjit", "True"),
+        # What llvmlite imports may be half imported, too.
+        ("ctypes._endian", "while ctypes is being imported"),
     ],
 )
 def test_what_is_half_imported_is_not_judged(python, module, found):
@@ -255,7 +257,7 @@ class Amid:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
             sys.meta_path.remove(self)
-            print(engine.available(), engine.lasts(), engine.reason())
+            print(engine.available() or engine.reason().partition(":")[0])
 sys.meta_path.insert(0, Amid())
 print(engine.available(), engine.reason())
 """
