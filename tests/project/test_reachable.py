@@ -26,6 +26,7 @@ TAKES_ADDRESSES = {
     "_set_entry": "the address of a function",
     "_replace": "the address of a function",
     "capsule": "the address of a function",
+    "call_with_stack": "the address of a function",
     "Trampoline": "the address of code",
     "ThunkSpec": "the address of code",
     "PyCallback": "the address of code",
@@ -42,8 +43,8 @@ TAKES_ADDRESSES = {
     "object_at": "the address of an object",
     "take_object": "the address of an object",
 }
-# What a fork does before and after: it takes locks, and waits where they are held.
-AROUND_A_FORK = ("hold", "release", "begin_anew")
+# What is done around a fork, and at the end of Python: it takes locks, or waits for them.
+TAKES_LOCKS = ("hold", "release", "begin_anew", "keep_for_good")
 
 ATTACK = r"""
 import copy, faulthandler, gc, importlib, inspect, pickle, pkgutil, random, sys, types, warnings
@@ -243,7 +244,7 @@ print("survived")
 )
 def test_nothing_that_python_reaches_ends_the_process(part: str, jit: str, tmp_path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ATTACK, ",".join([*TAKES_ADDRESSES, *AROUND_A_FORK]), "11", part],
+        [sys.executable, "-c", ATTACK, ",".join([*TAKES_ADDRESSES, *TAKES_LOCKS]), "11", part],
         capture_output=True,
         text=True,
         timeout=300,
