@@ -255,8 +255,6 @@ class _Machine:
         loaded = _loaded(key, data, exports)
         if loaded is not None:
             return loaded
-        import weakref  # which LLVM's Python side has imported; it takes its time
-
         _require_room()
         try:
             tracker, linker = self._load(data, symbols, exports)
@@ -264,7 +262,12 @@ class _Machine:
             raise Unloadable(str(error)) from error
         addresses = {name: tracker[name] for name in exports}
         code = Code(key, addresses, _named(key, data, addresses))
-        weakref.finalize(code, _unload, tracker, linker).atexit = False
+        if sys.is_finalizing():  # then it stays, and nothing can be imported
+            tracker.detach()
+        else:
+            import weakref  # which LLVM's Python side has imported; it takes its time
+
+            weakref.finalize(code, _unload, tracker, linker).atexit = False
         return code
 
     def _load(

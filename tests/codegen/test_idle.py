@@ -90,15 +90,20 @@ def late():
 
 
 @generates
+@pytest.mark.parametrize("kept", [False, True], ids=["made", "kept"])
 @pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
-def test_code_at_the_end_is_refused_where_a_thread_has_ended_with_llvm(python, which):
+def test_code_at_the_end_is_refused_where_a_thread_has_ended_with_llvm(python, which, kept):
+    """Also where its object file is kept: for tables for unwinding, LLVM is to link it."""
     code = f"""
 import builtins
 assert engine.available()
+text = engine._PROBE.replace("nounwind", "")
+if {kept}:
+    engine.compile("late", lambda: text, {{}}, ["nc_probe"])
 class Late:
-    def __del__(self, engine=engine, print=print):
+    def __del__(self, engine=engine, text=text, print=print):
         try:
-            engine.compile("late", lambda: engine._PROBE, {{}}, ["nc_probe"])
+            engine.compile("late", lambda: text, {{}}, ["nc_probe"])
         except engine.NoRoom as error:
             print(error)
 builtins.late = Late()
@@ -106,6 +111,25 @@ end_with({which})
 """
     expected = "Python ends, and has ended a thread in which LLVM was at work\n"
     assert python(ENDED + code, timeout=60) == expected
+
+
+@generates
+@pytest.mark.parametrize("kept", [False, True], ids=["made", "kept"])
+def test_code_that_llvm_links_is_made_at_the_end(python, kept):
+    """When nothing can be imported any more."""
+    code = f"""
+import builtins
+from nativecall._codegen import engine
+assert engine.available()
+text = engine._PROBE.replace("nounwind", "")
+if {kept}:
+    engine.compile("late", lambda: text, {{}}, ["nc_probe"])
+class Late:
+    def __del__(self, engine=engine, text=text, print=print):
+        print(engine.compile("late", lambda: text, {{}}, ["nc_probe"]).address("nc_probe") > 0)
+builtins.late = Late()
+"""
+    assert python(code, timeout=60) == "True\n"
 
 
 @generates
