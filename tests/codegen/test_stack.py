@@ -245,6 +245,45 @@ def test_where_there_is_neither_stack_nor_thread_code_waits(monkeypatch):
 
 
 @generates
+def test_what_llvms_code_generator_says_where_it_makes_nothing(monkeypatch):
+    machine, _ = engine._start()
+    assert machine is not None
+    make_text = machine.llvm.ffi.lib.LLVMPY_CreateString
+    monkeypatch.setattr(make_text, "restype", ctypes.c_void_p)
+
+    def fail(function: int, bytes: int, *given: int) -> int:
+        ctypes.c_void_p.from_address(given[3]).value = make_text(b"no such file")
+        return 0
+
+    monkeypatch.setattr(engine._lib.types, "call_with_stack", fail)
+    with pytest.raises(RuntimeError, match=r"^no such file$"):
+        engine.compile("nothing", lambda: engine._PROBE, {}, ["nc_probe"])
+
+
+@generates
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its memory")
+@pytest.mark.allocator
+def test_of_what_llvm_emits_nothing_stays():
+    machine, _ = engine._start()
+    assert machine is not None
+    size = 1 << 20
+    text = f'@text = constant [{size} x i8] c"{"x" * size}"\n'
+
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def emit(times: int) -> None:
+        for _ in range(times):
+            assert len(machine.emit(text, 0)) > size
+
+    emit(5)
+    before = resident()
+    emit(30)
+    assert resident() - before < 10 * size
+
+
+@generates
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets the stack by Linux's limit")
 def test_a_main_thread_with_a_small_stack_stays_the_main_thread(python):
     """The threading module takes the thread that imports it first for the main one."""
