@@ -103,6 +103,29 @@ def test_there_it_has_the_stack():
     assert needed == [MUCH]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="reads a pipe with the function of POSIX")
+@pytest.mark.parametrize("bytes", [1000, 1 << 40], ids=["here", "elsewhere"])
+def test_other_threads_go_on_meanwhile(python, bytes):
+    code = f"""
+import ctypes, os, sys, threading
+from nativecall import _lib
+sys.setswitchinterval(1000)
+read = ctypes.cast(ctypes.CDLL(None).read, ctypes.c_void_p).value
+source, sink = os.pipe()
+byte = ctypes.create_string_buffer(1)
+begin = threading.Lock()
+begin.acquire()
+def write():
+    with begin:
+        os.write(sink, b"x")
+thread = threading.Thread(target=write)
+thread.start()
+begin.release()
+print(_lib.types.call_with_stack(read, {bytes}, source, ctypes.addressof(byte), 1), byte.value)
+"""
+    assert python(code, timeout=60) == "1 b'x'\n"
+
+
 def test_the_stack_that_is_set_for_other_threads_stays():
     function = ctypes.CFUNCTYPE(ctypes.c_size_t)(lambda: threading.stack_size(3 * SMALL))
 
