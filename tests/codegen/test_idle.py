@@ -267,7 +267,6 @@ builtins.late = Late()
     [
         ("llvmlite.binding", "True"),
         ("llvmlite.binding.ffi", "while llvmlite.binding is being imported"),
-        ("llvmlite.binding.orcjit", "True"),
         # What llvmlite imports may be half imported, too.
         ("ctypes._endian", "while ctypes is being imported"),
     ],
