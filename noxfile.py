@@ -212,7 +212,6 @@ AARCH64 = [
 # What takes minutes there, so that every change is tried on that processor, too.
 AARCH64_SOON = [
     "tests/codegen/test_abi.py",
-    "tests/codegen/test_idle.py",
     "tests/codegen/test_stack.py",
     "tests/core/test_abi.py",
     "tests/callback/test_values.py",
