@@ -375,20 +375,43 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
     return dict(zip(integers, dimensions, strict=True))
 
 
+def _require_room(
+    one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core
+) -> None:
+    """Refuse dimensions that are other rows than a pointer leads to, or fewer items than C declares.
+
+    `double r[2][3]` has ``(2,3)`` or ``(6)``, `double (*r)[3]` has ``(n,3)``.
+    """
+    items = ctype.pointee.length if isinstance(ctype.pointee, Array) else 1
+    declared = one.signature.lengths[index] if one.signature.lengths else None
+    least = items * declared if isinstance(declared, int) else items
+    what, has = _shown(one.signature, index, ctype), "item" if least == 1 else "items"
+    if all([name.isdigit() for name in row]):
+        said = prod(map(int, row))
+        if said < least or said % items:
+            raise one.refusal(f"{what} has {least} {has}, where {wanted.text!r} has {said}")
+        return
+    together = 1
+    for name in reversed(row):
+        if together >= items or not name.isdigit():
+            break
+        together *= int(name)
+    if items > 1 and together != items:
+        shape = ",".join(map(str, ctype.pointee.shape))
+        raise one.refusal(
+            f"{what} has rows of {items} items, and {wanted.text!r} does not say so",
+            f"its last dimensions are numbers, as in '(n,{shape})'",
+        )
+
+
 def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CType:
     """The type of an operand's elements, which an argument has with so many dimensions."""
     ctype = one.signature.args[index]
     found = _element(ctype)
     if found is None:
         raise one.refusal(f"{_shown(one.signature, index, ctype)} is no array of numbers")
-    fixed = [wanted.names[place] for place in row]
-    if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array) and "".join(fixed).isdigit():
-        has, said = ctype.pointee.length, prod(map(int, fixed))
-        if has != said:
-            raise one.refusal(
-                f"{_shown(one.signature, index, ctype)} has {has} items, where "
-                f"{wanted.text!r} has {said}"
-            )
+    if isinstance(ctype, Pointer):
+        _require_room(one, index, ctype, [wanted.names[place] for place in row], wanted)
     if _is_number(ctype) and row:
         raise one.refusal(
             f"{_shown(one.signature, index)} is a number, where NumPy's signature has dimensions"

@@ -83,6 +83,12 @@ void normal(double *x);
 void normal(double *x) { double s = x[0] + x[1] + x[2]; for (int i = 0; i < 3; i++) x[i] /= s; }
 void bumped(double *x, double *y);
 void bumped(double *x, double *y) { *x += 1; *y = *x * 2; }
+void rotated(const double r[3][3], const double p[3], double q[3]);
+void rotated(const double r[3][3], const double p[3], double q[3])
+{ for (int i = 0; i < 3; i++) q[i] = r[i][0] * p[0] + r[i][1] * p[1] + r[i][2] * p[2]; }
+double total(int n, const double (*r)[3]);
+double total(int n, const double (*r)[3])
+{ double s = 0; for (int i = 0; i < n; i++) { s += r[i][0] + r[i][1] + r[i][2]; } return s; }
 struct strided { char *data; ptrdiff_t length, step; };
 void tripled(struct strided *x);
 void tripled(struct strided *x)
@@ -381,6 +387,34 @@ def test_fixed_dimensions(kernels):
         crossed(a.reshape(2, 3, 4), a.reshape(2, 3, 4))
     normal = kernels.function("normal", "v:&(3)d").to_ufunc(signature="(3)->(3)")
     assert normal([1, 2, 5]).tolist() == [0.125, 0.25, 0.625]
+
+
+def test_rows_have_fixed_dimensions(kernels):
+    """A pointer to rows gets arrays of such rows, and as many of them as C declares."""
+    declared = "void (const double r[3][3], const double p[3], double q[3])"
+    rotated = kernels.function("rotated", declared)
+    turn, p = np.arange(18.0).reshape(2, 3, 3), np.arange(6.0).reshape(2, 3)
+    expected = np.einsum("...ij,...j", turn, p)
+    made = rotated.to_ufunc(signature="(3,3),(3)->(3)")
+    assert np.array_equal(made(turn, p), expected)
+    flat = rotated.to_ufunc(signature="(9),(3)->(3)")
+    assert np.array_equal(flat(turn.reshape(2, 9), p), expected)
+    total = kernels.function("total", "double (int n, const double (*r)[3])")
+    summed = total.to_ufunc(signature="(n,3)->()")
+    assert summed(np.ones((4, 5, 3))).tolist() == [15] * 4
+    for f, signature, message in (
+        (rotated, "(3),(3)->(3)", "argument 1, 'r', '&(3)d', has 9 items, where"),
+        (rotated, "(2,3),(3)->(3)", "argument 1, 'r', '&(3)d', has 9 items, where"),
+        (rotated, "(3,3),(2)->(3)", "argument 2, 'p', '&d', has 3 items, where"),
+        (rotated, "(3,3),(3)->(2)", "argument 3, 'q', '&d', has 3 items, where"),
+        (rotated, "(3,3),()->(3)", "argument 2, 'p', '&d', has 3 items, where"),
+        (total, "(n)->()", "has rows of 3 items, and '(n)->()' does not say so; its last"),
+        (total, "(n,4)->()", "has rows of 3 items, and '(n,4)->()' does not say so"),
+        (total, "(3,n)->()", "are numbers, as in '(n,3)'"),
+    ):
+        with pytest.raises(nc.SignatureError) as caught:
+            f.to_ufunc(signature=signature)
+        assert message in str(caught.value)
 
 
 def test_each_dimension_is_told(kernels, fails):
