@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Argument = namedtuple("Argument", ["name", "named", "type", "readonly", "text", "index"])
 #: What a call returns, one for each value: its C type, what characters it points to, and how many
 #: items an array of it has; -1 where only the call tells, None for a single value.
-Result = namedtuple("Result", ["type", "text", "length"])
+Result = namedtuple("Result", ["type", "text", "is_array"])
 
 _CLASSES: dict[str, type] = {
     "bool": bool,
@@ -69,11 +69,11 @@ def results(spec: CallSpec, flags: int) -> list[Result]:
     found = []
     if not outs.drops_result(signature, flags) if spec.policies.out else signature.result.size:
         text = signature.characters[-1] if signature.characters else ""
-        found.append(Result(signature.result, text, None))
+        found.append(Result(signature.result, text, False))
     for out in spec.policies.out:
-        length = (-1 if out.length is None else out.length) if out.is_array else None
         text = signature.characters[out.index].partition("*")[2] if signature.characters else ""
-        found.append(Result(outs.pointee(signature, out), text, length))
+        is_array = outs.is_array(signature, out)
+        found.append(Result(outs.pointee(signature, out), text, is_array))
     return found
 
 
@@ -91,7 +91,7 @@ def result_hint(spec: CallSpec, flags: int) -> object:
         return object  # it may return anything
     found: list[object] = []
     for one in results(spec, flags):
-        kind: type = object if one.length is not None else hint(one.type, one.text, encoding)
+        kind: type = object if one.is_array else hint(one.type, one.text, encoding)
         # What C calls text may be NULL.
         found.append(kind | None if one.text else kind)
     if len(found) < 2:

@@ -12,7 +12,7 @@ from weakref import ref
 from .. import _lib
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
-from .._signature.derived import Record, pointer
+from .._signature.derived import Array, Record, pointer
 from .._signature.spelling import parse
 from .._values import boxes, callspec, outs, storage
 from .._values.failure import convention
@@ -124,7 +124,8 @@ def _result(result: object, function: object, values: tuple[object, ...]) -> obj
 class Memory:
     """Where C writes an out-parameter, zero at first: what is passed, and what becomes of it.
 
-    `letter` is that of text, which `spec` says the encoding of.
+    Numbers are an array of NumPy's, rows of them one of more dimensions. `letter` is that of text,
+    which `spec` says the encoding of.
     """
 
     __slots__ = ("address", "keep", "letter", "passed", "spec")
@@ -132,11 +133,15 @@ class Memory:
     def __init__(self, ctype: CType, length: int | None, spec: CallSpec, letter: str) -> None:
         self.spec = spec
         self.letter = letter
-        if length is not None and isinstance(ctype, Scalar):
+        item, shape = ctype, () if length is None else (length,)
+        if isinstance(ctype, Array):
+            # A pointer to rows takes one at least; `value` leaves it out again.
+            item, shape = ctype.item, (*[max(one, 1) for one in shape], *ctype.shape)
+        if shape and isinstance(item, Scalar):
             import numpy as np
 
             letters = {"Zf": "F", "Zd": "D", "Zg": "G"}
-            self.passed: object = np.zeros(length, letters.get(ctype.text, ctype.text))
+            self.passed: Foreign = np.zeros(shape, letters.get(item.text, item.text))
             self.keep: list[object] = []
             self.address = 0
             return
@@ -162,8 +167,9 @@ class Memory:
         self, ctype: CType, length: int | None, value: Foreign, who: str, policies: Policies
     ) -> None:
         """Store what goes in."""
+        start = self.address or self.passed.ctypes.data
         if length is None:
-            storage.store(ctype, value, self.address, who, self.keep, False, policies)
+            storage.store(ctype, value, start, who, self.keep, False, policies)
             return
         try:
             found = len(value)
@@ -173,7 +179,6 @@ class Memory:
             ) from None
         if found != length:
             raise ValueError(f"{who} must have {length} items (got {found})")
-        start = self.address or self.passed.ctypes.data  # type: ignore[attr-defined]  # an array
         for i, item in enumerate(value):
             at = start + i * ctype.size
             storage.store(ctype, item, at, f"item {i} of {who}", self.keep, False, policies)
@@ -187,7 +192,7 @@ class Memory:
 
     def value(self, ctype: CType, length: int | None) -> object:
         if not self.address:
-            return self.passed
+            return self.passed[:0] if length == 0 else self.passed
         if self.letter:
             return self._texts(length)
         if isinstance(ctype, Record):

@@ -260,7 +260,7 @@ class _Writer:
         if spec.signature.variadic:
             parameters.append("*args: Any")
         found = [
-            "Any" if one.length is not None else self._gives(one.type, one.text, spec)
+            "Any" if one.is_array else self._gives(one.type, one.text, spec)
             for one in results(spec, flags)
         ]
         result = "None" if not found else found[0]

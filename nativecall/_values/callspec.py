@@ -50,6 +50,7 @@ _LETTERS = {
     "struct": "T",
     "record": "T",
     "view": "V",
+    "array": "a",  # an out-parameter alone, which no trampoline has
     "object": "O",
 }
 

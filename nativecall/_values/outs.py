@@ -16,7 +16,7 @@ from _collections_abc import Mapping, Sequence
 
 from .._namedtuple import NamedTuple
 from .._signature.ctype import CType, Scalar
-from .._signature.derived import Handle, Pointer, Record, Struct
+from .._signature.derived import Array, Handle, Pointer, Record, Struct
 from .failure import convention
 
 TYPE_CHECKING = False
@@ -39,7 +39,8 @@ class Out(NamedTuple):
     given : bool
         Whether Python passes the value that is there before the call.
     length : int or None
-        Of an array; None for one value, or where an argument says it.
+        Of an array, whose items may be rows; None for one value or row, or where an argument says
+        it.
     sized : int or None
         The index of the argument that is the array's length.
     """
@@ -233,8 +234,13 @@ def _check_type(signature: Signature, out: Out) -> None:
         raise ValueError(
             f"{what}; to pass its value, pass memory that the library's 'new' has made"
         )
-    if isinstance(ctype, Pointer) and ctype.pointee.kind == "array":
-        raise ValueError(f"{what}, which points to arrays; pass an array with room for them")
+    if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
+        item = ctype.pointee.item
+        if not isinstance(item, Scalar):
+            raise ValueError(
+                f"{what}, whose rows are of {item.text!r}, which is no number; pass memory that "
+                "the library's 'new' has made"
+            )
     if signature.readonly[out.index]:
         raise ValueError(f"{what}, which C declares const")
     if "O" in ctype.text:
@@ -249,6 +255,11 @@ def pointee(signature: Signature, out: Out) -> CType:
         return found
     assert isinstance(ctype, Pointer)
     return ctype.pointee
+
+
+def is_array(signature: Signature, out: Out) -> bool:
+    """Whether an out-parameter is an array for Python: one item, or one row, with others behind."""
+    return out.is_array or isinstance(pointee(signature, out), Array)
 
 
 def _record(ctype: CType) -> Record | None:
@@ -281,7 +292,7 @@ def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tupl
         if out is None:
             found.append((index, ctype))
         elif out.given:
-            found.append((index, ctype if out.is_array else pointee(signature, out)))
+            found.append((index, ctype if is_array(signature, out) else pointee(signature, out)))
     return found
 
 
@@ -297,7 +308,7 @@ def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
 
 def fits_stack(signature: Signature, outs: Sequence[Out], texts: Sequence[int] = ()) -> bool:
     """Whether a trampoline can keep them; `texts` are arguments whose lengths it passes."""
-    if signature.variadic or any([out.is_array or out.index in texts for out in outs]):
+    if signature.variadic or any([is_array(signature, one) or one.index in texts for one in outs]):
         return False
     kinds = [pointee(signature, out) for out in outs]
     if any([kind.alignment > _ALIGNMENT or isinstance(kind, Record) for kind in kinds]):

@@ -68,6 +68,8 @@ static double twice(double x) { return 2 * x; }
 void give(function *made) { *made = twice; }
 int advance(int **at) { if (*at == NULL) return -1; return *(*at)++; }
 int printed(char *to, int *length, const char *format, ...) { *length = 9; return 1; }
+void turn(double r[2][3]) { for (int i = 0; i < 6; i++) r[i / 3][i % 3] += i; }
+void corners(int n, float (*c)[2]) { for (int i = 0; i < n; i++) c[i][0] = i, c[i][1] = -i; }
 void pointers(double *in, double **same, void **other) { *same = in; *other = in + 1; }
 """
 
@@ -298,6 +300,40 @@ def test_an_array_has_the_length_that_goes_in_and_out(declared, load):
     assert fortran(3).tolist() == [0.0, 0.5, 1.0]
 
 
+def test_rows(load, fails):
+    """Arrays of arrays are NumPy's of more dimensions."""
+    f = load("turn", "void turn(double r[2][3])", out="r")
+    assert f().tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert (f.entries[0].trampoline, inspect.signature(f).return_annotation) == ("python", object)
+    corners = load("corners", "void corners(int n, float (*c)[2])", out={"c": "n"})
+    found = corners(3)
+    assert (found.dtype, found.tolist()) == (np.float32, [[0, 0], [1, -1], [2, -2]])
+    assert corners(0).shape == (0, 2)
+    assert load("corners", "v:i&(2)f", out=1)(1).tolist() == [0, 0]
+    assert load("corners", "v:i&(2)f", out={1: 2})(1).shape == (2, 2)
+    assert load("turn", "v:&(2,3)d", out=0)().shape == (2, 3)
+    with fails(ValueError, "'out' says that 'r' has 1 items, which C declares with 2"):
+        load("turn", "void turn(double r[2][3])", out={"r": 1})
+
+
+def test_rows_go_in_and_out(load, fails):
+    f = load("turn", "void turn(double r[2][3])", out={"r": "inout"})
+    given = np.ones((2, 3))
+    assert f(given).tolist() == f([[1, 1, 1], (1, 1, 1)]).tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert given.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert load("turn", "v:&(2,3)d", out={0: "inout"})(given)[1, 2] == 6
+    with fails(ValueError, "argument 1 of 'turn' must have 2 items (got 3)"):
+        f(np.ones((3, 2)))
+    with fails(ValueError, "item 1 of argument 1 of 'turn' must have 3 items (got 1)"):
+        f([[1, 2, 3], [4]])
+    with fails(TypeError, "argument 1 of 'turn' must be a sequence of 2 items (got NoneType)"):
+        f(None)
+    row = load("corners", "v:i&(2)f", out={1: "inout"})
+    with fails(TypeError, "argument 2 of 'corners' must be a sequence of 2 items (got float)"):
+        row(1, 1.5)
+    assert row(1, [5, 5]).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("code", sorted({one.text for one in SCALARS.values()}))
 def test_every_scalar(load, code):
     """A function that writes nothing leaves zero."""
@@ -385,8 +421,9 @@ def test_what_cannot_be_an_out_parameter(load, out, error, message):
         ("i:P", "'out' names 0, a 'P'" + NO_SIZE),
         ("i:X{d:d}", "'out' names 0, a 'X{d:d}'" + NO_SIZE),
         (
-            "v:&(2)d",
-            "'out' names 0, a '&(2)d', which points to arrays; pass an array with room for them",
+            "v:&(2)&d",
+            "'out' names 0, a '&(2)&d', whose rows are of '&d', which is no number; pass memory "
+            "that the library's 'new' has made",
         ),
     ],
 )
