@@ -191,35 +191,55 @@ static PyObject *dtype_hint(char letter, PyObject *array)
     return hint;
 }
 
+/* How a message writes the type of a pointer argument: the name of a struct that has one, else its
+ * code. A new reference; NULL with an exception. */
+static PyObject *shown_pointer(PyObject *type)
+{
+    PyObject *shown = NULL;
+    PyObject *name = PyObject_GetAttrString(type, "name");
+    if (name != NULL && PyUnicode_Check(name) && PyUnicode_GetLength(name) != 0) {
+        shown = PyUnicode_FromFormat("%U *", name);
+    } else if (name != NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        shown = PyObject_Str(type);
+    }
+    Py_XDECREF(name);
+    return shown;
+}
+
 /* `place` is negative where `name` is the whole subject. Messages tell of the type of `shown`. */
 static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                           PyObject *shown)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     Py_buffer buffer;
-    PyObject *type = PyTuple_GET_ITEM(spec->types, index);
+    PyObject *type = shown_pointer(PyTuple_GET_ITEM(spec->types, index));
+    if (type == NULL) {
+        return;
+    }
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
         PyObject *why = nc_exception_take();
         if (PyErr_GivenExceptionMatches(why, PyExc_TypeError) ||
             PyErr_GivenExceptionMatches(why, PyExc_ValueError) ||
             PyErr_GivenExceptionMatches(why, PyExc_BufferError)) {
             nc_conversion_error(PyExc_TypeError, name, place,
-                                "must be a buffer that suits '%S', and this %.200s has none: %S",
+                                "must be a buffer that suits '%U', and this %.200s has none: %S",
                                 type, Py_TYPE(shown)->tp_name, why);
             Py_DECREF(why);
         } else {
             nc_exception_put(why);
         }
+        Py_DECREF(type);
         return;
     }
     int suits = nc_buffer_suits(spec, index, value, &buffer);
-    /* Held: to write '%S' runs Python code, and the value may get another class meanwhile. */
+    /* Held: attributes may be Python code, and the value may get another class meanwhile. */
     PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(shown));
     if (suits == 0) {
         PyObject *hint = dtype_hint(spec->arguments[index].pointee, shown);
         if (hint != NULL) {
             nc_conversion_error(PyExc_TypeError, name, place,
-                                "must be a buffer that suits '%S' (got '%s' elements in %.200s)%U",
+                                "must be a buffer that suits '%U' (got '%s' elements in %.200s)%U",
                                 type, buffer.format != NULL ? buffer.format : "B", class_->tp_name,
                                 hint);
             Py_DECREF(hint);
@@ -234,6 +254,7 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
             class_->tp_name);
     }
     Py_DECREF(class_);
+    Py_DECREF(type);
     PyBuffer_Release(&buffer);
 }
 

@@ -320,7 +320,11 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
     }
     if (number == NULL) {
         if (!PyErr_Occurred()) {
-            nc_conversion_type_error(name, index, "an integer", value);
+            int is_character =
+                (code == 'b' || code == 'B') && (PyUnicode_Check(value) || PyBytes_Check(value));
+            nc_conversion_type_error(
+                name, index,
+                is_character ? "an integer, as ord() makes of a character" : "an integer", value);
         }
         return -1;
     }

@@ -118,11 +118,13 @@ def pointer_argument(
         memory = arrays.memory(value, ctype.text, who)
         if memory is not None:
             return memory
-    hint = ""
-    if isinstance(value, str):
-        hint = "; a str has no bytes of its own, pass s.encode()"
-        if ctype.text in ("&b", "&B") and index >= 0:
-            hint += ", or give the function an encoding if C declares this as const char *"
+    readonly, argument = False, ""
+    passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
+    if spec is not None and 0 <= index < len(passed):
+        place = passed[index][0]
+        readonly = spec.signature.readonly[place]
+        argument = repr(spec.signature.names[place] or place)
+    hint = _advice(ctype, value, "" if readonly else argument)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
     if spec is not None and spec.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
@@ -134,14 +136,33 @@ def pointer_argument(
             hint = "; ffi.addressof() gives a pointer to it"
     wanted_as = repr(ctype.text)
     if isinstance(ctype, Pointer) and ctype.name:
-        wanted_as = repr(f"{ctype.name} *")
-        if spec is not None and index >= 0:
-            place = visible(spec.signature, 0, spec.policies.out)[index][0]
-            if spec.signature.readonly[place]:
-                wanted_as = repr(f"const {ctype.name} *")
-        if isinstance(value, (tuple, dict)):
-            hint = f"; new('{ctype.name} *', value) of the library makes one"
+        wanted_as = repr(f"const {ctype.name} *" if readonly else f"{ctype.name} *")
     raise TypeError(f"{who} must be a {wanted_as} pointer: {kinds} (got {given}){hint}")
+
+
+def _advice(ctype: CType, value: object, argument: str) -> str:
+    """What would work instead of a value that leads to no memory, as the end of a message.
+
+    `argument` is what `out` calls it; empty where C writes nothing there.
+    """
+    if isinstance(value, str):
+        hint = "; a str has no bytes of its own, pass s.encode()"
+        if ctype.text in ("&b", "&B"):
+            hint += ", or give the function an encoding if C declares this as const char *"
+        return hint
+    if not isinstance(ctype, Pointer):
+        return ""
+    if ctype.name:
+        is_value = isinstance(value, (tuple, dict))
+        return f"; new('{ctype.name} *', value) of the library makes one" if is_value else ""
+    item = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
+    if item.kind not in ("bool", "int", "float"):
+        return ""
+    if isinstance(value, (tuple, list)):
+        return f"; numpy.array(values, {item.text!r}) makes a buffer of them"
+    if isinstance(value, (int, float)) and argument:
+        return f"; out=[{argument}] makes what C writes there a result"
+    return ""
 
 
 def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:

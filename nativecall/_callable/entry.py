@@ -138,7 +138,10 @@ class Options:
             raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
         if not isinstance(errors, str) or errors not in CONVENTIONS:
             choices = ", ".join(map(repr, CONVENTIONS))
-            raise ValueError(f"'errors' must be one of {choices} (got {errors!r})")
+            raise ValueError(
+                f"'errors' must be one of {choices} (got {errors!r}); 'check' takes a Python "
+                "function, which may look for any other sign of failure"
+            )
         if not isinstance(errno, bool):
             raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
         if CONVENTIONS[errors].needs_gil and gil == "release":

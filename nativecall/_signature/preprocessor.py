@@ -171,6 +171,8 @@ def not_found(name: str, file: str, line: int) -> LibraryError:
         advice = "install the package that has it, or name its folder with 'include'"
         if os.path.exists(name) and not os.path.isabs(name):
             advice = f"for the file in the current folder write {os.path.join('.', name)!r}"
+        if os.path.isdir(name):
+            return LibraryError(f"header {name!r} is a folder; name the file in it")
         return LibraryError(f"header {name!r} is not found; {advice}")
     return LibraryError(
         f"header {name!r} is not found, which {file!r} includes at line {line}; "

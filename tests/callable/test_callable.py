@@ -158,8 +158,8 @@ OPTIONS = [
         {"errors": "raise"},
         ValueError,
         "'errors' must be one of 'none', 'python', 'nonzero', 'zero', 'null', 'errno', "
-        "'argument' "
-        "(got 'raise')",
+        "'argument' (got 'raise'); 'check' takes a Python function, which may look for any other "
+        "sign of failure",
     ),
     ({"errno": 1}, TypeError, "'errno' must be True or False (got int)"),
     (

@@ -187,7 +187,7 @@ def test_what_is_written_to_is_memory(lib):
             (1, [1.0], 1.0, 1.0),
             TypeError,
             "argument 2 of 'axpy_' must be a '&d' pointer: a number, a buffer, or a ctypes or cffi "
-            "pointer (got list)",
+            "pointer (got list); numpy.array(values, 'd') makes a buffer of them",
         ),
         (
             (1, 1.0, None, 1.0),

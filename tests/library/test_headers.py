@@ -454,6 +454,8 @@ def test_a_restriction_to_names_leaves_the_types(folder):
 
 
 def test_headers_that_are_not_found(path, folder, monkeypatch):
+    with pytest.raises(nc.LibraryError, match=r"header '.*' is a folder; name the file in it"):
+        nc.load("m", header=folder)
     with pytest.raises(nc.LibraryError, match=r"header 'no_such.h' is not found; install"):
         nc.load(path, header="no_such.h")
     (folder / "outer.h").write_text("\n#include <no_such.h>\n")

@@ -168,9 +168,25 @@ def test_what_is_no_pointer_is_refused(lib, fails, value):
         "argument 1 of 'sum' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or None "
         f"(got {type(value).__name__})"
     )
+    if isinstance(value, (list, tuple)):
+        message += "; numpy.array(values, 'd') makes a buffer of them"
+    if isinstance(value, (int, float)):
+        message += "; out=[0] makes what C writes there a result"
     with fails(TypeError, message):
         f(value, 1)
     assert f(np.ones(2), 2) == 2.0
+
+
+def test_a_number_is_no_result(lib, fails):
+    """The message names the argument as `out` does, and says so only where C may write."""
+    message = (
+        "argument 1 of 'sum' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or None "
+        "(got float)"
+    )
+    with fails(TypeError, f"{message}; out=['x'] makes what C writes there a result"):
+        lib.function("sum", "double sum(double *x, ptrdiff_t n)")(0.0, 1)
+    with fails(TypeError, message):
+        lib.function("sum", "double sum(const double *x, ptrdiff_t n)")(0.0, 1)
 
 
 def test_an_integer_is_no_address(lib, fails):
@@ -206,7 +222,7 @@ def test_buffers_are_released_after_the_call(lib, fails):
     b.append(1)  # BufferError while anything still exports it
 
 
-def test_buffers_of_structs(lib, fails):
+def test_buffers_of_structs(lib, callees, fails):
     f = lib.function("scale_points", "v:&T{d:x:d:y:}id")
     a = np.array([(1, 2), (3, 4)], dtype=[("x", "d"), ("y", "d")])
     f(a, 2, 2.0)
@@ -220,6 +236,14 @@ def test_buffers_of_structs(lib, fails):
         "(got 'B' elements in bytearray)",
     ):
         f(bytearray(15), 1, 2.0)
+
+    declared = "typedef struct { double x, y; } point; void scale_points(point *, int, double);"
+    with fails(
+        TypeError,
+        "argument 1 of 'scale_points' must be a buffer that suits 'point *' "
+        "(got 'd' elements in numpy.ndarray)",
+    ):
+        nc.load(callees, declared).scale_points(np.zeros(2), 1, 2.0)
 
     class P(ctypes.Structure):
         _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]

@@ -110,13 +110,13 @@ def test_integers_take_index_and_nothing_else(lib, fails, code):
     assert f(np.True_) + f(np.False_) == 1
     assert f(Index(high)) == high
     for value in (1.0, 1.5, "1", b"1", None, [1], 1j, decimal.Decimal(1), np.float64(1)):
-        with fails(
-            TypeError,
-            f"argument 1 of '{symbol}' must be an integer (got {type(value).__qualname__})"
-            if type(value).__module__ == "builtins"
-            else f"argument 1 of '{symbol}' must be an integer "
-            f"(got {type(value).__module__}.{type(value).__name__})",
-        ):
+        given = type(value).__qualname__
+        if type(value).__module__ != "builtins":
+            given = f"{type(value).__module__}.{given}"
+        wanted = "an integer"
+        if code in "bB" and isinstance(value, (str, bytes)):
+            wanted += ", as ord() makes of a character"
+        with fails(TypeError, f"argument 1 of '{symbol}' must be {wanted} (got {given})"):
             f(value)
     with fails(LookupError, "my own error"):
         f(Raising())
