@@ -168,7 +168,8 @@ def load(
     LibraryError
         An `OSError`, when the library cannot be loaded, or a header is not found.
     SymbolError
-        An `AttributeError`, when a declared function is not in it; close matches are named.
+        An `AttributeError`, when a function of `declarations` is not in it; close matches are
+        named. What a header declares is looked up when it is first used.
     SignatureError
         When the declarations cannot be read, or the preprocessor refuses the headers.
 
