@@ -133,7 +133,8 @@ class Memory:
     def __init__(self, ctype: CType, length: int | None, spec: CallSpec, letter: str) -> None:
         self.spec = spec
         self.letter = letter
-        item, shape = ctype, () if length is None else (length,)
+        item = ctype
+        shape: tuple[int, ...] = () if length is None else (length,)
         if isinstance(ctype, Array):
             # A pointer to rows takes one at least; `value` leaves it out again.
             item, shape = ctype.item, (*[max(one, 1) for one in shape], *ctype.shape)

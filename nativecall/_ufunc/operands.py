@@ -375,14 +375,13 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
     return dict(zip(integers, dimensions, strict=True))
 
 
-def _require_room(
-    one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core
-) -> None:
-    """Refuse dimensions that are other rows than a pointer leads to, or fewer items than C declares.
+def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
+    """Refuse other rows than a pointer leads to, and fewer items than C declares.
 
     `double r[2][3]` has ``(2,3)`` or ``(6)``, `double (*r)[3]` has ``(n,3)``.
     """
-    items = ctype.pointee.length if isinstance(ctype.pointee, Array) else 1
+    shape = ctype.pointee.shape if isinstance(ctype.pointee, Array) else ()
+    items = prod(shape)
     declared = one.signature.lengths[index] if one.signature.lengths else None
     least = items * declared if isinstance(declared, int) else items
     what, has = _shown(one.signature, index, ctype), "item" if least == 1 else "items"
@@ -397,10 +396,9 @@ def _require_room(
             break
         together *= int(name)
     if items > 1 and together != items:
-        shape = ",".join(map(str, ctype.pointee.shape))
         raise one.refusal(
             f"{what} has rows of {items} items, and {wanted.text!r} does not say so",
-            f"its last dimensions are numbers, as in '(n,{shape})'",
+            f"its last dimensions are numbers, as in '(n,{','.join(map(str, shape))})'",
         )
 
 
