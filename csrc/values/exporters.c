@@ -193,12 +193,14 @@ static PyObject *dtype_hint(char letter, PyObject *array)
 
 /* How a message writes the type of a pointer argument: the name of a struct that has one, else its
  * code. A new reference; NULL with an exception. */
-static PyObject *shown_pointer(PyObject *type)
+static PyObject *shown_pointer(const NcCallSpec *spec, Py_ssize_t index)
 {
+    PyObject *type = PyTuple_GET_ITEM(spec->types, index);
     PyObject *shown = NULL;
     PyObject *name = PyObject_GetAttrString(type, "name");
     if (name != NULL && PyUnicode_Check(name) && PyUnicode_GetLength(name) != 0) {
-        shown = PyUnicode_FromFormat("%U *", name);
+        shown =
+            PyUnicode_FromFormat("%s%U *", spec->arguments[index].readonly ? "const " : "", name);
     } else if (name != NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
         shown = PyObject_Str(type);
@@ -213,7 +215,7 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     Py_buffer buffer;
-    PyObject *type = shown_pointer(PyTuple_GET_ITEM(spec->types, index));
+    PyObject *type = shown_pointer(spec, index);
     if (type == NULL) {
         return;
     }

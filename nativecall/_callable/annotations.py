@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from .._types import CallSpec
 
 #: An argument that Python passes: its name, whether it may be passed by that, its C type, whether C
-#: only reads behind it, what characters it points to ("" for none), and its index in C.
-Argument = namedtuple("Argument", ["name", "named", "type", "readonly", "text", "index"])
-#: What a call returns, one for each value: its C type, what characters it points to, and how many
-#: items an array of it has; -1 where only the call tells, None for a single value.
+#: only reads behind it, what characters it points to ("" for none), its index in C, and whether it
+#: is an array of values that go in, for C to change.
+Argument = namedtuple(
+    "Argument", ["name", "named", "type", "readonly", "text", "index", "is_array"]
+)
+#: What a call returns, one for each value: its C type, what characters it points to, and whether it
+#: is an array.
 Result = namedtuple("Result", ["type", "text", "is_array"])
 
 _CLASSES: dict[str, type] = {
@@ -58,6 +61,7 @@ def arguments(spec: CallSpec) -> list[Argument]:
             signature.readonly[index],
             characters[index].partition("*")[0],
             index,
+            index in said and outs.is_array(signature, said[index]),
         )
         for i, index in enumerate(passed)
     ]

@@ -124,7 +124,7 @@ def pointer_argument(
         place = passed[index][0]
         readonly = spec.signature.readonly[place]
         argument = repr(spec.signature.names[place] or place)
-    hint = _advice(ctype, value, "" if readonly else argument)
+    hint = _advice(ctype, value, index, "" if readonly else argument)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
     if spec is not None and spec.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
@@ -140,14 +140,15 @@ def pointer_argument(
     raise TypeError(f"{who} must be a {wanted_as} pointer: {kinds} (got {given}){hint}")
 
 
-def _advice(ctype: CType, value: object, argument: str) -> str:
+def _advice(ctype: CType, value: object, index: int, argument: str) -> str:
     """What would work instead of a value that leads to no memory, as the end of a message.
 
-    `argument` is what `out` calls it; empty where C writes nothing there.
+    `index` is that of an argument, or negative; `argument` is what `out` calls it, empty where C
+    writes nothing there.
     """
     if isinstance(value, str):
         hint = "; a str has no bytes of its own, pass s.encode()"
-        if ctype.text in ("&b", "&B"):
+        if ctype.text in ("&b", "&B") and index >= 0:
             hint += ", or give the function an encoding if C declares this as const char *"
         return hint
     if not isinstance(ctype, Pointer):
@@ -159,7 +160,11 @@ def _advice(ctype: CType, value: object, argument: str) -> str:
     if item.kind not in ("bool", "int", "float"):
         return ""
     if isinstance(value, (tuple, list)):
-        return f"; numpy.array(values, {item.text!r}) makes a buffer of them"
+        first: object = value
+        while isinstance(first, (tuple, list)) and first:
+            first = first[0]
+        is_buffer = isinstance(first, (int, float))
+        return f"; numpy.array(values, {item.text!r}) makes a buffer of them" if is_buffer else ""
     if isinstance(value, (int, float)) and argument:
         return f"; out=[{argument}] makes what C writes there a result"
     return ""

@@ -128,11 +128,12 @@ class Memory:
     which `spec` says the encoding of.
     """
 
-    __slots__ = ("address", "keep", "letter", "passed", "spec")
+    __slots__ = ("address", "fortran", "keep", "letter", "passed", "spec")
 
     def __init__(self, ctype: CType, length: int | None, spec: CallSpec, letter: str) -> None:
         self.spec = spec
         self.letter = letter
+        self.fortran = spec.policies.fortran or spec.policies.order == "F"
         item = ctype
         shape: tuple[int, ...] = () if length is None else (length,)
         if isinstance(ctype, Array):
@@ -172,17 +173,15 @@ class Memory:
         if length is None:
             storage.store(ctype, value, start, who, self.keep, False, policies)
             return
-        try:
-            found = len(value)
-        except TypeError:
-            raise TypeError(
-                f"{who} must be a sequence of {length} items (got {type(value).__name__})"
-            ) from None
-        if found != length:
-            raise ValueError(f"{who} must have {length} items (got {found})")
-        for i, item in enumerate(value):
-            at = start + i * ctype.size
-            storage.store(ctype, item, at, f"item {i} of {who}", self.keep, False, policies)
+        storage.store_items(ctype, length, value, start, who, self.keep, policies)
+
+    def argument(self) -> object:
+        """What the call passes; rows lie as Fortran has them where C wants that order."""
+        if not self.address and self.fortran and self.passed.ndim > 1:
+            import numpy as np
+
+            self.passed = np.asfortranarray(self.passed)
+        return self.passed
 
     def record(self, ctype: Record, index: int) -> object:
         """A pointer of cffi's to a struct or union, which keeps the memory."""
@@ -245,7 +244,14 @@ def with_outs(
     def with_outs(*values: object) -> object:
         rest = iter(values)
         left_out = {index for index, (out, _) in rows.items() if not out.given}
-        given = {index: next(rest) for index in range(count) if index not in left_out}
+        given: dict[int, Foreign] = {
+            index: next(rest) for index in range(count) if index not in left_out
+        }
+        for out, ctype in rows.values():
+            if out.sized is not None:
+                # C gets the very number that the memory is made for.
+                said = given[out.sized], name, numbers(out.sized), ctype.size
+                given[out.sized] = _length(*said)
         made: list[tuple[Memory, CType, int | None]] = []
         arguments: list[object] = []
         for index in range(count):
@@ -253,15 +259,13 @@ def with_outs(
                 arguments.append(given[index])
                 continue
             out, ctype = rows[index]
-            length = out.length
-            if out.sized is not None:
-                length = _length(given[out.sized], name, numbers(out.sized), ctype.size)
+            length = out.length if out.sized is None else given[out.sized]
             memory = Memory(ctype, length, spec, letters[index])
             if out.given:
                 who = f"argument {numbers(index)} of '{name}'"
                 memory.take(ctype, length, given[index], who, policies)
             made.append((memory, ctype, length))
-            arguments.append(memory.passed)
+            arguments.append(memory.argument())
         if failed is not None and gives_pointer:
             _types.lost_result(call)  # of another call
         try:
@@ -286,9 +290,7 @@ def _written(made: Sequence[tuple[Memory, CType, int | None]]) -> list[object]:
 
 
 def _length(value: object, name: str, number: int, size: int) -> int:
-    """The number of items of a size that an argument says, which is converted once more for the
-    call.
-    """
+    """The number of items of a size that an argument says."""
     what = f"argument {number} of '{name}' is the length of an out-parameter"
     try:
         length = operator.index(value)  # type: ignore[arg-type]  # what is none raises TypeError

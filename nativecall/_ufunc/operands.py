@@ -299,7 +299,7 @@ def _require_told(
     one: _Reader, arguments: list[Passed], rows: list[tuple[int, ...]], wanted: Core
 ) -> None:
     """Refuse a pointer to an array whose length nothing tells the function."""
-    told = {place for place, name in enumerate(wanted.names) if name.isdigit()}
+    told = {place for place, name in enumerate(wanted.names) if name.isdecimal()}
     for how in arguments:
         if isinstance(how, Length):
             told.add(how.dimension)
@@ -354,7 +354,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
     """The arguments that are lengths, and of which dimensions."""
     names = [(name or "").strip("_").lower() for name in one.signature.names]
     integers = [index for index, ctype in enumerate(args) if ctype.kind == "int"]
-    dimensions = [place for place, name in enumerate(wanted.names) if not name.isdigit()]
+    dimensions = [place for place, name in enumerate(wanted.names) if not name.isdecimal()]
     known = {wanted.names[place].lower(): place for place in dimensions}
     found = {index: known[names[index]] for index in integers if names[index] in known}
     if found:
@@ -385,14 +385,19 @@ def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], want
     declared = one.signature.lengths[index] if one.signature.lengths else None
     least = items * declared if isinstance(declared, int) else items
     what, has = _shown(one.signature, index, ctype), "item" if least == 1 else "items"
-    if all([name.isdigit() for name in row]):
+    if all([name.isdecimal() for name in row]):
         said = prod(map(int, row))
         if said < least or said % items:
             raise one.refusal(f"{what} has {least} {has}, where {wanted.text!r} has {said}")
         return
+    if least > items:
+        raise one.refusal(
+            f"{what} has {least} items, where {wanted.text!r} has any number of them",
+            "each dimension is a number, or the declaration has none: 'double *x'",
+        )
     together = 1
     for name in reversed(row):
-        if together >= items or not name.isdigit():
+        if together >= items or not name.isdecimal():
             break
         together *= int(name)
     if items > 1 and together != items:

@@ -12,6 +12,7 @@ memory of others (_callable/composed.py).
 
 from __future__ import annotations
 
+import sys
 from _collections_abc import Mapping, Sequence
 
 from .._namedtuple import NamedTuple
@@ -125,6 +126,11 @@ def resolved(
         if not 0 <= out.index < count:
             _refuse(signature, count, out.index, "out")
         _check_type(signature, out)
+        if (out.length or 0) * pointee(signature, out).size > sys.maxsize:
+            raise ValueError(
+                f"'out' says that {_shown(signature, out.index)} has {out.length} items, more than "
+                "memory has"
+            )
         if out.index in found:
             raise ValueError(f"'out' has {_shown(signature, out.index)} twice")
         found[out.index] = out

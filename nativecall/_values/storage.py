@@ -188,16 +188,33 @@ def _store_array(
     item = array.item
     if len(array.shape) > 1:
         item = Array(array.item, array.shape[1:])
+    store_items(item, array.shape[0], value, address, who, keep, policies)
+
+
+def store_items(
+    item: CType,
+    count: int,
+    value: Foreign,
+    address: int,
+    who: str,
+    keep: list[object],
+    policies: Policies,
+) -> None:
+    """Write a sequence of `count` items, one behind the other from `address` on, and never more:
+    conversions may run code that changes it.
+    """
     # Nothing is built before the number of items is known.
     try:
-        count = len(value)
+        if isinstance(value, memoryview) and value.ndim > 1:
+            value = value.tolist()  # it has no views of its rows
+        found = len(value)
         values = iter(value)
-    except TypeError:
+    except (TypeError, NotImplementedError):
         raise TypeError(
-            f"{who} must be a sequence of {array.shape[0]} items (got {type(value).__name__})"
+            f"{who} must be a sequence of {count} items (got {type(value).__name__})"
         ) from None
-    if count != array.shape[0]:
-        raise ValueError(f"{who} must have {array.shape[0]} items (got {count})")
+    if found != count:
+        raise ValueError(f"{who} must have {count} items (got {found})")
     stored = 0
     for i, one in zip(range(count), values, strict=False):
         stored = i + 1

@@ -408,6 +408,13 @@ def test_rows_have_fixed_dimensions(kernels):
         (rotated, "(3,3),(2)->(3)", "argument 2, 'p', '&d', has 3 items, where"),
         (rotated, "(3,3),(3)->(2)", "argument 3, 'q', '&d', has 3 items, where"),
         (rotated, "(3,3),()->(3)", "argument 2, 'p', '&d', has 3 items, where"),
+        (
+            rotated,
+            "(n,3),(3)->(3)",
+            "argument 1, 'r', '&(3)d', has 9 items, where '(n,3),(3)->(3)' ",
+        ),
+        (rotated, "(3,3),(n)->(3)", "has 3 items, where '(3,3),(n)->(3)' has any number of them; "),
+        (rotated, "(3,3),(²)->(3)", "any number of them"),
         (total, "(n)->()", "has rows of 3 items, and '(n)->()' does not say so; its last"),
         (total, "(n,4)->()", "has rows of 3 items, and '(n,4)->()' does not say so"),
         (total, "(3,n)->()", "are numbers, as in '(n,3)'"),

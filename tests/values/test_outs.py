@@ -328,10 +328,71 @@ def test_rows_go_in_and_out(load, fails):
         f([[1, 2, 3], [4]])
     with fails(TypeError, "argument 1 of 'turn' must be a sequence of 2 items (got NoneType)"):
         f(None)
+    assert f(memoryview(given)).tolist() == [[1, 2, 3], [4, 5, 6]]
     row = load("corners", "v:i&(2)f", out={1: "inout"})
     with fails(TypeError, "argument 2 of 'corners' must be a sequence of 2 items (got float)"):
         row(1, 1.5)
     assert row(1, [5, 5]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("options", [{"order": "F"}, {"fortran": True}])
+def test_rows_in_the_order_of_fortran(load, options):
+    declared = "void turn(double r[2][3])"
+    assert load("turn", declared, out="r", **options)().tolist() == [[0, 2, 4], [1, 3, 5]]
+    f = load("turn", declared, out={"r": "inout"}, **options)
+    assert f([[10, 20, 30], [40, 50, 60]]).tolist() == [[10, 22, 34], [41, 53, 65]]
+
+
+def test_items_that_come_and_go(load, fails):
+    """No more are stored than there is memory for, whatever conversions do to the values."""
+    turn = load("turn", "void turn(double r[2][3])", out={"r": "inout"})
+    shift = load("shift", "void shift(double v[3])", out={"v": "inout"})
+
+    class Row:
+        def __init__(self, change):
+            self.change = change
+
+        def __len__(self):
+            return 3
+
+        def __iter__(self):
+            self.change()
+            return iter([1, 2, 3])
+
+        def __float__(self):
+            self.change()
+            return 1.0
+
+    rows = []
+    rows += [Row(lambda: rows.extend([[7, 7, 7]] * 1000)), [4, 5, 6]]
+    assert turn(rows).tolist() == [[1, 3, 5], [7, 9, 11]]
+    items = []
+    items += [Row(lambda: items.extend([7] * 1000)), 2, 3]
+    assert shift(items).tolist() == [2, 4, 6]
+    items[:] = [Row(items.clear), 2, 3]
+    with fails(ValueError, "argument 1 of 'shift' must have 3 items (got 1)"):
+        shift(items)
+
+
+def test_a_length_is_asked_once(load):
+    class Length:
+        asked = 0
+
+        def __index__(self):
+            self.asked += 1
+            return self.asked
+
+    length = Length()
+    ramp = load("ramp", "void ramp(int n, double *values)", out={"values": "n"})
+    assert (ramp(length).tolist(), length.asked) == ([0.0], 1)
+    assert (ramp(length).tolist(), length.asked) == ([0.0, 0.5], 2)
+
+
+@pytest.mark.parametrize("length", [2**62, 2**70])
+def test_more_items_than_memory_has(load, fails, length):
+    message = f"'out' says that 'values' has {length} items, more than memory has"
+    with fails(ValueError, message):
+        load("ramp", "void ramp(int n, double *values)", out={"values": length})
 
 
 @pytest.mark.parametrize("code", sorted({one.text for one in SCALARS.values()}))

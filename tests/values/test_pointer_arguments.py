@@ -177,6 +177,19 @@ def test_what_is_no_pointer_is_refused(lib, fails, value):
     assert f(np.ones(2), 2) == 2.0
 
 
+def test_what_numpy_makes_no_numbers_of_is_not_advised(lib, fails):
+    f = lib.function("sum", "d:&dq")
+    message = (
+        "argument 1 of 'sum' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or None "
+        "(got list)"
+    )
+    for value in (["a"], [], [[None]]):
+        with fails(TypeError, message):
+            f(value, 1)
+    with fails(TypeError, f"{message}; numpy.array(values, 'd') makes a buffer of them"):
+        f([[1, 2], [3, 4]], 4)
+
+
 def test_a_number_is_no_result(lib, fails):
     """The message names the argument as `out` does, and says so only where C may write."""
     message = (
@@ -244,6 +257,9 @@ def test_buffers_of_structs(lib, callees, fails):
         "(got 'd' elements in numpy.ndarray)",
     ):
         nc.load(callees, declared).scale_points(np.zeros(2), 1, 2.0)
+    constant = nc.load(callees, declared.replace("(point", "(const point"))
+    with pytest.raises(TypeError, match="must be a buffer that suits 'const point"):
+        constant.scale_points(np.zeros(2), 1, 2.0)
 
     class P(ctypes.Structure):
         _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
