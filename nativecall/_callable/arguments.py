@@ -118,13 +118,11 @@ def pointer_argument(
         memory = arrays.memory(value, ctype.text, who)
         if memory is not None:
             return memory
-    readonly, argument = False, ""
+    readonly = False
     passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
     if spec is not None and 0 <= index < len(passed):
-        place = passed[index][0]
-        readonly = spec.signature.readonly[place]
-        argument = repr(spec.signature.names[place] or place)
-    hint = _advice(ctype, value, index, "" if readonly else argument)
+        readonly = spec.signature.readonly[passed[index][0]]
+    hint = _advice(ctype, value, index, readonly)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
     if spec is not None and spec.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
@@ -140,11 +138,9 @@ def pointer_argument(
     raise TypeError(f"{who} must be a {wanted_as} pointer: {kinds} (got {given}){hint}")
 
 
-def _advice(ctype: CType, value: object, index: int, argument: str) -> str:
-    """What would work instead of a value that leads to no memory, as the end of a message.
-
-    `index` is that of an argument, or negative; `argument` is what `out` calls it, empty where C
-    writes nothing there.
+def _advice(ctype: CType, value: object, index: int, readonly: bool) -> str:
+    """What would work instead of a value that leads to no memory, as the end of a message; `index`
+    is that of an argument, or negative.
     """
     if isinstance(value, str):
         hint = "; a str has no bytes of its own, pass s.encode()"
@@ -165,8 +161,8 @@ def _advice(ctype: CType, value: object, index: int, argument: str) -> str:
             first = first[0]
         is_buffer = isinstance(first, (int, float))
         return f"; numpy.array(values, {item.text!r}) makes a buffer of them" if is_buffer else ""
-    if isinstance(value, (int, float)) and argument:
-        return f"; out=[{argument}] makes what C writes there a result"
+    if isinstance(value, (int, float)) and index >= 0 and not readonly:
+        return "; where C writes a result there, 'out' makes it one"
     return ""
 
 

@@ -171,7 +171,7 @@ def test_what_is_no_pointer_is_refused(lib, fails, value):
     if isinstance(value, (list, tuple)):
         message += "; numpy.array(values, 'd') makes a buffer of them"
     if isinstance(value, (int, float)):
-        message += "; out=[0] makes what C writes there a result"
+        message += "; where C writes a result there, 'out' makes it one"
     with fails(TypeError, message):
         f(value, 1)
     assert f(np.ones(2), 2) == 2.0
@@ -191,12 +191,11 @@ def test_what_numpy_makes_no_numbers_of_is_not_advised(lib, fails):
 
 
 def test_a_number_is_no_result(lib, fails):
-    """The message names the argument as `out` does, and says so only where C may write."""
     message = (
         "argument 1 of 'sum' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or None "
         "(got float)"
     )
-    with fails(TypeError, f"{message}; out=['x'] makes what C writes there a result"):
+    with fails(TypeError, f"{message}; where C writes a result there, 'out' makes it one"):
         lib.function("sum", "double sum(double *x, ptrdiff_t n)")(0.0, 1)
     with fails(TypeError, message):
         lib.function("sum", "double sum(const double *x, ptrdiff_t n)")(0.0, 1)
