@@ -264,7 +264,7 @@ def pointee(signature: Signature, out: Out) -> CType:
 
 
 def is_array(signature: Signature, out: Out) -> bool:
-    """Whether an out-parameter is an array for Python: one item, or one row, with others behind."""
+    """Whether an out-parameter is an array for Python: of several items, or of rows."""
     return out.is_array or isinstance(pointee(signature, out), Array)
 
 
