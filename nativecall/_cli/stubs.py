@@ -255,7 +255,7 @@ class _Writer:
             enum = spec.signature.enums[one.index] if spec.signature.enums else None
             kind = self._enum(enum) if enum else self._takes(one.type, one.text, spec)
             if one.is_array:
-                kind = "Any"
+                kind = "object"
             parameters.append(f"{one.name}: {kind}")
         if not named and passed:
             parameters.append("/")
