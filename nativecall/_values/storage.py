@@ -209,7 +209,7 @@ def store_items(
             value = value.tolist()  # it has no views of its rows
         found = len(value)
         values = iter(value)
-    except (TypeError, NotImplementedError):
+    except (TypeError, NotImplementedError):  # a memoryview does not list every format
         raise TypeError(
             f"{who} must be a sequence of {count} items (got {type(value).__name__})"
         ) from None
