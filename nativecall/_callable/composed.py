@@ -142,8 +142,9 @@ class Memory:
         if shape and isinstance(item, Scalar):
             import numpy as np
 
-            letters = {"Zf": "F", "Zd": "D", "Zg": "G"}
-            self.passed: Foreign = np.zeros(shape, letters.get(item.text, item.text))
+            from .._values.dtypes import dtype_of
+
+            self.passed: Foreign = np.zeros(shape, dtype_of(item))
             self.keep: list[object] = []
             self.address = 0
             return
