@@ -1,4 +1,8 @@
-"""What the tests share: the installed package, a C compiler, and messages compared as a whole.
+"""What the tests share: levels, workers, the installed package, a C compiler, exact messages.
+
+Tests marked `nightly` are left out unless `--nightly` is given or one is named by its id: sweeps,
+whose default level keeps a representative row, and what takes long. Where pytest-xdist is
+installed, a run of many files uses a worker per processor, and takes the slowest files first.
 
 The tests run against the installed package. `python -m pytest` puts the repository root, with the
 package's sources, first on the module path; it is taken off here, before anything imports it.
@@ -22,9 +26,10 @@ import pytest
 # An assertion there tells the values, as those of tests do.
 pytest.register_assert_rewrite("support")
 
-from support import build  # noqa: E402  # once its assertions are to be rewritten
+from support import build, compilecache, forkserver  # noqa: E402  # once they are to be rewritten
 
-ROOT = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 # How much longer than usual a test's processes may take: an emulated processor is slow.
 PATIENCE = float(os.environ.get("NATIVECALL_TEST_PATIENCE", "1"))
 # No test reads or writes the user's cache; those of the cache on disk name a directory.
@@ -46,7 +51,70 @@ hypothesis.settings.register_profile("repeatable", _common, derandomize=True, da
 hypothesis.settings.load_profile("repeatable")
 
 
+#: The files that take longest, longest first: they begin first, so that workers end together.
+SLOW = ("conformance/test_kit.py", "core/test_c.py", "project/test_leaks.py")
+#: A run of fewer files takes no longer in one process than the start of workers.
+FEW = 12
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="run tests marked `nightly` too")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Use workers for many files, unless the user has said how many."""
+    option = config.option
+    worker = hasattr(config, "workerinput")
+    if worker or getattr(option, "numprocesses", 0) is not None:
+        return
+    if option.usepdb or option.collectonly:
+        return
+    files = {file for argument in config.args for file in _files(config, argument)}
+    if len(files) > FEW:
+        option.numprocesses, option.dist = os.cpu_count(), "loadfile"
+        option.loadscopereorder = False
+
+
+def _files(config: pytest.Config, argument: str) -> list[Path]:
+    """The files of tests that an argument of pytest's names."""
+    path = config.invocation_params.dir / argument.partition("::")[0]
+    return [*path.rglob("test_*.py")] if path.is_dir() else [path]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    named = tuple(argument for argument in config.args if "::" in argument)
+    left_out = (
+        []
+        if config.getoption("nightly")
+        else [
+            item
+            for item in items
+            if item.get_closest_marker("nightly") and not item.nodeid.startswith(named or ("\0",))
+        ]
+    )
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = {*left_out}
+        items[:] = [item for item in items if item not in gone]
+    order = {str(TESTS / name): place for place, name in enumerate(SLOW)}
+    items.sort(key=lambda item: order.get(str(item.path), len(order)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Import the tests without collections: what they import lives to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        compilecache.prune()
     if not hasattr(sys, "gettotalrefcount"):
         return
     from support import references
@@ -186,8 +254,26 @@ def python(tmp_path: Path) -> Callable[..., str]:
             cwd=tmp_path,
             check=False,
         )
-        if (done.returncode, done.stderr) != (0, ""):
-            pytest.fail(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return done.stdout
+        return _printed(done)
 
     return python
+
+
+@pytest.fixture
+def forked(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """The same in a fork of a Python that has imported the package, NumPy and llvmlite."""
+    if not hasattr(os, "fork"):
+        made: Callable[..., str] = request.getfixturevalue("python")
+        return made
+
+    def forked(code: str, *arguments: object, timeout: float = 60) -> str:
+        words = [*map(str, arguments)]
+        return _printed(forkserver.shared().run(code, words, tmp_path, timeout * PATIENCE))
+
+    return forked
+
+
+def _printed(done: subprocess.CompletedProcess[str]) -> str:
+    if (done.returncode, done.stderr) != (0, ""):
+        pytest.fail(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout

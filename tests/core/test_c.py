@@ -1,23 +1,25 @@
 """The pure C ground: its headers compile everywhere they promise to, its unit tests pass.
 
 Every header without ``Python.h`` is compiled alone and twice in one file, as C99, C11 and C++11,
-with warnings as errors. Every program ``tests/c/test_*.c`` is built and run optimised, under the
-address and undefined-behaviour sanitizers, and under the thread sanitizer where it starts threads.
+with warnings as errors. Every program ``tests/c/test_*.c`` is built and run under the address and
+undefined-behaviour sanitizers, and under the thread sanitizer where it starts threads.
 A skip says which compiler or sanitizer is missing.
 """
 
 from __future__ import annotations
 
 import functools
-import os
+import itertools
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from support import build, compilecache
+from support.levels import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include"
@@ -66,73 +68,51 @@ pytestmark = [
 ]
 
 
-def find_compiler(language: str) -> list[str] | None:
-    """Return the command of the C (``"c"``) or C++ (``"c++"``) compiler, or None."""
-    variable, names = {"c": ("CC", ("cc", "gcc", "clang")), "c++": ("CXX", ("c++", "g++"))}[
-        language
-    ]
-    if os.environ.get(variable):
-        return os.environ[variable].split()
-    return next(([name] for name in names if shutil.which(name)), None)
-
-
 def require_compiler(language: str) -> list[str]:
     """Return the command of a compiler, or skip the test."""
-    command = find_compiler(language)
+    command = build.compiler(language)
     if command is None:
         pytest.skip(f"no {language} compiler")
     return command
 
 
+def build_program(source: Path, options: list[str], folder: Path) -> Path:
+    """Compile a program into a folder."""
+    program = folder / source.stem
+    language = "c" if source.suffix == ".c" else "c++"
+    command = [*require_compiler(language), *options, f"-I{INCLUDE}", str(source)]
+    compilecache.compiled([*command, "-o", str(program), "-pthread", "-lm"], program)
+    return program
+
+
 @functools.cache
 def runs_with(sanitizer: str) -> bool:
     """Whether an empty program built with this sanitizer runs here."""
-    command = find_compiler("c")
-    if command is None:
-        return False
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory, "empty.c")
         source.write_text("int main(void) { return 0; }\n", encoding="utf-8")
-        program = source.with_suffix("")
-        built = subprocess.run(
-            [*command, f"-fsanitize={sanitizer}", str(source), "-o", str(program)],
-            capture_output=True,
-            check=False,
-        )
-        if built.returncode != 0:
+        try:
+            program = build_program(source, [f"-fsanitize={sanitizer}"], source.parent)
+        except AssertionError:
             return False
         return subprocess.run([str(program)], capture_output=True, check=False).returncode == 0
 
 
 def run(command: list[str]) -> str:
-    """Run a command, fail the test with its output when it fails, return its output."""
+    """Run a program, fail the test with its output when it fails, return its output."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
 
-def build_and_run(name: str, directory: Path, options: list[str], arguments: list[str]) -> str:
+def build_and_run(name: str, directory: Path, options: list[str], arguments: list[str]) -> None:
     """Build one of the unit tests with these compiler options and run it."""
-    program = directory / name
-    run(
-        [
-            *require_compiler("c"),
-            "-std=gnu11",
-            *WARNINGS,
-            *options,
-            f"-I{INCLUDE}",
-            str(ROOT / "tests" / "c" / f"{name}.c"),
-            "-o",
-            str(program),
-            "-pthread",
-            "-lm",
-        ]
-    )
+    source = ROOT / "tests" / "c" / f"{name}.c"
+    program = build_program(source, ["-std=gnu11", *WARNINGS, *options], directory)
     output = run([str(program), *arguments])
     assert " checks, 0 failed" in output
     assert "runtime error" not in output
     assert "WARNING: ThreadSanitizer" not in output
-    return output
 
 
 def test_nothing_is_left_out() -> None:
@@ -143,8 +123,10 @@ def test_nothing_is_left_out() -> None:
     assert set(PROGRAMS) == set(SANITIZED_COUNT)
 
 
-@pytest.mark.parametrize("optimisation", ["-O0", "-O2", "-O3"])
-@pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
+@pytest.mark.parametrize(
+    ("standard", "optimisation"),
+    sweep([*itertools.product(["c99", "c++11", "c11"], ["-O2", "-O0", "-O3"])], ("c99", "-O2")),
+)
 @pytest.mark.parametrize("header", HEADERS)
 def test_header_alone_and_twice(
     header: str, standard: str, optimisation: str, tmp_path: Path
@@ -156,19 +138,10 @@ def test_header_alone_and_twice(
         "int main(void) { return 0; }\n",
         encoding="utf-8",
     )
-    run(
-        [
-            *require_compiler(language),
-            f"-std={standard}",
-            *WARNINGS,
-            optimisation,
-            f"-I{INCLUDE}",
-            "-c",
-            str(source),
-            "-o",
-            str(tmp_path / "twice.o"),
-        ]
-    )
+    options = [f"-std={standard}", *WARNINGS, optimisation, f"-I{INCLUDE}", "-c"]
+    output = tmp_path / "twice.o"
+    command = [*require_compiler(language), *options, str(source), "-o", str(output)]
+    compilecache.compiled(command, output)
 
 
 @pytest.mark.parametrize("standard", ["c99", "c++11"])
@@ -213,23 +186,11 @@ int main(void)
 """,
         encoding="utf-8",
     )
-    program = tmp_path / "uses"
-    run(
-        [
-            *require_compiler(language),
-            f"-std={standard}",
-            *WARNINGS,
-            "-O2",
-            f"-I{INCLUDE}",
-            str(source),
-            "-o",
-            str(program),
-            "-pthread",
-        ]
-    )
+    program = build_program(source, [f"-std={standard}", *WARNINGS, "-O2"], tmp_path)
     assert run([str(program)]) == "good\n"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, tmp_path: Path) -> None:
     build_and_run(name, tmp_path, ["-O2"], [])
@@ -263,9 +224,7 @@ def test_a_race_would_be_reported(tmp_path: Path) -> None:
         "pthread_create(&b, 0, body, 0); pthread_join(a, 0); pthread_join(b, 0); return 0; }\n",
         encoding="utf-8",
     )
-    program = tmp_path / "race"
-    options = ["-O1", "-g", "-fsanitize=thread", "-pthread"]
-    run([*require_compiler("c"), *options, str(source), "-o", str(program)])
+    program = build_program(source, ["-O1", "-g", "-fsanitize=thread"], tmp_path)
     raced = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert raced.returncode != 0
     assert "data race" in raced.stderr

@@ -1,4 +1,4 @@
-"""Builds C for the tests: shared libraries and extension modules, each once a session.
+"""Build C for the tests: shared libraries and extension modules, from the compile cache.
 
 The compiler is the one that built this Python, or `$CC` / `$CXX`, with `$NATIVECALL_TEST_CFLAGS`
 before all other arguments. Everything is compiled with warnings as errors, because other projects
@@ -11,13 +11,13 @@ import importlib.util
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+
+from support import compilecache
 
 EXT = Path(__file__).resolve().parents[1] / "ext"
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
@@ -42,14 +42,14 @@ def compiler(language: str = "c") -> list[str] | None:
     return None
 
 
-def side_by_side(commands: Iterable[Sequence[str]]) -> list[subprocess.CompletedProcess[str]]:
-    """Run as many commands at a time as there are processors; what they printed, in order."""
-
-    def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(run, commands))
+def refusal(command: Sequence[str]) -> str:
+    """Messages of a compiler that refuses the sources of a command with ``-fsyntax-only``, or with
+    ``-S`` and no output; empty if it accepts them."""
+    try:
+        compilecache.compiled(command)
+    except AssertionError as error:
+        return str(error)
+    return ""
 
 
 class Builder:
@@ -65,11 +65,6 @@ class Builder:
         self.directory = directory
         self._made: dict[tuple[object, ...], Path] = {}
 
-    def _run(self, command: Sequence[str], folder: Path | None = None) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-        if done.returncode != 0:
-            raise AssertionError(f"{shlex.join(command)}\n{done.stderr}")
-
     def _compile(
         self, source: Path, output: Path, language: str, standard: str, flags: Sequence[str]
     ) -> Path:
@@ -83,9 +78,10 @@ class Builder:
             # Libraries follow what needs them.
             libraries = [flag for flag in flags if flag.startswith("-l")]
             others += [flag for flag in flags if not flag.startswith("-l")]
-            self._run(
+            compilecache.compiled(
                 [*command, f"-std={standard}", "-x", language, *WARNINGS, *others]
-                + [str(source), "-o", str(output), *SHARED, "-x", "none", *libraries]
+                + [str(source), "-o", str(output), *SHARED, "-x", "none", *libraries],
+                output,
             )
             self._made[key] = output
         return output
@@ -199,14 +195,34 @@ class Builder:
         import nativecall
 
         cython += ["-I", str(Path(nativecall.__file__).parents[1])]
-        self._run([*cython, "--module-name", name, str(source), "-o", str(generated)], folder)
+        cython += ["--module-name", name]
+        self._translate(cython, source, generated)
         headers = [f"-I{include}", "-isystem", sysconfig.get_path("include")]
         mismatches = MISMATCHES if language == "c" else ()
         arguments = [f"-std={STANDARDS[language]}", "-fPIC", *headers, *mismatches, *flags]
         assembly = generated.with_suffix(".s")
-        self._run([*command, *arguments, "-S", str(generated), "-o", str(assembly)])
-        self._run([*command, *SHARED, str(assembly), "-o", str(output)])
+        compilecache.compiled(
+            [*command, *arguments, "-S", str(generated), "-o", str(assembly)], assembly
+        )
+        compilecache.compiled([*command, *SHARED, str(assembly), "-o", str(output)], output)
         return output
+
+    def _translate(self, command: Sequence[str], source: Path, output: Path) -> None:
+        """Let Cython write C, or C++."""
+        import Cython
+
+        words = [word for word in command[1:] if not os.path.isabs(word)]
+        roots = [word for word in command if os.path.isabs(word)][1:] + [str(source.parent)]
+
+        def make(into: Path) -> list[Path]:
+            made = into / output.name  # whose name Cython writes into it
+            compilecache.run([*command, "--depfile", str(source), "-o", str(made)], into)
+            read = compilecache.listed(made.with_name(f"{made.name}.dep"))
+            made.rename(into / "product")
+            return [(into / path).resolve() for path in read]
+
+        key = [command[0], *words, Cython.__version__, source.read_text(encoding="utf-8")]
+        compilecache.kept(key, output, make, roots)
 
 
 def load_extension(path: Path) -> ModuleType:

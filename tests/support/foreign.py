@@ -1,4 +1,4 @@
-"""Modules of C++ and Fortran that other libraries bind, compiled for the tests, once a session."""
+"""Modules of C++ and Fortran that other libraries bind, compiled for the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 from types import ModuleType
 
-from . import build
+from . import build, compilecache
 
 
 class Missing(Exception):
@@ -36,7 +36,7 @@ def _cpp(builder: build.Builder, source: str, name: str, includes: list[Path], *
         command = [*compiler, "-std=c++17", "-O0", "-w", *build.SHARED, f"-DMODULE={name}"]
         command += [f"-I{one}" for one in headers]
         sources = [str(build.EXT / source), *map(str, more)]
-        builder._run([*command, *sources, "-o", str(output)])
+        compilecache.compiled([*command, *sources, "-o", str(output)], output)
     return output
 
 
@@ -65,16 +65,22 @@ def f2py(builder: build.Builder) -> ModuleType:
         raise Missing("gfortran")
     if not output.exists():
         library, numpy = _needed("numpy.f2py"), _needed("numpy")
-        folder.mkdir(exist_ok=True)
-        source = str(build.EXT / f"{name}.f90")
-        made = [sys.executable, "-m", "numpy.f2py", "-m", name, source, "--lower", "--quiet"]
-        builder._run(made, folder)
+        source = build.EXT / f"{name}.f90"
         includes = [numpy.get_include(), library.get_include(), sysconfig.get_path("include")]
-        compiled = [*compiler, "-c", "-O0", "-w", "-fPIC", *[f"-I{one}" for one in includes]]
-        sources = [f"{name}module.c", f"{library.get_include()}/fortranobject.c"]
-        builder._run([*compiled, *sources], folder)
-        wrappers = [str(one) for one in folder.glob("*f2pywrappers*")]
-        objects = [str(one) for one in folder.glob("*.o")]
-        linked = ["gfortran", *build.SHARED, "-O0", source, *wrappers, *objects]
-        builder._run([*linked, "-o", str(output)], folder)
+
+        def make(into: Path) -> list[Path]:
+            words = [sys.executable, "-m", "numpy.f2py", "-m", name, str(source), "--lower"]
+            compilecache.run([*words, "--quiet"], into)
+            compiled = [*compiler, "-c", "-O0", "-w", "-fPIC", *[f"-I{one}" for one in includes]]
+            sources = [f"{name}module.c", f"{library.get_include()}/fortranobject.c"]
+            compilecache.run([*compiled, *sources], into)
+            wrappers = [str(one) for one in into.glob("*f2pywrappers*")]
+            objects = [str(one) for one in into.glob("*.o")]
+            linked = ["gfortran", *build.SHARED, "-O0", str(source), *wrappers, *objects]
+            compilecache.run([*linked, "-o", str(into / "product")], into)
+            return []
+
+        folder.mkdir(exist_ok=True)
+        key = ["gfortran", sys.version, numpy.__version__, source.read_text(encoding="utf-8")]
+        compilecache.kept(key, output, make)
     return build.load_extension(output)

@@ -1,0 +1,132 @@
+"""Run code in a fresh interpreter without starting one: a server forks for each program.
+
+The server is a Python that has imported `PRELOADED` and run nothing else. A request names the code,
+its arguments, the directory, the environment and the files for output. The server forks; the child
+leaves the loop, runs the code as `__main__` and ends as every interpreter does, through
+`Py_Finalize`. The server has one thread, so a fork copies a quiet process.
+
+A program that must import something itself, or that reads its environment during an import, wants
+a process of its own: the fixture `python` in place of `forked`.
+
+One client and one request at a time; a test process is its only client.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+#: What programs find imported. NumPy's and llvmlite's own imports take the longest.
+PRELOADED = ("ctypes", "numpy", "cffi", "nativecall", "nativecall._codegen.engine")
+
+_SERVER = """
+import importlib, json, os, sys
+for name in {preloaded!r}:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+requests, answers = os.fdopen(int(sys.argv[1])), os.fdopen(int(sys.argv[2]), "w")
+for line in requests:
+    request = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        break
+    print(child, file=answers, flush=True)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+else:
+    os._exit(0)
+requests.close()
+answers.close()
+for number, path in enumerate(request["files"], 1):
+    file = os.open(path, os.O_WRONLY)
+    os.dup2(file, number)
+    os.close(file)
+os.chdir(request["cwd"])
+sys.argv[:] = ["-c", *request["arguments"]]
+sys.path[0] = ""
+code = compile(request["code"], "<string>", "exec")
+for name in [*globals()]:
+    if not name.startswith("__") and name != "code":
+        del globals()[name]
+del name
+exec(code)
+"""
+
+
+class ForkServer:
+    """A server that was started; see `shared`."""
+
+    def __init__(self) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        words = [sys.executable, "-W", "error", "-c", _SERVER.format(preloaded=PRELOADED)]
+        self._process = subprocess.Popen(
+            [*words, str(requests), str(answers)],
+            pass_fds=(requests, answers),
+            stdin=subprocess.DEVNULL,
+            cwd=tempfile.gettempdir(),  # which has no package of ours
+        )
+        os.close(requests)
+        os.close(answers)
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the server; a program that it runs is not awaited."""
+        os.close(self._requests)
+        os.close(self._answers)
+        self._process.wait()
+
+    def run(
+        self, code: str, arguments: Sequence[str], cwd: Path, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            When it takes longer than `timeout` seconds; it is killed.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder, name) for name in ("stdout", "stderr")]
+            for file in files:
+                file.touch()
+            request = {"code": code, "arguments": [*arguments], "cwd": str(cwd)}
+            request["files"] = [*map(str, files)]
+            os.write(self._requests, (json.dumps(request) + "\n").encode())
+            child = self._answer(None)
+            status = self._answer(timeout)
+            if status is None:
+                os.kill(int(child or 0), signal.SIGKILL)
+                self._answer(None)
+                raise subprocess.TimeoutExpired("forked code", timeout)
+            out, err = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+            return subprocess.CompletedProcess("forked code", int(status), out, err)
+
+    def _answer(self, timeout: float | None) -> str | None:
+        """A line of the server, or None when none comes in time."""
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([self._answers], [], [], timeout)[0]:
+                return None
+            part = os.read(self._answers, 1)
+            if not part:
+                raise EOFError("the fork server has ended")
+            line += part
+        return line.decode()
+
+
+@functools.cache
+def shared() -> ForkServer:
+    """This process's server, started at the first use."""
+    return ForkServer()
