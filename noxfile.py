@@ -1,4 +1,4 @@
-"""Sessions: ``nox`` runs what every change must pass; ``nox -l`` lists the others.
+"""Sessions: `.ci/run` runs some of them for each change, ``nox -s nightly`` all; ``nox -l`` lists them.
 
 Each session installs the package as a user would, into an environment of its own.
 """
@@ -20,11 +20,12 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
 # Runs a command under a Python, or on a processor, that this machine does not have.
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
+# What the core's tests need beside the package.
+NEEDED = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "setuptools>=70", "platformdirs>=4"]
 C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
 
 # The core's C code and what calls it: what a sanitizer, a debug build or another CPython can see.
-# Every change is tested with these there; `nox -s sanitizers -- tests` (`debug`, `tests-3.12`) runs
-# the rest too.
+# Each change is tested with these there; `nox -s nightly` runs the rest too.
 CORE = [
     "tests/adapt",
     "tests/callable",
@@ -86,14 +87,45 @@ UNASSERTED = [
 nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
 
+WHOLE = ["--nightly", "tests"]
+# Sessions of `nightly`, and their arguments.
+NIGHTLY = {
+    "lint": [],
+    "types": [],
+    "tests-3.11": WHOLE,
+    "tests-3.12": WHOLE,
+    "tests-3.13": WHOLE,
+    "python314": WHOLE,
+    "python315": WHOLE,
+    "debug": WHOLE,
+    "libffi": WHOLE,
+    "sanitizers": WHOLE,
+    "threads": [],
+    "leaks": [],
+    "race": [],
+    "signatures": [],
+    "objects": [],
+    "aarch64": [],
+    "hostile": [],
+    "cross": [],
+}
+
+
+@nox.session(venv_backend="none")
+def nightly(session: nox.Session) -> None:
+    """Everything, which takes a night: each of the sessions in `NIGHTLY`."""
+    for name, arguments in NIGHTLY.items():
+        session.notify(name, arguments)
+
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """The suite against an installed wheel; what no Python changes, on the first alone."""
-    session.install(".[test]")
     if session.python == PYTHONS[0]:
+        session.install(".[test-all]")
         session.run("pytest", *session.posargs)
     else:
+        session.install(".[test]")
         # What other libraries and commands do, headers of libraries say and leaks would show is run
         # on the first and on the last Python.
         others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
