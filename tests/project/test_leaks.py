@@ -1,24 +1,26 @@
 """Nothing leaks: reference counts and memory are level after many repetitions of every operation.
 
-Each operation runs in a process of its own: warmed up, then in three rounds, between which the
-reference counts of what it uses, the number of allocated blocks (Python's allocator) and the bytes
-in use of the C allocator are compared; on a debug build of Python, all references too. What grew in
-all three runs in more of them.
-NATIVECALL_TEST_REPEAT sets the repetitions, 10,000 by default.
+Each operation runs in a fork of its own: warmed up, then in three rounds. Between rounds the test
+compares the reference counts of what the operation uses, the number of allocated blocks (Python's
+allocator) and the bytes in use of the C allocator; on a debug build of Python, all references too.
+If something grew in all three rounds, more rounds follow.
+NATIVECALL_TEST_REPEAT sets the repetitions: 1,600 by default, which show one reference, one block,
+or 64 bytes of C memory a repetition; 10,000 show less memory.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 import pytest
 
-from support.modes import DEBUG, GENERATED, REFUSED
+from support.modes import DEBUG, GENERATED
 
-REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
+REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1600"))
 
-# What each operation may use, and the operation, as code for a process of its own.
+# What the operations may use.
 SETUP = """
 import ctypes, gc, sys
 import nativecall as nc
@@ -224,14 +226,11 @@ OPERATIONS = {
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
-    "call with pointers of cffi": 5, "memory of types": 20, "types by name": 10,
-    "what is freed": 5, "calls that raise": 5, "handles": 5, "classes of native objects": 50,
-    "native objects": 5, "arrays of native objects": 5, "fields that are arrays": 5,
-    "load declarations": 10, "refused loads": 10, "subclass": 50, "load": 5, "add": 5,
-    "refused wraps": 2, "convert": 4, "boxes for SciPy": 20, "call with Python functions": 4,
-    "adapt": 4, "consumers' types": 10, "pickle": 10,
+    "consumers' types": 8, "pickle": 8, "refused loads": 20, "fields that are arrays": 4,
+    "boxes for SciPy": 2, "load declarations": 2, "memory of types": 2, "native objects": 2,
+    "classes of native objects": 2, "refused pointers": 2, "refused wraps": 2,
 }  # fmt: skip
-# What reads C for each repetition.
+# Operations that read C for each repetition.
 READS_C = {"load declarations", "boxes for SciPy"}
 # What changes the count of all references without a reference: code that is generated releases
 # buffers without telling a debug build, cffi's memory of structs and its types do not tell it all,
@@ -242,18 +241,6 @@ UNCOUNTED = {
     "columns of native objects",
 }
 MEASURE = """
-def measure():
-    gc.collect()
-    counts = [sys.getrefcount(one) for one in watched]
-    blocks = 0 if is_debug and reads_c else sys.getallocatedblocks()
-    return counts, blocks, in_use(), total()
-
-# All references of the process, which a debug build of Python counts. Where pycparser reads C, the
-# interpreter's cache of attributes fills with names that it composes: only what is watched must be
-# level there.
-is_debug, reads_c = hasattr(sys, "gettotalrefcount"), {reads_c}
-total = sys.gettotalrefcount if is_debug and not reads_c and {counted} else lambda: 0
-
 class Info(ctypes.Structure):
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
     _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
@@ -267,69 +254,103 @@ except AttributeError:  # not glibc: Python's own counts must do
     def in_use():
         return 0
 
-def operate():
-    {operation}
+def check(operate, repeat, counted, reads_c):
+    # All references of the process, which a debug build of Python counts. Where pycparser reads C,
+    # the interpreter's cache of attributes fills with names that it composes: only what is watched
+    # must be level there.
+    is_debug = hasattr(sys, "gettotalrefcount")
+    total = sys.gettotalrefcount if is_debug and not reads_c and counted else lambda: 0
 
-repeat = int(sys.argv[2])
-def rounds(n):
-    for _ in range(n):
-        operate()
+    def measure():
+        gc.collect()
+        counts = [sys.getrefcount(one) for one in watched]
+        blocks = 0 if is_debug and reads_c else sys.getallocatedblocks()
+        return counts, blocks, in_use(), total()
 
-# Caches fill slowly, and empty now and then: what grows by every repetition grows in every round.
-def growing():
-    counts, blocks, size, totals = zip(*measured[1:])
-    nones = [count[watched.index(None)] for count in counts]
-    # One leaked block a repetition would be repeat // 3 of them.
-    few = repeat // 6 + 10
-    # Rounds of few repetitions also show what the loader and find_library keep for themselves.
-    most = {"None": few, "blocks": few, "all references": few, "bytes": max(repeat * 4, 16384)}
-    for (what, most), levels in zip(most.items(), (nones, blocks, totals, size)):
-        if min(b - a for a, b in zip(levels, levels[1:])) >= most:
-            return what, levels
-    return None
+    def rounds(n):
+        for _ in range(n):
+            operate()
 
-rounds(min(repeat, 1000))
-measured = [measure(), measure()]
-for n in range(40):  # ends with the first level ones
-    rounds(repeat // 3)
-    measured.append(measure())
-    if n >= 2 and growing() is None:
-        break
-for i, one in enumerate(watched):
-    if one is not None:
-        found = [count[0][i] for count in measured[1:]]
-        assert max(found) - min(found) <= 4, (type(one), found)
-assert growing() is None, growing()
-print("level")
+    # Caches fill slowly, and empty now and then: what grows by every repetition grows in every
+    # round.
+    def growing():
+        counts, blocks, size, totals = zip(*measured[1:])
+        nones = [count[watched.index(None)] for count in counts]
+        # One leaked block a repetition would be repeat // 3 of them.
+        few = repeat // 6 + 10
+        # Rounds of few repetitions also show what the loader and find_library keep for themselves.
+        most = {"None": few, "blocks": few, "all references": few, "bytes": max(repeat * 4, 16384)}
+        for (what, most), levels in zip(most.items(), (nones, blocks, totals, size)):
+            if min(b - a for a, b in zip(levels, levels[1:])) >= most:
+                return what, levels
+        return None
+
+    rounds(min(repeat, 1000))
+    measured = [measure(), measure()]
+    for n in range(40):  # ends with the first level ones
+        rounds(repeat // 3)
+        measured.append(measure())
+        if n >= 2 and growing() is None:
+            break
+    for i, one in enumerate(watched):
+        if one is not None:
+            found = [count[0][i] for count in measured[1:]]
+            assert max(found) - min(found) <= 4, (type(one), found)
+    assert growing() is None, growing()
+
+# Collections in the forks visit only what operations make.
+gc.collect()
+gc.freeze()
+import json, os, traceback
+for name, (operation, *options) in json.loads(sys.argv[2]).items():
+    print(f"\\0{name}", flush=True)
+    child = os.fork()
+    if child == 0:
+        os.dup2(1, 2)
+        try:
+            exec(f"def operate():\\n    {operation}")
+            check(operate, *options)
+            print("level", flush=True)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(0)
+    if status := os.waitpid(child, 0)[1]:
+        print("exit status", os.waitstatus_to_exitcode(status), flush=True)
 """
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_level(python, callees, name):
-    if name == "reraise" and DEBUG:
-        pytest.skip("a debug build ends where cffi returns with an exception set")
-    if name == "bind structs" and not GENERATED:
-        pytest.skip(f"libffi has no thunk that returns a struct ({REFUSED})")
-    repeat = max(REPEAT // SLOW.get(name, 1), 90)
-    code = MEASURE.replace("{operation}", OPERATIONS[name])
-    code = code.replace("{counted}", str(name not in UNCOUNTED))
-    code = SETUP + code.replace("{reads_c}", str(name in READS_C))
-    assert python(code, callees, repeat, timeout=600) == "level\n"
+def outcomes(forked, callees, operations: dict[str, tuple[str, int, bool, bool]]) -> dict[str, str]:
+    """What each operation printed, in a fork of its own of one process; "level" is good."""
+    printed = forked(SETUP + MEASURE, callees, json.dumps(operations), timeout=1200)
+    found = [one.partition("\n")[::2] for one in printed.split("\0")[1:]]
+    return {name: text.strip() for name, text in found}
+
+
+def test_level(forked, callees) -> None:
+    operations = {
+        name: (code, max(REPEAT // SLOW.get(name, 1), 90), name not in UNCOUNTED, name in READS_C)
+        for name, code in OPERATIONS.items()
+    }
+    if DEBUG:  # it ends where cffi returns with an exception set
+        del operations["reraise"]
+    if not GENERATED:  # libffi has no thunk that returns a struct
+        del operations["bind structs"]
+    found = outcomes(forked, callees, operations)
+    assert [*found] == [*operations]
+    assert {name: text for name, text in found.items() if text != "level"} == {}
 
 
 @pytest.mark.allocator
-def test_a_leak_would_be_seen(python, callees):
-    """The measurement itself: it does find a reference, and a block, that is never given back."""
-    leaks = [
-        "kept.append(object())",
-        "ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))",
-        "ctypes.CDLL(None).malloc(100)",
-    ]
+def test_a_leak_would_be_seen(forked, callees) -> None:
+    """The measurement itself finds a reference, and a block, that is never given back."""
+    leaks = {
+        "object": ("globals().setdefault('kept', []).append(object())", 90),
+        "reference": ("ctypes.pythonapi.Py_IncRef(ctypes.py_object(f))", 90),
+        "memory": ("ctypes.pythonapi.PyMem_RawMalloc(56)", 800),
+    }
     if sys.version_info < (3, 12):  # None is immortal since
-        leaks.append("ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))")
-    for leak in leaks:
-        code = MEASURE.replace("{operation}", leak).replace("{reads_c}", "False")
-        code = code.replace("{counted}", "True")
-        code = SETUP + "kept = []\n" + code
-        with pytest.raises(pytest.fail.Exception, match="AssertionError: "):
-            python(code, callees, 2000)
+        leaks["None"] = ("ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))", 90)
+    found = outcomes(forked, callees, {name: (*leak, True, False) for name, leak in leaks.items()})
+    assert [*found] == [*leaks]
+    for name, text in found.items():
+        assert "AssertionError: (" in text, (name, text)
