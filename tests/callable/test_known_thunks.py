@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import nativecall as nc
 from nativecall._callable import hooks, thunk
-from nativecall._fifo import Fifo
 from nativecall._signature.spelling import parse
 from support.modes import generated
 
@@ -194,12 +193,13 @@ def test_methods_have_signatures_and_texts():
     assert "Parameters" in nc.NativeCallable.convert.__doc__
 
 
-def test_specs_are_kept_up_to_a_bound():
+def test_specs_are_kept_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(specs, "limit", 16)
     f = nc.wrap(libm.pow.address(), "d:" + "d" * 12)
     specs.clear()
-    for bits in range(1, Fifo.limit + 20):
+    for bits in range(1, specs.limit + 20):
         f.bind(*[1.0 if bits >> place & 1 else ... for place in range(12)])
-    assert len(specs) == Fifo.limit
+    assert len(specs) == specs.limit
     last = next(reversed(specs.values()))
     made = f.bind(*[1.0 if bits >> place & 1 else ... for place in range(12)])
     assert next(reversed(specs.values())) is last

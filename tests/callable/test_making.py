@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 
 import pytest
@@ -228,13 +227,17 @@ def test_long_signatures_have_their_words_apart():
 # -- memory --------------------------------------------------------------------------------------
 
 PAGE = 4096
+# So many in each round in place of 5,000 or less: 100,000 makes 10^6 of each.
+GIVEN = os.environ.get("NATIVECALL_TEST_MAKE")
 WEIGHT = """
 import gc, sys
+gc.freeze()
 import nativecall as nc
 address, count = nc.load("m").address("hypot"), int(sys.argv[1])
 make = {make}
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
 power = nc.load("m", "double pow(double x, double y);").pow
 kept = [0] * (2 * count)
 for i in range(count):
@@ -262,19 +265,13 @@ print((resident() - before) / count)
     ],
     ids=["unnamed", "named", "owned", "bound", "bound anew", "converted", "callback"],
 )
-def test_what_a_callable_weighs(make, most, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", WEIGHT.format(make=make), "100000"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert float(done.stdout) <= most, done.stdout
+def test_what_a_callable_weighs(make, most, forked):
+    assert float(forked(WEIGHT.format(make=make), GIVEN or 20_000)) <= most
 
 
 LEVEL = """
 import gc, sys
+gc.freeze()
 import nativecall as nc
 address, count = nc.load("m").address("hypot"), int(sys.argv[1])
 f = nc.wrap({{"d:d": address, "d:dd": address}})
@@ -285,7 +282,8 @@ def make():
     {make}
 def resident():
     gc.collect()
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
 levels = []
 for _ in range(10):
     for _ in range(count):
@@ -300,7 +298,7 @@ MAKERS = {
     "wrap": ("nc.wrap(address, 'd:dd'); nc.wrap(address, 'd:dd', name='h')", 1),
     "look up": ("f['d:dd']; f.address('d:d'); 'd:d' in f; f.signatures; single['d:dd']", 1),
     "restrict": ("g = nc.wrap(address, 'd:dd'); g['d:dd']; g.__name__", 1),
-    "add": ("nc.wrap(address, 'd:dd').add('d:d', address)", 20),
+    "add": ("nc.wrap(address, 'd:dd').add('d:d', address)", 5),
     "function": (
         "libm.function('pow', 'd:dd'); libm.function('pow', 'double (double, double)')",
         1,
@@ -309,14 +307,12 @@ MAKERS = {
     "function passed": ("search(None, None, 0, 8, lambda a, b: 0)", 1),
     "bind": ("power.bind(2.0)(3.0)", 1),
     "convert": ("power.convert('f:ff')(2.0, 3.0)", 1),
-    "box for ctypes": ("nc.wrap(address, 'd:dd').to_ctypes(); single.to_ctypes()", 10),
-    "box for cffi": ("nc.wrap(address, 'd:dd').to_cffi(); single.to_cffi()", 10),
-    "box for SciPy": ("nc.wrap(address, 'd:dP').to_scipy()", 10),
-    "capsule": ("nc.wrap(address, 'd:dd').to_capsule(); single.to_capsule()", 10),
-    "load": ("nc.load('m', 'double cos(double x); float cosf(float x);').cos(0.5)", 200),
+    "box for ctypes": ("nc.wrap(address, 'd:dd').to_ctypes(); single.to_ctypes()", 3),
+    "box for cffi": ("nc.wrap(address, 'd:dd').to_cffi(); single.to_cffi()", 3),
+    "box for SciPy": ("nc.wrap(address, 'd:dP').to_scipy()", 3),
+    "capsule": ("nc.wrap(address, 'd:dd').to_capsule(); single.to_capsule()", 3),
+    "load": ("nc.load('m', 'double cos(double x); float cosf(float x);').cos(0.5)", 50),
 }
-# So many in each round in place of 20,000 or less: 100,000 makes 10^6 of each.
-GIVEN = os.environ.get("NATIVECALL_TEST_MAKE")
 
 
 @pytest.mark.allocator
@@ -325,18 +321,10 @@ GIVEN = os.environ.get("NATIVECALL_TEST_MAKE")
     "maker",
     [pytest.param(one, marks=generated if one in ("bind", "convert") else ()) for one in MAKERS],
 )
-def test_making_is_level(maker, tmp_path):
+def test_making_is_level(maker, forked):
     """Ten rounds of so many leave the resident size where it was."""
     make, seldom = MAKERS[maker]
-    count = 20_000 // seldom if GIVEN is None else int(GIVEN)
-    done = subprocess.run(
-        [sys.executable, "-c", LEVEL.format(make=make), str(count)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(done.stdout) < 64 * PAGE, done.stdout
+    assert int(forked(LEVEL.format(make=make), GIVEN or 5_000 // seldom)) < 64 * PAGE
 
 
 def test_cycles_through_owners_are_collected():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -10,6 +11,9 @@ import time
 import pytest
 
 import nativecall as nc
+
+#: Of each race.
+SECONDS = float(os.environ.get("NATIVECALL_TEST_SECONDS", "0.1"))
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +25,9 @@ def often():
     sys.setswitchinterval(before)
 
 
-def race(*tasks, seconds=0.5):
+def race(*tasks):
     """Run each task again and again in a thread of its own, at least once; how often each ran."""
-    stop = time.monotonic() + seconds
+    stop = time.monotonic() + SECONDS
     counts = [0] * len(tasks)
     errors = []
     gate = threading.Barrier(len(tasks))
@@ -130,7 +134,7 @@ def test_adding_races_with_calls_and_lookups(lib, consumer):
             assert consumer.total(made[-1], 1.0, 50)[1] == "native"
             assert consumer.entry(made[-1], "d:d", 0, True) == (0, square)
 
-    race(add, call, call, look, seconds=1.0)
+    race(add, call, call, look)
 
 
 def test_lookups_without_the_gil_race_with_writers(lib, consumer):
@@ -149,7 +153,7 @@ def test_lookups_without_the_gil_race_with_writers(lib, consumer):
     def read():
         assert consumer.lookups(f, 20_000, one, other) == 20_000
 
-    race(write, read, read, seconds=1.0)
+    race(write, read, read)
     live, retired = f._table_memory()
     assert retired < live
 
@@ -163,7 +167,7 @@ def test_two_writers(lib):
         while (i := next(names)) < 300:
             f.add("d:T{" + "d" * (i % 100 + 1) + "}" + "d" * (i // 100), square)
 
-    race(add, add, add, seconds=1.0)
+    together(add, add, add)
     assert len(f.signatures) == len(set(f.signatures)) == len(f.entries) == 301
     assert f(3.0) == 9.0
 

@@ -6,18 +6,19 @@ import contextlib
 import ctypes
 import os
 import re
-import subprocess
 import sys
 import textwrap
 import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
 import nativecall as nc
+from support import forkserver
 from support.callbacks import raising
 from support.modes import GENERATED, SCALE, generated
 from support.shutdown import ended_well
@@ -177,18 +178,12 @@ def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def process(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
     """Run a script in a Python of its own: how it ended, and what it printed."""
 
-    def process(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            timeout=60,
-        )
+    def process(script: str, *arguments: object) -> CompletedProcess[str]:
+        words = [*map(str, arguments)]
+        return forkserver.shared().run(textwrap.dedent(script), words, tmp_path, 60)
 
     return process
 

@@ -33,7 +33,7 @@ from nativecall._signature.declarations import (
 from nativecall._signature.derived import Struct, pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse, parse_type
-from support import build
+from support import build, compilecache
 
 CHAR = scalar("c").text
 WORD = scalar("n").text
@@ -243,6 +243,16 @@ def _wordings() -> list[str]:
     return [" ".join(words) for words in found if _BASIC_WORDS & set(words)]
 
 
+def printed(program: Path) -> str:
+    """What a program prints."""
+    command, binary = build.compiler(), program.with_suffix("")
+    if command is None:
+        pytest.skip("no C compiler")
+    words = [*command, "-w", "-std=gnu17", str(program), "-o", str(binary)]
+    compilecache.compiled(words, binary)
+    return subprocess.run([binary], capture_output=True, text=True, check=True).stdout
+
+
 def _is_extension(words: set[str]) -> bool:
     """Whether GNU C may take what no standard does: complex integers."""
     return "_Complex" in words and not words & {"float", "double"}
@@ -264,13 +274,10 @@ def test_words_in_any_order_are_what_a_compiler_takes_them_for(tmp_path: Path) -
     # Diagnostics have the line of each declaration; those that are taken are then asked for.
     source = tmp_path / "words.c"
     source.write_text("".join(f"{text} *f{i}(int);\n" for i, text in enumerate(wordings)))
-    checked = subprocess.run(
-        [*command, "-std=gnu17", "-fmax-errors=0", "-fsyntax-only", "-w", str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    refused = {int(at) - 1 for at in re.findall(r"words\.c:(\d+):\d+: error", checked.stderr)}
+    flags = ["-std=gnu17", "-fmax-errors=0", "-fsyntax-only", "-w"]
+    asked = [*command, *flags, source]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stderr
+    refused = {int(at) - 1 for at in re.findall(r"words\.c:(\d+):\d+: error", told)}
     taken = [i for i in range(len(wordings)) if i not in refused]
     lines = [
         f'printf("%d %s\\n", {i}, _Generic(f{i}(0), '
@@ -292,9 +299,7 @@ def test_words_in_any_order_are_what_a_compiler_takes_them_for(tmp_path: Path) -
     program.write_text(
         f"#include <stdio.h>\n{declared}int main(void) {{ {chr(10).join(kept)} return 0; }}\n"
     )
-    binary = tmp_path / "taken"
-    subprocess.run([*command, "-w", "-std=gnu17", str(program), "-o", str(binary)], check=True)
-    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    output = printed(program)
     expected = {int(i): code for i, code in (line.split() for line in output.splitlines())}
     assert len(expected) > 100
     assert len(refused) > 150
@@ -324,9 +329,6 @@ def _expression(chance: random.Random, depth: int, names: list[str]) -> str:
 
 @pytest.mark.compiler
 def test_constant_expressions_have_the_values_that_a_compiler_gives_them(tmp_path: Path) -> None:
-    command = build.compiler()
-    if command is None:
-        pytest.skip("no C compiler")
     chance = random.Random(12)
     # One enum each; what C refuses is left out.
     kept: dict[str, str] = {}
@@ -347,9 +349,7 @@ def test_constant_expressions_have_the_values_that_a_compiler_gives_them(tmp_pat
     shown = "".join(f'printf("{name} %lld\\n", (long long){name});' for name in kept)
     program = tmp_path / "constants.c"
     program.write_text(f"#include <stdio.h>\n{lines}int main(void) {{ {shown} return 0; }}\n")
-    binary = tmp_path / "constants"
-    subprocess.run([*command, "-w", "-std=gnu17", str(program), "-o", str(binary)], check=True)
-    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    output = printed(program)
     assert {name: int(value) for name, value in map(str.split, output.splitlines())} == values
 
 
@@ -368,9 +368,6 @@ def _member(chance: random.Random, index: int) -> tuple[str, list[str]]:
 
 @pytest.mark.compiler
 def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(tmp_path: Path) -> None:
-    command = build.compiler()
-    if command is None:
-        pytest.skip("no C compiler")
     chance = random.Random(13)
     texts, members = [], []
     for i in range(60):
@@ -384,20 +381,9 @@ def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(tmp_path: Path
         for i, names in enumerate(members)
     )
     program = tmp_path / "layouts.c"
-    program.write_bytes(
-        "".join(
-            [
-                "#include <stdio.h>\n#include <stddef.h>\n",
-                *texts,
-                "int main(void) {\n",
-                shown,
-                "}\n",
-            ]
-        ).encode()
-    )
-    binary = tmp_path / "layouts"
-    subprocess.run([*command, "-w", "-std=gnu17", str(program), "-o", str(binary)], check=True)
-    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    head = "#include <stdio.h>\n#include <stddef.h>\n"
+    program.write_bytes(f"{head}{''.join(texts)}int main(void) {{\n{shown}}}\n".encode())
+    output = printed(program)
     declared = parse_declarations("".join(texts))
     for i, line in enumerate(output.splitlines()):
         struct = declared.structs[f"s{i}"]
