@@ -27,6 +27,7 @@ import pytest
 import nativecall as nc
 from nativecall._signature import preprocessor
 from support import build
+from support.levels import where
 from support.printed import Checker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,11 @@ BLOCK = re.compile(
 NAMED = re.compile(r"\A(?:# |/\* |// )(?P<name>[\w./]+\.\w+)(?: \*/)?\n")
 #: What is shown and not done: a form, a picture, somebody else's configuration, a message.
 SHOWN = {"text", "mermaid", "bibtex", "cmake", "meson", "toml"}
+#: Pages that take longest: `--nightly` follows them.
+SLOW = {
+    *("consumers.md", "cython.md", "libraries.md", "numba.md", "objects.md", "processes.md"),
+    "providers.md",
+}
 #: As sessions show them.
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -108,7 +114,7 @@ class Reader:
 @pytest.mark.skipif(
     preprocessor.compiler() is None or build.compiler() is None, reason="there is no C compiler"
 )
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", where(PAGES, lambda page: page not in SLOW))
 def test_a_page_is_followed(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
