@@ -10,9 +10,11 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import gc
+import importlib
 import math
 import operator
-import os
+import pickle
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -608,6 +610,7 @@ def test_constants_keep_callables_alive():
 # -- caches ----------------------------------------------------------------------------------------
 
 MODULE = """
+    import os
     import numpy as np
     import numba
     import nativecall as nc
@@ -663,28 +666,81 @@ MODULE = """
 """
 
 
-def run(folder, *more):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, *more, "-c", "import cached; cached.main()"]
-    return subprocess.run(
-        command, check=False, cwd=folder, env=environment, capture_output=True, text=True
+CACHED = f"""{textwrap.dedent(MODULE)}
+path = os.path.join(os.path.dirname(__file__), "mine.so")
+half = nc.load(path).function("half", "d:d") if os.path.exists(path) else nc.wrap(1, "d:d")
+
+@numba.njit(cache=True)
+def call_mine(x):
+    if x < 0:
+        return -1.0
+    return half(x)
+
+@numba.njit
+def cube(x):
+    return x * x * x
+"""
+LATER = """
+import pickle, sys
+import numba
+
+# The entry point of Numba imports little of nativecall.
+assert numba.njit(lambda x: x + 1)(1) == 2
+ours = sorted(name for name in sys.modules if name.startswith("nativecall."))
+ground = "_errors _fork _lib _numba _types _version"
+assert ours == ["nativecall." + name for name in ground.split()], ours
+
+import cached_functions as cached
+
+cached.main()
+assert cached.call_mine(-3.0) == -1.0
+try:
+    cached.call_mine(3.0)
+except cached.nc.LibraryError as error:
+    assert "mine.so" in str(error)
+    print("gone")
+with open("pickled", "rb") as file:
+    f, g = pickle.load(file)
+print(f(2.0), g.signatures, g(3))
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of Numba's, for processes too that the test starts."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    numba.config.reload_config()
+
+
+def test_another_process_uses_what_was_cached_and_pickled(
+    cache, path, tmp_path, monkeypatch, capsys
+):
+    """A cached function finds its functions where they are then, unless their library is gone."""
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = tmp_path / "mine.so"
+    mine.write_bytes(path.read_bytes())
+    source = CACHED.replace("PATH", repr(str(path)))
+    (tmp_path / "cached_functions.py").write_text(source)
+    cached = importlib.import_module("cached_functions")
+    cached.main()
+    assert (cached.call_mine(-3.0), cached.call_mine(3.0)) == (-1.0, 1.5)
+    hits, misses, place = capsys.readouterr().out.splitlines()
+    assert (hits, misses) == ("0 0 0 0 0", "1 1 1 1 1")
+    f = nc.wrap(cached.cube)
+    f["d:d"]
+    (tmp_path / "pickled").write_bytes(pickle.dumps((f, nc.wrap(cached.cube, "q:q"))))
+    mine.unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", LATER], check=False, cwd=tmp_path, capture_output=True, text=True
     )
+    assert (done.stderr, done.returncode) == ("", 0)
+    hits, misses, elsewhere, *more = done.stdout.splitlines()
+    assert (hits, misses) == ("1 1 1 1 1", "0 0 0 0 0"), "nothing is compiled"
+    assert elsewhere != place or sys.platform != "linux"
+    assert more == ["gone", "8.0 ('q:q',) 27"]
 
 
-def test_compiled_code_is_cached_by_symbol(path, tmp_path):
-    """A cached function finds its functions in another process, where they are elsewhere."""
-    (tmp_path / "cached.py").write_text(textwrap.dedent(MODULE).replace("PATH", repr(str(path))))
-    first, second, third = [run(tmp_path) for _ in range(3)]
-    assert [one.returncode for one in (first, second, third)] == [0, 0, 0], second.stderr
-    assert first.stdout.splitlines()[:2] == ["0 0 0 0 0", "1 1 1 1 1"]
-    for later in (second, third):
-        assert later.stdout.splitlines()[:2] == ["1 1 1 1 1", "0 0 0 0 0"]  # nothing is compiled
-    places = {one.stdout.splitlines()[2] for one in (first, second, third)}
-    assert len(places) > 1 or sys.platform != "linux"
-    assert second.stderr == ""
-
-
-def test_what_has_no_name_is_not_cached(tmp_path):
+def test_what_has_no_name_is_not_cached(cache, tmp_path):
     """Numba refuses constants that are addresses, as those of ctypes, and closures over them."""
     program = tmp_path / "program.py"
     program.write_text(
@@ -700,74 +756,11 @@ def test_what_has_no_name_is_not_cached(tmp_path):
 
             def closure(raw):
                 return numba.njit(cache=True)(lambda x: raw(x))
-
-            print(constant(0.0))
-            try:
-                closure(raw)(0.0)
-            except TypeError as error:
-                print(error)
         """)
     )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, program],
-            check=True,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert 'Cannot cache compiled function "constant"' in done.stderr
-        value, refusal = done.stdout.splitlines()
-        assert value == "1.0"
-        assert "it is known by its address only" in refusal
-
-
-def test_a_cached_function_whose_library_is_gone(path, tmp_path):
-    mine = tmp_path / "mine.so"
-    mine.write_bytes(path.read_bytes())
-    (tmp_path / "cached.py").write_text(
-        textwrap.dedent("""
-            import os
-            import numba
-            import nativecall as nc
-
-            path = os.path.join(os.path.dirname(__file__), "mine.so")
-            if os.path.exists(path):
-                half = nc.load(path).function("half", "d:d")
-            else:
-                half = nc.wrap(1, "d:d")
-
-            @numba.njit(cache=True)
-            def call(x):
-                if x < 0:
-                    return -1.0
-                return half(x)
-
-            def main():
-                assert call(-3.0) == -1.0
-                try:
-                    assert call(3.0) == 1.5
-                except nc.LibraryError as error:
-                    assert "mine.so" in str(error)
-                    print("gone")
-        """)
-    )
-    assert run(tmp_path).stdout == ""
-    mine.unlink()
-    second = run(tmp_path)
-    assert (second.stdout, second.returncode) == ("gone\n", 0), second.stderr
-
-
-def test_the_entry_point_imports_little(tmp_path):
-    code = """
-        import sys
-        import numba
-
-        assert numba.njit(lambda x: x + 1)(1) == 2
-        ours = sorted(name for name in sys.modules if name.startswith("nativecall."))
-        ground = "_errors _fork _lib _numba _types _version"
-        assert ours == ["nativecall." + name for name in ground.split()], ours
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)
+        names = runpy.run_path(str(program))
+        with pytest.warns(errors.NumbaWarning, match='Cannot cache compiled function "constant"'):
+            assert names["constant"](0.0) == 1.0
+        with pytest.raises(TypeError, match="it is known by its address only"):
+            names["closure"](names["raw"])(0.0)
