@@ -43,6 +43,9 @@ import traceback
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
+
+from support import compilecache
 
 HERE = Path(__file__).resolve().parent
 KINDS = (
@@ -387,22 +390,12 @@ def compile_libraries(folder: Path, kinds: list[str]) -> None:
         path = folder / f"{kind}.c"
         path.write_text(source() if callable(source) else source, encoding="utf-8")
         include = "-I" + importlib.import_module("nativecall").get_include()
-        command = [
-            *compiler.split(),
-            include,
-            "-O1",
-            "-g",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            "-w",
-            *flags,
-        ]
+        command = [*compiler.split(), include, "-O1", "-g", "-shared", "-fPIC", "-pthread", "-w"]
+        made = folder / f"{kind}.so"
         # The compiler must not meet a sanitizer's runtime that is meant for the children.
-        clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        subprocess.run(
-            [*command, str(path), "-o", str(folder / f"{kind}.so"), "-lm"], check=True, env=clean
-        )
+        with mock.patch.dict(os.environ):
+            os.environ.pop("LD_PRELOAD", None)
+            compilecache.compiled([*command, *flags, str(path), "-o", str(made), "-lm"], made)
 
 
 @contextlib.contextmanager

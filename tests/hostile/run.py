@@ -2,6 +2,7 @@
 
     python tests/hostile/run.py --seconds 3600            all kinds in turn, that long
     python tests/hostile/run.py --steps 200 --seed ci     steps of each kind, always the same
+    python tests/hostile/run.py --share 0.1               a tenth of the steps that tests take
     python tests/hostile/run.py --kinds boxes races       only these
     python tests/hostile/run.py --replay boxes:ci:117     one step again, in a child
     python tests/hostile/run.py --corpus                  what was found before
@@ -28,11 +29,24 @@ os.environ.setdefault("NATIVECALL_CACHE_DIR", "")
 
 import driver  # noqa: E402  # found by sys.path
 
+# Steps of each kind that take a second or a few.
+STEPS = {
+    "conversions": 1000,
+    "allocation": 1200,
+    "classes": 600,
+    "boxes": 400,
+    "races": 30,
+    "endings": 10,
+    "grammar": 500,
+    "echoes": 60,
+}
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, help="for all kinds together")
     parser.add_argument("--steps", type=int, help="of each kind")
+    parser.add_argument("--share", type=float, help="of the steps that take some seconds")
     parser.add_argument("--seed", default=None, help="any text; the time by default")
     parser.add_argument("--kinds", nargs="+", choices=driver.KINDS, default=list(driver.KINDS))
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4))
@@ -112,8 +126,10 @@ def main() -> int:
             in_turn(trial, present, options.seconds, options.jobs)
         else:
             with ThreadPoolExecutor(options.jobs) as pool:
-                count = options.steps or 100
-                list(pool.map(lambda kind: trial.run(kind, 0, count), present))
+                counts = [options.steps or 100] * len(present)
+                if options.share is not None:
+                    counts = [max(round(options.share * STEPS[kind]), 1) for kind in present]
+                list(pool.map(trial.run, present, [0] * len(present), counts))
         print(f"\nseed {seed}, Python {sys.version.split()[0]}\n{trial.table()}")
     return 1 if trial.findings else 0
 
