@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,11 +16,3 @@ def ext(builder: Any, include: Any) -> Any:
         "objects.c", "nc_objects_ext", include=include, flags=("-O2", "-pthread")
     )
     return build.load_extension(made)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Collections look at what these tests make, not at all that the tests before them left."""
-    gc.freeze()
-    yield
-    gc.unfreeze()

@@ -221,6 +221,7 @@ print(ext.finish())
     assert tracked(without_report(code), ext.__file__) == "[1, 1, 1, 1, 1, 1, 1, 1]\n"
 
 
+@pytest.mark.nightly
 def test_everything_else_works_as_ever(monkeypatch):
     """The tests of life and fields, in a process that tracks."""
     here = Path(__file__).parent

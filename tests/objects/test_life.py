@@ -48,13 +48,13 @@ def test_1_objects_are_made_counted_called_and_ended_without_the_gil(ext):
     assert ext.finish() == [1] * 8
 
 
-def test_1_while_somebody_else_has_the_gil(ext, python):
+def test_1_while_somebody_else_has_the_gil(ext, forked):
     """The threads come to their end although Python waits for them with the GIL."""
     code = """
 ext.begin()
 print(ext.run(4, 5000, True), ext.finish())
 """
-    assert python(LOADED + code, ext.__file__) == f"0 {[1] * 8}\n"
+    assert forked(LOADED + code, ext.__file__) == f"0 {[1] * 8}\n"
 
 
 def test_2_both_counts_are_used_at_once(ext):
@@ -605,8 +605,8 @@ spec.loader.exec_module(ext)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_fork_keeps_the_objects(ext, python):
-    """In a process of its own: in one with threads, which other tests leave, CPython warns."""
+def test_a_fork_keeps_the_objects(ext, forked):
+    """In a fork without threads, which other tests leave: CPython would warn of them."""
     code = f"""
 import os
 
@@ -627,10 +627,10 @@ del point
 made, gone = ext.counts()
 print(made - gone)
 """
-    assert python(LOADED + code, ext.__file__) == "0\n"
+    assert forked(LOADED + code, ext.__file__) == "0\n"
 
 
-def test_interpreter_exit_with_objects_everywhere(ext, python):
+def test_interpreter_exit_with_objects_everywhere(ext, forked):
     code = """
 
 class Sub(ext.Point):
@@ -645,10 +645,10 @@ ext.hold(kept)
 ext.hold(ext.point(1, 2))
 print("good")
 """
-    assert python(LOADED + code, ext.__file__) == "good\n"
+    assert forked(LOADED + code, ext.__file__) == "good\n"
 
 
-def test_releases_after_python_s_end(ext, python):
+def test_releases_after_python_s_end(ext, forked):
     """By threads, of objects of C classes and Python classes, some of which Python still had."""
     code = """
 class Sub(ext.Point):
@@ -666,11 +666,11 @@ for one in alive:
 ext.release_after_python()
 """
     # What Python still had, if it was not collected, keeps the reference that Python has.
-    found = python(LOADED + code, ext.__file__)
+    found = forked(LOADED + code, ext.__file__)
     assert found in [f"Python is gone, 4 released, {ended} of 3 points ended\n" for ended in (2, 3)]
 
 
-def test_a_thread_of_python_s_at_exit(ext, python):
+def test_a_thread_of_python_s_at_exit(ext, forked):
     """A daemon thread that makes, casts and ends objects while the interpreter is finalized."""
     code = """
 import threading
@@ -688,4 +688,4 @@ kept = [ext.point(1, 2) for _ in range(100)]
 print("good")
 """
     for _ in range(3):
-        assert python(LOADED + code, ext.__file__) == "good\n"
+        assert forked(LOADED + code, ext.__file__) == "good\n"

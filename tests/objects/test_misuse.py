@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from support import build
+from support import build, compilecache
 
 PROGRAM = """
 #define NC_OBJECT_CHECKED
@@ -67,10 +67,8 @@ def run(include, tmp_path, statements):
     source = tmp_path / "misuse.c"
     source.write_text(PROGRAM % statements)
     program = tmp_path / "misuse"
-    subprocess.run(
-        [*build.compiler(), "-std=gnu11", f"-I{include}", str(source), "-o", str(program)],
-        check=True,
-    )
+    words = ["-std=gnu11", f"-I{include}", str(source), "-o", str(program)]
+    compilecache.compiled([*build.compiler(), *words], program)
     return subprocess.run([str(program)], capture_output=True, text=True, check=False)
 
 

@@ -49,9 +49,9 @@ print(os.waitpid(child, 0)[1])
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("most", [1024, 1])
-def test_a_fork_while_another_thread_reads_c(python, most):
+def test_a_fork_while_another_thread_reads_c(forked, most):
     """cffi's locks are free in the child, that of an FFI which is just beginning as well."""
-    assert python(FORK_WHILE_C_IS_READ, most, timeout=300) == "0\n"
+    assert forked(FORK_WHILE_C_IS_READ, most, timeout=300) == "0\n"
 
 
 def test_a_fork_waits_for_all_that_functions_import():

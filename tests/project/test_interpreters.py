@@ -179,7 +179,7 @@ def size():
 
 @ends_well
 @generated
-def test_an_interpreter_works_and_ends(python):
+def test_an_interpreter_works_and_ends(forked):
     """Twice, so that the second finds what the first has left, before and after the main one."""
     code = """
 import copy
@@ -194,13 +194,13 @@ class Point(nativecall.NativeObject):
     x = nativecall.field("d")
 assert repr(copy.copy(Point(2.5))) == "Point(x=2.5)"
 """
-    assert python(START + f"WORK = {WORK!r}\n" + code) == ""
+    assert forked(START + f"WORK = {WORK!r}\n" + code) == ""
 
 
 @ends_well
 @pytest.mark.allocator
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_nothing_is_left_of_those_that_ended(python):
+def test_nothing_is_left_of_those_that_ended(forked):
     """What each leaves is there in every round; what the C allocator takes at first is not."""
     code = """
 USE = '''
@@ -216,12 +216,12 @@ for _ in range(5):
     levels.append(size())
 print(min(after - before for before, after in zip(levels, levels[1:])) // 2 // 1024)
 """
-    assert int(python(START + SIZE + code)) < 120, "KB an interpreter"
+    assert int(forked(START + SIZE + code)) < 120, "KB an interpreter"
 
 
 @ends_well
 @generated
-def test_objects_of_one_interpreter_in_another(python):
+def test_objects_of_one_interpreter_in_another(forked):
     """Tables are read and pointers called; Python code of the other one never runs."""
     code = """
 import ctypes
@@ -253,7 +253,7 @@ del other, absolute
 ''', COS=id(cos), ABS=id(absolute), DOUBLE=double.address(), NARROW=narrow.address())
 assert double(1.0) == 2.0 and narrow(-4) == 4
 """
-    assert python(START + SIZE + code) == ""
+    assert forked(START + SIZE + code) == ""
 
 
 @ends_well
@@ -321,7 +321,7 @@ except RuntimeError as error:
 
 @ends_well
 @generated
-def test_a_thread_that_waits_to_enter_hinders_no_end(python):
+def test_a_thread_that_waits_to_enter_hinders_no_end(forked):
     """It has a thread state there only once it has the GIL, which this thread keeps up to the end
     of the interpreter; CPython 3.11 would take that state for the interpreter's own."""
     code = """
@@ -339,12 +339,12 @@ ctypes.PyDLL(None).usleep(50000)
 interpreters.destroy(one)
 print("ended", flush=True)
 """
-    assert python(START + "import nativecall\n" + code) == "entered\nended\n"
+    assert forked(START + "import nativecall\n" + code) == "entered\nended\n"
 
 
 @ends_well
 @generated
-def test_python_ends_beside_an_interpreter_whose_function_runs(python):
+def test_python_ends_beside_an_interpreter_whose_function_runs(forked):
     """It waits for a C thread inside; CPython would end the process for the thread's state."""
     code = """
 import warnings
@@ -366,4 +366,4 @@ assert libc.pthread_create(array.array("L", [0]), None, start, None) == 0
 assert inside.wait(10)
 ''')
 """
-    assert python(START + "import nativecall\n" + code) == "left\n"
+    assert forked(START + "import nativecall\n" + code) == "left\n"
