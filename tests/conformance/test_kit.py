@@ -3,33 +3,42 @@ variants fails with the rules that it breaks named, and no others."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
-import sysconfig
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import nativecall as nc
-from nativecall.conformance import _provider
+from nativecall.conformance import __main__, _provider, _rules
 from nativecall.conformance._rules import DOCUMENTS, Absent
-from support import typevectors
+from support import forkserver, typevectors
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Dozens of processes.
 SLOW = {"unfit", "unfit-newcomer", "beside", "beside-newcomer", "newcomer", "larger"}
+#: The other rules that start processes.
+COSTLY = {"late-runtime", "unfit-runtime", "fork"}
 
 
 @pytest.fixture(scope="module")
-def kit(builder):
-    """Runs the kit where the foreign modules are."""
-    folder = builder.directory / "foreign"
-    folder.mkdir(exist_ok=True)
+def folder(builder):
+    """Where the foreign modules are."""
+    made = builder.directory / "foreign"
+    made.mkdir(exist_ok=True)
+    return made
 
-    def kit(*arguments):
+
+@pytest.fixture(scope="module")
+def command(folder):
+    """Runs the command."""
+
+    def command(*arguments, first=""):
+        assert first == "" or not hasattr(os, "fork")  # it only makes waits shorter
         return subprocess.run(
             [sys.executable, "-m", "nativecall.conformance", *arguments],
             capture_output=True,
@@ -39,12 +48,51 @@ def kit(builder):
             check=False,
         )
 
+    return command
+
+
+@pytest.fixture(scope="module")
+def servers():
+    """Forks the process in which rules are checked: one without nativecall for runtimes, which are
+    imported first."""
+    if not hasattr(os, "fork"):
+        return None
+    without = forkserver.ForkServer(("ctypes", "cffi", "pycparser.c_parser", "threading"))
+    yield {"provider": forkserver.shared(), "consumer": forkserver.shared(), "runtime": without}
+    without.close()
+
+
+@pytest.fixture
+def kit(command, servers, folder, monkeypatch):
+    """Runs the command in this process, and the rules in a fork that runs `first` before them."""
+    if servers is None:
+        return command
+
+    def kit(*arguments, first=""):
+        errors = io.StringIO()
+
+        def status_of(words, report, done):
+            code = words[2].replace("_child.main", f"{first}\n_child.main")
+            ended = servers[words[4]].run(code, words[3:], folder, 120)
+            errors.write(ended.stderr + ended.stdout)
+            return ended.returncode
+
+        monkeypatch.setattr(__main__, "_status_of", status_of)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+            try:
+                status = __main__.main(arguments)
+            except SystemExit as ended:
+                status = ended.code
+        told = printed.getvalue(), errors.getvalue()
+        return subprocess.CompletedProcess(arguments, status, *told)
+
     return kit
 
 
-def verdicts_of(kit, role, place, *options):
+def verdicts_of(kit, role, place, *options, **given):
     """What the kit says of each rule: {name: (status, found)}."""
-    done = kit(f"--{role}", place, "--json", *options)
+    done = kit(f"--{role}", place, "--json", *options, **given)
     assert done.returncode in (0, 1), done.stderr
     told = json.loads(done.stdout)
     assert told[role] == place
@@ -138,7 +186,7 @@ def test_a_foreign_runtime_passes(foreign, verdicts):
     assert absent(found) == NO_HEAP_TYPES
 
 
-def test_our_own_runtime_and_callables_pass(foreign, verdicts, builder):
+def test_our_own_callables_pass(foreign, verdicts, builder):
     folder = foreign("provider", "foreign_provider")
     own = """
 import nativecall as nc
@@ -153,7 +201,22 @@ sub = Sub({"i:i": 1 << 12})
     for name in ("f", "view", "sub", "Sub"):
         found = verdicts("provider", f"own_provider:{name}")
         assert broken(found) == {}
-    assert broken(verdicts("runtime", "nativecall")) == {}
+
+
+def asked(role, left_out):
+    """Options that ask for the other rules of a role."""
+    names = [one.name for one in _rules.of(role) if one.name not in left_out]
+    return [word for name in names for word in ("--rule", name)]
+
+
+def test_our_own_runtime_passes(kit):
+    """What it says of others is asked beside a foreign one, too."""
+    assert broken(verdicts_of(kit, "runtime", "nativecall", *asked("runtime", SLOW))) == {}
+
+
+@pytest.mark.nightly
+def test_our_own_runtime_passes_beside_others(command):
+    assert broken(verdicts_of(command, "runtime", "nativecall")) == {}
 
 
 def test_a_call_that_the_runtime_does_not_know_of():
@@ -326,40 +389,57 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def judged(foreign, kit):
-    """What the kit says of each broken module; the processors share the work."""
-    from nativecall.conformance import __main__ as command
-
-    def judge(case):
-        role, name, macro, _ = case
-        module = f"foreign_{role}_{macro}"
-        foreign(role, module, f"BROKEN_{macro}")
-        asked = [one.name for one in command._rules.of(role) if one.name not in SLOW]
-        options = [word for one in asked for word in ("--rule", one)]
-        return verdicts_of(kit, role, f"{module}:{name}" if name else module, *options)
-
-    sysconfig.get_config_vars()  # filled in at the first use, and not by two threads
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return {
-            (case[0], case[2]): found
-            for case, found in zip(CASES, pool.map(judge, CASES), strict=True)
-        }
-
-
-@pytest.mark.compiler
-@pytest.mark.parametrize(("role", "name", "macro", "rules"), CASES, ids=[c[2] for c in CASES])
-def test_a_broken_one_fails_with_its_rules_named(judged, role, name, macro, rules):
-    found = broken(judged[role, macro])
+def check_broken(kit, foreign, case, left_out):
+    """A broken module breaks its rules, and no other one of its role that is checked."""
+    role, name, macro, rules = case
+    found = broken(judged(kit, foreign, role, name, macro, left_out))
     if "more" in rules:
         assert rules - {"more"} <= {*found}
     else:
         assert {*found} == rules, found
 
 
+def judged(kit, foreign, role, name, macro, left_out=COSTLY):
+    """What the kit says of a broken module."""
+    module = f"foreign_{role}_{macro}"
+    foreign(role, module, f"BROKEN_{macro}")
+    place = f"{module}:{name}" if name else module
+    return verdicts_of(kit, role, place, *asked(role, SLOW | left_out))
+
+
+def impatient(kit):
+    """The kit, whose rules wait for a second at most."""
+    first = "from nativecall_conformance import _provider, _types\n"
+    first += "_provider._LIMIT = _types._SECONDS = 1"
+    return lambda *arguments: kit(*arguments, first=first)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("case", CASES, ids=[case[2] for case in CASES])
+def test_a_broken_one_fails_with_its_rules_named(kit, foreign, case):
+    check_broken(impatient(kit), foreign, case, COSTLY - case[3])
+
+
+@pytest.mark.nightly
+@pytest.mark.compiler
+@pytest.mark.parametrize("case", CASES, ids=[case[2] for case in CASES])
+def test_a_broken_one_breaks_no_costly_rule_either(command, foreign, case):
+    check_broken(command, foreign, case, set())
+
+
+def only(*cases):
+    """Code that leaves these runtimes that do not suit."""
+    return (
+        "from nativecall_conformance import _unfit\n"
+        f"_unfit.CASES = {{name: _unfit.CASES[name] for name in {cases!r}}}"
+    )
+
+
 def test_a_runtime_that_joins_another_version_fails(foreign, kit):
     foreign("runtime", "foreign_joins", "BROKEN_HANDSHAKE")
-    found = verdicts_of(kit, "runtime", "foreign_joins", "--rule", "unfit-newcomer")
+    versions = ("ABI version 0", "ABI version 2", "another version without a provider")
+    first = only(*versions, "smaller types")
+    found = verdicts_of(kit, "runtime", "foreign_joins", "--rule", "unfit-newcomer", first=first)
     assert broken(found) == {
         "unfit-newcomer": "where there is ABI version 0: foreign_joins is imported all the same "
         "(and 2 others)"
@@ -368,7 +448,8 @@ def test_a_runtime_that_joins_another_version_fails(foreign, kit):
 
 def test_a_runtime_that_says_a_repr_of_two_lines_fails(foreign, kit):
     foreign("runtime", "foreign_repr", "BROKEN_REPR")
-    found = verdicts_of(kit, "runtime", "foreign_repr", "--rule", "unfit-newcomer")
+    first = only("an object without attributes", "an object whose repr has two lines")
+    found = verdicts_of(kit, "runtime", "foreign_repr", "--rule", "unfit-newcomer", first=first)
     text = "where there is an object whose repr has two lines: the ImportError says "
     assert broken(found)["unfit-newcomer"].startswith(text)
 
@@ -383,10 +464,10 @@ def test_a_runtime_that_takes_the_place_of_what_is_there_fails(foreign, kit):
 
 
 @pytest.mark.compiler
-def test_one_wrong_name_breaks_one_rule_and_a_crash_names_its_cause(judged):
-    found = judged["provider", "API_CAPSULE"]
+def test_one_wrong_name_breaks_one_rule_and_a_crash_names_its_cause(kit, foreign):
+    found = judged(kit, foreign, "provider", "tier2", "API_CAPSULE")
     assert found["api-find"] == ("absent", "nobody can ask it: see the rule 'api-struct'")
-    text = judged["provider", "API_RAISES"]["api-find"][1]
+    text = judged(kit, foreign, "provider", "tier2", "API_RAISES")["api-find"][1]
     assert text.endswith(" while this was checked, where 'find' is called without the GIL")
 
 
@@ -401,8 +482,8 @@ def test_a_type_is_told_from_its_objects(foreign, kit):
 
 
 @pytest.mark.compiler
-def test_a_crash_is_told_and_the_rest_is_checked(judged):
-    found = judged["consumer", "CRASH"]
+def test_a_crash_is_told_and_the_rest_is_checked(command, foreign):
+    found = judged(command, foreign, "consumer", "find", "CRASH")
     assert found["no-slots"] == (
         "broken",
         "the process ended with signal SIGABRT while this was checked, in an object of an "
@@ -414,9 +495,9 @@ def test_a_crash_is_told_and_the_rest_is_checked(judged):
 # -- the command -----------------------------------------------------------------------------------
 
 
-def test_one_line_a_rule_with_its_section(foreign, kit):
+def test_one_line_a_rule_with_its_section(foreign, command):
     foreign("provider", "foreign_provider_GIL_FLAG", "BROKEN_GIL_FLAG")
-    done = kit(
+    done = command(
         *("--provider", "foreign_provider_GIL_FLAG:callable"),
         *("--rule", "needs-gil", "--rule", "flags", "--rule", "api-find"),
     )
@@ -499,17 +580,15 @@ def test_a_module_without_a_runtime_breaks_one_rule(kit):
 RULES_OF_JOINING = [w for name in ("names", "fields", "joined") for w in ("--rule", name)]
 
 
-def test_another_runtime_than_ours_can_be_used(foreign, kit):
+def test_another_runtime_than_ours_can_be_used(foreign, command):
     foreign("runtime", "foreign_runtime")
     foreign("provider", "foreign_provider")
-    done = kit("--provider", "foreign_provider:callable", "--on", "foreign_runtime", "--json")
+    done = command("--provider", "foreign_provider:callable", "--on", "foreign_runtime", "--json")
     told = json.loads(done.stdout)
     assert (told["on"], told["broken"]) == ("foreign_runtime", 0)
 
 
-def test_a_view_that_lies_elsewhere_is_named(builder, kit):
-    folder = builder.directory / "foreign"
-    folder.mkdir(exist_ok=True)
+def test_a_view_that_lies_elsewhere_is_named(folder, kit):
     code = """
 class Elsewhere:
     other = property(vars(object)["__reduce__"].__get__)
@@ -525,10 +604,8 @@ obj = Elsewhere()
     assert found == {"view": ("absent", text)}
 
 
-def test_what_the_module_prints_is_no_part_of_the_report(kit, builder):
-    folder = builder.directory / "foreign"
-    folder.mkdir(exist_ok=True)
+def test_what_the_module_prints_is_no_part_of_the_report(command, folder):
     (folder / "talks.py").write_text("print('{\"rule\": 5}')\ndef find(*given): print('found')\n")
-    done = kit("--consumer", "talks:find", "--rule", "plain-objects", "--json")
+    done = command("--consumer", "talks:find", "--rule", "plain-objects", "--json")
     assert json.loads(done.stdout)["broken"] == 0
     assert "found" in done.stderr

@@ -5,7 +5,7 @@ has, and call what they find. Meanwhile one Python thread adds thousands of entr
 that a native thread has looked for in vain, and another one replaces functions. Each function says
 which entry it belongs to (tests/ext/race.c).
 
-The number of lookups is a hundred times `NATIVECALL_TEST_REPEAT`, 10^6 if it is not set.
+The number of lookups is a hundred times `NATIVECALL_TEST_REPEAT`, 10^5 if it is not set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import nativecall as nc
 from nativecall import _lib
 from support import build
 
-LOOKUPS = 100 * int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
+LOOKUPS = 100 * int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
 NEEDS_GIL = _lib.FLAG_NEEDS_GIL
 
 

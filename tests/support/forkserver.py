@@ -65,12 +65,18 @@ exec(code)
 
 
 class ForkServer:
-    """A server that was started; see `shared`."""
+    """A server that was started; see `shared`.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    preloaded : sequence of str
+        The modules that programs find imported.
+    """
+
+    def __init__(self, preloaded: Sequence[str] = PRELOADED) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        words = [sys.executable, "-W", "error", "-c", _SERVER.format(preloaded=PRELOADED)]
+        words = [sys.executable, "-W", "error", "-c", _SERVER.format(preloaded=preloaded)]
         self._process = subprocess.Popen(
             [*words, str(requests), str(answers)],
             pass_fds=(requests, answers),
@@ -83,6 +89,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End the server; a program that it runs is not awaited."""
+        atexit.unregister(self.close)
         os.close(self._requests)
         os.close(self._answers)
         self._process.wait()
