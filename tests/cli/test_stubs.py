@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nativecall._cli import main
+from support import compilecache
 
 MODULE = '''
 """Has libraries."""
@@ -187,7 +189,9 @@ def wrong_lines(said: str, pattern: str) -> dict[str, list[int]]:
 
 def test_mypy(folder: Path) -> None:
     pytest.importorskip("mypy")
-    said = run(folder, sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "c"))
+    kept = compilecache.folder()
+    cache = os.devnull if kept is None else str(kept / "stubs")
+    said = run(folder, sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache)
     assert wrong_lines(said, r"(\S+\.pyi?):(\d+): error") == {"wrong.py": LINES}, said
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import nativecall as nc
 from support import build
+from support.levels import sweep
 
 pytestmark = pytest.mark.compiler
 
@@ -30,7 +31,7 @@ def test_the_header_compiles_by_every_standard(include, tmp_path, compiler, head
         assert build.refusal(command) == "", standard
 
 
-@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
+@pytest.mark.parametrize("standard", sweep(["c++11", "c++17", "c++20"], "c++11", "c++20"))
 def test_a_cpp_class_is_a_class_of_native_objects(builder, include, standard, fails):
     name = f"objects_{standard.replace('+', 'p')}"
     made = builder.extension(

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from support import compilecache
+
 HERE = Path(__file__).parent
 MARKED = {
     number
@@ -23,42 +25,36 @@ MARKED = {
 }
 
 
-def mypy(file: str) -> list[tuple[int, str]]:
-    options = ["--strict", "--no-error-summary", "--show-error-codes", "--no-incremental"]
+FILES = ("accepted.py", "refused.py")
+Errors = list[tuple[str, int, str]]  # of a file, in a line
+
+
+def said(*words: str) -> str:
+    """What a checker prints about both files."""
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, file],
+        [sys.executable, "-m", *words, *FILES],
         capture_output=True,
         text=True,
         check=False,
         cwd=HERE,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    return [
-        (int(line), text)
-        for line, text in re.findall(rf"^{file}:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
-    ]
+    return done.stdout
 
 
-def pyright(file: str) -> list[tuple[int, str]]:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "basedpyright",
-            "--outputjson",
-            "--pythonpath",
-            sys.executable,
-            file,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=HERE,
-    )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
+def mypy() -> Errors:
+    cache = compilecache.folder()
+    options = ["--strict", "--no-error-summary", "--show-error-codes", "--cache-dir"]
+    printed = said("mypy", *options, os.devnull if cache is None else str(cache / "typing"))
+    found = re.findall(r"^(\w+\.py):(\d+): error: (.*)$", printed, re.MULTILINE)
+    return [(file, int(line), text) for file, line, text in found]
+
+
+def pyright() -> Errors:
+    printed = said("basedpyright", "--outputjson", "--pythonpath", sys.executable)
     return [
-        (one["range"]["start"]["line"] + 1, one["message"])
-        for one in json.loads(done.stdout)["generalDiagnostics"]
+        (Path(one["file"]).name, one["range"]["start"]["line"] + 1, one["message"])
+        for one in json.loads(printed)["generalDiagnostics"]
         if one["severity"] == "error"
     ]
 
@@ -66,19 +62,12 @@ def pyright(file: str) -> list[tuple[int, str]]:
 CHECKERS = {"mypy": mypy, "basedpyright": pyright}
 
 
-@pytest.fixture(params=CHECKERS)
-def checker(request):
-    if importlib.util.find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
-    return CHECKERS[request.param]
-
-
-def test_what_is_right_is_accepted(checker):
-    assert checker("accepted.py") == []
-
-
+@pytest.mark.parametrize("checker", CHECKERS)
 def test_what_is_wrong_is_refused_and_nothing_else(checker):
-    assert {line for line, _ in checker("refused.py")} == MARKED
+    pytest.importorskip(checker)
+    errors = CHECKERS[checker]()
+    assert [one for one in errors if one[0] == "accepted.py"] == []
+    assert {line for _, line, _ in errors} == MARKED
     assert len(MARKED) > 10
 
 
