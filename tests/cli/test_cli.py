@@ -234,8 +234,8 @@ def test_demo_runs_quad(demo):
         assert any(re.fullmatch(row, line) for line in lines), way
 
 
-def test_demo_needs_neither_rich_nor_scipy(python):
-    printed = python(
+def test_demo_needs_neither_rich_nor_scipy(forked):
+    printed = forked(
         "import sys; sys.modules.update({'rich': None, 'rich.console': None, 'scipy': None})\n"
         "sys.stdout.reconfigure(encoding='utf-8')\n"
         "from nativecall._cli import main; sys.exit(main(['demo']))"
@@ -244,23 +244,37 @@ def test_demo_needs_neither_rich_nor_scipy(python):
     assert printed.endswith("Every value is right.\n")
 
 
-def test_demo_is_readable_in_ascii(tmp_path):
-    done = command("demo", cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert (done.returncode, done.stderr) == (0, b"")
-    printed = done.stdout.decode("ascii")
-    assert "ok equal" in printed
-    assert "####" in printed
-    assert "\\" not in printed
+@pytest.fixture
+def brief(monkeypatch):
+    """The demo in this process takes the time once, and does not import SciPy."""
+    monkeypatch.setattr("nativecall._cli.demo._ROUNDS", 1)
+    monkeypatch.setitem(sys.modules, "scipy", None)
 
 
-def test_demo_fits_a_terminal_and_is_coloured(tmp_path):
-    done = command("demo", cwd=tmp_path, FORCE_COLOR="1", COLUMNS="80", TERM="xterm-256color")
-    assert done.returncode == 0
-    printed = done.stdout.decode()
+@pytest.mark.usefixtures("brief")
+def test_demo_is_readable_in_ascii(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    assert main(["demo"]) == 0
+    sys.stdout.flush()
+    text = printed.getvalue().decode("ascii")
+    assert "ok equal" in text
+    assert "####" in text
+    assert "\\" not in text
+
+
+@pytest.mark.usefixtures("brief")
+def test_demo_fits_a_terminal_and_is_coloured(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80"), ("TERM", "xterm-256color")):
+        monkeypatch.setenv(name, value)
+    assert main(["demo"]) == 0
+    printed = capsys.readouterr().out
     assert "\x1b[32m✓ equal\x1b[0m" in printed
     assert "…" not in printed
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("wrong", [0.25, math.nan, math.inf])
 def test_demo_tells_of_a_wrong_value(monkeypatch, capsys, wrong):
     monkeypatch.setattr(math, "cbrt", lambda x: wrong)
@@ -273,6 +287,7 @@ def test_demo_tells_of_a_wrong_value(monkeypatch, capsys, wrong):
 
 @pytest.mark.skipif(not SCIPY, reason="SciPy is not installed")
 def test_demo_tells_of_a_wrong_integral(monkeypatch, capsys):
+    monkeypatch.setattr("nativecall._cli.demo._ROUNDS", 1)
     monkeypatch.setattr(math, "sin", lambda x: 0.5)
     assert main(["demo"]) == 1
     assert capsys.readouterr().out.count("✗ wrong by") == 5
