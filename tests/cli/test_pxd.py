@@ -201,6 +201,7 @@ def test_a_consumer_compiles_and_calls_what_c_has(tmp_path, monkeypatch, capsys)
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["sqlite3", "png"])
 def test_cython_reads_what_is_written_of_large_libraries(name, tmp_path, monkeypatch) -> None:
     header = f"{name}.h"

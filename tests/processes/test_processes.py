@@ -15,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from support.levels import where
+
 HERE = Path(__file__).parent
+WAYS = ("fork", "spawn", "forkserver", "loky", "dask")  # Dask takes long, and pickles as loky does
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver", "loky", "dask"])
+@pytest.mark.parametrize("way", where(WAYS, lambda way: way != "dask"))
 def test_they_are_called_there(way, tmp_path):
     if way in ("loky", "dask"):
         library = {"loky": "loky", "dask": "distributed"}[way]

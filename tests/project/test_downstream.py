@@ -15,6 +15,7 @@ import pytest
 import nativecall as nc
 from nativecall._cli import main
 from support import build
+from support.levels import sweep
 
 DOWNSTREAM = Path(__file__).resolve().parents[1] / "downstream"
 PROJECTS = ["setuptools", "scikit-build-core", "meson-python"]  # by the packages that build them
@@ -28,7 +29,7 @@ print(sum_of_ends(exp, 0.0, 0.0), sum_of_ends(abs, 1.0, 2.0))
 
 @pytest.mark.compiler
 @pytest.mark.skipif(build.compiler() is None, reason="there is no C compiler")
-@pytest.mark.parametrize("project", PROJECTS)
+@pytest.mark.parametrize("project", sweep(PROJECTS, "setuptools"))
 def test_a_project_is_built_and_runs(project, tmp_path, capsys):
     for package in (project, "pip"):
         try:
