@@ -93,28 +93,6 @@ def test_views_follow_their_callable(lib):
     assert new(2.0, 3.0) == 8.0
 
 
-def test_views_without_arguments_follow_too(lib):
-    f = nc.wrap(lib.address("called"), "q:", name="called")
-    old = f.builtin
-    before = old()
-    f.add("d:d", lib.address("square"))
-    assert old() == before
-    assert f.builtin(3.0) == 9.0
-
-
-def test_refusals_name_the_callable(square, fails):
-    view = square.builtin
-    with fails(TypeError, "argument 1 of 'square' must be a real number (got str)"):
-        view("x")
-    with pytest.raises(TypeError):
-        view()
-    with pytest.raises(TypeError):
-        view(1.0, 2.0)
-    with pytest.raises(TypeError):
-        view(x=1.0)
-    assert view(3.0) == 9.0
-
-
 def test_reference_counts_are_level(square):
     view = square.builtin
     before = sys.getrefcount(square), sys.getrefcount(view)

@@ -14,7 +14,6 @@ import math
 import pickle
 import random
 import sysconfig
-import threading
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +22,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from support.modes import generated
+from support.threads import each
 
 SOURCE = """
 #include <Python.h>
@@ -416,21 +416,16 @@ def test_recursion_that_is_too_deep_is_told(c):
 
 
 def test_threads_have_an_int_each(c):
-    failed: list[int] = []
-
-    def run(sign: int) -> None:
+    def failures(sign: int) -> int:
+        count = 0
         for x in range(1, 300):
             try:
                 assert c.root(sign * x * x) == x
             except nc.NativeFailure:
-                failed.append(sign)
+                count += 1
+        return count
 
-    threads = [threading.Thread(target=run, args=(sign,)) for sign in (1, -1, 1, -1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == [-1] * 2 * 299
+    assert each(failures, 1, -1, 1, -1) == [0, 299, 0, 299]
 
 
 # -- other signatures, and other conventions -----------------------------------------------------

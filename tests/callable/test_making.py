@@ -84,8 +84,6 @@ def test_what_is_refused():
                 look(wrong)
     for wrong in ("q:q", "d:w", "", "\ud800", b"d:d", 5, None, []):
         assert wrong not in f
-    with pytest.raises(TypeError, match="entries 'd:d', 'f:f'; 'signature' must name one"):
-        f.address()
     with pytest.raises(TypeError, match="takes at most 1 argument"):
         f.address("d:d", "d:d")
     with pytest.raises(TypeError, match="no argument named 'text'"):
@@ -149,26 +147,13 @@ def test_addresses_are_checked(options):
         nc.wrap(hypot, "d:w", **options)
     with pytest.raises(nc.SignatureError, match="unknown type 'w'"):
         nc.wrap(0, "d:w", **options)
-    with pytest.raises(TypeError, match="'target' must be an address"):
-        nc.wrap(True, "d:d", **options)
-    with pytest.raises(TypeError, match="does not tell its own"):
-        nc.wrap(hypot, **options)
 
 
 def test_names_are_checked():
     with pytest.raises(ValueError, match="'name' must not be empty"):
         nc.wrap(hypot, "d:dd", name="")
-    with pytest.raises(ValueError, match="null character"):
-        nc.wrap(hypot, "d:dd", name="a\0b")
-    with pytest.raises(TypeError, match="'name' must be a str or None"):
-        nc.wrap(hypot, "d:dd", name=b"a")
     named = type("Named", (str,), {})("a")
     assert nc.wrap(hypot, "d:dd", name=named).__name__ is named
-
-
-def test_objects_need_the_gil():
-    assert nc.wrap(hypot, "O:O").entries[0].gil == "need"
-    assert nc.wrap(hypot, "d:d").entries[0].gil == "hold"
 
 
 def test_the_name_is_the_symbols_when_it_is_asked_for():
@@ -280,6 +265,13 @@ power = nc.load("m", "double pow(double x, double y);").pow
 libm, search = nc.load("m"), nc.load("c").function("bsearch", "P:PPNNX{{i:PP}}")
 def make():
     {make}
+whole = nc.load("c", "int abs(int n);").abs.convert("d:d")
+def refused(f, value):
+    try:
+        f(value)
+    except ValueError:
+        return
+    raise AssertionError
 def resident():
     gc.collect()
     with open("/proc/self/statm") as file:
@@ -307,6 +299,7 @@ MAKERS = {
     "function passed": ("search(None, None, 0, 8, lambda a, b: 0)", 1),
     "bind": ("power.bind(2.0)(3.0)", 1),
     "convert": ("power.convert('f:ff')(2.0, 3.0)", 1),
+    "conversion that fails": ("refused(whole, 0.5)", 1),
     "box for ctypes": ("nc.wrap(address, 'd:dd').to_ctypes(); single.to_ctypes()", 3),
     "box for cffi": ("nc.wrap(address, 'd:dd').to_cffi(); single.to_cffi()", 3),
     "box for SciPy": ("nc.wrap(address, 'd:dP').to_scipy()", 3),
@@ -319,7 +312,10 @@ MAKERS = {
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is told by /proc")
 @pytest.mark.parametrize(
     "maker",
-    [pytest.param(one, marks=generated if one in ("bind", "convert") else ()) for one in MAKERS],
+    [
+        pytest.param(one, marks=generated if one.startswith(("bind", "conver")) else ())
+        for one in MAKERS
+    ],
 )
 def test_making_is_level(maker, forked):
     """Ten rounds of so many leave the resident size where it was."""
@@ -340,7 +336,7 @@ def test_cycles_through_owners_are_collected():
         owner.made = nc.wrap(hypot, "d:dd", owner=owner)
         if count == 2:
             owner.made.add("d:d", hypot, owner=[owner])
-            owner.made["d:dd"], owner.made.signatures, owner.made.builtin
+            owner.view, owner.part = owner.made.builtin, owner.made["d:dd"]
         assert alive() == 1
         del owner
         assert alive() == 0

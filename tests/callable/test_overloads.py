@@ -124,18 +124,16 @@ PROMOTIONS = [
     ("q d", True, "i64"),
     ("q d", np.True_, "i64"),
     ("d q", np.False_, "i64"),
+    ("i d", np.int32(1), "i32"),
+    ("i d", np.int64(2**40), "f64"),
+    ("d &d", None, "doubles"),
+    ("P &d", np.zeros(1), "doubles"),
 ]
 
 
 @pytest.mark.parametrize(("offered", "value", "ran"), PROMOTIONS)
 def test_safe_promotion(offer, offered, value, ran):
     assert offer(*offered.split())(value) == ran
-
-
-def test_the_first_of_equals_runs(offer):
-    assert offer("i", "d")(np.int32(1)) == "i32"
-    for order, ran in ((["&d", "P"], "doubles"), (["P", "&d"], "doubles")):
-        assert offer(*order)(np.zeros(1)) == ran
 
 
 NEVER = [
@@ -194,16 +192,6 @@ def test_every_argument_counts(lib):
     assert f(2, 3) == 8.0
 
 
-def test_buffers_choose_by_element_type(offer):
-    which = offer("&d", "&f", "&c", "d")
-    assert which(np.zeros(2)) == "doubles"
-    assert which(np.zeros(2, "f")) == "floats"
-    assert which(b"text") == "bytes"
-    assert which(2.5) == which(np.float64(2.5)) == "f64"
-    assert which(ORACLE.new("double[2]")) == "doubles"
-    assert which(ORACLE.new("float *")) == "floats"
-
-
 def test_ctypes_boxes_choose_by_what_they_point_to(offer):
     import ctypes
 
@@ -212,12 +200,6 @@ def test_ctypes_boxes_choose_by_what_they_point_to(offer):
     assert which(ctypes.byref(ctypes.c_float())) == "floats"
     assert which((ctypes.c_double * 2)()) == "doubles"
     assert which(ctypes.pointer(ctypes.c_int())) == "anything"
-
-
-def test_structs_choose_by_shape(offer):
-    which = offer(POINT, "d")
-    assert which((1.0, 2.0)) == which({"x": 1, "y": 2}) == "point"
-    assert which(1.0) == "f64"
 
 
 STRUCTS = """
@@ -232,8 +214,8 @@ typedef struct { const double *a; int32_t b; } Span;
 #define NAME(type) const char *name_##type(type x); \\
     const char *name_##type(type x) { (void)x; return #type; }
 NAME(Whole) NAME(Real) NAME(Mixed) NAME(Small) NAME(Nested) NAME(Counted) NAME(Span)
-const char *name_Object(void *x); const char *name_Object(void *x) { (void)x; return "Object"; }
-const char *name_double(double x); const char *name_double(double x) { (void)x; return "double"; }
+const char *name_Object(void *x) { (void)x; return "Object"; }
+const char *name_double(double x) { (void)x; return "double"; }
 """
 STRUCT_TYPES = {
     "Whole": "T{i:a:i:b:}", "Real": "T{d:a:d:b:}", "Mixed": "T{d:a:i:b:}", "Small": "T{b:a:b:b:}",
@@ -352,10 +334,6 @@ def test_the_nearest_of_narrower_types(offer):
         assert offer(*types, "g")(wide) == "f80"
     for types in (("d", "Zd"), ("Zd", "d")):
         assert offer(*types)(wide) == "f64"
-
-
-def test_none_is_a_pointer(offer):
-    assert offer("d", "&d")(None) == "doubles"
 
 
 def test_keywords_are_refused(offer, fails):
@@ -547,13 +525,6 @@ def test_remembered_choices_are_the_rules(numbered, seed):
     assert asked > 100
 
 
-def test_numpy_integers_choose_by_value_every_time(offer):
-    which = offer("i", "d")
-    for _ in range(3):
-        assert which(np.int64(5)) == which(np.int32(5)) == "i32"
-        assert which(np.int64(2**40)) == "f64"
-
-
 def test_ints_choose_by_size_every_time(offer):
     which = offer("b", "B", "i", "q", "Q", "d")
     expected = {0: "i64", -129: "i64", 2**62: "i64", 2**63: "u64", 2**64: "f64", -(2**63): "i64"}
@@ -563,6 +534,8 @@ def test_ints_choose_by_size_every_time(offer):
 
 def test_arrays_choose_by_their_elements_every_time(offer, fails):
     which = offer("&f", "&d", "&c")
+    assert which(ORACLE.new("double[2]")) == "doubles"
+    assert which(ORACLE.new("float *")) == "floats"
     released = memoryview(bytearray(8)).cast("d")
     for _ in range(3):
         assert which(np.zeros(2)) == which(np.zeros((2, 2))) == which(released) == "doubles"
@@ -637,13 +610,9 @@ def test_callables_of_other_options_choose_for_themselves(builder):
 
 
 REFERENCES = """
-double reads_double(const double *x);
 double reads_double(const double *x) { return *x + 100; }
-double takes_double(double x);
 double takes_double(double x) { return x + 200; }
-double reads_int(const int *x);
 double reads_int(const int *x) { return *x + 300; }
-double reads_unsigned(const unsigned *x);
 double reads_unsigned(const unsigned *x) { return *x + 400; }
 """
 

@@ -90,12 +90,6 @@ def test_wrapped_again(libm):
     assert facts(again(f)) == facts(f)
 
 
-def test_thunks(libm):
-    assert again(libm.pow.bind(..., 2.0))(3.0) == 9.0
-    assert again(libm.pow.convert("d:i&d")).signatures == ("d:i&d",)
-    assert again(libm.pow.bind(2.0).convert("f:f"))(3.0) == 8.0
-
-
 def test_callbacks_of_functions_that_can_be_imported(kernels):
     assert again(kernels.decorated) is kernels.decorated
     made = again(kernels.callback)

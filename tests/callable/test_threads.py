@@ -11,6 +11,7 @@ import time
 import pytest
 
 import nativecall as nc
+from support.threads import each
 
 #: Of each race.
 SECONDS = float(os.environ.get("NATIVECALL_TEST_SECONDS", "0.1"))
@@ -26,51 +27,21 @@ def often():
 
 
 def race(*tasks):
-    """Run each task again and again in a thread of its own, at least once; how often each ran."""
+    """Run each task again and again in a thread of its own, at least once."""
     stop = time.monotonic() + SECONDS
-    counts = [0] * len(tasks)
-    errors = []
-    gate = threading.Barrier(len(tasks))
 
-    def run(i, task):
-        gate.wait()
-        try:
-            # On a busy machine a thread may wait longer than that for its first turn.
-            while not errors and (time.monotonic() < stop or not counts[i]):
-                task()
-                counts[i] += 1
-        except BaseException as error:
-            errors.append(error)
+    def run(task):
+        # On a busy machine a thread may wait longer than that for its first turn.
+        task()
+        while time.monotonic() < stop:
+            task()
 
-    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(tasks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return counts
+    each(run, *tasks)
 
 
 def together(*tasks):
     """Run each task once, all at the same time."""
-    gate = threading.Barrier(len(tasks))
-    errors = []
-
-    def run(task):
-        gate.wait()
-        try:
-            task()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    each(lambda task: task(), *tasks)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +288,7 @@ BLOCKING = """
 #include <stdint.h>
 static atomic_int arrived;
 /* Returns 1 when two threads are inside at once, 0 when the other did not come. */
-int32_t meet(int64_t spins); int32_t meet(int64_t spins)
+int32_t meet(int64_t spins)
 {
     atomic_fetch_add(&arrived, 1);
     for (int64_t i = 0; i < spins; i++) {
@@ -325,7 +296,7 @@ int32_t meet(int64_t spins); int32_t meet(int64_t spins)
     }
     return 0;
 }
-void reset(void); void reset(void) { atomic_store(&arrived, 0); }
+void reset(void) { atomic_store(&arrived, 0); }
 """
 
 
@@ -336,14 +307,8 @@ def test_gil_release_lets_threads_run_together(builder, gil, together):
     meet = library.function("meet", "i:q", gil=gil)
     # Long enough for the other thread to come where it can.
     spins = 10**9 if together else 10**7
-    met = []
-    threads = [threading.Thread(target=lambda: met.append(meet(spins))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    # With the GIL held, who comes first waits in vain.
-    assert sorted(met) == ([1, 1] if together else [0, 1])
+    # With the GIL held, the first call waits in vain.
+    assert sorted(each(meet, spins, spins)) == ([1, 1] if together else [0, 1])
 
 
 def test_callables_are_made_and_dropped_in_threads(lib):

@@ -16,15 +16,11 @@ CALLERS = """
 #include <stdint.h>
 #include <stdlib.h>
 typedef double (*F)(double);
-double apply(F f, double x);
 double apply(F f, double x) { return f(x); }
-double twice(F f, double x);
 double twice(F f, double x) { double first = f(x); return first + f(x + 1); }
 
 static F kept;
-void keep(F f);
 void keep(F f) { kept = f; }
-double call_kept(double x);
 double call_kept(double x) { return kept(x); }
 
 typedef struct { F f; long count; long first; double sum; long sentinels; } Job;
@@ -38,7 +34,6 @@ static void *work(void *data)
     return NULL;
 }
 /* The number of sentinels; -1 when a thread could not be made. */
-long in_threads(F f, int threads, long count, double *sum);
 long in_threads(F f, int threads, long count, double *sum)
 {
     pthread_t ids[64];
@@ -63,7 +58,6 @@ static void *call_on(void *data)
     for (;;) (void)kept(1.0);
     return NULL;
 }
-int start(F f, int threads);
 int start(F f, int threads)
 {
     kept = f;
@@ -82,7 +76,6 @@ static void *call_deep(void *data)
     *(double *)data = kept(1.0 + room[0]);
     return NULL;
 }
-double deep_in_a_thread(F f);
 double deep_in_a_thread(F f)
 {
     pthread_attr_t attributes;
@@ -99,25 +92,18 @@ double deep_in_a_thread(F f)
 }
 
 static void at_end(void) { double y = kept(1.0); if (y == y && y != 4.0) abort(); }
-int call_at_end(F f);
 int call_at_end(F f) { kept = f; return atexit(at_end); }
 
 struct wide { double numbers[512]; };
-double hand_over(double (*f)(struct wide), struct wide s);
 double hand_over(double (*f)(struct wide), struct wide s) { return f(s); }
-double second(double x, struct wide s);
 double second(double x, struct wide s) { return x + s.numbers[1]; }
 typedef struct { F f; double x; } Task;
-double run_task(Task task);
 double run_task(Task task) { return task.f(task.x) + task.f(task.x + 1); }
-double run_made(Task (*make)(int), int n);
 double run_made(Task (*make)(int), int n) { return run_task(make(n)); }
-double run_found(F (*find)(int), int n);
 double run_found(F (*find)(int), int n) { F f = find(n); return f(1.0) + f(2.0); }
 
 typedef struct { F (*find)(int); F found; } Search;
 static void *search(void *data) { Search *s = data; s->found = s->find(1); return NULL; }
-F find_in_thread(F (*find)(int));
 F find_in_thread(F (*find)(int))
 {
     Search s = {find, NULL};
@@ -127,16 +113,13 @@ F find_in_thread(F (*find)(int))
 }
 
 typedef struct { intptr_t place; intptr_t shape[2]; intptr_t strides[2]; } View2;
-double viewed(double (*f)(const View2 *), const View2 *view);
 double viewed(double (*f)(const View2 *), const View2 *view) { return f(view); }
 typedef struct { double x; int32_t n; } Pair;
-Pair paired(Pair (*f)(Pair, const Pair *), double x);
 Pair paired(Pair (*f)(Pair, const Pair *), double x)
 {
     Pair a = {x, 3}, b = {-x, 4};
     return f(a, &b);
 }
-double *passed(double *(*f)(int32_t), int32_t n);
 double *passed(double *(*f)(int32_t), int32_t n) { return f(n); }
 """
 

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import math
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import nativecall as nc
 from support import build
 from support.callbacks import deferred, overlooked, raising, threads_left
 from support.modes import GENERATED, REFUSED, generated
+from support.threads import each
 
 NAN = float("nan")
 
@@ -110,18 +110,7 @@ def test_specialised_calls_lose_nothing(consumer, where):
     if where == "main":
         specialised_calls(consumer)
         return
-    failures: list[BaseException] = []
-
-    def work():
-        try:
-            specialised_calls(consumer)
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert failures == []
+    each(specialised_calls, consumer)
 
 
 def specialised_calls(consumer):
@@ -243,9 +232,7 @@ def test_sentinels_in_memory(builder, code):
     #include <stdint.h>
     typedef {kinds[code]} R;
     static R note;
-    void take(R (*f)(void));
     void take(R (*f)(void)) {{ note = f(); }}
-    R noted(void);
     R noted(void) {{ return note; }}
     """
     name = "".join(filter(str.isalnum, code))

@@ -23,6 +23,7 @@ from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 from support.callbacks import deferred, raising, threads_left
 from support.modes import DEBUG, GENERATED, REFUSED, generated
+from support.threads import each
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
 
@@ -91,24 +92,15 @@ def test_threads_of_python(native, unraisable):
     """Each gets its own exceptions."""
     g = nc.callback("d:d", raising)
     good = nc.callback("d:d", lambda x: x)
-    wrong: list[Any] = []
 
     def run(number):
-        for i in range(200):
-            x = float(number * 1000 + i)
-            try:
-                if native.apply(good if i % 2 else g, x) != x or i % 2 == 0:
-                    wrong.append(x)
-            except LookupError as error:
-                if i % 2 or str(error) != f"for {x:g}":
-                    wrong.append(error)
+        for x in range(number * 1000, number * 1000 + 100):
+            assert native.apply(good, x) == x
+            with pytest.raises(LookupError, match=f"^for {x:g}$"):
+                native.apply(g, x)
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(1, 5)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert (wrong, unraisable, threads_left()) == ([], [], 0)
+    each(run, *range(1, 5))
+    assert (unraisable, threads_left()) == ([], 0)
 
 
 def test_a_thread_that_blocks_holds_nobody_up(callers):
@@ -137,13 +129,8 @@ def test_marks_end_with_their_threads(consumer):
     """A thread that ends while it is left with an exception counts no more."""
     g = nc.callback("d:d", raising)
 
-    def run():
-        consumer.clearing(g.address())
-
     for _ in range(5):
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
+        each(consumer.clearing, g.address())
     assert threads_left() == 0
 
 
@@ -292,9 +279,7 @@ def test_ended_threads_keep_nothing():
         ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_double)(held[number].address())(1.0)
 
     for number in range(3):
-        thread = threading.Thread(target=run, args=(number,))
-        thread.start()
-        thread.join()
+        each(run, number)
     gc.collect()
     if engine.available():  # ctypes keeps the last ones that ended
         assert [one() for one in kept] == [None] * 3
@@ -315,21 +300,10 @@ def test_cycles_through_memory_are_collected():
     assert [one() for one in dead] == [None, None]
 
 
-def test_recursion_without_an_end_is_raised():
-    def recurse(x):
-        return function(x + 1)
-
-    function = nc.callback("d:d", recurse)
-    for _ in range(3):
-        with pytest.raises(RecursionError):
-            function(0.0)
-
-
-@pytest.mark.parametrize("form", ["native", "partial"])
-def test_recursion_without_a_function_of_pythons_is_raised(library, callers, form):
+def test_recursion_without_a_function_of_pythons_is_raised(library, callers):
     """C code, a native callable, C code, and so on: no frame of Python's counts the depth."""
     function: Any = nc.load(library).function("call_kept", "d:d")
-    endless = nc.callback("d:d", functools.partial(function) if form == "partial" else function)
+    endless = nc.callback("d:d", functools.partial(function))
     callers.keep(ctypes.c_void_p(endless.address()))
     with pytest.raises(RecursionError):
         endless(1.0)

@@ -14,31 +14,23 @@ import nativecall as nc
 SOURCE = """
 #include <stddef.h>
 typedef struct { double (*f)(double, void *); void *params; } job;
-double apply(double (*f)(double), double x);
 double apply(double (*f)(double), double x) { return f(x); }
-double with_data(double (*f)(double, void *), double x, void *data);
 double with_data(double (*f)(double, void *), double x, void *data) { return f(x, data); }
-int on_ints(int (*f)(int), int x);
 int on_ints(int (*f)(int), int x) { return f(x); }
-int visit(int (*f)(const int *, size_t), const int *items, size_t count);
 int visit(int (*f)(const int *, size_t), const int *items, size_t count)
 {
     int sum = 0;
     for (size_t i = 0; i < count; i++) sum += f(items + i, i);
     return sum;
 }
-double run(const job *j, double x);
 double run(const job *j, double x) { return j->f(x, j->params); }
 static const double pair[2] = {1, 2};
-void show(void (*f)(const double (*)[2], double (*)[2]), double *out);
 void show(void (*f)(const double (*)[2], double (*)[2]), double *out)
 {
     f(&pair, (double (*)[2])out);
 }
 static double (*kept)(double);
-void keep(double (*f)(double));
 void keep(double (*f)(double)) { kept = f; }
-double call_kept(double x);
 double call_kept(double x) { return kept(x); }
 """
 DECLARED = """

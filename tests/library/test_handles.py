@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 
 import pytest
 
 import nativecall as nc
+from support.threads import each
 
 DECLARED = """
 typedef struct box box;
@@ -311,22 +311,15 @@ def test_all_that_return_pointers(path):
 
 
 def test_threads_close_once(lib):
+    def close(box):
+        try:
+            return lib.box_close(box)
+        except ValueError:
+            return None
+
     for _ in range(20):
         box = lib.box_open(10)
-        results = []
-
-        def close(box=box, results=results):
-            try:
-                results.append(lib.box_close(box))
-            except ValueError:
-                results.append(None)
-
-        threads = [threading.Thread(target=close) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(results, key=str) == [0, None, None, None]
+        assert sorted(each(close, *[box] * 4), key=str) == [0, None, None, None]
 
 
 def test_libraries_and_functions_are_pickled_with_it(lib):
@@ -644,21 +637,15 @@ def test_a_call_that_was_not_made_gives_nothing(path):
 
 def test_in_threads_each_call_has_its_own(path):
     lib = nc.load(path, DECLARED, free={"text_errno": "text_free"}, errors={"text_errno": "errno"})
-    before, found = lib.freed(), []
+    before = lib.freed()
 
     def run(number):
         for i in range(50):
             text = b"%d in %d" % (i, number)
-            try:
+            with pytest.raises(PermissionError) as info:
                 lib.text_errno(text, 13)
-            except PermissionError as error:
-                found.append(lib.ffi.string(error.out) == text)
+            assert lib.ffi.string(info.value.out) == text
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    each(run, *range(4))
     gc.collect()
-    assert found == [True] * 200
     assert lib.freed() == before + 200

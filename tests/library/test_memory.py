@@ -472,17 +472,8 @@ def test_constants_are_not_written(path):
 
 # -- as gcc has it -------------------------------------------------------------------------------
 
-NUMBERS = [
-    "char",
-    "short",
-    "unsigned int",
-    "long",
-    "double",
-    "float",
-    "_Bool",
-    "void *",
-    "long long",
-]
+NUMBERS = "char,short,unsigned int,long,double,float,_Bool,void *,long long,long double".split(",")
+BIT_FIELDS = {"int": 32, "unsigned char": 8, "long": 64, "unsigned short": 16, "_Bool": 1}
 
 
 def random_type(chance, known, depth=0):
@@ -501,8 +492,9 @@ def random_members(chance, known, depth=0):
     for _ in range(chance.randint(1, 5)):
         name = f"m{chance.randrange(10**9)}"
         if chance.random() < 0.25:
-            base, most = chance.choice([("int", 32), ("unsigned char", 8), ("long", 64)])
-            lines.append(f"{base} {name} : {chance.randint(1, most)};")
+            base, most = chance.choice([*BIT_FIELDS.items()])
+            width = chance.randint(0, most)
+            lines.append(f"{base} {name if width and chance.random() < 0.85 else ''} : {width};")
             continue
         ctype, after = random_type(chance, known, depth)
         if ctype.endswith("}") and chance.random() < 0.5:
@@ -512,7 +504,7 @@ def random_members(chance, known, depth=0):
             ["", "", "", " __attribute__((aligned(16)))", " __attribute__((packed))"]
         )
         lines.append(f"{ctype} {name}{after}{extra};")
-    return " ".join(lines)
+    return " ".join([*lines, f"char m{chance.randrange(10**9)};"])
 
 
 def random_declarations(seed, count):
@@ -525,9 +517,9 @@ def random_declarations(seed, count):
         )
         body = random_members(chance, known)
         if chance.random() < 0.15:
-            lines.append("#pragma pack(push, 2)")
+            lines.append(f"#pragma pack(push, {chance.choice((1, 2, 4, 8))})")
         lines.append(f"{kind} s{index} {{ {body} }}{extra};")
-        if lines[-2:-1] == ["#pragma pack(push, 2)"]:
+        if lines[-2:-1] and lines[-2].startswith("#pragma pack(push"):
             lines.append("#pragma pack(pop)")
         known.append(f"{kind} s{index}")
     return known, "\n".join(lines)

@@ -167,15 +167,6 @@ def test_freetype(opened):
     freetype.FT_Done_FreeType(library)
 
 
-def test_zstd(opened):
-    zstd = opened("zstd", "zstd.h")
-    data = b"abc" * 1000
-    packed, back = bytearray(zstd.ZSTD_compressBound(len(data))), bytearray(len(data))
-    size = zstd.ZSTD_compress(packed, len(packed), data, len(data), 3)
-    assert zstd.ZSTD_decompress(back, len(back), packed, size) == len(data)
-    assert (back, size < 100) == (data, True)
-
-
 def test_lzma(opened):
     xz = opened("lzma", "lzma.h")
     data, packed = b"abc" * 1000, bytearray(2000)
@@ -246,19 +237,6 @@ def test_regular_expressions_of_the_c_library(opened):
     c.regfree(wanted)
 
 
-def test_brotli(opened):
-    encode, decode = opened("brotlienc", "brotli/encode.h"), opened("brotlidec", "brotli/decode.h")
-    source, packed, plain = b"native" * 100, bytearray(200), bytearray(1000)
-    sizes = numpy.array([200], numpy.uintp), numpy.array([1000], numpy.uintp)
-    assert encode.BrotliEncoderCompress(
-        5, 22, encode.BROTLI_MODE_GENERIC, len(source), source, sizes[0], packed
-    )
-    assert sizes[0][0] < 50
-    done = decode.BrotliDecoderDecompress(int(sizes[0][0]), packed, sizes[1], plain)
-    assert done == decode.BROTLI_DECODER_RESULT_SUCCESS
-    assert plain[: sizes[1][0]] == source
-
-
 def test_deflate(opened):
     made, ends = "libdeflate_alloc_compressor", "libdeflate_free_compressor"
     deflate = opened("deflate", "libdeflate.h", close={made: ends})
@@ -293,42 +271,6 @@ def test_idn2(opened):
     )
     status, found = idn.idn2_to_ascii_8z("bücher.example", 0)
     assert (status, nc.string(found)) == (idn.IDN2_OK, b"xn--bcher-kva.example")
-
-
-def test_uuid(opened):
-    uuid = opened("uuid", "uuid/uuid.h")
-    number, text = bytearray(16), bytearray(37)
-    assert uuid.uuid_parse(b"12345678-1234-5678-1234-567812345678", number) == 0
-    uuid.uuid_unparse_lower(number, text)
-    assert (number[:2], text[:8]) == (b"\x12\x34", b"12345678")
-
-
-def test_nettle(opened):
-    nettle = opened("nettle", "nettle/sha2.h")
-    context, digest = nettle.new("struct sha256_ctx"), bytearray(32)
-    nettle.nettle_sha256_init(context)
-    nettle.nettle_sha256_update(context, 3, b"abc")
-    nettle.nettle_sha256_digest(context, 32, digest)
-    assert digest == hashlib.sha256(b"abc").digest()
-
-
-def test_z3(opened):
-    z3 = opened("z3", "z3.h", encoding="utf-8", out={"Z3_get_version": [0, 1, 2, 3]})
-    assert z3.Z3_get_full_version().startswith(".".join(map(str, z3.Z3_get_version())))
-
-
-def test_magic(opened):
-    magic = opened("magic", "magic.h", encoding="utf-8", close={"magic_open": "magic_close"})
-    cookie = magic.magic_open(magic.MAGIC_MIME_TYPE)
-    assert magic.magic_load(cookie, None) == 0
-    assert magic.magic_buffer(cookie, b"%PDF-1.4", 8) == "application/pdf"
-    magic.magic_close(cookie)
-
-
-def test_gnutls(opened):
-    gnutls = opened("gnutls", "gnutls/gnutls.h", encoding="utf-8")
-    assert gnutls.gnutls_check_version(gnutls.GNUTLS_VERSION.decode()).count(".") == 2
-    assert gnutls.gnutls_check_version("99.0") is None
 
 
 def test_tcl(opened):

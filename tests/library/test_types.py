@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import threading
 
 import cffi
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import nativecall as nc
 from nativecall._library import types as kept
 from nativecall._signature import preprocessor
+from support.threads import each
 
 COMPILER = preprocessor.compiler()
 SHAPES = """
@@ -291,25 +291,16 @@ def test_types_of_another_library(lib, path):
 
 
 def test_types_are_the_same_in_all_threads(path):
+    def ask(lib):
+        return [lib.types[f"s{i}"] for i in range(40)] + [lib.ffi, lib.types.point]
+
     for n in range(5):
         more = "".join(
             f"struct s{i} {{ struct s{i + 1} *next; int a[{n + 1}]; }};" for i in range(40)
         )
         libs = [nc.load(path, f"{SHAPES} {more} struct s40 {{ struct s0 *first; }};", skip=True)]
         libs += [copy.copy(libs[0])] * 3
-        begin = threading.Barrier(len(libs))
-        found = []
-
-        def ask(lib, begin=begin, found=found):
-            begin.wait()
-            found.append([lib.types[f"s{i}"] for i in range(40)] + [lib.ffi, lib.types.point])
-
-        threads = [threading.Thread(target=ask, args=(lib,)) for lib in libs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(found) == len(libs)
+        found = each(ask, *libs)
         for one in found[1:]:
             assert all([a is b for a, b in zip(found[0], one, strict=True)])
         assert dict(found[0][3].fields)["next"].type.item is found[0][4]

@@ -160,26 +160,29 @@ def test_structs_and_unions_are_cffi_pointers(lib):
     assert (lib.strange.high, lib.strange.low) == (21, 0)
 
 
-def test_views_keep_the_library_open(built, python):
+def test_views_keep_the_library_open(built, forked):
     path, folder = built
-    out = python(
+    out = forked(
         """
 import gc, sys, nativecall as nc
 lib = nc.load(sys.argv[1], header="variables.h", include=sys.argv[2])
-grid, title, origin, corners = lib.grid, lib.title, lib.origin, lib.corners
+grid, title, origin, corners, last = lib.grid, lib.title, lib.origin, lib.corners, lib.last
 rows, letter, at = grid[1:], title[0:2], corners[1]
 del lib, grid
 gc.collect()
 print(rows.tolist(), letter[1], origin.y, corners[1].x, nc.string(title))
+del rows, letter, at, title, origin, corners
+gc.collect()
+print(last.y)
 """,
         path,
         folder,
     )
-    assert out == "[[4.0, 5.0, 6.0]] b't' 2.0 3.0 b'start'\n"
+    assert out == "[[4.0, 5.0, 6.0]] b't' 2.0 3.0 b'start'\n4.0\n"
 
 
-def test_standard_streams(python):
-    out = python(
+def test_standard_streams(forked):
+    out = forked(
         """
 import nativecall as nc
 c = nc.load("c", header=["stdio.h", "unistd.h"])

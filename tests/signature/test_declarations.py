@@ -8,7 +8,6 @@ import random
 import re
 import subprocess
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ from nativecall._signature.derived import Struct, pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse, parse_type
 from support import build, compilecache
+from support.threads import each
 
 CHAR = scalar("c").text
 WORD = scalar("n").text
@@ -459,13 +459,6 @@ def test_structs_too_large_to_write_are_opaque() -> None:
         )
 
 
-def test_a_header_of_many_functions_is_read_at_once() -> None:
-    text = "".join(f"double f{i}(double x, const double *y, int n);\n" for i in range(500))
-    declared = parse_declarations(text)
-    assert len(declared.functions) == 500
-    assert {s.text for s in declared.functions.values()} == {"d:d&di"}
-
-
 @pytest.mark.parametrize(
     ("text", "signature"),
     [
@@ -841,39 +834,18 @@ def test_pointers_of_a_type_that_two_ffis_know_are_the_same(
 def test_threads_declare_while_ffis_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ffitype, "_told", None)
     monkeypatch.setattr(ffitype, "_MOST_TYPES", 2)
-    failed = []
 
     def declare(k: int) -> None:
-        try:
-            for n in range(40):
-                struct = parse_type(f"T{{d:x{k}:(2)T{{i:y{n}:&T{{h:z{n % 3}:}}:p:}}:at:}}")
-                assert from_ffi(to_ffi(struct)) == struct
-        except BaseException as error:
-            failed.append(error)
+        for n in range(40):
+            struct = parse_type(f"T{{d:x{k}:(2)T{{i:y{n}:&T{{h:z{n % 3}:}}:p:}}:at:}}")
+            assert from_ffi(to_ffi(struct)) == struct
 
-    threads = [threading.Thread(target=declare, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    each(declare, *range(4))
 
 
 def test_ffi_types_are_one_object_in_all_threads() -> None:
     text = "T{d:made_in_threads:(7)i}"
-    found: list[object] = []
-    barrier = threading.Barrier(8)
-
-    def make() -> None:
-        barrier.wait()
-        found.append(to_ffi(parse_type(text)))
-
-    threads = [threading.Thread(target=make) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
+    found = each(lambda text: to_ffi(parse_type(text)), *[text] * 8)
     assert len(set(map(id, found))) == 1
 
 
@@ -904,13 +876,6 @@ def test_want_of_memory_is_no_fault_of_the_text():
         finally:
             testcapi.remove_mem_hooks()
     assert failed > 10
-
-
-def test_structs_of_structs_are_no_longer_to_read_than_to_write():
-    declared = parse_declarations(doubled(40) + "struct s39 *p; void f(struct s39 *);")
-    assert declared.functions["f"].text == "v:P"
-    assert "struct s39" in declared.opaque
-    assert declared.structs["s3"].size == 32
 
 
 def test_what_makes_a_struct_unusable_is_said_once():

@@ -66,6 +66,12 @@ HEADERS: dict[str, tuple[list[str], list[str], dict[str, str], str]] = {
         {},
         "libfreetype-dev",
     ),
+    "brotli": (["brotli/encode.h", "brotli/decode.h"], [], {}, "libbrotli-dev"),
+    "uuid": (["uuid/uuid.h"], [], {}, "uuid-dev"),
+    "nettle": (["nettle/sha2.h"], [], {}, "nettle-dev"),
+    "z3": (["z3.h"], [], {}, "libz3-dev"),
+    "magic": (["magic.h"], [], {}, "libmagic-dev"),
+    "gnutls": (["gnutls/gnutls.h"], [], {}, "libgnutls28-dev"),
     "cholmod": (["cholmod.h"], ["/usr/include/suitesparse"], {}, "libsuitesparse-dev"),
 }
 VA_LIST = "a 'va_list' cannot be made outside C"

@@ -214,11 +214,6 @@ def test_what_is_not_text_is_a_type_error(source: object) -> None:
         parse(source)
 
 
-def test_bytes_are_told_to_be_decoded() -> None:
-    with pytest.raises(TypeError, match="decode it first"):
-        parse(b"d:d")
-
-
 def test_depth_is_limited_without_a_crash() -> None:
     assert parse("d:" + "&" * 63 + "d").args[0].depth == 63
     for opening in ("&", "X{d:", "T{", "(1)", "[1]", "X{"):

@@ -246,7 +246,7 @@ for group in groups:
             operate()
         gc.collect()
         before = [sys.getrefcount(thing), sys.getrefcount(other)]
-        for _ in range(300):
+        for _ in range(50):
             operate()
         gc.collect()
         after = [sys.getrefcount(thing), sys.getrefcount(other)]

@@ -146,21 +146,6 @@ def test_read_only_buffers_need_const(lib, fails):
         h(np.frombuffer(b"abcd", dtype="B"))
 
 
-def test_text(lib, fails):
-    f = lib.function("length", "ptrdiff_t (const char *)")
-    assert f(b"four") == f(bytearray(b"four\0 and more")) == f(memoryview(b"four")) == 4
-    assert f("naïve".encode()) == 6
-    assert lib.function("length", "q:&c")(b"bytes pass as char * too") == 24
-    message = (
-        f"argument 1 of 'length' must be a '&{CHAR}' pointer: a buffer, a ctypes or cffi pointer, "
-        "or None (got str); a str has no bytes of its own, pass s.encode(), or give the function "
-        "an encoding if C declares this as const char *"
-    )
-    with fails(TypeError, message):
-        f("four")
-    assert f(b"") == 0
-
-
 @pytest.mark.parametrize("value", [5, 1.5, [1.0, 2.0], (1.0,), object(), {1: 2}])
 def test_what_is_no_pointer_is_refused(lib, fails, value):
     f = lib.function("sum", "d:&dq")
@@ -174,7 +159,9 @@ def test_what_is_no_pointer_is_refused(lib, fails, value):
         message += "; where C writes a result there, 'out' makes it one"
     with fails(TypeError, message):
         f(value, 1)
-    assert f(np.ones(2), 2) == 2.0
+    read = lib.function("sum", "double sum(const double *x, ptrdiff_t n)")
+    with fails(TypeError, message.partition("; where")[0]):
+        read(value, 1)
 
 
 def test_what_numpy_makes_no_numbers_of_is_not_advised(lib, fails):
@@ -188,17 +175,6 @@ def test_what_numpy_makes_no_numbers_of_is_not_advised(lib, fails):
             f(value, 1)
     with fails(TypeError, f"{message}; numpy.array(values, 'd') makes a buffer of them"):
         f([[1, 2], [3, 4]], 4)
-
-
-def test_a_number_is_no_result(lib, fails):
-    message = (
-        "argument 1 of 'sum' must be a '&d' pointer: a buffer, a ctypes or cffi pointer, or None "
-        "(got float)"
-    )
-    with fails(TypeError, f"{message}; where C writes a result there, 'out' makes it one"):
-        lib.function("sum", "double sum(double *x, ptrdiff_t n)")(0.0, 1)
-    with fails(TypeError, message):
-        lib.function("sum", "double sum(const double *x, ptrdiff_t n)")(0.0, 1)
 
 
 def test_an_integer_is_no_address(lib, fails):
@@ -656,13 +632,6 @@ def test_function_pointer_arguments(lib, fails):
     assert apply(nc.load("m").function("sqrtf", "f:f"), 9.0) == 3.0
     why = "it takes 2 arguments, not 1; bind() fixes arguments"
     why += "; a trailing 'P' may be dropped or added"
-    power = nc.load("m").function("pow", "d:dd")
-    message = (
-        f"argument 1 of 'apply' must be a function 'd:d'; {power!r} offers 'd:dd': cannot convert "
-        f"'pow' from 'd:dd' to 'd:d': {why}"
-    )
-    with fails(TypeError, message):
-        apply(power, 3.0)
     cdll.apply.argtypes, cdll.apply.restype = [ctypes.c_double] * 2, ctypes.c_double
     with fails(
         TypeError,

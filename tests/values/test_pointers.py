@@ -8,7 +8,6 @@ was given up is filled with other bytes.
 
 from __future__ import annotations
 
-import array
 import ctypes
 import sys
 
@@ -475,9 +474,3 @@ def test_arrays_that_are_not_aligned_choose_another_entry(library, fails, memory
         assert g(a) == 2.5
         with fails(ValueError, astray(8, who="argument 1 of 'd:&d'").replace("d:&d", "g")):
             g(at(memory, "d"))
-
-
-def test_usual_arrays_are_aligned(library):
-    for a in (array.array("d", [1.5]), (ctypes.c_double * 1)(1.5), np.array([1.5])):
-        assert library.function("real", "d:&d")(a) == 1.5
-    assert library.function("wide", "q:&T{gq}")(bytearray(32)) == 0

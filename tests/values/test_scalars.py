@@ -76,15 +76,6 @@ class Raising:
 
 
 @pytest.mark.parametrize("code", INTEGERS)
-def test_integers_come_back_over_their_whole_range(lib, code):
-    symbol, low, high = INTEGERS[code]
-    f = lib.function(symbol, f"{code}:{code}")
-    for value in (low, low + 1, -1 if low else 1, 0, 1, 2**7 - 1, high - 1, high):
-        assert f(value) == value
-        assert type(f(value)) is int
-
-
-@pytest.mark.parametrize("code", INTEGERS)
 def test_integers_out_of_range_name_argument_value_and_range(lib, fails, code):
     symbol, low, high = INTEGERS[code]
     f = lib.function(symbol, f"{code}:{code}")
@@ -146,16 +137,6 @@ def same_float(a, b):
     return type(a) is type(b) is float and (
         (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
     )
-
-
-@pytest.mark.parametrize("code", REALS)
-def test_floats_come_back(lib, code):
-    f = lib.function(REALS[code], f"{code}:{code}")
-    for value in SPECIAL:
-        assert same_float(f(value), value)
-    assert f(0.1) == ctypes.c_float(0.1).value if code == "f" else f(0.1) == 0.1
-    if code != "f":
-        assert f(1e300) == 1e300
 
 
 @pytest.mark.skipif(np.finfo("g").max == np.finfo("d").max, reason="long double is double here")
@@ -262,14 +243,13 @@ def test_complex_numbers_come_back(lib, fails, code):
 LONG = """
 #include <complex.h>
 #include <string.h>
-void keep(char *out, long double x); void keep(char *out, long double x) { memcpy(out, &x, 10); }
-void keep2(char *out, long double _Complex z, short also);
+void keep(char *out, long double x) { memcpy(out, &x, 10); }
 void keep2(char *out, long double _Complex z, short also)
 { long double parts[2] = {creall(z), cimagl(z)}; (void)also;
   memcpy(out, parts, 10); memcpy(out + 10, parts + 1, 10); }
-int is_finite(double x); int is_finite(double x) { return x - x == 0; }
-float narrow(float x); float narrow(float x) { return x; }
-double _Complex both(double _Complex z); double _Complex both(double _Complex z) { return z; }
+int is_finite(double x) { return x - x == 0; }
+float narrow(float x) { return x; }
+double _Complex both(double _Complex z) { return z; }
 """
 
 
@@ -312,18 +292,6 @@ def test_long_doubles_that_are_too_large(builder, fails):
             f(np.longdouble(2.5))
     assert lib.function("is_finite", "i:d")(np.longdouble("inf")) == 0
     assert lib.function("narrow", "f:f")(np.longdouble("-inf")) == -math.inf
-
-
-def test_a_list_that_changes_while_it_is_converted(lib):
-    class Clearing:
-        def __float__(self):
-            given.clear()
-            return 1.0
-
-    f = lib.function("add_points", "T{d:x:d:y:}:T{d:x:d:y:}T{d:x:d:y:}")
-    given = [Clearing(), 2.0]
-    assert f(given, (0.0, 0.0)) == (1.0, 2.0)
-    assert given == []
 
 
 def test_complex_long_double_through_a_pointer(lib):

@@ -32,8 +32,6 @@ def test_structs_by_value(lib, fails):
     assert f(P(1, 2), record) == (8.0, 10.0)
     assert f(ffi.new("P *", (1, 2)), ffi.new("P *", (1, 1))[0]) == (2.0, 3.0)
     refused = [
-        ((1,), "must have 2 fields ('x', 'y'), not 1", TypeError),
-        ({"x": 1}, "lacks 'y'; its fields are 'x', 'y'", TypeError),
         ({"x": 1, "y": 2, "z": 3}, "has no field 'z'; its fields are 'x', 'y'", TypeError),
         (
             5,
@@ -230,13 +228,6 @@ def test_nested_structs_and_arrays(lib, fails):
     assert after.inner.n == -7
     assert after.at[1].y == 6.0
     assert f(after) == (3, ((3.0, 2.0), (3.0, 8.0)), (2.0, 7))
-    with fails(ValueError, "field 'at' of argument 1 of 'next_mixed' must have 2 items (got 1)"):
-        f((1, [(1, 2)], (0.5, 7)))
-    with fails(
-        TypeError,
-        "field 'at' of argument 1 of 'next_mixed' must be a sequence of 2 items (got int)",
-    ):
-        f((1, 5, (0.5, 7)))
     with fails(
         OverflowError,
         "field 'n' of field 'inner' of argument 1 of 'next_mixed' is 40000, "
@@ -275,66 +266,3 @@ def test_pointers_and_functions_in_structs(lib, fails):
     ):
         f((a[::-1], 3, None))
     assert f((a, 3, None)) == 6.0
-
-
-def weighted(a):
-    return float((np.asarray(a) * (1 + np.arange(np.size(a)).reshape(np.shape(a)))).sum())
-
-
-def test_strided_views(lib, fails):
-    f = lib.function("sum_view", "d:[2]d")
-    a = np.arange(24.0).reshape(4, 6)
-    for view in (a, a.T, a[::2, ::-1], a[1:3, 2:3], a[::-1], np.asfortranarray(a), a[:0]):
-        assert f(view) == weighted(view)
-    assert f(memoryview(bytearray(a.tobytes())).cast("d", (4, 6))) == weighted(a)
-    with fails(ValueError, "argument 1 of 'sum_view' must have 2 dimensions (got 1)"):
-        f(a[0])
-    with fails(TypeError, "argument 1 of 'sum_view' must have 'd' elements (got 'f')"):
-        f(a.astype("f"))
-    with fails(
-        TypeError,
-        "argument 1 of 'sum_view' must be an array or another object with a buffer (got list)",
-    ):
-        f([[1.0]])
-    a.flags.writeable = False
-    with fails(
-        ValueError,
-        "argument 1 of 'sum_view' must be writable, this ndarray is read-only; pass a copy, or "
-        "write 'const' before the array in the signature, as in 'const [2]d', if the callee does "
-        "not write",
-    ):
-        f(a)
-    assert f(a.copy()) == weighted(a)
-
-
-def test_views_find_their_memory_in_the_buffer(lib):
-    """Of every exporter with strides, whatever else the object says of itself."""
-
-    class Lying(np.ndarray):
-        __array_interface__ = {"data": (8, False), "shape": (1,), "typestr": "<f8", "version": 3}
-
-    f = lib.function("sum_view", "d:[2]d")
-    a = np.arange(24.0).reshape(4, 6)
-    assert f(a.view(Lying)) == f(memoryview(a)) == weighted(a)
-    for view in (a.T, a[::2, ::-1], a[::-1, 1::3]):
-        assert f(memoryview(view)) == weighted(view)
-    rows = (ctypes.c_double * 3 * 2)((1, 2, 3), (4, 5, 6))
-    assert f(rows) == weighted(np.array(rows))
-    assert f(memoryview(bytearray(48)).cast("d", (3, 2))) == 0.0
-
-
-def test_views_of_structs(builder, fails):
-    source = """
-    typedef struct { double x; long long n; } Pair;
-    typedef struct { const Pair *data; long long shape, stride; } View;
-    double last(const View *view);
-    double last(const View *view)
-    { const void *at = (const char *)view->data + (view->shape - 1) * view->stride;
-      return ((const Pair *)at)->x; }
-    """
-    lib = nc.load(builder.library(source, "pairs", flags=("-O1",)))
-    f = lib.function("last", "d:[1]T{dq}")
-    a = np.array([(1, 1), (2, 2), (3, 3)], [("x", "d"), ("n", "q")])
-    assert (f(a), f(a[::-1]), f(a[:2])) == (3.0, 1.0, 2.0)
-    with fails(TypeError, "argument 1 of 'last' must have 'T{dq}' elements (got 'T{d:x:d:n:}')"):
-        f(a.astype([("x", "d"), ("n", "d")]))

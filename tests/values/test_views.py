@@ -76,7 +76,6 @@ SOURCE = """
 typedef NC_VIEW(double, 1) Vector;
 typedef NC_VIEW(double, 2) Matrix;
 
-void scale(const Matrix *a, double factor);
 void scale(const Matrix *a, double factor)
 {
     intptr_t i, j;
@@ -87,7 +86,6 @@ void scale(const Matrix *a, double factor)
     }
 }
 
-void multiply(const Matrix *a, const Matrix *b, const Matrix *out);
 void multiply(const Matrix *a, const Matrix *b, const Matrix *out)
 {
     intptr_t i, j, k;
@@ -103,13 +101,11 @@ void multiply(const Matrix *a, const Matrix *b, const Matrix *out)
 }
 
 /* Null, else size, and whether it is contiguous in either order. */
-int64_t order(const Matrix *a);
 int64_t order(const Matrix *a)
 {
     return a == NULL ? -1 : NC_VIEW_SIZE(a) * 4 + (NC_VIEW_IS_F(a) ? 2 : 0) + NC_VIEW_IS_C(a);
 }
 
-double meanwhile(const Vector *a, void (*run)(void));
 double meanwhile(const Vector *a, void (*run)(void))
 {
     run();
@@ -117,7 +113,6 @@ double meanwhile(const Vector *a, void (*run)(void))
 }
 
 /* `after` is there to fail to convert. */
-int32_t fail(const Vector *a, int32_t status, double after);
 int32_t fail(const Vector *a, int32_t status, double after)
 {
     return a->shape[0] + (intptr_t)after < 0 ? -1 : status;
@@ -133,7 +128,6 @@ typedef struct {
 } Record;
 typedef NC_VIEW(const Record, 2) Records;
 
-double records(const Records *a);
 double records(const Records *a)
 {
     double total = 0;
@@ -148,7 +142,6 @@ double records(const Records *a)
 }
 
 typedef NC_VIEW(double *, 1) Rows;
-double rows(const Rows *a);
 double rows(const Rows *a)
 {
     double total = 0;
@@ -186,7 +179,9 @@ def function(views, request):
 
 
 class Tagged(np.ndarray):
-    """A subclass of arrays."""
+    """A subclass of arrays whose memory is elsewhere by another protocol."""
+
+    __array_interface__ = {"data": (8, False), "shape": (1,), "typestr": "<f8", "version": 3}
 
 
 def promised(text: str) -> nc.Signature:
@@ -227,13 +222,6 @@ def test_every_number_of_dimensions(function, ndim):
         # NumPy tells other strides of empty arrays to exporters than to people.
         assert out.tolist() == [one.ctypes.data, *one.shape, *memoryview(one).strides]
         assert walked(one) == weighted(one)
-
-
-def test_the_limits_of_dimensions():
-    assert parse("v:[64]d").args[0].ndim == 64
-    for ndim, reason in ((65, "has 1 to 64 dimensions"), (0, "must be at least 1")):
-        with pytest.raises(nc.SignatureError, match=reason):
-            parse(f"v:[{ndim}]d")
 
 
 @pytest.mark.parametrize("ndim", [65, 129, 300])
@@ -793,7 +781,6 @@ def test_overloads_release_what_they_looked_at(overloaded):
 CHECKED = """
 #include <nativecall/view.h>
 typedef NC_VIEW({declared}, 2) Checked;
-double f(const Checked *a);
 double f(const Checked *a) {{ {statement} }}
 """
 
@@ -826,7 +813,6 @@ def test_strides_that_callers_fill_in(builder, include):
     """Every order of every small shape is as NumPy has it."""
     source = """
     #include <nativecall/view.h>
-    void fill(const intptr_t *shape, intptr_t *strides, int ndim, int c);
     void fill(const intptr_t *shape, intptr_t *strides, int ndim, int c)
     { nc_view_fill_strides(shape, strides, ndim, 8, c ? 'C' : 'F'); }
     """

@@ -1,0 +1,33 @@
+"""Call functions in threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def each(function: Callable[[Any], Any], *items: Any) -> list[Any]:
+    """Call a function with each item, in a thread for each, all at once; return the results.
+
+    Raises the first exception of any thread, once all of them have ended.
+    """
+    results: list[Any] = [None] * len(items)
+    errors: list[BaseException] = []
+    gate = threading.Barrier(len(items))
+
+    def run(place: int, item: Any) -> None:
+        gate.wait()
+        try:
+            results[place] = function(item)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(items)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
