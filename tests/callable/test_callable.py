@@ -51,15 +51,10 @@ def test_wraps_an_address():
     assert isinstance(f, nc.NativeCallable)
 
 
-def test_the_name_is_the_symbol_at_the_address(lib):
-    assert nc.wrap(lib.address("square"), "d:d").__name__ == "square"
-    assert nc.wrap(COS, "d:d", name="cosine").__name__ == "cosine"
-    assert repr(nc.wrap(COS, "d:d", name="cosine")) == "<native callable cosine 'd:d'>"
-
-
 def test_doc_and_name_reach_the_object():
     f = nc.wrap(COS, "d:d", name="c", doc="The cosine.")
     assert (f.__doc__, f.__name__, f.__qualname__) == ("The cosine.", "c", "c")
+    assert repr(f) == "<native callable c 'd:d'>"
     assert nc.wrap(COS, "d:d").__doc__ is None
     assert nc.NativeCallable.__doc__.startswith("A C function")
 

@@ -31,7 +31,6 @@ def plain(x):
 
 callback = nc.callback("d:d", plain, errors=-1.0, name="guarded", doc="about it")
 telling = nc.callback("i:i", plain, errors="nonzero")
-nested = type("Nested", (), {"method": staticmethod(plain)})
 libm = nc.load("m")
 address = nc.wrap(libm.address("cos"), "d:d")
 overloaded = nc.wrap({"d:d": libm.address("cos"), "f:f": libm.address("cosf")}, name="cos")

@@ -96,7 +96,6 @@ int call_at_end(F f) { kept = f; return atexit(at_end); }
 
 struct wide { double numbers[512]; };
 double hand_over(double (*f)(struct wide), struct wide s) { return f(s); }
-double second(double x, struct wide s) { return x + s.numbers[1]; }
 typedef struct { F f; double x; } Task;
 double run_task(Task task) { return task.f(task.x) + task.f(task.x + 1); }
 double run_made(Task (*make)(int), int n) { return run_task(make(n)); }
@@ -112,8 +111,6 @@ F find_in_thread(F (*find)(int))
     return s.found;
 }
 
-typedef struct { intptr_t place; intptr_t shape[2]; intptr_t strides[2]; } View2;
-double viewed(double (*f)(const View2 *), const View2 *view) { return f(view); }
 typedef struct { double x; int32_t n; } Pair;
 Pair paired(Pair (*f)(Pair, const Pair *), double x)
 {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import random
 import shutil
 import struct
 
@@ -13,7 +12,6 @@ import pytest
 import nativecall as nc
 from nativecall import _cache
 from nativecall._signature import header, preprocessor, searched
-from nativecall._signature.cparser import Parser
 
 COMPILER = preprocessor.compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -702,98 +700,6 @@ def test_a_struct_with_a_member_twice_has_no_layout():
     found = nc.load(None, "struct twice { int a; int a; }; int abs(int);", skip=True)
     with pytest.raises(TypeError, match="'struct twice' is not known: there is a member 'a'"):
         found.new("struct twice", {"a": 1})
-
-
-# -- layouts -------------------------------------------------------------------------------------
-
-TYPES = (
-    "char",
-    "short",
-    "int",
-    "long",
-    "unsigned char",
-    "double",
-    "_Bool",
-    "long double",
-    "char *",
-)
-BIT_TYPES = ("int", "unsigned", "unsigned char", "long", "unsigned short", "_Bool")
-
-
-def random_struct(seed: int) -> tuple[str, list[str]]:
-    """A struct with bit-fields, attributes and anonymous members, and the members to ask for."""
-    choose = random.Random(seed)
-    lines, names = [], []
-    for at in range(choose.randint(1, 7)):
-        name, kind = f"m{at}", choose.random()
-        if kind < 0.5:
-            ctype = choose.choice(BIT_TYPES)
-            most = {"_Bool": 1, "unsigned char": 8, "unsigned short": 16, "long": 64}.get(ctype, 32)
-            width = choose.randint(0, most)
-            named = name if width and choose.random() < 0.85 else ""
-            lines.append(f"{ctype} {named}:{width};")
-            names += [named] * bool(named)
-        elif kind < 0.6:
-            lines.append(f"{choose.choice(('struct', 'union'))} {{ char a{at}; short {name}; }};")
-        else:
-            aligned = choose.choice(
-                ("", "", f" __attribute__((aligned({2 ** choose.randint(0, 5)})))")
-            )
-            packed = choose.choice(("", "", "", " __attribute__((packed))"))
-            array = choose.choice(("", "", "[3]"))
-            lines.append(f"{choose.choice(TYPES)} {name}{array}{aligned}{packed};")
-            names.append(name)
-    after = choose.choice(("", "", " __attribute__((packed))", " __attribute__((aligned(16)))"))
-    body = f"struct s{seed} {{ {' '.join(lines)} }}{after};"
-    if choose.random() < 0.3:
-        body = f"#pragma pack(push, {choose.choice((1, 2, 4, 8))})\n{body}\n#pragma pack(pop)"
-    return body, names
-
-
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is what they are compared with")
-def test_structs_are_laid_out_as_gcc_does(builder):
-    structs = [(seed, *random_struct(seed)) for seed in range(400)]
-    text = "\n".join([body for _, body, _ in structs])
-    source = [text]
-    for seed, _, _ in structs:
-        source.append(
-            f"long size{seed}(void) "
-            f"{{ return sizeof(struct s{seed}) * 1000 + _Alignof(struct s{seed}); }}"
-        )
-    parser = Parser(preprocessor.Scanned(text).tokens)
-    parser.read()
-    assert parser.skipped == {}
-    arrays: list[tuple[int, str]] = []
-    for seed, _, names in structs:
-        members = dict(parser.tags[f"struct s{seed}"].fields)
-        for name in names:
-            if members[name].type.kind in ("array", "pointer"):
-                asked = f"return __builtin_offsetof(struct s{seed}, {name});"
-                source.append(f"long at{seed}_{name}(void *p) {{ {asked} }}")
-            else:
-                source.append(
-                    f"long at{seed}_{name}(struct s{seed} *p) {{ p->{name} = -1; return -1; }}"
-                )
-            arrays.append((seed, name))
-    lib = nc.load(builder.library("\n".join(source), "layouts", flags=["-w"]))
-    for seed, body, _ in structs:
-        record = parser.tags[f"struct s{seed}"]
-        assert lib.function(f"size{seed}", "l:")() == record.size * 1000 + record.alignment, body
-    for seed, name in arrays:
-        record = parser.tags[f"struct s{seed}"]
-        member = dict(record.fields)[name]
-        memory = bytearray(record.size + 64)
-        begun = lib.function(f"at{seed}_{name}", "l:P")(memory)
-        if begun >= 0:
-            assert begun == member.offset, (seed, name)
-        elif member.type.scalar.kind in ("int", "bool"):
-            bits = int.from_bytes(memory, "little")
-            width = member.bitsize if member.bitsize >= 0 else 8 * member.type.size
-            width = 1 if member.type.scalar.kind == "bool" else width
-            assert bits == (2**width - 1) << (8 * member.offset + member.bitshift), (seed, name)
-        else:
-            first = next(at for at, byte in enumerate(memory) if byte)
-            assert member.offset <= first < member.offset + member.type.size, (seed, name)
 
 
 def test_headers_declare_text():

@@ -11,10 +11,8 @@ import pytest
 
 import nativecall as nc
 from nativecall._library import types as kept
-from nativecall._signature import preprocessor
 from support.threads import each
 
-COMPILER = preprocessor.compiler()
 SHAPES = """
 typedef struct point { double x, y; } point;
 typedef struct { float re, im; } pair;
