@@ -7,6 +7,7 @@ alike on both sides, down to the position of an error.
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from nativecall._errors import SignatureError
 from nativecall._signature.ctype import MAX_DEPTH, MAX_TEXT
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse
-from support import packed
+from support import build, compilecache, packed
 from support.packed import pack, unpack
 from support.spellings import CSide, Maker, python_side
 
@@ -48,14 +49,13 @@ C_COMPILERS = compilers(("gcc", "clang"))
 CXX_COMPILERS = compilers(("g++", "clang++"))
 
 
-def compile_c(compiler: str, source: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [compiler, *WARNINGS, f"-I{INCLUDE}", *options, str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def command(compiler: str, source: Path, *options: str) -> list[str]:
+    return [compiler, *WARNINGS, f"-I{INCLUDE}", *options, str(source)]
+
+
+def compile_c(compiler: str, source: Path, output: Path, *options: str) -> None:
+    words = command(compiler, source, *options, "-o", str(output), "-pthread")
+    compilecache.compiled(words, output)
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +77,8 @@ int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t 
         encoding="utf-8",
     )
     library = directory / "side.so"
-    built = compile_c(
-        next(filter(None, map(shutil.which, ("cc", "gcc", "clang")))),
-        source,
-        "-O2",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-        "-o",
-        str(library),
-    )
-    assert built.returncode == 0, built.stderr
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
+    compile_c(compiler, source, library, "-O2", "-shared", "-fPIC")
     return CSide(library)
 
 
@@ -95,7 +86,7 @@ int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t 
 def test_canonical_form_is_the_same_in_c(c: CSide) -> None:
     maker = Maker(1)
     lengths = set()
-    for _ in range(4000):
+    for _ in range(1500):
         text = maker.text()
         expected = python_side(text)
         assert c.canonical(text) == expected, text
@@ -109,7 +100,7 @@ def test_damaged_text_fails_at_the_same_place_in_c(c: CSide) -> None:
     maker = Maker(2)
     choose = maker.random
     failed = 0
-    for _ in range(6000):
+    for _ in range(2500):
         text = maker.text()
         for _ in range(choose.randint(1, 2)):
             at = choose.randrange(len(text) + 1)
@@ -120,7 +111,7 @@ def test_damaged_text_fails_at_the_same_place_in_c(c: CSide) -> None:
         expected = python_side(text)
         failed += isinstance(expected, int)
         assert c.canonical(text) == expected, text
-    assert failed > 2000
+    assert failed > 800
 
 
 @needs_c
@@ -194,7 +185,7 @@ def test_packed_words_are_the_same_in_c(c: CSide) -> None:
     maker = Maker(3)
     seen: dict[tuple[int, ...], str] = {}
     counts = set()
-    for _ in range(4000):
+    for _ in range(1500):
         try:
             signature = parse(maker.text(), hint="native")
         except SignatureError:
@@ -209,7 +200,7 @@ def test_packed_words_are_the_same_in_c(c: CSide) -> None:
         assert all(word >> 60 == 0b0100 for word in words[1:])
         assert seen.setdefault(pack(signature), signature.text) == signature.text
         counts.add(len(words))
-    assert len(seen) > 2000
+    assert len(seen) > 800
     assert {1, 3, 5} <= counts
     assert all(count % 2 for count in counts)
 
@@ -219,7 +210,7 @@ def test_damaged_words_are_refused_alike(c: CSide) -> None:
     maker = Maker(4, spaces=0, names=False)
     choose = maker.random
     refused = 0
-    for _ in range(3000):
+    for _ in range(1500):
         try:
             words = list(pack(maker.text(), choose.randrange(128)))
         except SignatureError:
@@ -234,13 +225,13 @@ def test_damaged_words_are_refused_alike(c: CSide) -> None:
             assert c.unpack(tuple(words)) is None
         else:
             assert c.unpack(tuple(words)) == (signature.text, flags)
-    assert refused > 500
+    assert refused > 250
 
 
 def test_no_signature_is_the_beginning_of_another() -> None:
     maker = Maker(5, spaces=0, names=False)
     packings = set()
-    for _ in range(2000):
+    for _ in range(1000):
         try:
             packings.add(pack(maker.text()))
         except SignatureError:
@@ -388,10 +379,7 @@ def test_literals_are_constants(
     source = tmp_path / ("use.cpp" if cxx else "use.c")
     source.write_text(in_use(), encoding="utf-8")
     program = tmp_path / "use"
-    built = compile_c(
-        compiler, source, f"-std={standard}", optimisation, "-o", str(program), "-pthread"
-    )
-    assert built.returncode == 0, built.stderr
+    compile_c(compiler, source, program, f"-std={standard}", optimisation)
     assert subprocess.run([str(program)], check=False).returncode == 0
 
 
@@ -404,13 +392,11 @@ def test_literals_that_are_no_single_word_do_not_compile(compiler: str, tmp_path
     source = tmp_path / ("refused.cpp" if cxx else "refused.c")
     body = '#include "nativecall/signature.h"\nuint64_t f(void);\nuint64_t f(void)\n'
     source.write_text(body + '{ return NATIVECALL_SIG("d:d"); }\n', encoding="utf-8")
-    good = compile_c(compiler, source, *options)
-    assert good.returncode == 0, good.stderr
+    assert build.refusal(command(compiler, source, *options)) == ""
     for text in REFUSED:
         source.write_text(body + f'{{ return NATIVECALL_SIG("{text}"); }}\n', encoding="utf-8")
-        bad = compile_c(compiler, source, *options)
-        assert bad.returncode != 0, text
-        assert "malformed_or_longer_than_one_word" in bad.stderr, text
+        bad = build.refusal(command(compiler, source, *options))
+        assert "malformed_or_longer_than_one_word" in bad, text
 
 
 @pytest.mark.compiler
@@ -436,10 +422,7 @@ int main(void)
         encoding="utf-8",
     )
     program = tmp_path / "unchecked"
-    built = compile_c(
-        compiler, source, f"-std={'c++11' if cxx else 'c99'}", "-o", str(program), "-pthread"
-    )
-    assert built.returncode == 0, built.stderr
+    compile_c(compiler, source, program, f"-std={'c++11' if cxx else 'c99'}")
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     *words, misplaced = [int(line, 16) for line in printed.split()]
     assert len(words) == len(UNCHECKED)
@@ -474,18 +457,16 @@ def test_a_literal_is_one_number_in_the_code(compiler: str, text: str, tmp_path:
         encoding="utf-8",
     )
     assembly = tmp_path / "folded.s"
-    built = compile_c(
+    compile_c(
         compiler,
         source,
+        assembly,
         "-std=c++11" if cxx else "-std=c99",
         "-O2",
         "-S",
         "-fcf-protection=none" if "86" in machine(compiler) else "-fno-ident",
         "-fno-asynchronous-unwind-tables",
-        "-o",
-        str(assembly),
     )
-    assert built.returncode == 0, built.stderr
     lines = assembly.read_text(encoding="utf-8").splitlines()
     start = next(i for i, line in enumerate(lines) if re.match(r"_?folded:", line))
     code = [
@@ -506,6 +487,7 @@ def test_a_literal_is_one_number_in_the_code(compiler: str, text: str, tmp_path:
         assert all(re.match(r"(mov|lis?|ori?s?|ldr|adrp|lu|addi|slli)", line) for line in body)
 
 
+@functools.cache
 def machine(compiler: str) -> str:
     done = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=True)
     return done.stdout

@@ -45,11 +45,7 @@ def compiler(language: str = "c") -> list[str] | None:
 def refusal(command: Sequence[str]) -> str:
     """Messages of a compiler that refuses the sources of a command with ``-fsyntax-only``, or with
     ``-S`` and no output; empty if it accepts them."""
-    try:
-        compilecache.compiled(command)
-    except AssertionError as error:
-        return str(error)
-    return ""
+    return compilecache.messages(command)
 
 
 class Builder:

@@ -91,6 +91,30 @@ def compiled(command: Sequence[str], output: Path | None = None) -> None:
     kept([command[0], *words], output, make, roots)
 
 
+def messages(command: Sequence[str]) -> str:
+    """What a compiler that writes no file says against the sources of a command, or nothing.
+
+    Messages are kept as products are, unless a source cannot even be preprocessed.
+    """
+    words, roots = _normalized(command, None)
+
+    def make(into: Path) -> list[Path]:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        told = f"{shlex.join(command)}\n{done.stdout}{done.stderr}" if done.returncode else ""
+        (into / "product").write_text(told)
+        dependencies = into / "dependencies"
+        run([*command, "-M", "-MF", str(dependencies)])  # -MD writes no file beside errors
+        return listed(dependencies)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch, "messages")
+        try:
+            kept([command[0], "messages", *words], output, make, roots)
+        except AssertionError as error:
+            return str(error)
+        return output.read_text()
+
+
 def kept(
     key: Sequence[str],
     output: Path | None,

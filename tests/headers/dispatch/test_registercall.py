@@ -15,6 +15,7 @@ import pytest
 
 from nativecall._adapt import draft
 from nativecall._signature.ctype import SCALARS
+from support import compilecache
 from support.headers import compiler
 
 # -- registercall.h and a C compiler -------------------------------------------------------------
@@ -141,13 +142,8 @@ def test_random_signatures(include, tmp_path, command, level):
     program = tmp_path / "oracle"
     path = tmp_path / "oracle.c"
     path.write_text(oracle(signatures, types, source))
-    built = subprocess.run(
-        [name, "-std=gnu11", level, "-w", f"-I{include}", str(path), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
+    options = ["-std=gnu11", level, "-w", f"-I{include}"]
+    compilecache.compiled([name, *options, str(path), "-o", str(program)], program)
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     last = done.stdout.splitlines()[-1] if done.stdout else ""
     assert done.stdout == f"{last}\n", done.stdout
