@@ -115,6 +115,9 @@ def pytest_collection() -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         compilecache.prune()
+    if not config.getoption("nightly"):
+        # Numba's optimizations take a third of the time of its tests; see `optimized`.
+        os.environ.setdefault("NUMBA_OPT", "0")
     if not hasattr(sys, "gettotalrefcount"):
         return
     from support import references
@@ -239,6 +242,12 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(sys, "unraisablehook", hook)
     return found
+
+
+@pytest.fixture
+def optimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba's optimizations as users have them, in one test of the default level."""
+    monkeypatch.setenv("NUMBA_OPT", "3")  # read before each compilation
 
 
 @pytest.fixture

@@ -439,7 +439,9 @@ def test_failures_can_be_caught(c):
     assert (caught(2), caught(9)) == (0, -1)
 
 
-def test_no_way_of_failing_keeps_the_callable(c):
+def test_no_way_of_failing_keeps_the_callable(c, optimized):
+    """Without its optimizations, Numba leaks a reference to each argument of what raises."""
+
     def of_python(x):
         raise ValueError(x)
 
@@ -713,7 +715,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_another_process_uses_what_was_cached_and_pickled(
-    cache, path, tmp_path, monkeypatch, capsys
+    optimized, cache, path, tmp_path, monkeypatch, capsys
 ):
     """A cached function finds its functions where they are then, unless their library is gone."""
     monkeypatch.syspath_prepend(tmp_path)

@@ -54,7 +54,7 @@ def final_code(monkeypatch, make):
 
 @generates
 @pytest.mark.parametrize("kind", ["jitted", "called", "cfunc"])
-def test_the_function_is_in_the_loop(monkeypatch, kind):
+def test_the_function_is_in_the_loop(optimized, monkeypatch, kind):
     if kind == "jitted":
         f = nc.wrap(numba.njit(polynomial), "d:d")
     elif kind == "called":
