@@ -46,18 +46,18 @@ WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
 THREADED = ["test_threads", "test_race", "test_nativeobject", "test_objectmemory"]
 # What each program takes as its argument under sanitizers, where the default would be slow.
 SANITIZED_COUNT = {
-    "test_hash": 50_000,
+    "test_hash": 20_000,
     "test_intern": 20_000,
     "test_slottable": 20_000,
     "test_calltable": 2_000,
     "test_nativetable": 300,
     "test_nomem": 300,
-    "test_signature": 20_000,
-    "test_threads": 20_000,
-    "test_race": 500_000,
+    "test_signature": 6_000,
+    "test_threads": 8_000,
+    "test_race": 100_000,
     "test_layout": 1_000,
     "test_registercall": 20,
-    "test_nativeobject": 5_000,
+    "test_nativeobject": 1_500,
     "test_objectmemory": 5_000,
     "test_numbers": 0,
 }

@@ -175,7 +175,7 @@ def test_initialising_a_class_again_changes_nothing():
 
 
 def test_large_tables():
-    for count in (1, 2, 3, 64, 65, 1000, 20_000):
+    for count in (1, 2, 3, 64, 65, 1000, 3000):
         mapping = {f"key {i} of {count}": i for i in range(count)}
         cls = nc.extensibletype("T", (), {"__customslots__": mapping})
         assert [slot.data for slot in nc.customslots(cls)] == list(range(count))
