@@ -12,10 +12,12 @@ import os
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import nativecall as nc
+from support.levels import sweep, where
 
 # What takes addresses, or makes what is called with one. Of the package's modules, functions whose
 # names begin with an underscore and those that have a parameter called `address` are left out too.
@@ -58,8 +60,7 @@ from nativecall._lib import types as core
 
 ADDRESSES, seed, part = set(sys.argv[1].split(",")), int(sys.argv[2]), sys.argv[3]
 chance = random.Random(seed)
-if part != "functions":
-    sys.modules["numba"] = None  # its import takes longer than all the rest
+sys.modules["numba"] = None  # an attribute of callables imports it, for longer than all the rest
 gc.collect()
 gc.freeze()  # collections visit only what follows
 m = nc.load("m", "double cos(double); double frexp(double, int *); double pow(double x, double y);")
@@ -245,7 +246,10 @@ print("survived")
 @pytest.mark.parametrize(
     ("part", "jit"),
     # Attributes, of which there are most, are the same without generated code.
-    [("functions", "1"), ("functions", "0"), ("hooks", "1"), ("hooks", "0"), ("attributes", "1")],
+    where(
+        [(part, jit) for part in ("functions", "hooks") for jit in "10"] + [("attributes", "1")],
+        lambda row: row != ("functions", "0"),
+    ),
 )
 def test_nothing_that_python_reaches_ends_the_process(part: str, jit: str, tmp_path) -> None:
     done = subprocess.run(
@@ -409,7 +413,20 @@ MODULES = [
 ]
 
 
-def test_a_module_is_reloaded_or_says_that_it_cannot_be(python) -> None:
+PACKAGE = Path(nc.__file__).parents[1]
+#: Those that refuse to be reloaded, and of the others by default every fourth.
+REFUSING = [
+    name
+    for name in MODULES
+    if (path := PACKAGE / f"{name.replace('.', '/')}.py").exists()
+    and "refuse_reload(" in path.read_text("utf-8")
+]
+OTHERS = [name for name in MODULES if name not in REFUSING]
+SHARES = {"refusing": REFUSING, **{f"{n}th": OTHERS[n::4] for n in range(4)}}
+
+
+@pytest.mark.parametrize("share", sweep(SHARES, "refusing", "0th"))
+def test_a_module_is_reloaded_or_says_that_it_cannot_be(share, forked) -> None:
     """Each in a process of its own, a copy of one that has imported the package."""
-    assert len(MODULES) > 100
-    assert python(RELOAD, "nativecall", *MODULES, timeout=300) == ""
+    assert len(SHARES[share]) > 5
+    assert forked(RELOAD, "nativecall", *SHARES[share], timeout=300) == ""
