@@ -356,16 +356,43 @@ def test_inspect_a_native_callable(inspect):
     assert rows(lines, r"0  0x04000001  0x0  \d+  where objects keep their call table")
 
 
-def test_inspect_a_dotted_name(inspect):
-    status, lines, _ = inspect("nc_things:m.cos")
+NEEDS = r"nativecall\.wrap needs a signature for it: wrap\(obj, 'd:d'\), for example"
+BOX = (
+    *(r"a C function at  0x[0-9a-f]+", "signature  d:d", r"nativecall\.wrap makes of it:"),
+    r"\S+  d:d  0x0  0x[0-9a-f]+  ahead of time  .*",
+)
+SLOTS = (
+    r"slots of the type nc_things\.Shape:",
+    r"0  'area'  0x0  0x1000  an interned key",
+    r"1  0x8  0x0  0x9  an address as a key",
+)
+WAY = "generated" if engine.available() else "libffi"
+#: Lines, as patterns, by what is inspected.
+SAID = {
+    "m.cos": ["nc_things:m.cos is a native callable with 1 entry"],
+    "careful": [rf"pow  d:dd  0x8  0x[0-9a-f]+  {WAY}  pow of libm\.\S+"],
+    "view": [
+        "nc_things:view is the built-in view of a native callable with 1 entry",
+        r"cos  d:d  .*",
+    ],
+    "c_cos": [r"nc_things:c_cos is a ctypes\.CFunctionType", *BOX],
+    "capsule": ["nc_things:capsule is a PyCapsule", *BOX],
+    "untold": ["signature  unknown", NEEDS],
+    "null": [r"nativecall\.wrap refuses it: 'target' must hold a C function; .* is NULL"],
+    "array": ["to  d", "it can be an argument of a native call, but is no function"],
+    "shape": SLOTS,
+    "Shape": SLOTS,
+    "place": [r"an address in \S*libm\.\S+", NEEDS],
+    "overloads": [r"nativecall\.wrap makes of it:", r"cos  d:d  .*"],
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_inspect_says(inspect, name):
+    status, lines, _ = inspect(f"nc_things:{name}")
     assert status == 0
-    assert "nc_things:m.cos is a native callable with 1 entry" in lines
-
-
-def test_inspect_tells_how_calls_are_made_and_flags(inspect):
-    _, lines, _ = inspect("nc_things:careful")
-    way = "generated" if engine.available() else "libffi"
-    assert rows(lines, rf"pow  d:dd  0x8  0x[0-9a-f]+  {way}  pow of libm\.\S+")
+    for pattern in SAID[name]:
+        assert rows(lines, pattern), pattern
 
 
 def test_inspect_shows_generated_code(inspect):
@@ -423,64 +450,7 @@ def test_inspect_refuses_to_show_code_where_it_cannot(inspect, place, options, m
     assert inspect(place, *options) == (2, [], f"nativecall inspect: {told}\n")
 
 
-def test_inspect_a_view(inspect):
-    status, lines, _ = inspect("nc_things:view")
-    assert status == 0
-    assert "nc_things:view is the built-in view of a native callable with 1 entry" in lines
-    assert rows(lines, r"cos  d:d  .*")
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("c_cos", "ctypes.CFunctionType"), ("capsule", "PyCapsule")]
-)
-def test_inspect_a_box_of_another_library(inspect, name, kind):
-    status, lines, _ = inspect(f"nc_things:{name}")
-    assert status == 0
-    assert f"nc_things:{name} is a {kind}" in lines
-    assert rows(lines, r"a C function at  0x[0-9a-f]+")
-    assert "signature  d:d" in lines
-    assert "nativecall.wrap makes of it:" in lines
-    assert rows(lines, r"\S+  d:d  0x0  0x[0-9a-f]+  ahead of time  .*")
-
-
-def test_inspect_a_box_that_knows_no_signature(inspect):
-    status, lines, _ = inspect("nc_things:untold")
-    assert status == 0
-    assert "signature  unknown" in lines
-    assert "nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example" in lines
-
-
-def test_inspect_a_null_pointer(inspect):
-    status, lines, _ = inspect("nc_things:null")
-    assert status == 0
-    assert rows(lines, r"nativecall\.wrap refuses it: 'target' must hold a C function; .* is NULL")
-
-
-def test_inspect_a_pointer_to_data(inspect):
-    status, lines, _ = inspect("nc_things:array")
-    assert status == 0
-    assert "to  d" in lines
-    assert "it can be an argument of a native call, but is no function" in lines
-
-
-@pytest.mark.parametrize("name", ["shape", "Shape"])
-def test_inspect_slots(inspect, name):
-    status, lines, _ = inspect(f"nc_things:{name}")
-    assert status == 0
-    assert "slots of the type nc_things.Shape:" in lines
-    assert "0  'area'  0x0  0x1000  an interned key" in lines
-    assert "1  0x8  0x0  0x9  an address as a key" in lines
-
-
-def test_inspect_tells_what_wrap_takes(inspect, tmp_path):
-    status, lines, _ = inspect("nc_things:place")
-    assert status == 0
-    assert rows(lines, r"an address in \S*libm\.\S+")
-    assert "nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example" in lines
-    status, lines, _ = inspect("nc_things:overloads")
-    assert status == 0
-    assert "nativecall.wrap makes of it:" in lines
-    assert rows(lines, r"cos  d:d  .*")
+def test_inspect_tells_what_wrap_takes(tmp_path):
     pytest.importorskip("numba")
     (tmp_path / "nc_jitted.py").write_text("import numba\ntwice = numba.njit(lambda x: 2 * x)\n")
     done = command("inspect", "nc_jitted:twice", cwd=tmp_path)
