@@ -8,7 +8,6 @@ handshake, interns, finds slots and calls an entry.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
 import shutil
@@ -36,7 +35,6 @@ GUIDES = {
 }
 DOCUMENT = "\n".join([*PAGES.values(), *GUIDES.values()])
 LAYOUTS = [ROOT / "tests" / "c" / "test_layout.c", ROOT / "tests" / "ext" / "layout.c"]
-MASK = 2**64 - 1
 H = type.__basicsize__
 
 # Headers whose structs are seen by the one module that includes them, and never by another.
@@ -349,233 +347,6 @@ def test_hash_vectors():
         assert hash_bytes(data) == _lib.hash_bytes(data) == int(value, 16)
 
 
-# -- a stranger ----------------------------------------------------------------------------------
-
-
-def word(address: int, size: int = 8, *, signed: bool = False) -> int:
-    return int.from_bytes(ctypes.string_at(address, size), sys.byteorder, signed=signed)
-
-
-class Stranger:
-    """Reads memory by the offsets in the document."""
-
-    def __init__(self) -> None:
-        get = ctypes.pythonapi.PyCapsule_GetPointer
-        prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-        capsule = sys.modules["_extensibletype"].runtime_v1
-        self.runtime = prototype(ctypes.cast(get, ctypes.c_void_p).value)(
-            capsule, b"_extensibletype.runtime_v1"
-        )
-        self.metatype = word(self.runtime + at("NcRuntime", "metatype"))
-        self.registry = word(self.runtime + at("NcRuntime", "registry"))
-        intern = ctypes.CFUNCTYPE(
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-            ctypes.POINTER(ctypes.c_void_p),
-        )
-        self._intern = intern(word(self.runtime + at("NcRuntime", "intern")))
-
-    def intern(self, data: bytes) -> int:
-        out = ctypes.c_void_p()
-        assert self._intern(self.registry, data, len(data), ctypes.byref(out)) == VALUES["NC_OK"]
-        assert out.value is not None
-        return out.value
-
-    def interned(self, data: bytes) -> int:
-        """The address of a string that may not be there; 0 then."""
-        table = word(self.registry + at("NcRegistry", "table"))
-        mask = word(table + at("NcInternTable", "mask"))
-        cells = table + int(SIZES["NcInternTable"] or 0)
-        i = hash_bytes(data)
-        while True:
-            string = word(cells + 8 * (i & mask))
-            if string == 0:
-                return 0
-            header = string - 16
-            if (
-                word(header + at("NcInternHeader", "hash")) == hash_bytes(data)
-                and word(header + at("NcInternHeader", "length")) == len(data)
-                and ctypes.string_at(string, len(data)) == data
-            ):
-                return string
-            i += 1
-
-    def extensible(self, cls: type) -> bool:
-        meta: type | None = type(cls)
-        while meta is not None and id(meta) != self.metatype:
-            meta = meta.__base__
-        return meta is not None
-
-    def slots(self, cls: type) -> int:
-        return word(id(cls) + at("PyHeapExtensibleTypeObject", "etp_custom_slots"))
-
-    def offset(self, cls: type) -> int:
-        return word(id(cls) + at("PyHeapExtensibleTypeObject", "etp_obj_custom_slots_offset"))
-
-    def shift(self, cls: type) -> int:
-        return word(id(cls) + at("PyHeapExtensibleTypeObject", "etp_table_shift"), signed=True)
-
-    def rows(self, table: int) -> int:
-        return table + int(SIZES["PyCustomSlotTable"] or 0)
-
-    def find(self, table: int, key: int) -> int:
-        """The document's lookup; the row's address or 0."""
-
-        def field(name: str, size: int = 8) -> int:
-            return word(table + at("PyCustomSlotTable", name), size)
-
-        place = 2 * ((key * int(VALUES["NC_EXPECTED"]) & MASK) >> 56)
-        row = self.rows(table) + int(SIZES["PyCustomSlot"] or 0) * word(
-            table + at("PyCustomSlotTable", "expected") + place, 2
-        )
-        if word(row + at("PyCustomSlot", "id")) == key:
-            return row
-        x = key * field("multiplier") & MASK
-        cells = field("cells")
-        f = x >> field("f_shift", 4) | field("f_high")
-        f ^= word(cells + 2 * (x >> field("g_shift", 4)), 2)
-        row = self.rows(table) + word(cells + 2 * (f - 2**64), 2) * int(SIZES["PyCustomSlot"] or 0)
-        return row if word(row + at("PyCustomSlot", "id")) == key else 0
-
-    def data(self, row: int) -> int:
-        return word(row + at("PyCustomSlot", "data.objoffset"))
-
-    def call_table(self, obj: object, *, by_slot: bool) -> int:
-        cls = type(obj)
-        if not self.extensible(cls):
-            return 0
-        offset = 0 if by_slot else self.offset(cls)
-        if offset == 0:
-            slots = self.slots(cls)
-            row = self.find(slots, VALUES["PYCUSTOMSLOT_NATIVECALLABLE_ID"]) if slots else 0
-            if row == 0:
-                return 0
-            offset = self.data(row)
-        return word(id(obj) + offset)
-
-    def entry(self, obj: object, signature: int, refuse: int = 0, *, by_slot: bool = False) -> int:
-        obj = self.viewed(obj)
-        table = self.call_table(obj, by_slot=by_slot)
-        if table == 0:
-            return 0
-        entry = table + at("PyNativeCallableTable", "entries")
-        while found := word(entry + at("PyNativeCallableEntry", "signature")):
-            flags = word(entry + at("PyNativeCallableEntry", "flags"))
-            if found == signature and flags & (refuse | VALUES["NC_FLAGS_ABI_MASK"]) == 0:
-                return entry
-            entry += int(SIZES["PyNativeCallableEntry"] or 0)
-        return 0
-
-    def viewed(self, obj: object) -> object:
-        if type(obj) is type(len):
-            # PyCFunctionObject: the head, m_ml, m_self.
-            definition, owner = (word(id(obj) + object.__basicsize__ + 8 * i) for i in (0, 1))
-            bound = getattr(obj, "__self__", None)
-            if owner and 0 <= definition - owner < type(bound).__basicsize__:
-                return bound
-        return obj
-
-    def function(self, entry: int) -> ctypes._CFuncPtr:
-        address = word(entry + at("PyNativeCallableEntry", "funcptr"))
-        return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
-
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(sys, "getrefcount"), reason="reads the memory of CPython objects"
-)
-
-
-@pytest.fixture(scope="module")
-def stranger():
-    if sys.maxsize < 2**32:
-        pytest.skip("the document gives offsets for 64 bits")
-    return Stranger()
-
-
-def test_the_stranger_meets_the_runtime(stranger, layout):
-    assert stranger.runtime == layout.runtime
-    assert stranger.metatype == id(nc.extensibletype)
-    for field, value in (
-        ("abi_version", VALUES["NC_ABI_VERSION"]),
-        ("struct_size", int(SIZES["NcRuntime"])),
-        ("type_size", nc.extensibletype.__basicsize__),
-        ("slot_size", int(SIZES["PyCustomSlot"])),
-    ):
-        assert word(stranger.runtime + at("NcRuntime", field), 4) == value
-    assert nc.extensibletype.__basicsize__ == H + 32
-
-
-def test_the_stranger_interns(stranger):
-    for data in (b"", b"d:d", b"nul\0inside", b"x" * VALUES["NC_INTERN_MAX_LENGTH"]):
-        address = stranger.intern(data)
-        assert address == _lib.intern(data) == stranger.interned(data)
-        assert address % 8 == 0
-        assert ctypes.string_at(address, len(data) + 1) == data + b"\0"
-    out = ctypes.c_void_p()
-    long = b"x" * (VALUES["NC_INTERN_MAX_LENGTH"] + 1)
-    status = stranger._intern(stranger.registry, long, len(long), ctypes.byref(out))
-    assert status == VALUES["NC_E_TOOLONG"]
-    assert stranger.interned(b"a key that nobody has ever interned") == 0
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 1000])
-def test_the_stranger_finds_slots(stranger, count):
-    slots = {f"stranger{i}" if i % 2 else 0x07000001 + 2 * i: (i, 3 * i) for i in range(count)}
-    cls = nc.extensibletype("T", (), {"__customslots__": slots})
-    assert stranger.extensible(cls)
-    assert not stranger.extensible(int)
-    table = stranger.slots(cls)
-    if count == 0:
-        assert table == 0
-        return
-    assert word(table + at("PyCustomSlotTable", "abi_version"), 4) == VALUES["NC_ABI_VERSION"]
-    assert word(table + at("PyCustomSlotTable", "count"), 4) == count
-    for i, (key, (flags, data)) in enumerate(slots.items()):
-        row = stranger.find(table, key if isinstance(key, int) else stranger.intern(key.encode()))
-        assert row == stranger.rows(table) + int(SIZES["PyCustomSlot"]) * i
-        assert word(row + at("PyCustomSlot", "flags")) == flags
-        assert stranger.data(row) == data
-    for absent in (0, 1, 0x06000001, stranger.intern(b"absent"), MASK):
-        assert stranger.find(table, absent) == 0
-
-
-@pytest.mark.parametrize("by_slot", [False, True])
-def test_the_stranger_calls(stranger, by_slot):
-    libm = nc.load("m")
-    f = nc.wrap(libm.address("fabs"), "d:d")
-    f.add("d:dd", libm.address("pow"), gil="need")
-    for g in (f, f.builtin):
-        entry = stranger.entry(g, stranger.intern(b"d:d"), by_slot=by_slot)
-        assert stranger.function(entry)(-2.5) == 2.5
-        signature = stranger.intern(b"d:dd")
-        entry = stranger.entry(g, signature, by_slot=by_slot)
-        flags = word(entry + at("PyNativeCallableEntry", "flags"))
-        assert flags == VALUES["NC_FLAG_NEEDS_GIL"] | VALUES["NC_ERRORS_NONE"]
-        assert stranger.entry(g, signature, VALUES["NC_FLAG_NEEDS_GIL"], by_slot=by_slot) == 0
-        assert stranger.entry(g, stranger.intern(b"f:f"), by_slot=by_slot) == 0
-    for other in (1, len, f.address, object()):
-        assert stranger.entry(other, stranger.intern(b"d:d"), by_slot=by_slot) == 0
-
-
-def test_the_offset_and_the_shift(stranger):
-    f = nc.wrap(nc.load("m").address("fabs"), "d:d")
-
-    class Overrides(nc.NativeCallable):
-        def __call__(self, x):
-            return x
-
-    ob_type = object.__basicsize__ - 8  # the last field of PyObject
-    assert word(id(f) + ob_type) == id(type(f))
-    row = stranger.find(stranger.slots(type(f)), VALUES["PYCUSTOMSLOT_NATIVECALLABLE_ID"])
-    assert stranger.offset(type(f)) == stranger.data(row) != 0
-    assert stranger.shift(type(f)) == stranger.offset(type(f)) - ob_type
-    assert (stranger.offset(Overrides), stranger.shift(Overrides)) == (0, 0)
-    slots = stranger.slots(Overrides)
-    assert slots == 0 or stranger.find(slots, VALUES["PYCUSTOMSLOT_NATIVECALLABLE_ID"]) == 0
-
-
 # -- what a mismatch obliges to ------------------------------------------------------------------
 
 
@@ -619,18 +390,18 @@ def messages() -> list[str]:
     return [re.sub(r"<[\w\\ ]+>", "(.+)", re.escape(text)) for text in texts]
 
 
-def offered(python, layout, name=CAPSULE, **changes):
+def offered(forked, layout, name=CAPSULE, **changes):
     """What importing a module prints where a runtime with these fields is there."""
     fields = [(at("NcRuntime", f), n, int(f in POINTERS) * 4 + 4) for f, n in changes.items()]
     directory = Path(layout.__file__).parent
-    return python(OFFERED, directory, json.dumps(fields), SIZES["NcRuntime"], name).strip()
+    return forked(OFFERED, directory, json.dumps(fields), SIZES["NcRuntime"], name).strip()
 
 
 @needs_64_bits
-def test_runtimes_that_do(python, layout):
-    assert offered(python, layout) == "accepted"
-    assert offered(python, layout, struct_size=64) == "accepted"
-    assert offered(python, layout, type_size=H + 40) == "accepted"
+def test_runtimes_that_do(forked, layout):
+    assert offered(forked, layout) == "accepted"
+    assert offered(forked, layout, struct_size=64) == "accepted"
+    assert offered(forked, layout, type_size=H + 40) == "accepted"
 
 
 @needs_64_bits
@@ -645,7 +416,7 @@ def test_runtimes_that_do(python, layout):
         ("slot_size", -8),
     ],
 )
-def test_runtimes_that_do_not(python, layout, field, change):
+def test_runtimes_that_do_not(forked, layout, field, change):
     sizes = {
         "abi_version": VALUES["NC_ABI_VERSION"],
         "struct_size": int(SIZES["NcRuntime"]),
@@ -654,7 +425,7 @@ def test_runtimes_that_do_not(python, layout, field, change):
     }
     wanted = dict(sizes)
     sizes[field] += change
-    found = re.fullmatch(messages()[1], offered(python, layout, **{field: sizes[field]}))
+    found = re.fullmatch(messages()[1], offered(forked, layout, **{field: sizes[field]}))
     assert found is not None
     provider = "nativecall" if sizes["abi_version"] else "another module"
 
@@ -672,8 +443,8 @@ def test_runtimes_that_do_not(python, layout, field, change):
 
 
 @needs_64_bits
-def test_what_is_no_runtime(python, layout):
-    message = offered(python, layout, "_extensibletype.runtime_v2")
+def test_what_is_no_runtime(forked, layout):
+    message = offered(forked, layout, "_extensibletype.runtime_v2")
     found = re.fullmatch(messages()[0], message)
     assert found is not None
     assert found.groups() == ("<module '_extensibletype'>", "nc_layout", "1")
@@ -682,18 +453,18 @@ def test_what_is_no_runtime(python, layout):
 @needs_64_bits
 @pytest.mark.parametrize("struct_size", [0, 8])
 @pytest.mark.parametrize("missing", POINTERS)
-def test_runtimes_with_nulls(python, layout, missing, struct_size):
+def test_runtimes_with_nulls(forked, layout, missing, struct_size):
     """Such a runtime is refused before anything that it lacks is needed."""
     changes = {missing: 0, "struct_size": int(SIZES["NcRuntime"]) + struct_size}
-    found = re.fullmatch(messages()[2], offered(python, layout, **changes))
+    found = re.fullmatch(messages()[2], offered(forked, layout, **changes))
     assert found is not None
     provider = "another module" if missing == "provider" else "nativecall"
     assert found.groups() == (provider, "nc_layout", "1", missing)
 
 
 @needs_64_bits
-def test_a_runtime_that_does_not_say_whose_it_is(python, layout):
-    message = offered(python, layout, abi_version=3, provider=0)
+def test_a_runtime_that_does_not_say_whose_it_is(forked, layout):
+    message = offered(forked, layout, abi_version=3, provider=0)
     found = re.fullmatch(messages()[1], message)
     assert found is not None
     assert found.groups()[3:5] == ("another module", "3")

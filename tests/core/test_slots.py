@@ -187,63 +187,7 @@ def test_too_many_rows(fails):
         nc.extensibletype("T", (), {"__customslots__": mapping})
 
 
-# -- inheritance ---------------------------------------------------------------------------------
-
-
-def test_subclasses_inherit_override_and_add():
-    class A(metaclass=nc.extensibletype):
-        __customslots__ = {"x": 1, ID: 2, "y": 3}
-
-    class B(A):
-        pass
-
-    class C(B):
-        __customslots__ = {"z": 4, ID: 20}
-
-    assert nc.customslots(B) == nc.customslots(A)
-    assert nc.customslots(C) == (
-        Slot(b"x", 0, 1),
-        Slot(ID, 0, 20),
-        Slot(b"y", 0, 3),
-        Slot(b"z", 0, 4),
-    )
-    assert data(A)[ID] == 2
-
-
-def test_several_bases_merge_in_mro_order():
-    class A(metaclass=nc.extensibletype):
-        __customslots__ = {"a": 1, "both": 2}
-
-    class B(metaclass=nc.extensibletype):
-        __customslots__ = {"b": 3, "both": 4}
-
-    class AB(A, B):
-        pass
-
-    class BA(B, A):
-        __customslots__ = {"own": 5}
-
-    assert data(AB) == {b"a": 1, b"both": 2, b"b": 3}
-    assert data(BA) == {b"b": 3, b"both": 4, b"a": 1, b"own": 5}
-    assert keys(BA) == [b"b", b"both", b"a", b"own"]
-
-
-def test_a_diamond_takes_the_override_of_the_mro():
-    class Top(metaclass=nc.extensibletype):
-        __customslots__ = {"x": 1, "y": 1}
-
-    class Left(Top):
-        pass
-
-    class Right(Top):
-        __customslots__ = {"x": 2}
-
-    class Bottom(Left, Right):
-        pass
-
-    # Left inherits from Top, but Right comes before Top in the MRO, as for attributes.
-    assert data(Bottom) == {b"x": 2, b"y": 1}
-    assert data(Left) == {b"x": 1, b"y": 1}
+# -- inheritance; its rules are tried on inheritance.json and random families (test_vectors.py) ----
 
 
 def test_plain_mixins_do_not_matter():
@@ -283,25 +227,6 @@ def test_builtin_bases_dicts_and_dunder_slots():
     with pytest.raises(E):
         raise E
     assert data(E) == {b"plain": 3}
-
-
-def test_changed_bases_refresh_the_tables():
-    class A(metaclass=nc.extensibletype):
-        __customslots__ = {"a": 1}
-
-    class B(metaclass=nc.extensibletype):
-        __customslots__ = {"b": 2}
-
-    class C(A):
-        __customslots__ = {"c": 3}
-
-    class D(C):
-        pass
-
-    C.__bases__ = (B,)
-    assert data(C) == data(D) == {b"b": 2, b"c": 3}
-    C.__bases__ = (A,)
-    assert data(D) == {b"a": 1, b"c": 3}
 
 
 def test_cooperative_metaclasses():

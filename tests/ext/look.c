@@ -112,15 +112,6 @@ static PyObject *entries(PyObject *module, PyObject *object)
     return list;
 }
 
-/* known() -> whether a runtime that suits is known */
-static PyObject *known(PyObject *module, PyObject *none)
-{
-    (void)module;
-    (void)none;
-    (void)nc_abi_intern("d:d");
-    return PyBool_FromLong(nc_runtime != NULL);
-}
-
 /* total(object, x, n): f(x) + f(x + 1) + ... without the GIL, or None where there is no function */
 static PyObject *total(PyObject *module, PyObject *args)
 {
@@ -178,7 +169,6 @@ static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
     {"word", word, METH_VARARGS, NULL},       {"slot", slot, METH_VARARGS, NULL},
     {"ask", ask, METH_VARARGS, NULL},         {"entries", entries, METH_O, NULL},
-    {"known", known, METH_NOARGS, NULL},      {"total", total, METH_VARARGS, NULL},
     {"lookups", lookups, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 

@@ -1,6 +1,7 @@
-"""nativecall_abi.h: one copied file finds what objects offer, whoever brings the runtime, and when.
+"""nativecall_abi.h: one copied file finds what objects offer.
 
-The consumers are built with a directory that holds this file and nothing else of ours.
+The consumers are built with a directory that holds this file and nothing else of ours. The kit
+asks them about runtimes that come late or do not suit (tests/conformance/test_kit.py).
 """
 
 from __future__ import annotations
@@ -278,79 +279,7 @@ def test_from_cython(builder, copied, lib, language):
     assert total(abs, 1.0, 3) is None
 
 
-# -- whoever brings the runtime, and when --------------------------------------------------------
-
-LATER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import look_c, look_cpp
-for look in (look_c, look_cpp):
-    assert not look.known() and look.entries(len) == [] and look.find(len, "d:d") is None
-    assert look.total(len, 1.0, 1) is look.word(len, 1 << 63) is None
-assert "_extensibletype" not in sys.modules
-import look_provider
-for look in (look_c, look_cpp):
-    assert look.total(look_provider.Base(), 1.0, 2) == 1.5 and look.known()
-assert "nativecall" not in sys.modules
-import nativecall
-for look in (look_c, look_cpp):
-    assert look.total(nativecall.load("m").function("fabs", "d:d"), -1.0, 2) == 1.0
-"""
-
-
-def test_the_provider_comes_later_and_the_package_last(python, modules):
-    assert python(LATER, modules) == ""
-
-
-UNFIT = """
-import ctypes, sys, types
-sys.path.insert(0, sys.argv[1])
-import nativecall as nc, look_c, look_cpp
-
-f = nc.load("m").function("fabs", "d:d")
-right = sys.modules["_extensibletype"]
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
-get = ctypes.pythonapi.PyCapsule_GetPointer
-get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-NAME = b"_extensibletype.runtime_v1"
-copy = ctypes.string_at(get(right.runtime_v1, NAME), 56)
-kept = []
-
-def runtime(offset, size, value, name=NAME, behind=b""):
-    data = copy[:offset] + value.to_bytes(size, sys.byteorder) + copy[offset + size:] + behind
-    kept.append((ctypes.create_string_buffer(data), ctypes.create_string_buffer(name)))
-    return types.SimpleNamespace(runtime_v1=new(*map(ctypes.addressof, kept[-1]), None))
-
-class Raises:
-    @property
-    def runtime_v1(self):
-        raise KeyError("no such thing")
-
-unfit = [
-    None, 5, types.ModuleType("empty"), types.SimpleNamespace(runtime_v1=3), Raises(),
-    runtime(0, 4, 1, b"another name"),              # no capsule of ours
-    runtime(0, 4, 2), runtime(0, 4, 0),             # another version
-    runtime(4, 4, 40),                              # too small to have what is used
-    runtime(8, 4, 8), runtime(12, 4, 16),           # other structs
-    *(runtime(offset, 8, 0) for offset in range(16, 56, 8)),     # NULL
-]
-for other in unfit:
-    sys.modules["_extensibletype"] = other
-    for look in (look_c, look_cpp):
-        assert not look.known(), other
-        assert look.find(f, "d:d") is look.total(f, 1.0, 1) is look.word(f, 0x8011 << 48) is None
-        assert look.entries(f) == []
-sys.modules["_extensibletype"] = runtime(4, 4, 72, behind=bytes(16))     # a later one, larger
-assert look_c.known() and look_c.total(f, -1.0, 2) == 1.0
-sys.modules["_extensibletype"] = right
-assert look_cpp.known() and look_cpp.total(f, -1.0, 2) == 1.0
-"""
-
-
-def test_without_a_runtime_that_suits_nothing_is_found(python, modules):
-    assert python(UNFIT, modules) == ""
-
+# -- an older runtime ---------------------------------------------------------------------------
 
 SMALLER = """
 import ctypes, mmap, struct, sys, types
