@@ -169,7 +169,8 @@ static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
     {"word", word, METH_VARARGS, NULL},       {"slot", slot, METH_VARARGS, NULL},
     {"ask", ask, METH_VARARGS, NULL},         {"entries", entries, METH_O, NULL},
-    {"lookups", lookups, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"total", total, METH_VARARGS, NULL},     {"lookups", lookups, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
