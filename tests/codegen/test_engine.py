@@ -17,6 +17,7 @@ import pytest
 from nativecall import _cache
 from nativecall._cache import Cache
 from nativecall._codegen import engine, flights
+from support.levels import sweep
 from support.modes import generates
 
 pytestmark = generates
@@ -284,7 +285,7 @@ def test_a_module_goes_before_its_context(monkeypatch):
 
 
 def test_concurrent_first_calls_compile_once(objects):
-    for round in range(30):
+    for round in range(10):
         made: list[int] = []
 
         def module(round: int = round, made: list[int] = made) -> str:
@@ -302,7 +303,7 @@ def test_concurrent_first_calls_compile_once(objects):
         assert call(codes[0]) == round
 
 
-def test_concurrent_first_calls_of_a_process(python):
+def test_concurrent_first_calls_of_a_process(forked):
     code = (
         "import threading\n"
         "from nativecall._codegen import engine, flights\n"
@@ -313,7 +314,7 @@ def test_concurrent_first_calls_of_a_process(python):
         "for t in threads: t.join()\n"
         "print(len(machines), len(set(map(id, machines))), engine.available())\n"
     )
-    assert python(code) == "8 1 True\n"
+    assert forked(code) == "8 1 True\n"
 
 
 def test_who_waited_for_a_failure_tries_again():
@@ -335,7 +336,7 @@ def test_who_waited_for_a_failure_tries_again():
 def test_threads_make_call_and_drop():
     def work(n: int) -> int:
         wrong = 0
-        for round in range(200):
+        for round in range(60):
             number = (n + round) % 11
             code = engine.compile(
                 f"number {number}", lambda number=number: answer(number), {}, ["answer"]
@@ -391,14 +392,14 @@ def test_code_is_mapped_as_long_as_it_is_referenced(attributes):
     before = executable()
     codes = [
         engine.compile(f"mapped {n}", lambda n=n: answer(n, attributes), {}, ["answer"])
-        for n in range(100)
+        for n in range(30)
     ]
     assert executable() > before
-    kept = codes[50]
+    kept = codes[20]
     alive = weakref.ref(codes[0])
     codes.clear()
     assert alive() is None
-    assert call(kept) == 50
+    assert call(kept) == 20
     del kept
     assert executable() <= before
 
@@ -407,7 +408,7 @@ def test_code_is_mapped_as_long_as_it_is_referenced(attributes):
 @pytest.mark.allocator
 @either
 def test_memory_is_level_after_rounds_of_making_and_dropping(attributes):
-    repeat = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
+    repeat = int(os.environ.get("NATIVECALL_TEST_REPEAT", "2000"))
     kept = engine.compile("kept", lambda: answer(1), {}, ["answer"])
 
     def rounds(count: int) -> None:
@@ -417,12 +418,12 @@ def test_memory_is_level_after_rounds_of_making_and_dropping(attributes):
             )
             assert code.address("answer")
 
-    rounds(1000)
+    rounds(500)
     mapped, used = executable(), resident()
     rounds(repeat)
     assert executable() <= mapped + (64 << 10)
     # A library costs LLVM 10 KB as long as its LLJIT lives.
-    assert resident() - used < 4 << 20
+    assert resident() - used < (1 << 20) + 300 * repeat
     assert call(kept) == 1
 
 
@@ -448,14 +449,14 @@ def test_memory_of_optimized_code_is_bounded(monkeypatch):
 
     monkeypatch.setattr(_cache, "_shared", Cache(None))
     monkeypatch.setattr(type(machine), "optimize", counted)
-    monkeypatch.setattr(engine, "_OPTIMIZED", 200)
+    monkeypatch.setattr(engine, "_OPTIMIZED", 100)
     monkeypatch.setattr(machine, "_optimizations", itertools.count(1))
-    rounds(50)
+    rounds(20)
     # The passes alone would be 30 KB of each.
-    assert rounds(150) < 150 * 10 << 10
+    assert rounds(80) < 80 * 10 << 10
     # From now on nothing is kept.
-    assert rounds(300) < 2 << 20
-    assert len(optimized) == 200
+    assert rounds(200) < 1 << 20
+    assert len(optimized) == 100
 
 
 def test_what_is_not_optimized_goes_into_no_file(monkeypatch, objects, tmp_path):
@@ -496,10 +497,12 @@ ANSWER = (
 )
 
 FORK = """
-import os, signal, threading, time, warnings
+import os, signal, sys, threading, time, warnings
 from nativecall import _cache
 warnings.simplefilter("ignore", DeprecationWarning)
+os.environ["NATIVECALL_CACHE_DIR"] = sys.argv[1]
 before = make(1)
+assert _cache.shared().usage().files
 stop = False
 def busy(n):
     while not stop:
@@ -508,7 +511,7 @@ def busy(n):
 threads = [threading.Thread(target=busy, args=(100 + n,)) for n in range(4)]
 for t in threads: t.start()
 good = 0
-for n in range(20):
+for n in range(8):
     child = os.fork()
     if child == 0:
         signal.alarm(30)
@@ -531,13 +534,12 @@ print(good, call(before), call(make(2)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_forks_while_other_threads_generate_code(python, tmp_path, monkeypatch):
-    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "cache"))
-    assert python(ANSWER + FORK, timeout=120) == "20 1 2\n"
+def test_forks_while_other_threads_generate_code(forked, tmp_path):
+    assert forked(ANSWER + FORK, tmp_path / "cache", timeout=120) == "8 1 2\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_forks_while_another_thread_generates_the_first_code(python):
+def test_forks_while_another_thread_generates_the_first_code(forked):
     code = """
 import os, signal, threading, time, warnings
 from nativecall import _cache
@@ -555,7 +557,7 @@ thread.join()
 print(os.waitpid(child, 0)[1])
 """
     for _ in range(3):
-        assert python(ANSWER + code, timeout=120) == "0\n"
+        assert forked(ANSWER + code, timeout=120) == "0\n"
 
 
 def test_switched_off(python, monkeypatch):
@@ -591,11 +593,11 @@ print(one.category.__name__, one.message, one.filename, one.lineno == line)
     )
 
 
-def test_without_llvmlite(python):
+def test_without_llvmlite(forked):
     code = (
         "import sys; sys.modules['llvmlite'] = None\nprint(engine.available(), engine.reason())\n"
     )
-    assert python(ANSWER + code).startswith("False llvmlite cannot be imported (import of llvmlite")
+    assert forked(ANSWER + code).startswith("False llvmlite cannot be imported (import of llvmlite")
 
 
 def test_code_that_cannot_be_loaded(objects):
@@ -624,7 +626,7 @@ def test_code_that_dies_after_the_modules_of_llvmlite():
 
 
 @pytest.mark.parametrize("when", ["first", "late"])
-def test_code_that_is_first_made_at_the_end_of_the_process(python, when):
+def test_code_that_is_first_made_at_the_end_of_the_process(forked, when):
     """weakref and llvmlite learn of the end by atexit, and what is registered now is not called."""
     code = (
         "import atexit, sys\n"
@@ -638,16 +640,16 @@ def test_code_that_is_first_made_at_the_end_of_the_process(python, when):
         "atexit.register(last)\n"
     )
     begun = "make(1)\n" if when == "late" else ""
-    assert python(ANSWER + begun + code) == "9\nlate 9\n"
+    assert forked(ANSWER + begun + code) == "9\nlate 9\n"
 
 
 @pytest.mark.parametrize("when", ["global", "module", "cycle", "thread", "atexit"])
-def test_the_end_of_the_process(python, when):
+def test_the_end_of_the_process(forked, when):
     """Code and what made it outlive each other in every order."""
     ways = {
-        "global": "kept = [make(n) for n in range(100)]\n",
-        "module": "import sys\nsys.kept = [make(n) for n in range(100)]\n",
-        "cycle": "kept = [make(n) for n in range(100)]\nkept.append(kept)\ndel kept\n",
+        "global": "kept = [make(n) for n in range(20)]\n",
+        "module": "import sys\nsys.kept = [make(n) for n in range(20)]\n",
+        "cycle": "kept = [make(n) for n in range(20)]\nkept.append(kept)\ndel kept\n",
         "thread": (
             "import threading, time\n"
             "def run():\n"
@@ -664,7 +666,7 @@ def test_the_end_of_the_process(python, when):
         "late.function = ctypes.CFUNCTYPE(ctypes.c_int)(code.address('answer'))\n"
         "print(call(code), flush=True)\n"
     )
-    printed = python(ANSWER + ways[when] + last).splitlines()
+    printed = forked(ANSWER + ways[when] + last).splitlines()
     if when == "thread":
         # CPython may leave what a daemon thread can still reach.
         assert printed in (["7"], ["7", "late 7"])
@@ -693,7 +695,7 @@ class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[1] and not begun.is_set():
             begun.set()
-            time.sleep(0.3)
+            time.sleep(0.1)
 sys.meta_path.insert(0, Slow())
 def use():
     nc.wrap(address, "d:db")(1.0, 2)
@@ -715,7 +717,12 @@ print(os.waitpid(child, 0)[1])
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize(
-    "module", ["nativecall._codegen.thunk", "nativecall._codegen.engine", "llvmlite.ir", "llvmlite"]
+    "module",
+    sweep(
+        ["nativecall._codegen.thunk", "nativecall._codegen.engine", "llvmlite.ir", "llvmlite"],
+        "nativecall._codegen.engine",
+        "llvmlite",
+    ),
 )
 def test_a_fork_while_another_thread_imports(python, module):
     """The child waits for no import of a thread that it does not have."""
@@ -753,9 +760,9 @@ print(thunk(-4), thunk.entries[0].owner.kept)
 @LINUX
 @pytest.mark.allocator
 @pytest.mark.parametrize("when", ["early", "late"])
-def test_without_memory_nothing_is_compiled(python, when):
+def test_without_memory_nothing_is_compiled(forked, when):
     """LLVM would end the process; calls go through libffi, until there is memory again."""
-    printed = python(NO_MEMORY, when, timeout=300)
+    printed = forked(NO_MEMORY, when, timeout=300)
     assert printed == "2.0 libffi\n6.0\n4.0\n2.0 generated\n4.0 None\n"
 
 
@@ -787,6 +794,6 @@ print(f(-2.0, 1, 2, 3), f.entries[0].trampoline)
 
 
 @pytest.mark.parametrize("what", ["llvmlite", "llvmlite.binding", "Target"])
-def test_want_of_memory_while_llvm_starts_does_not_last(python, what):
+def test_want_of_memory_while_llvm_starts_does_not_last(forked, what):
     """It is raised, and the next call tries again."""
-    assert python(NO_MEMORY_ONCE, what, timeout=300) == "MemoryError\n2.0 generated\n"
+    assert forked(NO_MEMORY_ONCE, what, timeout=300) == "MemoryError\n2.0 generated\n"
