@@ -24,7 +24,7 @@ from nativecall import _lib
 from nativecall._signature.spelling import parse, parse_type
 from support.modes import GENERATED, generated
 
-PAIRS = int(os.environ.get("NATIVECALL_TEST_PAIRS", "80"))
+PAIRS = int(os.environ.get("NATIVECALL_TEST_PAIRS", "60"))
 CALLS = 24
 INTEGERS = "?bBhHiIqQ"
 FLOATS = ("f", "d", "g")

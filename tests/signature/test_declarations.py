@@ -689,7 +689,7 @@ int double char void const struct union enum typedef unsigned long complex bool 
 tokens = st.sampled_from(["\n", *WORDS.split()])
 
 
-@settings(max_examples=4 * settings().max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(tokens, max_size=14))
 @example(["struct", "struct", "{", "int", "x", ";", "}", ";"])
 @example(["extern", "#", "3"])
