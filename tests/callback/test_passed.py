@@ -245,21 +245,3 @@ def test_a_function_that_raised_is_not_called_again(passed):
     with pytest.raises(LookupError):  # another call calls it again
         passed.visit(fails, items, 5)
     assert called == [0, 1, 0, 1]
-
-
-def test_methods_and_objects_that_are_called(passed):
-    class Counter:
-        def __init__(self):
-            self.total = 0.0
-
-        def add(self, x):
-            self.total += x
-            return self.total
-
-        __call__ = add
-
-    counter = Counter()
-    assert passed.apply(counter.add, 1.0) == 1.0
-    assert passed.apply(counter, 2.0) == 3.0
-    with pytest.raises(TypeError, match=r"^argument 1 of 'apply' must be a function \(got str\)$"):
-        passed.apply("f", 1.0)
