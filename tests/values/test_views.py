@@ -575,11 +575,7 @@ def test_errors_of_python_exporters_pass_for_pointers(function, views, error):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
-def test_errors_of_python_exporters_pass(function, fails):
-    class Raising:
-        def __buffer__(self, flags):
-            raise LookupError("my own error")
-
+def test_buffers_of_python_exporters_are_released(function):
     class Array:
         def __init__(self):
             self.data, self.released = array.array("d", [1, 2]), 0
@@ -591,8 +587,6 @@ def test_errors_of_python_exporters_pass(function, fails):
             self.released += 1
 
     f = function("walk1", "d:[1]d")
-    with fails(LookupError, "my own error"):
-        f(Raising())
     one = Array()
     assert f(one) == 5.0
     assert one.released == 1
