@@ -349,65 +349,6 @@ def test_what_is_no_declaration(c, text):
     assert declared(c, text) is None
 
 
-def test_every_capsule_of_scipy_reads_as_a_declaration(c):
-    for name in ("scipy.special.cython_special", "scipy.linalg.cython_blas"):
-        module = importlib.import_module(name)
-        for key, capsule in module.__pyx_capi__.items():
-            address, signature, user_data, _ = c.box(capsule)
-            assert user_data is None
-            assert address != 0
-            assert signature is not None, (key, capsule)
-    blas = sys.modules["scipy.linalg.cython_blas"].__pyx_capi__
-    assert c.box(blas["daxpy"])[1] == "v:&i&d&d&i&d&i"
-    assert c.box(blas["zdotu"])[1] == "Zd:&i&Zd&i&Zd&i"
-
-
-class Pair(ctypes.Structure):
-    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
-
-
-class Packed(ctypes.Structure):
-    _layout_ = "ms"  # what _pack_ means, and 3.14 wants to hear
-    _pack_ = 1
-    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
-
-
-class Either(ctypes.Union):
-    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
-
-
-class Opaque(ctypes.Structure):
-    pass
-
-
-class Linked(ctypes.Structure):
-    pass
-
-
-Linked._fields_ = (("next", ctypes.POINTER(Linked)), ("value", ctypes.c_int))
-
-
-@pytest.mark.parametrize(
-    ("result", "arguments", "signature"),
-    [
-        (None, (), "v:"),
-        (ctypes.c_bool, (ctypes.c_char_p, ctypes.c_void_p, ctypes.py_object), "?:&bPO"),
-        (ctypes.c_double, (ctypes.POINTER(ctypes.c_double), ctypes.c_float), "d:&df"),
-        (Pair, (Packed, ctypes.POINTER(Pair)), "T{id}:=T{id}&T{id}"),
-        (None, (ctypes.POINTER(Opaque), ctypes.POINTER(Either)), "v:PP"),
-        (None, (Either,), None),
-        (ctypes.c_longdouble, (ctypes.c_size_t, ctypes.c_uint8), "g:QB"),
-        (None, (ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double),), "v:X{d:d}"),
-    ],
-)
-def test_types_of_ctypes(c, result, arguments, signature):
-    made = ctypes.CFUNCTYPE(result, *arguments)(1 << 20)
-    found = c.box(made)
-    assert found[:2] == (1 << 20, signature) if signature else isinstance(found, str)
-    made = ctypes.CFUNCTYPE(None, ctypes.POINTER(Linked))(1 << 20)
-    assert c.box(made)[0] == 1 << 20, "recursive types come to an end"
-
-
 def test_types_of_cffi(c):
     ffi = importlib.import_module("cffi").FFI()
     ffi.cdef("typedef struct { int a; double b; } pair; typedef struct hidden hidden;")
