@@ -70,12 +70,12 @@ WARNED = (
 
 
 @pytest.fixture
-def hardened(builder, python):
+def hardened(builder, forked):
     """Run code in a Python that can give up rights; what it printed."""
     library = builder.library(build.EXT / "hardened.c", "hardened")
 
     def run(code):
-        printed = python("import sys; sys.stderr = sys.stdout\n" + BEGIN + code, library)
+        printed = forked("import sys; sys.stderr = sys.stdout\n" + BEGIN + code, library)
         if printed == "no filter here\n":
             pytest.skip("this kernel has no filters of system calls")
         # Without the place of a warning, and the line that is there.

@@ -47,37 +47,37 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def test_what_is_kept_needs_no_llvm(python, place):
-    assert python(CALLS) == WITH
-    assert python(CALLS) == WITHOUT
+def test_what_is_kept_needs_no_llvm(forked, place):
+    assert forked(CALLS) == WITH
+    assert forked(CALLS) == WITHOUT
     more = "h = nc.wrap(f.address(), 'd:ddiqf')\nprint(h.entries[0].trampoline, used())\n"
-    assert python(CALLS + more) == WITHOUT + "generated ['llvmlite']\n", "and goes on with it"
+    assert forked(CALLS + more) == WITHOUT + "generated ['llvmlite']\n", "and goes on with it"
 
 
-def test_without_a_directory_llvm_is_asked_every_time(python, place, monkeypatch):
+def test_without_a_directory_llvm_is_asked_every_time(forked, place, monkeypatch):
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", "")
-    assert python(CALLS) == python(CALLS) == WITH
+    assert forked(CALLS) == forked(CALLS) == WITH
 
 
-def test_code_that_is_forbidden_is_not_loaded(python, place, monkeypatch):
-    assert python(CALLS) == WITH
+def test_code_that_is_forbidden_is_not_loaded(forked, place, monkeypatch):
+    assert forked(CALLS) == WITH
     monkeypatch.setenv("NATIVECALL_JIT", "0")
-    assert python(CALLS) == "1.5 libffi []\n3 []\n"
+    assert forked(CALLS) == "1.5 libffi []\n3 []\n"
 
 
 @pytest.mark.parametrize("told", [b"another", b""])
-def test_another_processor_has_notes_of_its_own(python, place, told):
+def test_another_processor_has_notes_of_its_own(forked, place, told):
     """A directory may be shared by machines."""
-    assert python(CALLS) == WITH
-    assert python(ANOTHER.format(told=told) + CALLS) == WITH
-    assert python(CALLS) == WITHOUT
+    assert forked(CALLS) == WITH
+    assert forked(ANOTHER.format(told=told) + CALLS) == WITH
+    assert forked(CALLS) == WITHOUT
 
 
-def test_another_edition_of_the_package_has_notes_of_its_own(python, place):
-    assert python(CALLS) == WITH
+def test_another_edition_of_the_package_has_notes_of_its_own(forked, place):
+    assert forked(CALLS) == WITH
     another = "from nativecall._codegen import identity\nidentity._edition = lambda: 'another'\n"
-    assert python(another + CALLS) == WITH
-    assert python(another + CALLS) == WITHOUT
+    assert forked(another + CALLS) == WITH
+    assert forked(another + CALLS) == WITHOUT
 
 
 def test_all_that_writes_code_is_part_of_the_edition():
@@ -91,14 +91,14 @@ def test_all_that_writes_code_is_part_of_the_edition():
     assert "_lib.py" in names
 
 
-def test_a_damaged_file_is_made_again(python, place):
-    assert python(CALLS) == WITH
+def test_a_damaged_file_is_made_again(forked, place):
+    assert forked(CALLS) == WITH
     for path in place.iterdir():
         data = bytearray(path.read_bytes())
         data[-1] ^= 1
         path.write_bytes(data)
-    assert python(CALLS) == WITH
-    assert python(CALLS) == WITHOUT
+    assert forked(CALLS) == WITH
+    assert forked(CALLS) == WITHOUT
 
 
 def test_what_llvm_told_is_noted_once(tmp_path, monkeypatch):

@@ -55,27 +55,27 @@ def test_while_a_process_forks_llvm_is_kept_idle():
 
 @generates
 @pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
-def test_llvm_is_not_taken_from_the_thread_that_has_it(python, which):
+def test_llvm_is_not_taken_from_the_thread_that_has_it(forked, which):
     code = f"""
 assert engine.available()
 end_with({which})
 print(idle.keep_for_good())
 """
-    assert python(ENDED + code, timeout=60) == "False\n"
+    assert forked(ENDED + code, timeout=60) == "False\n"
 
 
 @generates
-def test_python_ends_with_a_thread_that_has_llvm(python):
+def test_python_ends_with_a_thread_that_has_llvm(forked):
     code = """
 assert engine.available()
 end_with(1)
 print("ends")
 """
-    assert python(ENDED + code, timeout=60) == "ends\n"
+    assert forked(ENDED + code, timeout=60) == "ends\n"
 
 
 @generates
-def test_python_ends_where_llvmlite_was_imported_at_the_end(python):
+def test_python_ends_where_llvmlite_was_imported_at_the_end(forked):
     """Which registers for the end too late, and would wait for LLVM to dispose of what it has."""
     code = """
 import atexit, sys
@@ -95,13 +95,13 @@ def late():
     begun.wait()
     print("ends")
 """
-    assert python(ENDED + code, timeout=60) == "ends\n"
+    assert forked(ENDED + code, timeout=60) == "ends\n"
 
 
 @generates
 @pytest.mark.parametrize("kept", [False, True], ids=["made", "kept"])
 @pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
-def test_code_at_the_end_is_refused_where_a_thread_has_ended_with_llvm(python, which, kept):
+def test_code_at_the_end_is_refused_where_a_thread_has_ended_with_llvm(forked, which, kept):
     """Also where its object file is kept: for tables for unwinding, LLVM is to link it."""
     code = f"""
 import builtins
@@ -119,12 +119,12 @@ builtins.late = Late()
 end_with({which})
 """
     expected = "Python ends, and has ended a thread in which LLVM was at work\n"
-    assert python(ENDED + code, timeout=60) == expected
+    assert forked(ENDED + code, timeout=60) == expected
 
 
 @generates
 @pytest.mark.parametrize("kept", [False, True], ids=["made", "kept"])
-def test_code_that_llvm_links_is_made_at_the_end(python, kept):
+def test_code_that_llvm_links_is_made_at_the_end(forked, kept):
     """When nothing can be imported any more."""
     code = f"""
 import builtins
@@ -138,11 +138,11 @@ class Late:
         print(engine.compile("late", lambda: text, {{}}, ["nc_probe"]).address("nc_probe") > 0)
 builtins.late = Late()
 """
-    assert python(code, timeout=60) == "True\n"
+    assert forked(code, timeout=60) == "True\n"
 
 
 @generates
-def test_at_the_end_no_thread_gets_llvm_amid_the_work(python):
+def test_at_the_end_no_thread_gets_llvm_amid_the_work(forked):
     """One that waited for it when Python ended it would get it where it is let go of."""
     code = """
 import builtins
@@ -166,11 +166,11 @@ begun.wait()
 time.sleep(0.2)
 builtins.late = Late()
 """
-    assert python(ENDED + code, timeout=60) == "True\n"
+    assert forked(ENDED + code, timeout=60) == "True\n"
 
 
 @generates
-def test_assembly_at_the_end_is_refused_as_code_is(python):
+def test_assembly_at_the_end_is_refused_as_code_is(forked):
     code = """
 import builtins
 assert engine.available()
@@ -184,7 +184,7 @@ builtins.late = Late()
 end_with(1)
 """
     expected = "Python ends, and has ended a thread in which LLVM was at work\n"
-    assert python(ENDED + code, timeout=60) == expected
+    assert forked(ENDED + code, timeout=60) == expected
 
 
 #: The end of programs: a finalizer forks, at the end and while there still are modules.
@@ -210,17 +210,17 @@ forks_at_the_end = pytest.mark.skipif(
 @generates
 @forks_at_the_end
 @pytest.mark.parametrize("which", [0, 1], ids=["starts", "works"])
-def test_a_fork_at_the_end_waits_for_no_thread_that_has_ended(python, which):
+def test_a_fork_at_the_end_waits_for_no_thread_that_has_ended(forked, which):
     code = f"""
 assert engine.available()
 end_with({which})
 """
-    assert python(ENDED + code + FORKS_AT_THE_END, timeout=60) == "7\n"
+    assert forked(ENDED + code + FORKS_AT_THE_END, timeout=60) == "7\n"
 
 
 @forks_at_the_end
 @pytest.mark.parametrize("holder", ["an import", "cffi's parser"])
-def test_a_fork_at_the_end_waits_for_nothing_else_either(python, holder):
+def test_a_fork_at_the_end_waits_for_nothing_else_either(forked, holder):
     """Otherwise it has patience for half a minute."""
     code = f"""
 import sys, threading, time
@@ -245,11 +245,11 @@ def run():
 threading.Thread(target=run, daemon=True).start()
 begun.wait()
 """
-    assert python(code + FORKS_AT_THE_END, timeout=20) == "7\n"
+    assert forked(code + FORKS_AT_THE_END, timeout=20) == "7\n"
 
 
 @generates
-def test_code_at_the_end_waits_for_no_thread_that_has_ended(python):
+def test_code_at_the_end_waits_for_no_thread_that_has_ended(forked):
     code = """
 import builtins, threading, time
 from nativecall._codegen import engine, flights
@@ -267,7 +267,7 @@ class Late:
         print(make(lambda: engine._PROBE).address("nc_probe") > 0)
 builtins.late = Late()
 """
-    assert python(code, timeout=60) == "True\n"
+    assert forked(code, timeout=60) == "True\n"
 
 
 @generates

@@ -147,7 +147,7 @@ def test_room():
         _lib.types.has_room(-1)
 
 
-def test_trampolines_and_callbacks_need_no_linker(python):
+def test_trampolines_and_callbacks_need_no_linker(forked):
     """The code that this package writes for calls refers to nothing outside."""
     code = (
         "import nativecall as nc\n"
@@ -158,5 +158,5 @@ def test_trampolines_and_callbacks_need_no_linker(python):
         "g = nc.wrap(nc.callback('h:hdq', lambda *x: len(x)))\n"
         "print(g(1, 2, 3), engine._start()[0]._linker)\n"
     )
-    assert python(code) == "1.5 generated\n3 None\n"
+    assert forked(code) == "1.5 generated\n3 None\n"
     assert os.environ.get("NATIVECALL_JIT") != "0"

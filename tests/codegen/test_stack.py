@@ -105,7 +105,7 @@ def test_there_it_has_the_stack():
 
 @pytest.mark.skipif(os.name == "nt", reason="reads a pipe with the function of POSIX")
 @pytest.mark.parametrize("bytes", [1000, 1 << 40], ids=["here", "elsewhere"])
-def test_other_threads_go_on_meanwhile(python, bytes):
+def test_other_threads_go_on_meanwhile(forked, bytes):
     code = f"""
 import ctypes, os, sys, threading
 from nativecall import _lib
@@ -123,7 +123,7 @@ thread.start()
 begin.release()
 print(_lib.types.call_with_stack(read, {bytes}, source, ctypes.addressof(byte), 1), byte.value)
 """
-    assert python(code, timeout=60) == "1 b'x'\n"
+    assert forked(code, timeout=60) == "1 b'x'\n"
 
 
 def test_the_stack_that_is_set_for_other_threads_stays():
@@ -166,7 +166,7 @@ def run():
     assert found == "None"
 
 
-def test_it_is_called_while_python_ends(python):
+def test_it_is_called_while_python_ends(forked):
     """When no other thread gets the GIL any more."""
     code = """
 import builtins, ctypes
@@ -177,7 +177,7 @@ class Late:
         print(call(labs, 1 << 40, -1), call(labs, 1000, -2))
 builtins.late = Late()
 """
-    assert python(code) == "1 2\n"
+    assert forked(code) == "1 2\n"
 
 
 @generates
@@ -206,7 +206,7 @@ def test_llvm_has_the_stack_that_it_needs(monkeypatch, stack):
 
 
 @generates
-def test_only_llvm_works_in_another_thread(python):
+def test_only_llvm_works_in_another_thread(forked):
     """Finalizers run in the caller's, which may have the locks that they take."""
     code = f"""
 import threading
@@ -219,7 +219,7 @@ class Cycle:
         with lock:
             ran.add(threading.get_ident())
 def run():
-    for n in range({200 // SCALE}):
+    for n in range({50 // SCALE}):
         with lock:
             for _ in range(200):
                 Cycle()
@@ -227,7 +227,7 @@ def run():
             engine.compile(str(n), lambda: text, {{}}, ["nc_probe"])
     print(ran == {{threading.get_ident()}}, threading.active_count())
 """
-    assert python(code + IN_SMALL_THREAD) == "True 2\n"
+    assert forked(code + IN_SMALL_THREAD) == "True 2\n"
 
 
 @generates
@@ -328,7 +328,7 @@ os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1]])
 
 @generates
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_hook_of_a_fork_gets_code(python):
+def test_a_hook_of_a_fork_gets_code(forked):
     """While its thread has the locks that keep LLVM idle."""
     code = """
 import os, threading, warnings
@@ -345,12 +345,12 @@ def run():
         os._exit(len(made) - 1)
     print(os.waitpid(child, 0)[1], made[0].address("nc_probe") > 0)
 """
-    assert python(code + IN_SMALL_THREAD) == "0 True\n"
+    assert forked(code + IN_SMALL_THREAD) == "0 True\n"
 
 
 @generates
 @pytest.mark.parametrize("lock", [0, 1], ids=["starts", "works"])
-def test_a_finalizer_amid_llvms_work_gets_code(python, lock):
+def test_a_finalizer_amid_llvms_work_gets_code(forked, lock):
     code = f"""
 import threading
 from nativecall._codegen import engine, idle
@@ -363,4 +363,4 @@ def run():
     with idle.locks[{lock}]:
         Late()
 """
-    assert python(code + IN_SMALL_THREAD) == "True\n"
+    assert forked(code + IN_SMALL_THREAD) == "True\n"

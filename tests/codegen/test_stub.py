@@ -147,7 +147,7 @@ def test_a_passed_function_that_c_keeps_is_named(tmp_path, builder, name):
     assert f"gone: '{name}', which was passed to 'keep' for that call alone" in done.stderr
 
 
-def test_want_of_memory_for_the_first_page_is_no_refusal(python):
+def test_want_of_memory_for_the_first_page_is_no_refusal(forked):
     """It does not last, as a system that refuses executable memory does."""
     code = """
         import mmap, resource, sys
@@ -166,7 +166,7 @@ def test_want_of_memory_for_the_first_page_is_no_refusal(python):
             resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
             print("MemoryError", repr(_lib.types.stubs_refused()))
     """
-    printed = python(textwrap.dedent(code))
+    printed = forked(textwrap.dedent(code))
     if printed == "no limit here\n":
         pytest.skip("this system, or what emulates it, does not limit memory")
     assert printed == "MemoryError ''\n"

@@ -7,8 +7,8 @@ as a built-in, and through libffi, with the same values. Signatures have up to 2
 scalar types, pointers, functions, Python objects, strided views, structs by value, nested, packed
 and with arrays of any dimensions; some are variadic.
 
-A run has 300 signatures, or `$NATIVECALL_TEST_SIGNATURES`; the numbers in the names of the tests
-are the seeds of their signatures.
+A nightly run has 300 signatures, or `$NATIVECALL_TEST_SIGNATURES`, and the default level the first
+100 of them; the numbers in the names of the tests are the seeds of their signatures.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 
 import nativecall as nc
 from nativecall._codegen import engine
+from support.levels import sweep
 from support.randomcalls import BUFFER, C_TYPES, HALF, PRELUDE, Case, check
 
 BATCH = 100  # signatures in one C file
@@ -36,7 +37,7 @@ def half(builder):
     return True
 
 
-@pytest.mark.parametrize("start", range(0, COUNT, BATCH))
+@pytest.mark.parametrize("start", sweep(range(0, COUNT, BATCH), 0))
 def test_every_value_arrives_and_comes_back(builder, half, start):
     codes = [code for code in C_TYPES if half or code != "e"]
     cases = [Case(seed, codes) for seed in range(start, min(start + BATCH, COUNT))]

@@ -1,8 +1,8 @@
 """Run code in a fresh interpreter without starting one: a server forks for each program.
 
 The server is a Python that has imported `PRELOADED` and run nothing else. A request names the code,
-its arguments, the directory, the environment and the files for output. The server forks; the child
-leaves the loop, runs the code as `__main__` and ends as every interpreter does, through
+its arguments, the directory, the variables NATIVECALL_… and the files for output. The server forks;
+the child leaves the loop, runs the code as `__main__` and ends as every interpreter does, through
 `Py_Finalize`. The server has one thread, so a fork copies a quiet process.
 
 A program that must import something itself, or that reads its environment during an import, wants
@@ -27,6 +27,8 @@ from pathlib import Path
 
 #: What programs find imported. NumPy's and llvmlite's own imports take the longest.
 PRELOADED = ("ctypes", "numpy", "cffi", "nativecall", "nativecall._codegen.engine")
+#: Without what a test may set while it starts the server.
+_ENVIRONMENT = {**os.environ, "NATIVECALL_CACHE_DIR": ""}
 
 _SERVER = """
 import importlib, json, os, sys
@@ -53,6 +55,9 @@ for number, path in enumerate(request["files"], 1):
     os.dup2(file, number)
     os.close(file)
 os.chdir(request["cwd"])
+for name in [name for name in os.environ if name.startswith("NATIVECALL_")]:
+    del os.environ[name]
+os.environ.update(request["environment"])
 sys.argv[:] = ["-c", *request["arguments"]]
 sys.path[0] = ""
 code = compile(request["code"], "<string>", "exec")
@@ -82,6 +87,7 @@ class ForkServer:
             pass_fds=(requests, answers),
             stdin=subprocess.DEVNULL,
             cwd=tempfile.gettempdir(),  # which has no package of ours
+            env=_ENVIRONMENT,
         )
         os.close(requests)
         os.close(answers)
@@ -110,6 +116,8 @@ class ForkServer:
                 file.touch()
             request = {"code": code, "arguments": [*arguments], "cwd": str(cwd)}
             request["files"] = [*map(str, files)]
+            ours = [name for name in os.environ if name.startswith("NATIVECALL_")]
+            request["environment"] = {name: os.environ[name] for name in ours}
             os.write(self._requests, (json.dumps(request) + "\n").encode())
             child = self._answer(None)
             status = self._answer(timeout)
