@@ -576,7 +576,7 @@ def test_to_scipy(lib):
     ("method", "module", "library"),
     [("to_scipy", "scipy", "SciPy"), ("to_ufunc", "numpy", "NumPy")],
 )
-def test_without_a_library(python, method, module, library):
+def test_without_a_library(forked, method, module, library):
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "import nativecall as nc\n"
@@ -586,7 +586,7 @@ def test_without_a_library(python, method, module, library):
         "print(cos(0))\n"
     )
     said = f"{method}() needs {library}; install it with 'pip install {module}'"
-    assert python(code) == f"{said}\n1.0\n"
+    assert forked(code) == f"{said}\n1.0\n"
 
 
 # -- around the world ----------------------------------------------------------------------------

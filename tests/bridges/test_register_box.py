@@ -17,6 +17,7 @@ import pytest
 import nativecall as nc
 from nativecall._codegen import engine
 from support import build
+from support.levels import where
 from support.modes import DEBUG, GENERATED
 
 MODULE = "nc_tests_foreign"
@@ -255,7 +256,7 @@ print(nc.wrap(foreign.Kernel(False))(9.0), "nc_tests_plugin" in sys.modules)
 """.replace("MODULE", MODULE)
 
 
-def test_an_entry_point_adds_a_box(builder, foreign, python, tmp_path):
+def test_an_entry_point_adds_a_box(foreign, forked, tmp_path):
     """Its module is imported when the first of the boxes is met, and not before."""
     (tmp_path / "nc_tests_plugin.py").write_text(PLUGIN)
     installed = tmp_path / "nc_tests_plugin-1.0.dist-info"
@@ -264,7 +265,7 @@ def test_an_entry_point_adds_a_box(builder, foreign, python, tmp_path):
     (installed / "entry_points.txt").write_text(
         f"[nativecall.boxes]\n{MODULE} = nc_tests_plugin:reader\nnumba = none:such\n"
     )
-    shown = python(INSTALLED, tmp_path, foreign.__file__)
+    shown = forked(INSTALLED, tmp_path, foreign.__file__)
     assert shown == "False\n3.0 True\n"
 
 
@@ -293,10 +294,10 @@ print(nc.wrap(kernel)(9.0), boxes.take(kernel, "d:d", 0) == kernel.address)
 """.replace("MODULE", MODULE)
 
 
-def test_a_bridge_is_one_file(foreign, c, python, tmp_path):
+def test_a_bridge_is_one_file(foreign, c, forked, tmp_path):
     """Python and C code know a box when a file in the bridges' folder does."""
     (tmp_path / f"{MODULE}.py").write_text(BRIDGE)
-    assert python(ONE_FILE, tmp_path, foreign.__file__, c.boxes.__file__) == "3.0 True\n"
+    assert forked(ONE_FILE, tmp_path, foreign.__file__, c.boxes.__file__) == "3.0 True\n"
 
 
 LIBRARIES = {
@@ -350,7 +351,7 @@ print(*sorted({name.partition(".")[0] for name in after} & {"cffi", "scipy", "nu
 """
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", where(LIBRARIES, lambda name: name not in ("numba", "_cython")))
 def test_wrapping_one_box_imports_no_other_library(python, name):
     library = {"_cython": "scipy", "fortran": "scipy"}.get(name, name)
     if library in ("scipy", "numba"):
@@ -371,25 +372,23 @@ def test_wrapping_one_box_imports_no_other_library(python, name):
     assert libraries in ("", "cffi" if name in ("_cython", "numpy") else "")
 
 
-UFUNC = """
+UFUNCS = """
 import sys
 import numpy, nativecall as nc
 before = {*sys.modules}
-f = nc.wrap(numpy.WHICH)
-assert f(0.5) == numpy.WHICH(0.5)
+for ufunc in (numpy.sin, numpy.modf, numpy.isnan):
+    assert nc.wrap(ufunc)(0.5) == ufunc(0.5), ufunc
 after = {name.partition(".")[0] for name in {*sys.modules} - before}
 print(*sorted(after & {"cffi", "llvmlite", "numba", "pandas", "pycparser", "scipy"}))
 """
 
 
-@pytest.mark.parametrize("which", ["sin", "modf", "isnan"])
-def test_wrapping_a_ufunc_imports_no_other_library(python, which, tmp_path, monkeypatch):
-    """Its loops are called by generated code: LLVM is asked for that once, not by each process."""
+def test_wrapping_ufuncs_imports_no_other_library(python, tmp_path, monkeypatch):
+    """Generated code calls their loops: LLVM is asked for that once, not by each process."""
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "cache"))
-    code = UFUNC.replace("WHICH", which)
     # libffi takes C types from cffi, to call a loop of two results.
     also = [] if GENERATED else [["cffi", "pycparser"]]
-    assert python(code).split() in ([], ["llvmlite"] * engine.available(), *also)
+    assert python(UFUNCS).split() in ([], ["llvmlite"] * engine.available(), *also)
     # See csrc/codegen/objectfile.c.
     if GENERATED and sys.platform == "linux" and platform.machine() == "x86_64":
-        assert python(code).split() == []
+        assert python(UFUNCS).split() == []
