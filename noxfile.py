@@ -88,6 +88,12 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
 
 WHOLE = ["--nightly", "tests"]
+# Sizes of the nightly level: repetitions, seconds of a race, pairs of signatures.
+FULL = {
+    "NATIVECALL_TEST_REPEAT": "10000",
+    "NATIVECALL_TEST_SECONDS": "0.5",
+    "NATIVECALL_TEST_PAIRS": "160",
+}
 # Sessions of `nightly`, and their arguments.
 NIGHTLY = {
     "lint": [],
@@ -121,30 +127,32 @@ def nightly(session: nox.Session) -> None:
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """The suite against an installed wheel; what no Python changes, on the first alone."""
+    sizes = FULL if "--nightly" in session.posargs else {}
     if session.python == PYTHONS[0]:
         session.install(".[test-all]")
-        session.run("pytest", *session.posargs)
+        session.run("pytest", *session.posargs, env=sizes)
     else:
-        session.install(".[test]")
-        # What other libraries and commands do, headers of libraries say and leaks would show is run
-        # on the first and on the last Python.
+        # The last Python runs tests of other libraries, commands and headers too; those between
+        # run the core alone, unless told otherwise, and need few packages for that.
         others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
         left = ["tests/adapt", "tests/library", "tests/project/test_leaks.py", "tests/ufunc"]
-        # What compiles as much for one Python as for the other.
+        # They compile the same for each Python.
         compiled = ["test_conformance.py", "test_cython.py", "test_cython_views.py"]
         if session.python == PYTHONS[-1]:
             selection = [*CORE, *others]
         else:
             selection = [path for path in CORE if path not in left]
             selection += [f"--ignore=tests/headers/{name}" for name in compiled]
-        session.run("pytest", "-m", "not compiler", *(session.posargs or selection))
+        few = session.python != PYTHONS[-1] and not session.posargs
+        session.install(*([".", *NEEDED] if few else [".[test]"]))
+        session.run("pytest", "-m", "not compiler", *(session.posargs or selection), env=sizes)
 
 
 @nox.session(python=PYTHONS[0])
 def libffi(session: nox.Session) -> None:
-    """The whole suite without generated code."""
+    """The suite without generated code."""
     session.install(".[test]")
-    session.run("pytest", *session.posargs, env={"NATIVECALL_JIT": "0"})
+    session.run("pytest", *session.posargs, env={"NATIVECALL_JIT": "0"} | FULL)
 
 
 @nox.session(python=PYTHONS[0])
@@ -273,7 +281,7 @@ def _emulated(session: nox.Session, selection: Sequence[str], signatures: int) -
     """Test the wheel that is made here for aarch64, where there is the means to run it."""
     _require(session, "3.13-arm64")
     wheel = _built(session, "aarch64", Path(session.create_tmp()).resolve() / "wheel")
-    needed = "'pytest>=8' 'hypothesis>=6.100' 'setuptools>=70' 'platformdirs>=4'"
+    needed = shlex.join(NEEDED)
     few = f"NATIVECALL_TEST_SIGNATURES={signatures} NATIVECALL_TEST_PATIENCE=10"
     tests = f"{few} pytest -p no:cacheprovider {shlex.join(selection)}"
     # First what it needs, then the wheel itself, of which one of the same version may be there.

@@ -52,7 +52,19 @@ hypothesis.settings.load_profile("repeatable")
 
 
 #: The files that take longest, longest first: they begin first, so that workers end together.
-SLOW = ("conformance/test_kit.py", "core/test_c.py", "project/test_leaks.py")
+SLOW = (
+    "conformance/test_kit.py",
+    "bridges/test_numba_instances.py",
+    "bridges/test_numba_calls.py",
+    "core/test_c.py",
+    "cli/test_cli.py",
+    "codegen/test_engine.py",
+    "project/test_reachable.py",
+    "project/test_examples.py",
+    "project/test_leaks.py",
+    "bridges/test_numba.py",
+    "libffi/test_call.py",
+)
 #: A run of fewer files takes no longer in one process than the start of workers.
 FEW = 12
 
