@@ -1,4 +1,4 @@
-"""Sessions: `.ci/run` runs some of them for each change, ``nox -s nightly`` all; ``nox -l`` lists them.
+"""Sessions: `.ci/run` runs some for each change, ``nox -s nightly`` runs all, ``nox -l`` lists them.
 
 Each session installs the package as a user would, into an environment of its own.
 """
@@ -21,7 +21,8 @@ BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
 # Runs a command under a Python, or on a processor, that this machine does not have.
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
 # What the core's tests need beside the package.
-NEEDED = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "setuptools>=70", "platformdirs>=4"]
+NEEDED = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "setuptools>=70"]
+NEEDED += ["platformdirs>=4"]
 C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
 
 # The core's C code and what calls it: what a sanitizer, a debug build or another CPython can see.

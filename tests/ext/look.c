@@ -166,10 +166,14 @@ static PyObject *lookups(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
-    {"word", word, METH_VARARGS, NULL},       {"slot", slot, METH_VARARGS, NULL},
-    {"ask", ask, METH_VARARGS, NULL},         {"entries", entries, METH_O, NULL},
-    {"total", total, METH_VARARGS, NULL},     {"lookups", lookups, METH_VARARGS, NULL},
+    {"find", find, METH_VARARGS, NULL},
+    {"find_null", find_null, METH_O, NULL},
+    {"word", word, METH_VARARGS, NULL},
+    {"slot", slot, METH_VARARGS, NULL},
+    {"ask", ask, METH_VARARGS, NULL},
+    {"entries", entries, METH_O, NULL},
+    {"total", total, METH_VARARGS, NULL},
+    {"lookups", lookups, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
