@@ -1,4 +1,4 @@
-"""Sessions: `.ci/run` runs some for each change, ``nox -s nightly`` runs all, ``nox -l`` lists them.
+"""Sessions: `.ci/run` runs some for each change, ``nox -s nightly`` all; ``nox -l`` lists them.
 
 Each session installs the package as a user would, into an environment of its own.
 """
