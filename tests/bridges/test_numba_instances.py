@@ -10,7 +10,6 @@ import array
 import ctypes
 import gc
 import inspect
-import itertools
 import threading
 import weakref
 
@@ -20,6 +19,7 @@ import pytest
 import nativecall as nc
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
+from support.levels import sweep
 
 numba = pytest.importorskip("numba")
 
@@ -101,12 +101,12 @@ def test_each_number_has_its_own_instance():
     """What Numba's dispatcher compiles for, in any order."""
     values = [True, 3, 2.5, 1j, np.int8(3), np.uint16(4), np.float32(0.5), np.complex64(1j)]
     letters = ["?", "q", "d", "Zd", "b", "H", "f", "Zf"]
-    for order in (values, values[::-1]):
+    for order in (slice(None), slice(2, None, -1), slice(6, 1, -4)):
         jitted = njit(lambda x: (x, x))
         f = nc.wrap(jitted)
-        for value in order * 2:
+        for value in values[order] * 2:
             assert tuple(f(value)) == jitted(value)
-        assert {text.partition(":")[2] for text in f.signatures} == {*letters}
+        assert {text.partition(":")[2] for text in f.signatures} == {*letters[order]}
 
 
 def test_callables_with_the_same_entries_decide_for_themselves():
@@ -198,7 +198,7 @@ def test_threads_call_with_other_types_at_once():
         ("d:i&dP", lambda f: f(1, np.array([0.1]), None)),
     ],
 )
-@pytest.mark.parametrize("compiled", [[], ["f:f"], ["q:q", "f:f"]])
+@pytest.mark.parametrize("compiled", sweep([[], ["f:f"], ["q:q", "f:f"]], [], ["q:q", "f:f"]))
 def test_conversions_start_from_an_exact_instance(wanted, call, compiled):
     f = fresh(single)
     for text in compiled:
@@ -355,7 +355,7 @@ def test_where_nothing_tells_one_the_error_says_what_does(ask):
 def test_defaults():
     jitted = njit(lambda x, y=2.0, z=None: x * y if z is None else x * y * z)
     f = nc.wrap(jitted)
-    for args in itertools.product((1.5, 3), (4.0, 5), (6, 7.5)):
+    for args in ((1.5, 4.0, 6.0), (3, 5, 7.5)):
         for count in (1, 2, 3):
             assert f(*args[:count]) == jitted(*args[:count])
     assert {"d:d", "d:dd", "d:ddd"} <= {*f.signatures}
@@ -407,10 +407,10 @@ def test_more_arguments():
 
     jitted = njit(total)
     f = nc.wrap(jitted)
-    for args in ((1.5, 2.0), (1, 2, 3), (1.5, 2.5, 3.5, 4.5)):
+    for args in ((1.5, 2.0), (1, 2, 3)):
         assert f(*args) == jitted(*args)
     pair = nc.wrap(njit(lambda x, *more: (x, len(more), more[1:])[1]))
-    for args in ((1.5,), (1.5, 2), (1.5, 2, 3.0), (1, 2j)):
+    for args in ((1.5,), (1.5, 2, 3.0)):
         assert pair(*args) == len(args) - 1
     assert pair(x=1.5) == 0
     assert nc.wrap(jitted).signatures  # compiled for by now
@@ -438,7 +438,9 @@ def swapped(out, xs):
 copied_jitted = njit(copied)
 
 
-@pytest.mark.parametrize("ways", ["bare", "named", "asked", "writable first"])
+@pytest.mark.parametrize(
+    "ways", sweep(["bare", "named", "asked", "writable first"], "named", "writable first")
+)
 def test_arrays_that_are_only_read_may_be_read_only(ways):
     jitted = njit(lambda xs: xs.sum())
     f = nc.wrap(jitted, "d:[1]d") if ways == "named" else nc.wrap(jitted)
@@ -451,7 +453,7 @@ def test_arrays_that_are_only_read_may_be_read_only(ways):
 
 
 @pytest.mark.parametrize("function", [copied, swapped])
-@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("is_named", sweep([True, False], False))
 def test_arrays_that_are_written_to_may_not(function, is_named):
     f = nc.wrap(njit(function), *(["v:[1]d[1]d"] if is_named else []))
     in_order = (lambda *both: both) if function is copied else (lambda a, b: (b, a))

@@ -1,17 +1,13 @@
-"""The C compiler is the oracle: callees of chosen and of random signatures, all in one C file.
+"""Calls through libffi and through trampolines: what is refused, Python functions, types, limits.
 
-Each callee compares every argument, member by member, with the value that the test passes, notes
-which was the first to differ, and returns a value that the test knows. Each is called through its
-trampoline where it has one, and through libffi.
+test_random_signatures.py compares values with what C sees.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-import random
 import sys
-from collections.abc import Iterator
 
 import cffi
 import numpy as np
@@ -22,358 +18,9 @@ from nativecall._fifo import Cache
 from nativecall._libffi import types as libffi
 from nativecall._signature.spelling import parse
 from support.modes import GENERATED
+from support.randomcalls import C_TYPES
 
 ORACLE = cffi.FFI()
-SEED = 20250601
-RANDOM_SIGNATURES = 120
-
-C_TYPES = {
-    "?": "_Bool", "c": "char", "b": "signed char", "B": "unsigned char", "h": "short",
-    "H": "unsigned short", "i": "int", "I": "unsigned int", "l": "long", "L": "unsigned long",
-    "q": "long long", "Q": "unsigned long long", "n": "ptrdiff_t", "N": "size_t",
-    "e": "_Float16", "f": "float", "d": "double", "g": "long double",
-    "Zf": "float _Complex", "Zd": "double _Complex", "Zg": "long double _Complex",
-    "P": "void *", "&d": "double *", "&i": "int *", "X{d:d}": "Function",
-}  # fmt: skip
-SIZES = {"?": 1, "c": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
-SIZES.update({code: ctypes.sizeof(ctypes.c_long) for code in "lL"})
-SIZES.update({code: ctypes.sizeof(ctypes.c_void_p) for code in "nN"})
-INTEGERS = list(SIZES)
-SCALARS = [*INTEGERS, "f", "d", "g", "Zf", "Zd", "Zg"]
-POINTERS = ["P", "&d", "&i", "X{d:d}"]
-
-
-class Scalar:
-    """A scalar or pointer type, and one value of it."""
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-        self.c = C_TYPES[code]
-
-    def real(self, random: random.Random) -> float:
-        # Representable in every format, half included.
-        return random.choice([-1, 1]) * random.randrange(1, 2000) / 8
-
-    def value(self, random: random.Random, result: bool = False) -> tuple[object, str]:
-        """A Python value, and how C writes it; for a pointer, how C writes what it points to."""
-        code = self.code
-        if result and code in POINTERS:
-            literal = "square" if code == "X{d:d}" else f"({self.c})(uintptr_t)4096"
-            return None, literal
-        if code == "?":
-            truth = random.random() < 0.5
-            return truth, str(int(truth))
-        if code in SIZES:
-            bits = 8 * SIZES[code]
-            # Plain char is either; the values of both are taken.
-            signed = code.islower() and code != "c"
-            low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-            if code == "c":
-                high = 127
-            number = random.choice([low, high, random.randint(low, high)])
-            if number == -(2**63):
-                return number, "(-9223372036854775807LL - 1)"
-            return number, f"({self.c}){number}{'LL' if signed else 'ULL'}"
-        if code in ("e", "f", "d", "g"):
-            number = self.real(random)
-            suffix = {"e": "f", "f": "f", "d": "", "g": "L"}[code]
-            return number, f"({self.c}){number.hex()}{suffix}"
-        if code[0] == "Z":
-            number = complex(self.real(random), self.real(random))
-            macro = {"f": "CMPLXF", "d": "CMPLX", "g": "CMPLXL"}[code[1]]
-            suffix = {"f": "f", "d": "", "g": "L"}[code[1]]
-            return number, f"{macro}({number.real.hex()}{suffix}, {number.imag.hex()}{suffix})"
-        # Pointers: what they point to is checked.
-        if code == "X{d:d}":
-            return "square", "0"
-        number = random.randrange(1, 100)
-        return np.full(2, number, dtype="i4" if code == "&i" else "f8"), str(number)
-
-    def checks(self, place: str, literal: str) -> Iterator[str]:
-        if self.code == "X{d:d}":
-            yield f"{place}(3.0) == 9.0"
-        elif self.code == "P":
-            yield f"*(double *){place} == {literal}"
-        elif self.code[0] == "&":
-            yield f"{place}[0] == {literal} && {place}[1] == {literal}"
-        else:
-            yield f"{place} == {literal}"
-
-    def same(self, answer: object, value: object) -> bool:
-        if self.code == "X{d:d}":
-            return answer(3.0) == 9.0
-        if self.code in POINTERS:
-            return int(ORACLE.cast("uintptr_t", answer)) == 4096
-        return answer == value and type(answer) is type(value)
-
-    @property
-    def code_text(self) -> str:
-        return self.code
-
-
-class Array:
-    """An array of a fixed length, inside a struct."""
-
-    def __init__(self, item: Scalar | Struct, length: int) -> None:
-        self.item, self.length = item, length
-        self.code_text = f"({length}){item.code_text}"
-
-    def value(self, random: random.Random, result: bool = False) -> tuple[object, object]:
-        pairs = [self.item.value(random, result) for _ in range(self.length)]
-        return tuple(a for a, _ in pairs), [b for _, b in pairs]
-
-    def checks(self, place: str, literals: list) -> Iterator[str]:
-        for i, literal in enumerate(literals):
-            yield from self.item.checks(f"{place}[{i}]", literal)
-
-    def same(self, answer: tuple, value: tuple) -> bool:
-        return len(answer) == self.length and all(map(self.item.same, answer, value))
-
-
-class Struct:
-    """A struct by value."""
-
-    def __init__(self, fields: list, packed: bool = False) -> None:
-        self.fields, self.packed = fields, packed
-        self.code_text = (
-            ("=" if packed else "") + "T{" + "".join(field.code_text for field in fields) + "}"
-        )
-        self.c = ""
-
-    def value(self, random: random.Random, result: bool = False) -> tuple[object, object]:
-        pairs = [field.value(random, result) for field in self.fields]
-        return tuple(a for a, _ in pairs), [b for _, b in pairs]
-
-    def checks(self, place: str, literals: list) -> Iterator[str]:
-        for i, (field, literal) in enumerate(zip(self.fields, literals, strict=True)):
-            yield from field.checks(f"{place}.m{i}", literal)
-
-    def same(self, answer: tuple, value: tuple) -> bool:
-        return len(answer) == len(self.fields) and all(
-            field.same(a, b) for field, a, b in zip(self.fields, answer, value, strict=True)
-        )
-
-    def declare(self, out: list[str]) -> None:
-        """Append the typedef, those it needs first."""
-        if self.c:
-            return
-        lines = []
-        for i, field in enumerate(self.fields):
-            item = field.item if isinstance(field, Array) else field
-            if isinstance(item, Struct):
-                item.declare(out)
-            size = f"[{field.length}]" if isinstance(field, Array) else ""
-            lines.append(f"    {item.c} m{i}{size};")
-        self.c = f"S{len(out)}"
-        attribute = "__attribute__((packed)) " if self.packed else ""
-        out.append(f"typedef struct {attribute}{{\n" + "\n".join(lines) + f"\n}} {self.c};")
-
-
-def initializer(literal: object) -> str:
-    if isinstance(literal, list):
-        return "{" + ", ".join(map(initializer, literal)) + "}"
-    return str(literal)
-
-
-class Case:
-    """One signature with values for its arguments and its result."""
-
-    def __init__(self, result, args: list, random: random.Random, extra: list = ()) -> None:
-        self.result, self.args, self.extra = result, args, list(extra)
-        self.values = [arg.value(random) for arg in [*args, *self.extra]]
-        self.answer = (None, "") if result is None else result.value(random, result=True)
-        self.signature = (
-            ("v" if result is None else result.code_text)
-            + ":"
-            + "".join(arg.code_text for arg in args)
-            + ("." if extra else "")
-        )
-
-    def write(self, name: str, types: list[str]) -> str:
-        """The callee in C."""
-        for one in (self.result, *self.args):
-            if isinstance(one, Struct):
-                one.declare(types)
-        result = "void" if self.result is None else self.result.c
-        params = ", ".join(f"{arg.c} a{i}" for i, arg in enumerate(self.args)) or "void"
-        if self.extra:
-            params += ", ..."
-        body = []
-        if self.extra:
-            body.append(f"    va_list more;\n    va_start(more, a{len(self.args) - 1});")
-        for i, (arg, (_, literal)) in enumerate(
-            zip([*self.args, *self.extra], self.values, strict=True)
-        ):
-            if i >= len(self.args):
-                body.append(f"    {arg.c} a{i} = va_arg(more, {arg.c});")
-            body += [f"    CHECK({i}, {check});" for check in arg.checks(f"a{i}", literal)]
-        if self.extra:
-            body.append("    va_end(more);")
-        if self.result is not None:
-            if isinstance(self.result, Struct):
-                body.append(f"    {result} answer = {initializer(self.answer[1])};")
-                body.append("    return answer;")
-            else:
-                body.append(f"    return {self.answer[1]};")
-        head = f"{result} {name}({params})"
-        return f"{head};\n{head}\n{{\n    differs = -1;\n" + "\n".join(body) + "\n}"
-
-
-def S(*codes: object, packed: bool = False) -> Struct:
-    return Struct([Scalar(one) if isinstance(one, str) else one for one in codes], packed)
-
-
-def A(item: object, length: int) -> Array:
-    return Array(Scalar(item) if isinstance(item, str) else item, length)
-
-
-# Structs at the edges of the rules of the C ABIs: sizes around one and two registers, mixed
-# classes, homogeneous floats, members of two registers each, nested and packed ones.
-def chosen_structs() -> list[Struct]:
-    sizes = [S(A("B", n)) for n in (*range(1, 20), 31, 32, 33, 64)]
-    return sizes + [
-        S("d"), S("f"), S("q"), S("?"), S("d", "d"), S("q", "d"), S("d", "q"), S("f", "f"),
-        S("f", "f", "f"), S("f", "f", "f", "f"), S("f", "i"), S("i", "f", "d"), S("d", "f", "i"),
-        S("d", "d", "d"), S("d", "d", "d", "d"), S("f", "f", "f", "f", "f"), S("q", "q", "q"),
-        S("b", "h", "i"), S("b", "d"), S("i", "b", "h", "q"), S("g"), S("g", "b"), S("g", "g"),
-        S(S(A("g", 1))),
-        S("Zf"), S("Zd"), S("Zf", "f"), S("Zf", "i"), S("i", "Zd"), S("Zf", "Zf"),
-        S(A("f", 3)), S(A("d", 2)), S(A("h", 5)), S(A(S("f", "f"), 2)), S("b", S("b", "d")),
-        S(S("f"), S("f", S("i"))), S("b", A("b", 7), "d"), S(S(S(S("d")))),
-        S("P"), S("&d", "i"), S("X{d:d}", "d"), S(A("h", 3), "B"), S("d", A("b", 1)),
-        S("b", "q", "q", packed=True), S("b", "d", "d", "h", packed=True),
-        S("d", "d", packed=True), S("i", "i", packed=True), S("h", A("d", 3), packed=True),
-        S("d", "b", packed=True), S("g", "b", packed=True), S(S("g", "b", packed=True), "d"),
-        S("b", S("d", "q", "b", packed=True), "b"), S("g", S("d", "b", packed=True)),
-        S("i", S("q", "q", "q", packed=True), "?"),
-    ]  # fmt: skip
-
-
-def chosen() -> Iterator[Case]:
-    r = random.Random(SEED)
-    for code in SCALARS + POINTERS:
-        if code != "Zg":
-            yield Case(Scalar(code), [Scalar(code)], r)
-        yield Case(Scalar("i"), [Scalar(code)] * 3, r)
-    # More than the registers hold, of each kind and of both.
-    long = ("i" * 12, "d" * 12, "id" * 10, "fbdh" * 5, "q" * 7 + "d" * 9 + "qd", "g" * 3 + "i")
-    for word in long:
-        yield Case(Scalar("d"), [Scalar(code) for code in word], r)
-    yield Case(Scalar("q"), [Scalar(c) for c in "bBhHiIqQ?" * 2], r)
-    yield Case(Scalar("Zd"), [Scalar("Zd")] * 6, r)
-    yield Case(Scalar("Zf"), [Scalar("Zf"), Scalar("f")] * 6, r)
-    yield Case(None, [], r)
-    for one in chosen_structs():
-        yield Case(one, [one], r)
-        yield Case(Scalar("d"), [Scalar("i"), one, Scalar("d"), one], r)
-        # With the registers nearly used up, a struct goes to memory whole.
-        yield Case(one, [Scalar("q")] * 5 + [one] + [Scalar("d")] * 7 + [one, Scalar("i")], r)
-        # The first word may take the last general register while the vector registers are in use.
-        yield Case(Scalar("d"), [Scalar("d")] + [Scalar("q")] * 5 + [one, Scalar("d")], r)
-
-
-def random_type(r: random.Random, depth: int) -> Scalar | Struct:
-    if depth < 3 and r.random() < 0.35:
-        fields: list = []
-        for _ in range(r.randrange(1, 5)):
-            field = random_type(r, depth + 1)
-            fields.append(Array(field, r.randrange(1, 4)) if r.random() < 0.25 else field)
-        # libffi cannot express every packed struct; those are refused, and tested below.
-        return Struct(fields)
-    return Scalar(r.choice(SCALARS + (POINTERS if r.random() < 0.2 else ["d", "i", "q", "f"])))
-
-
-def drawn() -> Iterator[Case]:
-    r = random.Random(SEED + 1)
-    for _ in range(RANDOM_SIGNATURES):
-        result = None if r.random() < 0.1 else random_type(r, 0)
-        if result is not None and result.code_text == "Zg":
-            result = Scalar("g")
-        yield Case(result, [random_type(r, 0) for _ in range(r.randrange(0, 9))], r)
-
-
-def variadic() -> Iterator[Case]:
-    r = random.Random(SEED + 2)
-    for length in (1, 2, 5, 9, 16):
-        for _ in range(3):
-            fixed = [Scalar(r.choice(["i", "d", "q", "P"])) for _ in range(r.randrange(1, 4))]
-            # What Python values become by themselves.
-            extra = [Scalar(r.choice(["d", "i", "&d"])) for _ in range(length)]
-            yield Case(Scalar(r.choice("idq")), fixed, r, extra)
-
-
-CASES = {
-    **{f"chosen{i}": case for i, case in enumerate(chosen())},
-    **{f"random{i}": case for i, case in enumerate(drawn())},
-    **{f"variadic{i}": case for i, case in enumerate(variadic())},
-}
-PRELUDE = """
-#include <complex.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-typedef double (*Function)(double);
-double square(double x);
-double square(double x) { return x * x; }
-static int differs;
-int first_difference(void);
-int first_difference(void) { return differs; }
-#define CHECK(number, condition) if (differs < 0 && !(condition)) differs = number
-"""
-
-
-def write_all(cases: dict[str, Case]) -> str:
-    types: list[str] = []
-    bodies = [case.write(name, types) for name, case in cases.items()]
-    return "\n\n".join([PRELUDE, *types, *bodies])
-
-
-@pytest.fixture(scope="module")
-def compiled(builder):
-    # Constants of the narrowest types are compared as int; that is what is meant.
-    flags = ("-O1", "-Wno-conversion", "-Wno-type-limits", "-Wno-overflow", "-Wno-psabi")
-    return nc.load(builder.library(write_all(CASES), "abi", flags=flags))
-
-
-@pytest.fixture(scope="module")
-def differs(compiled):
-    return compiled.function("first_difference", "i:")
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_agrees_with_the_compiler(compiled, differs, name):
-    case = CASES[name]
-    square = compiled.function("square", "d:d")
-
-    def real(value):
-        if isinstance(value, str):
-            return square
-        return tuple(map(real, value)) if isinstance(value, tuple) else value
-
-    values = [real(value) for value, _ in case.values]
-    for gil in ("hold", "release"):
-        answer = compiled.function(name, case.signature, gil=gil)(*values)
-        said = f"of {case.signature} with gil={gil!r}"
-        assert differs() == -1, f"argument {differs() + 1} {said} arrived changed"
-        if case.result is None:
-            assert answer is None
-        else:
-            assert case.result.same(answer, case.answer[0]), f"{answer} {said}: {case.answer[0]}"
-
-
-def test_both_ways_were_taken():
-    """The cases above cover trampolines and libffi, structs in registers and in memory."""
-    ahead = [case for case in CASES.values() if nc.wrap(1, case.signature)._spec.trampoline]
-    assert len(ahead) > 20
-    assert len(CASES) - len(ahead) > 200
-    sizes = {
-        nc.wrap(1, case.signature)._spec.types[-1].size
-        for case in CASES.values()
-        if isinstance(case.result, Struct)
-    }
-    assert {1, 8, 9, 16, 17, 32} <= sizes
-
 
 # -- what the oracle has no plain equal for ------------------------------------------------------
 
@@ -457,7 +104,7 @@ def test_python_objects_pass_as_they_are():
 
 
 def test_views_of_every_element_type(builder):
-    source = "\n".join(
+    source = "#include <stdint.h>\n" + "\n".join(
         f"{c} last_{i}(const void *const *view);\n"
         f"{c} last_{i}(const void *const *view) {{ const char *data = view[0];\n"
         "    const long long *words = (const long long *)(const void *)view;\n"
@@ -543,6 +190,7 @@ def test_ctypes_never_returns_with_an_exception_set(callbacks, gil):
     """CPython makes a SystemError of that, and its debug builds end the process."""
     f = callbacks.function("last", "q:X{q:q}q", gil=gil)
     f._choose("libffi")
+    f(abs, 1)  # what is made at the first use raises and catches exceptions of its own
     error = LookupError("no")
 
     def broken(i):

@@ -1,11 +1,11 @@
-"""Random signatures through the public interface: every value arrives, and comes back, bit by bit.
+"""Signatures through the public interface: every value arrives, and comes back, bit by bit.
 
 Each callee is compiled C that writes the bytes of every scalar that it gets, in order, into a log,
 and returns a value made of bytes that the test left for it. So a call says what C saw of any
 arguments, and what Python sees of any result. Each is called through generated code, as itself and
 as a built-in, and through libffi, with the same values. Signatures have up to 20 arguments: all
 scalar types, pointers, functions, Python objects, strided views, structs by value, nested, packed
-and with arrays of any dimensions; some are variadic.
+and with arrays of any dimensions; some are variadic. Chosen ones are at the edges of the ABIs.
 
 A nightly run has 300 signatures, or `$NATIVECALL_TEST_SIGNATURES`, and the default level the first
 100 of them; the numbers in the names of the tests are the seeds of their signatures.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -37,21 +38,80 @@ def half(builder):
     return True
 
 
-@pytest.mark.parametrize("start", sweep(range(0, COUNT, BATCH), 0))
-def test_every_value_arrives_and_comes_back(builder, half, start):
-    codes = [code for code in C_TYPES if half or code != "e"]
-    cases = [Case(seed, codes) for seed in range(start, min(start + BATCH, COUNT))]
+# At the edges of the rules of the C ABIs: sizes around one and two registers, mixed classes,
+# homogeneous floats, members of two registers each, nested and packed ones.
+STRUCTS = [f"T{{({n})B}}" for n in (*range(1, 20), 31, 32, 33, 64)]
+STRUCTS += [
+    "T{d}", "T{f}", "T{q}", "T{?}", "T{dd}", "T{qd}", "T{dq}", "T{ff}", "T{fff}", "T{ffff}",
+    "T{fi}", "T{ifd}", "T{dfi}", "T{ddd}", "T{dddd}", "T{fffff}", "T{qqq}", "T{bhi}", "T{bd}",
+    "T{ibhq}", "T{g}", "T{gb}", "T{gg}", "T{T{(1)g}}", "T{Zf}", "T{Zd}", "T{Zff}", "T{Zfi}",
+    "T{iZd}", "T{ZfZf}", "T{(3)f}", "T{(2)d}", "T{(5)h}", "T{(2)T{ff}}", "T{bT{bd}}",
+    "T{T{f}T{fT{i}}}", "T{b(7)bd}", "T{T{T{T{d}}}}", "T{P}", "T{&di}", "T{X{d:d}d}", "T{(3)hB}",
+    "T{d(1)b}", "=T{bqq}", "=T{bddh}", "=T{dd}", "=T{ii}", "=T{h(3)d}", "=T{db}", "=T{gb}",
+    "T{=T{gb}d}", "T{b=T{dqb}b}", "T{g=T{db}}", "T{i=T{qqq}?}",
+]  # fmt: skip
+
+
+def chosen() -> Iterator[str]:
+    for code in C_TYPES:
+        if code not in ("e", "Zg"):
+            yield f"{code}:{code}"
+        if code != "e":
+            yield f"i:{code * 3}"
+    # More than the registers hold, of each kind and of both.
+    for word in ("i" * 12, "d" * 12, "id" * 10, "fbdh" * 5, "q" * 7 + "d" * 9 + "qd", "gggi"):
+        yield f"d:{word}"
+    yield from ("q:bBhHiIqQ?bBhHiIqQ?", "Zd:ZdZdZdZdZdZd", f"Zf:{'Zff' * 6}", "v:")
+    for one in STRUCTS:
+        yield f"{one}:{one}"
+        yield f"d:i{one}d{one}"
+        # With the registers nearly used up, a struct goes to memory whole.
+        yield f"{one}:qqqqq{one}ddddddd{one}i"
+        # The first word may take the last general register while the vector registers are in use.
+        yield f"d:dqqqqq{one}d"
+
+
+VARIADIC = ["d", "i", "P", "iPddiddidPdidddi", "q" * 9, "dddddddddi"]
+
+
+def compiled(builder, name, cases, half):
+    """The library of the callees, its log, and the bytes that they return."""
     known: dict[str, tuple[str, str]] = {}
     bodies = [case.write(known) for case in cases]
     types = [definition for _, definition in known.values()]
     prelude = PRELUDE.replace("HALF", HALF if half else "")
     path = builder.library(
         "\n".join([prelude, *types, *bodies]),
-        f"random{start}",
+        name,
         flags=("-O1", "-Wno-psabi", "-Wno-address-of-packed-member"),
     )
-    lib, raw = nc.load(path), ctypes.CDLL(str(path))
-    log, given = ((ctypes.c_char * BUFFER).in_dll(raw, name) for name in ("nc_log", "nc_given"))
+    raw = ctypes.CDLL(str(path))
+    return nc.load(path), *(
+        (ctypes.c_char * BUFFER).in_dll(raw, name) for name in ("nc_log", "nc_given")
+    )
+
+
+def test_chosen_signatures(builder):
+    cases = [Case.of(number, text) for number, text in enumerate(chosen())]
+    for fixed in ("i:i", "d:dq", "q:dP", "i:Piq"):
+        cases += [Case.of(len(cases) + n, f"{fixed}.", one) for n, one in enumerate(VARIADIC)]
+    lib, log, given = compiled(builder, "chosen", cases, half=False)
+    ways = ["own", "builtin", "libffi"] if engine.available() else ["own"]
+    called = {
+        way: [check(case, way, lib.address(case.name), log, given) for case in cases]
+        for way in ways
+    }
+    assert engine.available() == all(called["own"])
+    assert sum(called[ways[-1]]) > 0.9 * len(cases)
+    ahead = [case for case in cases if nc.wrap(1, case.text)._spec.trampoline]
+    assert 10 < len(ahead) < len(cases) - 200
+
+
+@pytest.mark.parametrize("start", sweep(range(0, COUNT, BATCH), 0))
+def test_every_value_arrives_and_comes_back(builder, half, start):
+    codes = [code for code in C_TYPES if half or code != "e"]
+    cases = [Case(seed, codes) for seed in range(start, min(start + BATCH, COUNT))]
+    lib, log, given = compiled(builder, f"random{start}", cases, half)
     counts = {"generated": 0, "builtin": 0, "libffi": 0}
     for case in cases:
         for way in counts:

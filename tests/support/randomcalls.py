@@ -1,4 +1,4 @@
-"""Random signatures: callees in C that log what they get, values, and what must come back."""
+"""Signatures: callees in C that log what they get, random values, and what must come back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy as np
 
 import nativecall as nc
 from nativecall._codegen.abi.lowering import MAX_BY_VALUE
+from nativecall._signature import derived
+from nativecall._signature.ctype import CType
 from nativecall._signature.spelling import parse
 
 ORACLE = cffi.FFI()
@@ -19,11 +21,11 @@ ROUNDS = 2  # sets of values for each signature
 BUFFER = 1 << 16
 
 C_TYPES = {
-    "?": "_Bool", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t", "i": "int32_t",
-    "I": "uint32_t", "q": "int64_t", "Q": "uint64_t", "e": "half", "f": "float", "d": "double",
-    "g": "long double", "Zf": "float _Complex", "Zd": "double _Complex",
-    "Zg": "long double _Complex", "P": "void *", "&d": "double *", "O": "void *",
-    "X{d:d}": "function",
+    "?": "_Bool", "c": "char", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t",
+    "i": "int32_t", "I": "uint32_t", "q": "int64_t", "Q": "uint64_t", "e": "half",
+    "f": "float", "d": "double", "g": "long double", "Zf": "float _Complex",
+    "Zd": "double _Complex", "Zg": "long double _Complex", "P": "void *", "&d": "double *",
+    "O": "void *", "X{d:d}": "function",
 }  # fmt: skip
 INTEGERS = "bBhHiIqQ"
 POINTERS = {
@@ -48,6 +50,9 @@ class Scalar:
         if code == "?":
             truth = r.random() < 0.5
             return truth, bytes([truth])
+        if code == "c":  # has a sign or none
+            number = r.randrange(128)
+            return number, bytes([number])
         if code in INTEGERS:
             size = struct.calcsize(code)
             data = r.choice([r.randbytes(size), b"\xff" * size, b"\x80".rjust(size, b"\0")])
@@ -176,12 +181,21 @@ class Struct:
         self.c = known[self.text][0]
 
 
+def of_type(ctype: CType) -> Scalar | Array | Struct | View:
+    """What draws values of a type."""
+    if isinstance(ctype, derived.Struct):
+        return Struct([of_type(field.type) for field in ctype.fields], ctype.packed)
+    if isinstance(ctype, derived.Array):
+        return Array(of_type(ctype.item), ctype.length)
+    return View(ctype.ndim) if isinstance(ctype, derived.View) else Scalar(ctype.text)
+
+
 def _bytes(arg: Scalar | Struct | View) -> int:
     return int(parse(f"v:{arg.text}").args[0].size)
 
 
 class Case:
-    """One random signature."""
+    """One signature, a random one."""
 
     def __init__(self, seed: int, codes: list[str]) -> None:
         self.seed = seed
@@ -207,6 +221,19 @@ class Case:
         result = "v" if self.result is None else self.result.text
         self.text = f"{result}:{''.join(one.text for one in self.args)}{'.' * self.variadic}"
         self.gil = "hold" if "O" in self.text else r.choice(["hold", "release"])
+
+    @classmethod
+    def of(cls, number: int, text: str, extra: str = "") -> Case:
+        """A chosen signature; for a variadic function, with letters of the arguments after it."""
+        case = cls.__new__(cls)
+        signature = parse(text)
+        case.seed, case.random, case.text = number, random.Random(number), text
+        case.variadic = signature.variadic
+        case.result = None if signature.result.kind == "void" else of_type(signature.result)
+        case.args = [of_type(arg) for arg in signature.args]
+        case.extra = [Scalar(code) for code in extra]
+        case.gil = "release" if number % 2 and "O" not in text else "hold"
+        return case
 
     def type(self, depth: int) -> Scalar | Struct:
         r = self.random
@@ -294,7 +321,8 @@ REFUSED = r"the (packed struct|struct|result of) .* cannot be (passed|returned) 
 def check(case: Case, way: str, address: int, log: ctypes.Array, given: ctypes.Array) -> bool:
     """Call through one way, with values drawn anew; False when libffi cannot."""
     f = nc.wrap(address, case.text, name=case.name, gil=case.gil)
-    f._choose("libffi" if way == "libffi" else "generated")
+    if way != "own":  # which the package may have compiled ahead
+        f._choose("libffi" if way == "libffi" else "generated")
     case.random.seed(f"values {case.seed}")
     for _ in range(ROUNDS):
         pairs = [arg.draw(case.random) for arg in case.args]
