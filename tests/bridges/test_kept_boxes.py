@@ -342,7 +342,7 @@ def test_threads_share_what_is_kept():
     def ask():
         try:
             begin.wait()
-            for _ in range(300):
+            for _ in range(60):
                 for form in FORMS:
                     box = getattr(f, form)("f:f")
                     boxes.add(id(box))

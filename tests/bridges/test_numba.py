@@ -502,15 +502,6 @@ def test_an_instance_is_compiled_once():
     assert nc.wrap(jitted, "d:d").address() != first
 
 
-def test_a_callable_with_a_hook_is_collected():
-    f = nc.wrap(fresh())
-    f["d:d"]
-    reference = weakref.ref(f)
-    del f
-    gc.collect()
-    assert reference() is None
-
-
 def test_explicit_signatures_are_the_only_ones():
     f = nc.wrap(explicit)
     assert f.signatures == ("d:d",)

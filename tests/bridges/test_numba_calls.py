@@ -424,19 +424,6 @@ def test_failures_are_those_of_calls_from_python(c, convention):
     assert (caught.value.args, caught.value.__context__) == (expected.value.args, handled)
 
 
-def test_failures_can_be_caught(c):
-    f = c("status", "i:i", errors="nonzero")
-
-    @njit
-    def caught(x):
-        try:
-            return f(x)
-        except Exception:  # the one class that Numba can catch
-            return -1
-
-    assert (caught(2), caught(9)) == (0, -1)
-
-
 def test_no_way_of_failing_keeps_the_callable(c, optimized):
     """Without its optimizations, Numba leaks a reference to each argument of what raises."""
 

@@ -15,6 +15,7 @@ import sys
 import weakref
 from pathlib import Path
 
+import cffi
 import numpy as np
 import pytest
 import scipy
@@ -303,53 +304,30 @@ class Scale(ctypes.Structure):
     _fields_ = (("value", ctypes.c_double),)
 
 
-def user_data(kind):
-    import cffi
-
-    ffi = cffi.FFI()
-    double, scale = ctypes.c_double(3), Scale(3)
-    return {
-        "numpy": np.array([3.0, 5.0]),
-        "numpy record": np.array([(3.0,)], dtype=[("value", "f8")]),
-        "numpy scalar array": np.array(3.0),
-        "array": array.array("d", [3.0]),
-        "bytearray": bytearray(np.array([3.0])),
-        "memoryview": memoryview(np.array([0.0, 3.0]))[1:],
-        "ctypes number": double,
-        "ctypes struct": scale,
-        "ctypes array": (ctypes.c_double * 2)(3, 5),
-        "ctypes pointer": ctypes.pointer(double),
-        "ctypes byref": ctypes.byref(scale),
-        "ctypes void pointer": ctypes.cast(ctypes.pointer(double), ctypes.c_void_p),
-        "cffi pointer": ffi.new("double *", 3.0),
-        "cffi array": ffi.new("double[]", [3.0]),
-        "capsule": _lib.types.capsule(ctypes.addressof(double), b"anything", double),
-    }[kind]
+DOUBLE = ctypes.c_double(3)
+USER_DATA = {
+    "numpy": lambda: np.array([3.0, 5.0]),
+    "numpy record": lambda: np.array([(3.0,)], dtype=[("value", "f8")]),
+    "numpy scalar array": lambda: np.array(3.0),
+    "array": lambda: array.array("d", [3.0]),
+    "bytearray": lambda: bytearray(np.array([3.0])),
+    "memoryview": lambda: memoryview(np.array([0.0, 3.0]))[1:],
+    "ctypes number": lambda: ctypes.c_double(3),
+    "ctypes struct": lambda: Scale(3),
+    "ctypes array": lambda: (ctypes.c_double * 2)(3, 5),
+    "ctypes pointer": lambda: ctypes.pointer(ctypes.c_double(3)),
+    "ctypes byref": lambda: ctypes.byref(Scale(3)),
+    "ctypes void pointer": lambda: ctypes.cast(ctypes.pointer(ctypes.c_double(3)), ctypes.c_void_p),
+    "cffi pointer": lambda: cffi.FFI().new("double *", 3.0),
+    "cffi array": lambda: cffi.FFI().new("double[]", [3.0]),
+    "capsule": lambda: _lib.types.capsule(ctypes.addressof(DOUBLE), b"anything", DOUBLE),
+}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "numpy",
-        "numpy record",
-        "numpy scalar array",
-        "array",
-        "bytearray",
-        "memoryview",
-        "ctypes number",
-        "ctypes struct",
-        "ctypes array",
-        "ctypes pointer",
-        "ctypes byref",
-        "ctypes void pointer",
-        "cffi pointer",
-        "cffi array",
-        "capsule",
-    ],
-)
-def test_every_kind_of_user_data(kernels, kind):
+@pytest.mark.parametrize("make", USER_DATA.values(), ids=USER_DATA)
+def test_every_kind_of_user_data(kernels, make):
     """The box alone keeps what it points to."""
-    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=user_data(kind))
+    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=make())
     gc.collect()
     junk = [np.full(8, 7.0) for _ in range(100)]
     assert integrate.quad(box, 0, 2)[0] == pytest.approx(6.0)

@@ -199,11 +199,6 @@ def test_close_in_the_middle():
     assert isinstance(raised(lambda: integrate.quad(f.to_scipy(), 0, 1)), RuntimeError)
 
 
-def test_the_box_keeps_the_callback():
-    box = nc.callback("d:d", lambda x: x).to_scipy()
-    assert integrate.quad(box, 0, 2)[0] == pytest.approx(2.0)
-
-
 def test_nested():
     """quad under quad, both over callbacks: an exception passes through both."""
     error = Boom()

@@ -104,14 +104,6 @@ def test_all_folders_that_are_made_are_the_owners_alone(tmp_path, umask):
     assert stat.S_IMODE(there.stat().st_mode) == 0o755
 
 
-def test_folders_that_cannot_be_made_leave_memory(tmp_path):
-    (tmp_path / "file").touch()
-    kept = Cache(str(tmp_path / "file" / "below" / "here"))
-    kept.put(key(1), b"code")
-    assert kept.get(key(1)) == b"code"
-    assert files(tmp_path) == [tmp_path / "file"]
-
-
 def test_what_is_for_memory_alone_makes_no_file(tmp_path):
     kept = Cache(str(tmp_path / "none"))
     kept.put(key(1), b"code", file=False)
