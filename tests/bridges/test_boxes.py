@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib.util
 import math
 import sys
+import sysconfig
 import weakref
+from pathlib import Path
 
 import cffi
 import pytest
@@ -19,6 +20,7 @@ from scipy import LowLevelCallable
 import nativecall as nc
 from nativecall._signature import cffitype
 from nativecall._signature.ctype import scalar
+from support import build, compilecache
 
 CHAR = scalar("c").text
 ORACLE = cffi.FFI()
@@ -344,27 +346,28 @@ def abi(lib):
 @pytest.fixture(scope="module")
 def api(tmp_path_factory):
     """A module of cffi's API mode."""
-    directory = tmp_path_factory.mktemp("api")
-    builder = cffi.FFI()
-    builder.cdef(
+    ffi = cffi.FFI()
+    ffi.cdef(
         "double square(double); int many(int, double, char *);"
         "double half(double); int add(int, ...);"
     )
-    builder.set_source(
-        "nc_tests_api",
-        """
+    source = """
         static double square(double x) { return x * x; }
         static int many(int a, double b, char *c) { return a + (int)b + c[0]; }
         static double half(double x) { return x / 2; }
         static int add(int a, ...) { return a; }
-        """,
-    )
-    path = builder.compile(tmpdir=str(directory), verbose=False)
-    spec = importlib.util.spec_from_file_location("nc_tests_api", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.modules["nc_tests_api"] = module
-    return module
+        """
+    ffi.set_source("nc_tests_api", source)
+
+    def make(into):
+        Path(ffi.compile(tmpdir=str(into))).rename(into / "product")
+        return []
+
+    directory = tmp_path_factory.mktemp("api")
+    path = directory / f"nc_tests_api{sysconfig.get_config_var('EXT_SUFFIX')}"
+    key = [*build.compiler(), cffi.__version__, sys.version, source]
+    compilecache.kept(key, path, make)
+    return build.load_extension(path)
 
 
 def test_abi_mode(abi):
