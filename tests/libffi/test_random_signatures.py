@@ -101,7 +101,7 @@ def test_chosen_signatures(builder):
         way: [check(case, way, lib.address(case.name), log, given) for case in cases]
         for way in ways
     }
-    assert engine.available() == all(called["own"])
+    assert all(called["own"]) or not engine.available()
     assert sum(called[ways[-1]]) > 0.9 * len(cases)
     ahead = [case for case in cases if nc.wrap(1, case.text)._spec.trampoline]
     assert 10 < len(ahead) < len(cases) - 200

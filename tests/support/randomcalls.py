@@ -203,6 +203,8 @@ class Case:
         self.codes = codes
         self.variadic = r.random() < 0.1
         self.result = None if r.random() < 0.1 else self.type(0)
+        while self.result is not None and _bytes(self.result) > MAX_BY_VALUE:
+            self.result = self.type(0)
         # Few arguments are the commonest, many are what uses registers up.
         count = r.randrange(21) if r.random() < 0.5 else r.randrange(6)
         if self.variadic:
