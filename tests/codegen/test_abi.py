@@ -3,7 +3,8 @@
 Random signatures are compiled twice. The C compiler makes callees that hash the value of every
 argument, padding excluded, and make a result of that hash; generated code calls them. It also makes
 callers of generated functions, which record what arrives and return what they are told. Every byte
-of X
+of every value must arrive. A nightly run has 500 signatures, or `$NATIVECALL_TEST_SIGNATURES`, and
+the default level the first 200 of them.
 
 What cannot be run on the machine is compared with tables worked out from the ABI documents.
 """
