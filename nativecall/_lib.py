@@ -154,7 +154,7 @@ def interned(address: int) -> bytes | None:
 
 
 def library_open(path: str | None, flags: int = 0) -> types.Library:
-    """Open a shared library, the process itself for None; it is closed with the last reference.
+    """Open a shared library, the process itself for None. It is never unloaded.
 
     `flags` are the loader's (``RTLD_*``), 0 for the usual ones.
     """

@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 
     from ._types import Library as OpenLibrary
 
+#: A file: its device, inode, size and time of change.
+_File = tuple[int, int, int, int]
+
 _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
 _SCRIPT_LIMIT = 2**12  # characters of a text for the linker that are read
 
 #: The files of libraries that a text for the linker names, and those that only ctypes.util
 #: finds, which starts other programs for that.
 _located: Cache[str, str] = Cache(1024)
+
+#: For each path, as the loader spells it, the file that was last opened there, None if it is unknown,
+#: and the spelling under which the loader has that file. Libraries are never unloaded.
+_opened: dict[str, tuple[_File | None, str]] = {}
+
+#: Shared objects that were in no file, by their digests.
+_objects: dict[bytes, OpenLibrary] = {}
 
 
 def _candidates(name: str) -> list[str]:
@@ -43,7 +53,7 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
         candidates = [path for path in inside if os.path.exists(path)] + candidates
     for candidate in candidates:
         try:
-            return _lib.library_open(candidate, flags)
+            return _current(candidate, flags)
         except LibraryError as error:
             reasons.append(str(error))
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
@@ -54,7 +64,7 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
         found = _searched(name)
     if found is not None:
         try:
-            opened = _lib.library_open(found, flags)
+            opened = _current(found, flags)
         except LibraryError as error:
             _located.pop(name, None)
             reasons.append(str(error))
@@ -65,6 +75,47 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
     said = "; ".join(dict.fromkeys(reasons))
     hint = did_you_mean(_for_linkers(name))
     raise LibraryError(f"library {name!r} cannot be loaded: {said}{hint}")
+
+
+def _current(name: str, flags: int) -> OpenLibrary:
+    """Open the file that is at a path now, though an older one may be loaded from there.
+
+    A loader that knows the path returns the library it has. It compares device and inode, which
+    cannot be used again while the old file is mapped, only for a spelling that it does not know.
+    """
+    library = _lib.library_open(name, flags)
+    path = _lib.library_path(library)
+    file = _file(path)
+    if path is None or file is None:
+        return library  # the loader gives no path, or the file was deleted
+    before, spelling = _opened.setdefault(path, (None if _replaced(path) else file, path))
+    if before is not None and before != file and before[:2] == file[:2]:
+        raise LibraryError(
+            f"{path!r} was rewritten in place after it was loaded, and its old code may still run; "
+            "write a new file: delete the old one first, or rename the new one over it"
+        )
+    if before != file:
+        folder, base = os.path.split(spelling)
+        spelling = os.path.join(folder, ".", base)
+        _opened[path] = file, spelling
+    return library if spelling == path else _lib.library_open(spelling, flags)
+
+
+def _replaced(path: str) -> bool:
+    """Whether others loaded a file from this path that is there no longer; Linux tells."""
+    try:
+        with open("/proc/self/maps", errors="replace") as maps:
+            return any([line.endswith(f" {path} (deleted)\n") for line in maps])
+    except OSError:
+        return False
+
+
+def _file(path: str | None) -> _File | None:
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _for_linker(reason: str) -> str | None:
@@ -112,13 +163,17 @@ def _for_linkers(name: str) -> list[str]:
 
 def open_bytes(made: bytes) -> OpenLibrary:
     """Open a shared object that is in no file."""
+    import hashlib
     import tempfile
 
+    digest = hashlib.sha256(made).digest()
+    if digest in _objects:
+        return _objects[digest]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "inlines.so")
         with open(path, "wb") as file:
             file.write(made)
-        return _lib.library_open(path)
+        return _objects.setdefault(digest, _lib.library_open(path))
 
 
 def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> list[str]:

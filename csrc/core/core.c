@@ -94,14 +94,6 @@ int nc_core_library_open(const char *path, unsigned int flags, void **library, c
     return NC_OK;
 }
 
-int nc_core_library_close(void *library)
-{
-    if ((HMODULE)library == GetModuleHandleW(NULL)) {
-        return NC_OK;
-    }
-    return FreeLibrary((HMODULE)library) ? NC_OK : NC_E_MISSING;
-}
-
 int nc_core_library_symbol(void *library, const char *name, const char *version, void **address)
 {
     if (version != NULL) {
@@ -152,11 +144,6 @@ int nc_core_library_open(const char *path, unsigned int flags, void **library, c
     }
     *library = handle;
     return NC_OK;
-}
-
-int nc_core_library_close(void *library)
-{
-    return dlclose(library) == 0 ? NC_OK : NC_E_MISSING;
 }
 
 int nc_core_library_symbol(void *library, const char *name, const char *version, void **address)

@@ -20,11 +20,9 @@ int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
 
 /* Opens a shared library; path NULL is the process itself. `flags` are the loader's (RTLD_* of
  * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the
- * usual ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library stays open until
- * nc_core_library_close has been called as often. */
+ * usual ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library is never closed. */
 int nc_core_library_open(const char *path, unsigned int flags, void **library, char *message,
                          size_t size);
-int nc_core_library_close(void *library);
 
 /* The address of a symbol, of that version of it where `version` is not NULL. NC_OK, NC_E_MISSING,
  * or NC_E_FORMAT where the loader knows no versions. */

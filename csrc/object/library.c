@@ -1,7 +1,8 @@
 /* csrc/object/library.c: open shared libraries, and their functions as native callables.
  *
- * A library is closed with the last reference to it, which its functions' owners have as well. All
- * of this needs the GIL, and drops it while the loader works. */
+ * A library is never unloaded: its threads, its signal handlers and its destructors of thread-local
+ * data may run for as long as the process does. All of this needs the GIL, and releases it while the
+ * loader works. */
 #include "callspec.h"
 #include "core/core.h"
 #include "making.h"
@@ -16,21 +17,14 @@ enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
 typedef struct {
     PyObject_HEAD
-    void *handle;   /* owned; what the loader knows it by, which Python code never sees */
+    void *handle;   /* the loader's; Python code never sees it */
     PyObject *kept; /* dict: functions that its code keeps (_callable/composed.py) */
 } Library;
 
-/* A destructor and not a finaliser closes it: the collector runs finalisers while others may still
- * call. */
 static void library_dealloc(PyObject *object)
 {
-    PyObject *kept = ((Library *)(void *)object)->kept;
     PyObject_GC_UnTrack(object);
-    if (!nc_is_finalizing()) {
-        /* Threads of the library's own may run its code until the process ends. */
-        (void)nc_core_library_close(((Library *)(void *)object)->handle);
-    }
-    Py_XDECREF(kept); /* after the library's code is gone, which may call them to the end */
+    Py_XDECREF(((Library *)(void *)object)->kept);
     PyObject_GC_Del(object);
 }
 
@@ -353,7 +347,6 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *kept = PyDict_New();
     self = kept != NULL ? PyObject_GC_New(Library, &NcLibrary_Type) : NULL;
     if (self == NULL) {
-        (void)nc_core_library_close(handle);
         Py_XDECREF(kept);
         return NULL;
     }
