@@ -10,6 +10,8 @@ Where a call raises, what it has given all the same, as its result or in out-par
 attribute `out` of the exception: freed with that, or by the first function that `close=` names and
 that takes nothing more, since nobody else has it. The same holds where a check raises.
 
+Objects that are alive at the end of Python are neither freed nor closed.
+
 What is remembered is the object, as long as it lives, not the address, which may be used again:
 another object with the same address is not known.
 """
@@ -17,6 +19,7 @@ another object with the same address is not known.
 from __future__ import annotations
 
 from gc import get_referents
+from sys import is_finalizing
 from weakref import ref
 
 from .. import _lib
@@ -82,7 +85,9 @@ class _Free:
         self.function = function
         self.handle: ref[Foreign] | None = None
 
-    def __call__(self, pointer: FFIData) -> None:
+    def __call__(self, pointer: FFIData, _ending: Callable[[], bool] = is_finalizing) -> None:
+        if _ending():
+            return  # the system frees it; what the function needs may be gone
         handle = None if self.handle is None else self.handle()
         if handle is None or _end(handle, self.name):
             self.function(pointer)
