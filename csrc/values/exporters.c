@@ -179,7 +179,12 @@ static PyObject *dtype_hint(char letter, PyObject *array)
     PyObject *found = kind != NULL ? PyObject_GetAttrString(array, "dtype") : NULL;
     PyObject *can = found != NULL ? PyObject_GetAttrString(array, "astype") : NULL;
     PyObject *hint = NULL;
-    if (can != NULL) {
+    PyObject *given = can != NULL ? PyObject_GetAttrString(found, "kind") : NULL;
+    int loses = given != NULL && PyUnicode_Check(given) && kind[0] != 'c' &&
+                PyUnicode_CompareWithASCIIString(given, "c") == 0;
+    if (loses) { /* astype would drop the imaginary parts */
+        hint = PyUnicode_FromFormat("; its dtype is %S", found);
+    } else if (given != NULL) {
         hint = PyUnicode_FromFormat("; its dtype is %S, astype('%s%d') of it is a copy that suits",
                                     found, kind, 8 * (int)nc_scalar_size(letter));
     } else if (kind == NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) {
@@ -188,6 +193,7 @@ static PyObject *dtype_hint(char letter, PyObject *array)
     }
     Py_XDECREF(found);
     Py_XDECREF(can);
+    Py_XDECREF(given);
     return hint;
 }
 

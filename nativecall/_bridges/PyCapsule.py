@@ -17,6 +17,7 @@ from .._signature import capsulename
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import parse
+from .._values import callspec
 from .._values.boxes import Function, Passing, bridge
 
 TYPE_CHECKING = False
@@ -60,8 +61,9 @@ def function(obj: object) -> Function | None:
     if said.is_data:
         return None
     flags, supposed, own = _promised(obj)
-    if said.signature is not None and capsulename.has_optional(text):
-        found = _without_optional(place, said.signature, obj, flags, supposed)
+    optional = capsulename.optional(text)
+    if said.signature is not None and optional:
+        found = _without_optional(place, said.signature, optional, obj, flags, supposed)
         found.name = own
         return found
     return Function(
@@ -78,11 +80,53 @@ def function(obj: object) -> Function | None:
 
 
 def native(obj: object) -> NativeCallable | None:
-    """The functions of a capsule that has several: of a generator of random bits of NumPy's."""
-    if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or _get_name(obj) != _BITS:
+    """The functions of a capsule that has several, as a generator of random bits of NumPy's has;
+    or that of one with user data, which is bound.
+    """
+    if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None:
         return None
-    found: NativeCallable | None = bridge("BitGenerator").native_at(address(obj, _BITS), obj)
-    return found
+    if _get_name(obj) == _BITS:
+        found: NativeCallable | None = bridge("BitGenerator").native_at(address(obj, _BITS), obj)
+        return found
+    data = user_data(obj)
+    return with_data(function(obj), data, obj) if data else None
+
+
+def user_data(obj: object) -> int | None:
+    """The context of a capsule, if its function takes a void pointer last: its user data."""
+    if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or _get_name(obj) is None:
+        return None
+    data = context(obj)
+    found = function(obj) if data else None
+    signature = None if found is None else found.signature
+    args = () if signature is None else signature.args
+    return data if args and args[-1].kind == "voidptr" else None
+
+
+def takes_data(signature: Signature) -> bool:
+    """Whether the last argument can be for user data."""
+    return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
+
+
+def with_data(
+    target: NativeCallable | Function | None, data: int, owner: object
+) -> NativeCallable | None:
+    """A function with user data bound, which keeps `owner`; None if it takes none."""
+    if isinstance(target, Function):
+        if target.signature is None or not target.address:
+            return None
+        from .._callable.wrap import plain
+
+        spec = callspec.of(target.signature, 0, target.policies)
+        target = plain(target.address, spec, target.name, target.owner, target.flags)
+    signature = None if target is None else target._chosen(None)[0].signature
+    if target is None or signature is None or not takes_data(signature):
+        return None
+    pointer = _lib.ffi.cast("void *", data)
+    kept = _lib.ffi.gc(pointer, lambda _, owner=owner: None)
+    made: Foreign = target.bind(*[...] * (len(signature.args) - 1), kept)
+    bound: NativeCallable = made
+    return bound
 
 
 def reason(obj: object) -> str | None:
@@ -118,7 +162,7 @@ def _promised(obj: object) -> tuple[int, bool, str | None]:
 
 
 def _without_optional(
-    place: int, signature: Signature, obj: object, flags: int, supposed: bool
+    place: int, signature: Signature, optional: str, obj: object, flags: int, supposed: bool
 ) -> Function:
     """A function whose arguments that may be left out are left out, for which C passes 0 and NULL.
 
@@ -126,12 +170,12 @@ def _without_optional(
     """
     from .._callable.callable import NativeCallable
 
-    whole = Signature(signature.result, (*signature.args, *parse("v:iP").args))
+    whole = Signature(signature.result, (*signature.args, *parse(f"v:{optional}").args))
     known: Gil = "need" if flags & _lib.FLAG_NEEDS_GIL else "hold"
     errors: Errors = "python" if flags & _lib.ERRORS["python"] else "none"
     made = NativeCallable(place, whole, owner=obj, gil=known, errors=errors)
     try:
-        bound = made.bind(*[...] * len(signature.args), 0, None)
+        bound = made.bind(*[...] * len(signature.args), *[0, None][-len(optional) :])
     except SignatureError:  # without generated code
         return Function(place, whole, obj, None, flags, supposed=supposed)
     spec, target, kept = bound._entry()

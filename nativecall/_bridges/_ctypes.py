@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from _ctypes import FUNCFLAG_PYTHONAPI, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
+from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
 
 from .. import _lib
 from .._callable.meant import entry_meant
@@ -192,9 +192,19 @@ def _signature(
 
 
 def _untold(argtypes: Foreign) -> int | None:
-    """The first of the argtypes that is no type of ctypes', but converts what is passed."""
-    told = [isinstance(one, type) and issubclass(one, _CData) for one in argtypes]
+    """The first of the argtypes that is no type of ctypes', or that converts arguments itself."""
+    told = [
+        isinstance(one, type) and issubclass(one, _CData) and not _converts(one) for one in argtypes
+    ]
     return None if all(told) else told.index(False)
+
+
+def _converts(kind: type) -> bool:
+    """Whether a subclass of a ctypes type has a `from_param` of its own; NumPy's `ndpointer` types
+    only check with it what a call of ours checks too.
+    """
+    found = next((one for one in kind.__mro__ if "from_param" in vars(one)), None)
+    return found is not None and not hasattr(kind, "_dtype_")
 
 
 def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:
@@ -220,6 +230,8 @@ def function(obj: Foreign) -> Function | None:
     if type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
         # Such functions are called with the GIL, and raise what they set.
         flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
+    if type(obj)._flags_ & FUNCFLAG_USE_ERRNO:
+        flags |= _lib.FLAG_ERRNO
     return Function(_address(obj), signature, obj, name if isinstance(name, str) else None, flags)
 
 
@@ -240,7 +252,10 @@ def reason(obj: Foreign) -> str | None:
     if untold is None:
         return "its restype is a function of Python's"
     name = getattr(obj.argtypes[untold], "__name__", type(obj.argtypes[untold]).__name__)
-    return f"{name}, argument {untold + 1} of its argtypes, is a class of Python's alone"
+    return (
+        f"{name}, argument {untold + 1} of its argtypes, converts arguments itself (from_param), "
+        "which C does not"
+    )
 
 
 def _address(obj: Foreign) -> int:

@@ -17,17 +17,16 @@ import sys
 from .. import _lib
 from .._adapt.draft import losses
 from .._callable import specialize
-from .._callable.wrap import plain
 from .._errors import NoEntryError, SignatureError
 from .._signature.ctype import SCALARS, VOID, Scalar
 from .._signature.derived import Pointer
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
-from .._values import boxes, callspec
+from .._values import boxes
 from .._values.boxes import Function
 from .._values.failure import convention
-from .PyCapsule import context, spelling
+from .PyCapsule import context, spelling, takes_data, with_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,11 +78,25 @@ def function(obj: LowLevelCallable) -> Function | None:
     if not isinstance(obj, LowLevelCallable):
         return None
     inner = boxes.function(obj.function)
+    said = boxes.function(tuple.__getitem__(obj, 0))
     if inner is None:
-        inner = boxes.function(tuple.__getitem__(obj, 0))
+        inner = said
+    elif said is not None and not _agree(inner.signature, said.signature):
+        inner.signature, inner.partial, inner.reason = said.signature, said.partial, said.reason
     if inner is not None:
         inner.owner = obj
     return inner
+
+
+def _agree(inner: Signature | None, said: Signature | None) -> bool:
+    """Whether a LowLevelCallable's own signature is no other one than that of the function in it,
+    which knows more of what pointers lead to.
+    """
+    if inner is None or said is None or len(inner.args) != len(said.args):
+        return False
+    pairs = zip((inner.result, *inner.args), (said.result, *said.args), strict=True)
+    leads = ("pointer", "voidptr", "function", "view", "object")
+    return all([a.text == b.text or (a.kind in leads and b.kind in leads) for a, b in pairs])
 
 
 def native(obj: LowLevelCallable) -> NativeCallable | None:
@@ -91,28 +104,7 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
     keeps the box. None where there is no data, or no last argument that it is for.
     """
     data = user_data(obj)
-    if not data:
-        return None
-    entry = own_entry(obj)
-    if entry is None:
-        found = function(obj)
-        if found is None or found.signature is None or not found.address:
-            return None
-        spec = callspec.of(found.signature, 0, found.policies)
-        entry = plain(found.address, spec, found.name, found.owner, found.flags)
-    signature = entry._chosen(None)[0].signature
-    if not _takes_data(signature):
-        return None
-    given = _kept(data, obj)
-    made: Foreign = entry.bind(*[...] * (len(signature.args) - 1), given)
-    bound: NativeCallable = made
-    return bound
-
-
-def _kept(address: int, owner: object) -> object:
-    """A void pointer that keeps what it points to."""
-    pointer = _lib.ffi.cast("void *", address)
-    return _lib.ffi.gc(pointer, lambda _, owner=owner: None)
+    return with_data(own_entry(obj) or function(obj), data, obj) if data else None
 
 
 def reason(obj: Foreign) -> str | None:
@@ -126,12 +118,14 @@ def reason(obj: Foreign) -> str | None:
 
 
 def user_data(obj: LowLevelCallable) -> int | None:
-    """The user data of a LowLevelCallable, which SciPy keeps in the context of its capsule."""
+    """The user data of a LowLevelCallable, which SciPy keeps in the context of its capsule; that of
+    the capsule it was made of, if the user gave none."""
     from scipy import LowLevelCallable
 
-    if not isinstance(obj, LowLevelCallable) or obj.user_data is None:
+    if not isinstance(obj, LowLevelCallable):
         return None
-    return context(tuple.__getitem__(obj, 0))
+    given = obj.user_data is not None
+    return context(tuple.__getitem__(obj, 0)) or (0 if given else None)
 
 
 _FORTRAN = (
@@ -248,7 +242,7 @@ def _chosen(
             part = _as(part, form)
         return part, meant
     offers = ", ".join(map(repr, available))
-    if data and not any([_takes_data(_meant(callable[text])) for text in available]):
+    if data and not any([takes_data(_meant(callable[text])) for text in available]):
         raise ValueError(
             f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
             f"does not have; it offers {offers}"
@@ -330,11 +324,6 @@ def _meant(part: NativeCallable) -> Signature:
     return Signature(found.result, passed[0], readonly=passed[1])
 
 
-def _takes_data(signature: Signature) -> bool:
-    """Whether the last argument can be for user data."""
-    return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
-
-
 def _forms_of(signature: Signature, data: bool) -> list[str]:
     """What to convert a function to, one after the other, so that SciPy can call it.
 
@@ -347,7 +336,7 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     args = list(signature.args)
     if signature.variadic:
         return []
-    has_data = _takes_data(signature) and (data or args[-1].kind == "voidptr")
+    has_data = takes_data(signature) and (data or args[-1].kind == "voidptr")
     if has_data:
         del args[-1]
     elif data:

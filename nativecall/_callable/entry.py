@@ -304,6 +304,8 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
     """
+    from .._signature.capsulename import unknown_struct, way_out
+
     given = (wanted.result, *wanted.args)
     if len(given) != len(known):
         count = len(known) - 1
@@ -312,8 +314,16 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
             f"argument{'' if count == 1 else 's'}"
         )
     for index, (one, other) in enumerate(zip(known, given, strict=True)):
-        if one is not None and one.text != other.text and not _is_opaque(one, other):
-            what = f"argument {index}" if index else "the result"
+        what = f"argument {index}" if index else "the result"
+        struct = None if one is None else unknown_struct(one)
+        if struct is not None:
+            if other.kind != "struct":
+                raise SignatureError(
+                    f"'signature' is {wanted.text!r}, but {what} of the target is {struct!r}, a "
+                    "struct by value",
+                    hint=way_out(struct),
+                )
+        elif one is not None and one.text != other.text and not _is_opaque(one, other):
             raise SignatureError(
                 f"'signature' is {wanted.text!r}, but {what} of the target is {one.text!r}"
             )

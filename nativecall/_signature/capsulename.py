@@ -64,7 +64,8 @@ _NAME = re.compile(
 # that has those that may be left out, NULL where all are.
 _SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
 _OPTIONAL = re.compile(
-    r"\bint __pyx_skip_dispatch\s*,\s*struct \w+\s*\*\s*__pyx_optional_args\s*\)\s*;?\s*$"
+    r",?\s*(?:\b(int __pyx_skip_dispatch)\s*,\s*)?"
+    r"\bstruct \w+\s*\*\s*__pyx_optional_args\s*\)\s*;?\s*$"
 )
 _TAG = re.compile(r"\b(?:struct|union) (\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -138,11 +139,13 @@ def read(name: str) -> Name:
     return _declaration(name)
 
 
-def has_optional(name: str) -> bool:
-    """Whether the function takes, behind what the signature says, an int and a pointer that are to
-    be 0 and NULL.
+def optional(name: str) -> str:
+    """The types, as codes, of what a function takes behind its signature: zero and NULL.
+
+    A pointer for the arguments that may be left out; before it an int, if the function is `cpdef`.
     """
-    return _OPTIONAL.search(name) is not None
+    found = _OPTIONAL.search(name)
+    return "" if found is None else "iP" if found[1] else "P"
 
 
 def in_c(name: str) -> str:
@@ -177,7 +180,9 @@ def _declaration(name: str) -> Name:
             return Name(_opaque(text, needed, gaps) if gaps else signature, None, None, False)
         except SignatureError as error:
             return Name(None, None, _unread(name, error), False)
-    partial = tuple([_known(one) for one in types])
+    # A gap that is a struct, as its tag says, stands for itself.
+    structs = {gap for gap in gaps if re.search(rf"\bstruct {gap}\b", name)} | {_MEMORYVIEW}
+    partial = tuple([_known(one, structs) for one in types])
     outer = {gap: _holder(gap, text, needed) for gap in missing}
     return Name(None, partial, _unknown(name, outer), False)
 
@@ -216,7 +221,7 @@ def _unknown_type(reason: str, text: str, needed: dict[str, str]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    text = _OPTIONAL.sub("int __pyx_skip_dispatch)", text)
+    text = _OPTIONAL.sub(")", text)
     return re.sub(r"\(\s*\)", "(void)", _SKIP_DISPATCH.sub(")", text))
 
 
@@ -321,9 +326,27 @@ def _passes(ctype: CType, gap: str) -> bool:
     return inner or ctype.field_names[0] == _GAP + gap
 
 
-def _known(ctype: CType) -> CType | None:
-    """A type, None where it has a gap."""
+def _known(ctype: CType, structs: set[str]) -> CType | None:
+    """A type, None where it has a gap that may be anything."""
+    if isinstance(ctype, Struct) and unknown_struct(ctype) in structs:
+        return ctype
     return None if _GAP in ctype.named else ctype
+
+
+def unknown_struct(ctype: CType) -> str | None:
+    """The name of a struct by value of which a capsule's name says no more; None for others."""
+    first = ctype.field_names[0] if isinstance(ctype, Struct) else ""
+    return first.removeprefix(_GAP) if first.startswith(_GAP) else None
+
+
+def way_out(struct: str) -> str | None:
+    """What a function can take in place of a struct of Cython's own."""
+    if struct != _MEMORYVIEW:
+        return None
+    return (
+        "a typed memoryview of Cython's is a struct of its own; write a function that takes "
+        "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
+    )
 
 
 def _holder(gap: str, text: str, needed: dict[str, str]) -> str:
