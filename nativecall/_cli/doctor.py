@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from contextlib import suppress
 from importlib import import_module, metadata
 
+from .._errors import LibraryError
 from .._slots import get_include
 from .output import Output, Row
 
@@ -178,7 +180,9 @@ def _headers() -> Iterator[_Line]:
 
     from .._signature import preprocessor
 
-    command = preprocessor.compiler()
+    command: list[str] | None = None
+    with suppress(LibraryError):  # for CC, which the line names
+        command = preprocessor.compiler()
     chosen = os.environ.get("CC", "").strip()
     missing = f"CC={chosen} is not found" if chosen else "none"
     if command is not None:

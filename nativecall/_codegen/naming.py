@@ -102,7 +102,11 @@ def _write(functions: list[tuple[int, int, str]]) -> None:
         if before not in (0, _process):
             with open(f"/tmp/perf-{before}.map", encoding="utf-8") as file:
                 text = file.read() + text
-        with open(f"/tmp/perf-{_process}.map", "a", encoding="utf-8") as file:
-            file.write(text)
+        # Nobody else's file, and none behind a link that another user planted.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        opened = os.open(f"/tmp/perf-{_process}.map", flags, 0o644)
+        with open(opened, "a", encoding="utf-8") as file:
+            if os.fstat(opened).st_uid == os.geteuid():
+                file.write(text)
     except OSError:
         pass

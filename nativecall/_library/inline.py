@@ -86,7 +86,9 @@ def several(declarations: Declarations) -> list[str]:
 def _made(declarations: Declarations, names: Sequence[str], path: str | None) -> OpenLibrary:
     """Inline functions in a shared object; SignatureError where one cannot be had."""
     assert declarations.wanted is not None
-    made = compiled(declarations.wanted, declarations.files, names, path)
+    stamps = declarations.stamps
+    files = {file: stamps[file] for file in declarations.files if file in stamps}
+    made = compiled(declarations.wanted, files, names, path)
     try:
         return open_bytes(made)
     except LibraryError as error:

@@ -82,7 +82,7 @@ class _Lazy(Mapping[str, "Made"]):
 
 
 _DETAILS = ("declared", "files", "places", "readonly", "rows")
-_UNCOUNTED = (*_DETAILS, "key", "owner", "text", "wanted", "whole")
+_UNCOUNTED = (*_DETAILS, "key", "owner", "stamps", "text", "wanted", "whole")
 
 
 class Declarations:
@@ -139,6 +139,8 @@ class Declarations:
         What was read.
     key : bytes or None
         Of headers the hash of all that they say, without a restriction to some names.
+    stamps : mapping of str to tuple
+        Of headers what told each file, when it was read, from another version of it.
     whole : Declarations or None
         Of declarations that are restricted to some names the whole, which has the types.
     owner : Owner or None
@@ -163,6 +165,7 @@ class Declarations:
         "refused",
         "rows",
         "skipped",
+        "stamps",
         "structs",
         "symbols",
         "text",
@@ -187,6 +190,7 @@ class Declarations:
         self.owner: Owner | None = None
         self.key: bytes | None = None
         self.whole: Declarations | None = None
+        self.stamps: Mapping[str, object] = {}
         self.text: str | None = text
         self.rows: dict[str, Row] = table["functions"]
         self.functions: Mapping[str, Signature] = _Lazy(table["functions"], signature)

@@ -14,7 +14,7 @@ import os
 import time
 
 from .. import _cache
-from .._errors import SignatureError, SymbolError
+from .._errors import LibraryError, SignatureError, SymbolError
 from .declared import Declarations, edition
 from .preprocessor import SEARCHED, Wanted, compiler, identity
 
@@ -94,20 +94,26 @@ def read(
     names : TypeNames, optional
         Other types that a text knows.
     """
-    command = compiler()
-    told = repr(("headers", edition(), identity(command), wanted, _place(wanted, command)))
-    key = _cache.hashed(told.encode(errors="backslashreplace")).digest()
+    try:
+        command, missing = compiler(), None
+    except LibraryError as error:
+        command, missing = None, error
+    key, of_any = [_key(wanted, one) for one in (command, None)]
     # What a text says depends on the other types, too.
     found = None if names is not None and wanted.text is not None else _kept(key)
     if found is None:
+        if missing is not None:
+            raise missing
         began = time.time_ns()
         stamps, table = _read(wanted, names)
         said = repr((key, table)).encode(errors="backslashreplace")
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
-            _cache.shared().put(key, marshal.dumps((stamps, digest, {**table})))
+            made_of = marshal.dumps((stamps, digest, {**table}))
+            _cache.shared().put(key, made_of)
+            _cache.shared().put(of_any, made_of)  # found where there is no compiler
     else:
-        digest, table = found
+        stamps, digest, table = found
     whole = table
     if only is not None:
         table = _restricted(table, _names(only))
@@ -120,9 +126,17 @@ def read(
                 )
     made = Declarations(table, wanted.text, wanted)
     made.key = digest
+    made.stamps = stamps
     if table is not whole:
         made.whole = Declarations(whole, wanted.text, wanted)
+        made.whole.stamps = stamps
     return made
+
+
+def _key(wanted: Wanted, command: Sequence[str] | None) -> bytes:
+    """What the cache has a table under; that of no compiler is the last one that any has read."""
+    told = repr(("headers", edition(), identity(command), wanted, _place(wanted, command)))
+    return _cache.hashed(told.encode(errors="backslashreplace")).digest()
 
 
 def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
@@ -182,22 +196,21 @@ def _restricted(table: Table, only: list[str]) -> Table:
     return {**table, **left}  # type: ignore[typeddict-item]  # the rows are those of the table
 
 
-def _kept(key: bytes) -> tuple[bytes, Table] | None:
-    """The hash of the table that the cache has, and the table."""
+def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
+    """What the cache has: the stamps of the files that were read, the hash of the table, and it."""
     found = _cache.shared().get(key)
     if found is None:
         return None
     try:
-        read: tuple[dict[str, object], bytes, Table] = marshal.loads(found)
-        stamps, digest, table = read
-        if all([_stamp(path) == stamp for path, stamp in stamps.items()]):
-            return digest, table
+        read: tuple[dict[str, Stamp], bytes, Table] = marshal.loads(found)
+        if all([stamp(path) == before for path, before in read[0].items()]):
+            return read
     except (ValueError, EOFError, TypeError, AttributeError):
         pass
     return None
 
 
-def _stamp(path: str) -> Stamp:
+def stamp(path: str) -> Stamp:
     """What changes with a file: a time can be set back, that of the change of its status cannot."""
     try:
         status = os.stat(path)
@@ -209,7 +222,7 @@ def _stamp(path: str) -> Stamp:
 def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
     """Whether a file may have changed after a time, so that its stamp is not of what was read."""
     latest = began - _TICK
-    return any([stamp is None or max(stamp[1:3]) >= latest for stamp in stamps.values()])
+    return any([one is None or max(one[1:3]) >= latest for one in stamps.values()])
 
 
 def _read(wanted: Wanted, names: TypeNames | None = None) -> tuple[dict[str, Stamp], Table]:
@@ -241,7 +254,7 @@ def _read(wanted: Wanted, names: TypeNames | None = None) -> tuple[dict[str, Sta
     table = HeaderTables(parser, scanned, wanted).table()
     files = [path for path in scanned.files if path != TEXT]
     paths = *files, *folders(files, wanted)
-    return {path: _stamp(path) for path in paths}, table
+    return {path: stamp(path) for path in paths}, table
 
 
 def doc(file: str, line: int) -> str | None:

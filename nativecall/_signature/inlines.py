@@ -11,26 +11,29 @@ import sys
 from .. import _cache
 from .._errors import LibraryError, SignatureError
 from .declared import edition
+from .header import stamp
 from .preprocessor import call, compiler, complaint, identity, options, source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .preprocessor import Wanted
 
 PREFIX = "nativecall_inline_"  # begins the names of the pointers to the functions
 
 
-def compiled(wanted: Wanted, files: Sequence[str], names: Sequence[str], path: str | None) -> bytes:
+def compiled(
+    wanted: Wanted, files: Mapping[str, object], names: Sequence[str], path: str | None
+) -> bytes:
     """A shared object with a pointer to each of the functions `names`, which are called `PREFIX`
     and the name.
 
     Parameters
     ----------
     wanted : Wanted
-    files : sequence of str
-        What the headers include.
+    files : mapping of str to tuple
+        What the headers include, each as it was when it was read (header.py).
     names : sequence of str
     path : str or None
         The library, whose symbols the functions may use, and those of the libraries that it needs.
@@ -41,25 +44,30 @@ def compiled(wanted: Wanted, files: Sequence[str], names: Sequence[str], path: s
     LibraryError
         When there is no compiler.
     SignatureError
-        When it refuses the functions.
+        When it refuses the functions, or a file has changed since it was read.
     """
     command = compiler()
     if command is None:
         raise LibraryError(
             "an inline function needs a C compiler, and there is none (cc, gcc, clang)"
         )
+    _check_unchanged(files)
     libraries = [path] if path is not None and os.path.isfile(path) else []
-    stamps = []
-    for file in (*files, *libraries):
-        status = os.stat(file)
-        stamps.append((file, status.st_size, status.st_mtime_ns))
+    stamps = [*files.items(), *[(file, stamp(file)) for file in libraries]]
     told = repr(("inlines", edition(), identity(command), wanted, names, stamps))
     key = _cache.hashed(told.encode(errors="backslashreplace")).digest()
     made = _cache.shared().get(key)
     if made is None:
         made = _compile(command, wanted, names, libraries)
+        _check_unchanged(files)
         _cache.shared().put(key, made)
     return made
+
+
+def _check_unchanged(files: Mapping[str, object]) -> None:
+    for file, before in files.items():
+        if stamp(file) != before:
+            raise SignatureError(f"{file!r} has changed since it was read; load the library again")
 
 
 def _compile(

@@ -32,6 +32,13 @@ def has_directives(text: str) -> bool:
     return re.search(r"^\s*(?:#|%:)\s*(?:if|include)", text, re.MULTILINE) is not None
 
 
+class TooMuch(Unknown):
+    """A macro expands to more than anybody wants."""
+
+    def __init__(self) -> None:
+        super().__init__("it expands to too much")
+
+
 class HeaderTables(Tables):
     """The table of what headers declare, with their macros and places."""
 
@@ -41,6 +48,7 @@ class HeaderTables(Tables):
         self.wanted = wanted
         self.split = tokenizer()
         self.symbols = parser.symbols
+        self._done: dict[str, list[str] | None] = {}  # expansions; None for too much
 
     def table(self) -> Table:
         parser = self.parser
@@ -76,6 +84,8 @@ class HeaderTables(Tables):
             elif macro.text:
                 try:
                     expanded[name] = self._expanded(name, macros)
+                except TooMuch as error:
+                    self.skipped.setdefault(name, f"a macro that is no constant: {error}")
                 except Unknown:
                     beyond.append(name)
         if beyond:
@@ -91,26 +101,48 @@ class HeaderTables(Tables):
                 self.skipped.setdefault(name, f"a macro that is no constant: {error}")
 
     def _expanded(self, name: str, macros: Mapping[str, Macro]) -> list[str]:
-        """The tokens of a macro that only object-like ones are in."""
-        split = self.split
+        """The tokens of a macro that only object-like ones are in.
 
-        def expand(tokens: list[str], hidden: tuple[str, ...]) -> list[str]:
-            made: list[str] = []
-            for token in tokens:
-                macro = macros.get(token)
-                if macro is None or token in hidden or macro.parameters is not None:
-                    made.append(token)
-                else:
-                    made += expand(split(macro.text), (*hidden, token))
-                if len(made) > _MOST_TOKENS:
-                    raise Unknown("a macro expands to too much")
-            return made
-
-        tokens = expand(split(macros[name].text), (name,))
-        for token, following in pairwise(tokens):
+        Raises
+        ------
+        TooMuch
+            For more than `_MOST_TOKENS`.
+        Unknown
+            Where a macro is used as a function, or macros name each other: preprocessors know.
+        """
+        done, open_ = self._done, [name]
+        while open_:
+            current = open_[-1]
+            tokens = self.split(macros[current].text)
+            # One that names itself stands for itself, as many of the C library's do.
+            inner = [one for one in tokens if one != current and self._is_object(one, macros)]
+            missing = next((one for one in inner if one not in done), None)
+            if missing in open_:
+                raise Unknown(missing)
+            if missing is not None:
+                open_.append(missing)
+                continue
+            open_.pop()
+            if current not in done:
+                made: list[str] | None = []
+                for token in tokens:
+                    part = [token] if token == current else done.get(token, [token])
+                    made = None if made is None or part is None else made + part
+                    if made is None or len(made) > _MOST_TOKENS:
+                        made = None
+                        break
+                done[current] = made
+        found = done[name]
+        if found is None:
+            raise TooMuch
+        for token, following in pairwise(found):
             if following == "(" and token in macros and macros[token].parameters is not None:
                 raise Unknown(token)
-        return tokens
+        return found
+
+    def _is_object(self, token: str, macros: Mapping[str, Macro]) -> bool:
+        macro = macros.get(token)
+        return macro is not None and macro.parameters is None
 
     def _macro(self, name: str, tokens: list[str]) -> None:
         parser = self.parser

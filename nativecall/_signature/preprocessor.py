@@ -35,10 +35,18 @@ Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
+# A minute of the processor's time and 4 GiB, where the system and the user's own limits allow it.
+_LIMITED = 'ulimit -t 60 2>/dev/null; ulimit -v 4194304 2>/dev/null; exec "$@"'
 
 
 def compiler() -> list[str] | None:
-    """The command of the C compiler: ``$CC``, else cc, gcc or clang; None without one."""
+    """The command of the C compiler: ``$CC``, else cc, gcc or clang; None without one.
+
+    Raises
+    ------
+    LibraryError
+        When ``$CC`` names no program.
+    """
     command = os.environ.get("CC", "").split()
     for name in command[:1] or ["cc", "gcc", "clang"]:
         folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -47,6 +55,8 @@ def compiler() -> list[str] | None:
             # shutil.which would do it, but loads what takes longer than a load from the cache.
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return [path, *command[1:]]
+    if command:
+        raise LibraryError(f"CC is {command[0]!r}, and there is no such program")
     return None
 
 
@@ -101,18 +111,22 @@ def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
     arguments = [*command, "-E", "-x", "c", *([] if names else ["-dD"]), *options(wanted), "-"]
     done = call(arguments, source(wanted) + lines)
     if done.returncode != 0:
-        raise _error(done.stderr)
+        raise _error(done.stderr, command[0], done.returncode)
+    if not names and "#define __STDC__" not in done.stdout:
+        raise LibraryError(f"{command[0]!r} is no C compiler: it printed no macros of its own")
     return done.stdout
 
 
 def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
-    """Run a compiler on a text, with messages in English."""
+    """Run a compiler on a text, with messages in English and limits of time and memory: macros that
+    double fill any machine."""
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}
+    limited = ["sh", "-c", _LIMITED, "sh"] if os.name == "posix" else []
     try:
         return subprocess.run(
-            arguments,
+            [*limited, *arguments],
             input=text,
             capture_output=True,
             encoding="utf-8",
@@ -147,13 +161,13 @@ def complaint(stderr: str) -> tuple[str, int, str] | None:
     return None if match is None else (match[1], int(match[2]), match[3])
 
 
-def _error(stderr: str) -> Exception:
+def _error(stderr: str, command: str, status: int) -> Exception:
     import re
 
     found = complaint(stderr)
     if found is None:
-        lines = stderr.strip().split("\n")
-        return SignatureError(f"the C compiler cannot read the headers: {lines[0][:200]}")
+        said = stderr.strip().partition("\n")[0][:200] or f"it ended with {status} without a word"
+        return SignatureError(f"the C compiler {command!r} cannot read the headers: {said}")
     file, line, message = found
     missing = re.match(r"'?([^':]+)'?(?:: No such file or directory| file not found)", message)
     if missing is not None:
