@@ -324,18 +324,12 @@ PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
     return order;
 }
 
-/* native_parts(class): what each of them has itself, in that order: (class, fields, methods). */
+/* native_parts(class): the fields and the methods that it has itself. */
 PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
 {
     const NcClass *cls = class_of(type);
-    PyObject *parts = cls != NULL ? PyList_New(0) : NULL;
-    for (size_t i = 0; parts != NULL && i < cls->part_count; i++) {
-        const NcClass *part = cls->parts[i].cls;
-        PyObject *fields = list_of_fields(part);
-        PyObject *methods = fields != NULL ? list_of_methods(part) : NULL;
-        nc_list_take(&parts, Py_BuildValue("(ONN)", (PyObject *)part->type, fields, methods));
-    }
-    return parts;
+    PyObject *fields = cls != NULL ? list_of_fields(cls) : NULL;
+    return fields != NULL ? Py_BuildValue("(NN)", fields, list_of_methods(cls)) : NULL;
 }
 
 /* native_count(object): native references; Python's as a whole is one. */

@@ -79,6 +79,8 @@ def reader(
 
 def _record(ctype: CType) -> Record | str | None:
     """What reads and writes a struct, or an array in one, of nothing but numbers; else None."""
+    if isinstance(ctype, Array) and ctype.shape[0] > _MOST_PARTS:
+        return None
     if isinstance(ctype, Struct):
         made = storage.named_tuple(ctype)
         parts = [(field.offset, field.type) for field in ctype.fields]

@@ -8,7 +8,7 @@ published by the same way.
 from __future__ import annotations
 
 from types import FunctionType
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from .. import _lib
 from .._callable.callable import NativeCallable
@@ -35,6 +35,8 @@ _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
 #: This interpreter's classes by their native ones' addresses; the root's subclasses are those of
 #: other interpreters, too.
 _published: WeakValueDictionary[int, type] = WeakValueDictionary()
+#: The native names of classes: a method's signature, "" for a field.
+_names: WeakKeyDictionary[type, dict[str, str | None]] = WeakKeyDictionary()
 _PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
 KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
 _ADDRESS = parse_type("N")
@@ -224,12 +226,18 @@ def _check_name(cls: str, name: object) -> None:
 
 def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
     """The native names of the bases: a method's signature, None for a field."""
+    native = [base for base in bases if isinstance(base, _types.nativeobjecttype)]
     found: dict[str, str | None] = {}
-    for base in bases:
-        if isinstance(base, _types.nativeobjecttype):
-            for _, fields, methods in _types.native_parts(base):
-                found |= {row[0]: "" for row in fields}
-                found |= {row[0]: row[1] for row in methods}
+    for base in native:
+        names = _names.get(base)
+        if names is None:
+            names = {}
+            for part in _types.native_order(base):
+                fields, methods = _types.native_parts(part)
+                names.update([(row[0], "") for row in fields])
+                names.update([row[:2] for row in methods])
+            _names[base] = names
+        found |= names
     return found
 
 
@@ -316,10 +324,11 @@ def _check_order(cls: type) -> None:
     """Refuse a class in which Python would find something else by a native name."""
     names = _inherited((cls,))
     order = _types.native_order(cls)
+    ordered = {*map(id, order)}
     for name in (names.keys() & cls.__dict__.keys()) - {*_own_names(cls)}:
         raise _hidden(cls, name, "native in a base")
     for one in cls.__mro__:
-        if one in order or one is object:
+        if id(one) in ordered or one is object:
             continue
         for name, value in one.__dict__.items():
             if isinstance(value, (Field, Method)):
@@ -348,7 +357,7 @@ def _hidden(cls: type, name: str, what: str) -> TypeError:
 
 
 def _own_names(cls: type) -> list[str]:
-    _, fields, methods = _types.native_parts(cls)[0]
+    fields, methods = _types.native_parts(cls)
     return [row[0] for row in fields] + [row[0] for row in methods]
 
 

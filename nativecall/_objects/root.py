@@ -26,8 +26,8 @@ NativeObject = _types.NativeObject
 
 def field_names(cls: type) -> list[str]:
     """The fields, but locks, of a class and its bases, as `__init__` takes them."""
-    parts = reversed(_types.native_parts(cls))
-    return [name for _, fields, _ in parts for name, code, _, _ in fields if code != LOCK]
+    parts = [_types.native_parts(one)[0] for one in reversed(_types.native_order(cls))]
+    return [name for fields in parts for name, code, _, _ in fields if code != LOCK]
 
 
 @recursive_repr()
@@ -43,8 +43,8 @@ def _repr(self: object) -> str:
 def _getstate(self: object) -> tuple[dict[str, object], object]:
     """The fields, and what Python added; also of objects that refer to each other."""
     fields: dict[str, object] = {}
-    for owner, rows, _ in _types.native_parts(type(self)):
-        for name, code, _, _ in rows:
+    for owner in _types.native_order(type(self)):
+        for name, code, _, _ in _types.native_parts(owner)[0]:
             if code == LOCK:
                 continue
             value = getattr(self, name)

@@ -170,6 +170,8 @@ class Specifiers(Expressions):
             return
         given = words[2:]
         number = next((int(word) for word in given if word.isdigit()), 0)
+        if number not in (0, 1, 2, 4, 8, 16):
+            return  # compilers warn of it and ignore it
         label = next((word for word in given[1:] if word.isidentifier()), "")
         if given[:1] == ["push"]:
             self._packs.append((label, self._pack))

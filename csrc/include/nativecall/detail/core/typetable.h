@@ -172,6 +172,29 @@ NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
     return offered;
 }
 
+/* Whether a table has no row whose presence depends on who brings __call__. */
+NC_STATIC int nc_table_is_constant(const PyCustomSlotTable *table)
+{
+    return nc_slottable_find(table, PYCUSTOMSLOT_NATIVECALLABLE_ID) == NULL &&
+           nc_slottable_find(table, PYCUSTOMSLOT_PACKEDCALLABLE_ID) == NULL;
+}
+
+/* nc_rows_find among rows that begin with those of `first`, which finds them at once. */
+NC_STATIC const PyCustomSlot *nc_rows_find_behind(const PyCustomSlot *rows, size_t count,
+                                                  const PyCustomSlotTable *first, uintptr_t id)
+{
+    size_t begun = 0;
+    if (first != NULL) {
+        const PyCustomSlot *found = nc_slottable_find(first, id);
+        size_t place = found != NULL ? (size_t)(found - nc_slottable_rows(first)) : 0;
+        begun = (size_t)first->count < count ? (size_t)first->count : count;
+        if (found != NULL && place < begun && rows[place].id == id) {
+            return &rows[place];
+        }
+    }
+    return nc_rows_find(rows + begun, count - begun, id);
+}
+
 /* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
  * offset of its call table. */
 NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out, size_t *out_count,
@@ -179,6 +202,9 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
 {
     PyObject *mro = ((PyTypeObject *)self)->tp_mro;
     PyHeapExtensibleTypeObject *base = NULL;
+    PyTypeObject *nearest = NULL; /* the first base that has a table, */
+    const PyCustomSlotTable *first = NULL; /* and that */
+    int is_chain = 1;                      /* whether it derives from all others */
     PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
     size_t count = 0;
@@ -205,9 +231,18 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         if (base == NULL || base->etp_custom_slots == NULL) {
             continue;
         }
+        if (first == NULL) {
+            first = base->etp_custom_slots;
+            nearest = (PyTypeObject *)(void *)base;
+        } else if (!PyType_IsSubtype(nearest, (PyTypeObject *)(void *)base)) {
+            is_chain = 0;
+        } else if (nc_table_is_constant(base->etp_custom_slots)) {
+            continue; /* the first table has all of these rows: chains of classes may be long */
+        }
         for (size_t n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
             PyCustomSlot row = nc_row_offered(nc_slottable_rows(base->etp_custom_slots) + n, from);
-            if (row.id == NC_SLOT_SKIP ? count == n : !nc_rows_find(rows, count, row.id)) {
+            if (row.id == NC_SLOT_SKIP ? count == n
+                                           : !nc_rows_find_behind(rows, count, first, row.id)) {
                 rows[count++] = row;
             }
         }
@@ -216,13 +251,14 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
      * wins. Only the class's own can be new here. */
     for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
-        if (base == NULL) {
-            continue;
+        if (base == NULL || (i > 0 && is_chain && base->etp_custom_slots != NULL &&
+                             nc_table_is_constant(base->etp_custom_slots))) {
+            continue; /* or its values are in the first table */
         }
         const NcTypePrivate *keeps = (const NcTypePrivate *)base->etp_private;
         for (size_t n = 0; n < keeps->own_count; n++) {
             PyCustomSlot row = nc_row_offered(&keeps->own[n], from);
-            const PyCustomSlot *at = nc_rows_find(rows, count, row.id);
+            const PyCustomSlot *at = nc_rows_find_behind(rows, count, first, row.id);
             if (at != NULL && row.id != NC_SLOT_SKIP) {
                 rows[at - rows] = row;
             } else if (i == 0) {
