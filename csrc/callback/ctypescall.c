@@ -102,9 +102,10 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
     size_t count = (size_t)PyTuple_GET_SIZE(base->spec->readers);
     PyObject *last = total != 0 ? args[total - 1] : Py_None;
     PyThreadState *thread = PyThreadState_Get();
-    NcPyCallbackCall call = {0, NULL, {NULL}};
+    NcPyCallbackCall call;
     PyObject *value = NULL;
     PyObject *left = NULL;
+    memset(&call, 0, sizeof(call));
     if (kwnames != NULL || total < count || total - count > (size_t)base->spec->tells_last) {
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
@@ -128,6 +129,7 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
     }
     Py_INCREF(self);
     self->running++;
+    nc_pycallback_errno_take(&call);
     PyObject **given = (PyObject **)PyMem_Calloc(count + 1, sizeof(PyObject *));
     if (given == NULL) {
         (void)PyErr_NoMemory();
@@ -153,6 +155,7 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
     result = return_to_ctypes(self, result, left, &call, last);
     self->running--;
     Py_DECREF(self);
+    nc_pycallback_errno_give(&call);
     return result;
 }
 

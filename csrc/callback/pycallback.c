@@ -160,14 +160,21 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *
     return begin(self, call, PyThreadState_Get(), out);
 }
 
+static inline int entered(NcPyCallbackCall *call, int runs)
+{
+    if (NC_UNLIKELY(!runs)) {
+        nc_pycallback_errno_give(call);
+    }
+    return runs;
+}
+
 static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
+    nc_pycallback_errno_take(call);
     PyThreadState *attached = nc_thread_attached();
     call->ending = 0;
-    if (NC_LIKELY(attached != NULL)) {
-        return begin(self, call, attached, out);
-    }
-    return enter_outside(self, call, out);
+    return entered(call, NC_LIKELY(attached != NULL) ? begin(self, call, attached, out)
+                                                     : enter_outside(self, call, out));
 }
 
 static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
@@ -176,8 +183,9 @@ static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
     if (NC_UNLIKELY(now == NULL)) {
         return enter_any(self, call, out);
     }
+    nc_pycallback_errno_take(call);
     call->ending = 0;
-    return begin(self, call, now, out);
+    return entered(call, begin(self, call, now, out));
 }
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
@@ -215,6 +223,7 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
         }
         release_gil(call);
     }
+    nc_pycallback_errno_give(call);
 }
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
@@ -247,6 +256,7 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
         nc_raised_restore(&call->before);
     }
     release_gil(call);
+    nc_pycallback_errno_give(call);
 }
 
 /* ---- arguments and results ------------------------------------------------------------------- */

@@ -22,6 +22,9 @@
  *
  * Where the C stack has no room for a call (stack.h), that is the exception, and nothing runs.
  *
+ * errno. It is C's: a call leaves it as it was, whatever the Python function did, unless that called
+ * set_errno().
+ *
  * Life. A call that runs holds a reference, so the function may close or delete what it was called
  * by. If that was the last reference, the machine code still has to return, and nothing tells when
  * it has. So it stays in memory from then on: one piece of code for each shape that this happened
@@ -39,14 +42,19 @@
 #define NC_PYCALLBACK_H
 
 #include "callbackspec.h"
+#include "object/failure.h"
 #include "values/pointers.h"
 
 #include "nativecall/detail/callbackcalls.h"
+
+#include <errno.h>
 
 /* One call, in the frame of the callback. */
 struct NcPyCallbackCall {
     int ending;        /* how it entered (ground/interpreter.h), and what its end has to see to
                           besides: NC_PYCALLBACK_...; how it ended */
+    int error_number;  /* errno for C */
+    int *outer;        /* that of the callback outside of this one */
     NcInterpreter *of; /* which it entered */
     NcRaised before;   /* what the C code had raised */
 };
@@ -88,6 +96,20 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 PyObject *nc_pycallback_noted(const NcPyCallback *self, size_t index, PyObject *made);
 
 /* ---- for the object, and for what ctypes calls ----------------------------------------------- */
+
+/* What begins and ends a call, outside of all else. */
+static inline void nc_pycallback_errno_take(NcPyCallbackCall *call)
+{
+    call->error_number = errno;
+    call->outer = nc_errno_of_callback;
+    nc_errno_of_callback = &call->error_number;
+}
+
+static inline void nc_pycallback_errno_give(const NcPyCallbackCall *call)
+{
+    nc_errno_of_callback = call->outer;
+    errno = call->error_number;
+}
 
 /* Sets `enter` of a spec. */
 void nc_pycallback_set_enter(NcCallbackSpec *spec);

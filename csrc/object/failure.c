@@ -10,6 +10,7 @@
 
 /* errno after this thread's last call that keeps it. */
 static NC_THREAD_LOCAL int saved;
+NC_THREAD_LOCAL int *nc_errno_of_callback;
 
 void nc_errno_clear(void)
 {
@@ -30,6 +31,9 @@ PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
         return NULL;
     }
     saved = (int)number;
+    if (nc_errno_of_callback != NULL) {
+        *nc_errno_of_callback = saved;
+    }
     Py_RETURN_NONE;
 }
 

@@ -10,6 +10,10 @@
 void nc_errno_clear(void);
 int nc_errno_keep(void);
 
+/* Where set_errno() puts what C is to find when the innermost callback of this thread returns; NULL
+ * outside of all callbacks. */
+extern NC_THREAD_LOCAL int *nc_errno_of_callback;
+
 /* Turns a result that means failure into the exception that is set, or else the one that the error
  * convention (NC_ERRORS_*) makes of it, or of `code`: errno, or what the function wrote to its last
  * argument. Takes the reference to `value`. NULL if that is NULL already. */

@@ -117,8 +117,8 @@ def _checked(owner: Owner, ctype: FFIType) -> FFIType:
             raise TypeError("'void' has no size; nothing of it can be made")
         ctype = pointer_to(ctype)
     if ctype.kind == "pointer" and ctype.item.kind == "array" and ctype.item.length is None:
-        sized = ctype.item.item.cname
-        raise TypeError(f"{ctype.item.cname!r} has no length; make '{sized}[n]' instead")
+        sized = ctype.item.cname.replace("[]", "[n]", 1)
+        raise TypeError(f"{ctype.item.cname!r} has no length; make {sized!r} instead")
     item = element(ctype.item)
     if item.kind in RECORDS and item.fields is None:
         reason = owner.names.reason(item.cname)

@@ -50,6 +50,8 @@
 #include "compat.h"
 #include "core/base.h"
 
+#include <errno.h>
+
 NC_C_BEGIN
 
 #define NC_CALLBACK_POOL 16 /* functions for each signature without user_data */
@@ -183,6 +185,7 @@ typedef struct {
     NcRaised before; /* what the C code had raised */
     PyGILState_STATE gil;
     int took_gil;
+    int error_number; /* errno, which stays as the C code had it */
 } NcCallbackCall;
 
 /* This thread's innermost callback of a slot, released or not; NULL: none. */
@@ -236,6 +239,7 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
         NC_UNLIKELY(nc_load_acquire_intptr(&callback->failed) != 0)) {
         return 0;
     }
+    call->error_number = errno;
     call->took_gil = (callback->options & NC_CALLBACK_HOLDS_GIL) == 0;
     if (call->took_gil) {
         if (nc_callback_is_finalizing(callback)) {
@@ -252,6 +256,7 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
         if (call->took_gil) {
             PyGILState_Release(call->gil);
         }
+        errno = call->error_number;
         return 0;
     }
     (void)nc_add_intptr(&call->state->users, 1);
@@ -292,6 +297,7 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call, int status)
     if (call->took_gil) {
         PyGILState_Release(call->gil);
     }
+    errno = call->error_number;
     return status;
 }
 
