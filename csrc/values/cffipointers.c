@@ -75,6 +75,28 @@ static int is_class(const PyTypeObject *found)
     return 0;
 }
 
+PyObject *nc_integer_of_cffi(PyObject *value)
+{
+    PyObject *type_of =
+        strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) == 0 ? typeof_of_cffi() : NULL;
+    PyObject *type = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
+    PyObject *kind = type != NULL ? PyObject_GetAttrString(type, "kind") : NULL;
+    PyObject *cname = kind != NULL ? PyObject_GetAttrString(type, "cname") : NULL;
+    const char *name = cname != NULL ? PyUnicode_AsUTF8(cname) : NULL;
+    int is_integer = 0;
+    if (name != NULL && PyUnicode_CompareWithASCIIString(kind, "enum") == 0) {
+        is_integer = 1;
+    } else if (name != NULL && PyUnicode_CompareWithASCIIString(kind, "primitive") == 0) {
+        /* int() cuts off what a float has behind the point, and takes characters for numbers. */
+        is_integer = strstr(name, "float") == NULL && strstr(name, "double") == NULL &&
+                     (strstr(name, "char") == NULL || strstr(name, "ed char") != NULL);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(kind);
+    Py_XDECREF(cname);
+    return is_integer ? PyNumber_Long(value) : NULL;
+}
+
 int nc_is_ended(PyObject *value)
 {
     PyObject *ended = ended_here();

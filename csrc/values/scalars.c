@@ -2,6 +2,7 @@
 #include "scalars.h"
 
 #include "names.h"
+#include "pointers.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -252,15 +253,22 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
     return 1;
 }
 
-/* NumPy's bool is no integer to Python, but its buffer is a scalar of one bool. */
+/* NumPy's bool and the integers of ctypes have no __index__, but a buffer of one number; those of
+ * cffi have neither. */
 PyObject *nc_integer_of(PyObject *value)
 {
     long double memory[2];
     if (PyIndex_Check(value)) {
         return PyNumber_Index(value);
     }
-    return number_in(value, memory) == '?' ? PyBool_FromLong(*(const unsigned char *)memory != 0)
-                                           : NULL;
+    char letter = number_in(value, memory);
+    if (letter == '?') {
+        return PyBool_FromLong(*(const unsigned char *)memory != 0);
+    }
+    if (letter != '\0') {
+        return nc_integer_kind(letter) != NULL ? nc_scalar_to_python(letter, memory) : NULL;
+    }
+    return PyErr_Occurred() ? NULL : nc_integer_of_cffi(value);
 }
 
 char nc_value_letter(PyObject *value)
