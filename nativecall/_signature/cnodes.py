@@ -293,7 +293,8 @@ class Record(Node):
                     raise SignatureError(f"the bit-field {name!r} has {width} bits")
                 unit = 8 * own
                 if width == 0:
-                    end = at = -(-at // unit) * unit
+                    at = -(-at // unit) * unit
+                    end = max(end, at)
                     continue
                 place = min(wanted, pack) if pack else wanted
                 if place:

@@ -14,7 +14,7 @@ from .._errors import SignatureError
 from .cconstant import Unknown
 from .cexpression import cast
 from .cffitype import ANONYMOUS
-from .characters import CHARACTERS
+from .characters import CHARACTERS, of_c
 from .cnodes import (
     ArrayOf,
     Enumeration,
@@ -204,7 +204,7 @@ class Parser(Specifiers):
                     node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
                 if node is not plain:
                     self.tags[node.cname] = node
-            if name in CHARACTERS and isinstance(node, Number):
+            if name in CHARACTERS and isinstance(node, Number) and node.scalar is of_c(name):
                 node = Number(node.scalar, node.alignment, name)
             self.typedefs[name] = node, const
             return
