@@ -296,10 +296,9 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
     size_t i, n;
     int status = NC_OK;
     /* The names of a base's own order were compared when that was made. */
-    const size_t count =
-        cls->part_count > 1 && cls->parts[1].cls->part_count == cls->part_count - 1
-            ? 1
-            : cls->part_count;
+    const size_t count = cls->part_count > 1 && cls->parts[1].cls->part_count == cls->part_count - 1
+                             ? 1
+                             : cls->part_count;
     for (i = 0; i < count && status == NC_OK; i++) {
         const NcClass *part = cls->parts[i].cls;
         for (n = 0; n < part->field_count && status == NC_OK; n++) {

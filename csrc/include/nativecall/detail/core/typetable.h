@@ -202,7 +202,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
 {
     PyObject *mro = ((PyTypeObject *)self)->tp_mro;
     PyHeapExtensibleTypeObject *base = NULL;
-    PyTypeObject *nearest = NULL; /* the first base that has a table, */
+    PyTypeObject *nearest = NULL;          /* the first base that has a table, */
     const PyCustomSlotTable *first = NULL; /* and that */
     int is_chain = 1;                      /* whether it derives from all others */
     PyCustomSlot *rows = NULL;
@@ -242,7 +242,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         for (size_t n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
             PyCustomSlot row = nc_row_offered(nc_slottable_rows(base->etp_custom_slots) + n, from);
             if (row.id == NC_SLOT_SKIP ? count == n
-                                           : !nc_rows_find_behind(rows, count, first, row.id)) {
+                                       : !nc_rows_find_behind(rows, count, first, row.id)) {
                 rows[count++] = row;
             }
         }
