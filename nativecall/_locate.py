@@ -25,8 +25,8 @@ _SCRIPT_LIMIT = 2**12  # characters of a text for the linker that are read
 #: finds, which starts other programs for that.
 _located: Cache[str, str] = Cache(1024)
 
-#: For each path, as the loader spells it, the file last opened there, None if it is unknown, and the
-#: spelling under which the loader has that file. Libraries are never unloaded.
+#: For each path, as the loader spells it, the file last opened there, None if it is unknown, and
+#: the spelling under which the loader has that file. Libraries are never unloaded.
 _opened: dict[str, tuple[_File | None, str]] = {}
 
 #: Shared objects that were in no file, by their digests.

@@ -34,6 +34,7 @@ _PLACES = {
     "native_object": "_objects",
     "register_box": "_values.boxes",
     "reraise": "_reraise",
+    "set_errno": "_public",
     "string": "_values.text",
     "ufunc_loop": "_ufuncloop",
     "wrap": "_callable.wrap",
@@ -61,4 +62,12 @@ def get_errno() -> int:
     return int(_lib.types.saved_errno())
 
 
-get_errno.__module__ = __package__
+def set_errno(number: int) -> None:
+    """Set errno: for `get_errno`, and for the C code that called the callback that runs.
+
+    Callbacks leave errno as C had it, unless they call this. OverflowError for what is no int of C.
+    """
+    _lib.types.set_errno(number)
+
+
+get_errno.__module__ = set_errno.__module__ = __package__

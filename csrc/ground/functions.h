@@ -43,6 +43,7 @@
     ROW(nc_pointer_lose, "lose_result", METH_VARARGS)                                              \
     ROW(nc_pointer_lost, "lost_result", METH_O)                                                    \
     ROW(nc_errno_save, "save_errno", METH_O)                                                       \
+    ROW(nc_errno_set, "set_errno", METH_O)                                                         \
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_object_taken, "take_object", METH_VARARGS)                                              \

@@ -31,10 +31,17 @@ PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
         return NULL;
     }
     saved = (int)number;
-    if (nc_errno_of_callback != NULL) {
+    Py_RETURN_NONE;
+}
+
+/* set_errno(code): save_errno, and what C finds after the callback that runs. */
+PyObject *nc_errno_set(PyObject *module, PyObject *code)
+{
+    PyObject *done = nc_errno_save(module, code);
+    if (done != NULL && nc_errno_of_callback != NULL) {
         *nc_errno_of_callback = saved;
     }
-    Py_RETURN_NONE;
+    return done;
 }
 
 /* saved_errno() */

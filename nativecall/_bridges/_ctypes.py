@@ -203,8 +203,8 @@ def _converts(kind: type) -> bool:
     """Whether a subclass of a ctypes type has a `from_param` of its own; NumPy's `ndpointer` types
     only check with it what a call of ours checks too.
     """
-    found = next((one for one in kind.__mro__ if "from_param" in vars(one)), None)
-    return found is not None and not hasattr(kind, "_dtype_")
+    found = next((vars(one)["from_param"] for one in kind.__mro__ if "from_param" in vars(one)), 0)
+    return isinstance(found, (classmethod, staticmethod)) and not hasattr(kind, "_dtype_")
 
 
 def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:
@@ -251,11 +251,12 @@ def reason(obj: Foreign) -> str | None:
     untold = _untold(obj.argtypes)
     if untold is None:
         return "its restype is a function of Python's"
-    name = getattr(obj.argtypes[untold], "__name__", type(obj.argtypes[untold]).__name__)
-    return (
-        f"{name}, argument {untold + 1} of its argtypes, converts arguments itself (from_param), "
-        "which C does not"
-    )
+    kind = obj.argtypes[untold]
+    name = getattr(kind, "__name__", type(kind).__name__)
+    what = "is a class of Python's alone"
+    if isinstance(kind, type) and issubclass(kind, _CData):
+        what = "converts arguments itself (from_param), which C does not"
+    return f"{name}, argument {untold + 1} of its argtypes, {what}"
 
 
 def _address(obj: Foreign) -> int:

@@ -584,3 +584,23 @@ def test_a_function_of_cffi_is_called_like_its_symbol():
     ffi = cffi.FFI()
     ffi.cdef("int abs(int);")
     assert nc.wrap(ffi.dlopen(None).abs).__name__ == "abs"
+
+
+def test_ctypes_functions_that_keep_errno_or_convert_themselves():
+    close = ctypes.CDLL(None, use_errno=True)["close"]
+    close.argtypes, close.restype = [ctypes.c_int], ctypes.c_int
+    assert nc.wrap(close)(-1) == -1
+    assert nc.get_errno() == 9
+
+    class Twice(ctypes.c_int):
+        @classmethod
+        def from_param(cls, value):
+            return ctypes.c_int(2 * value)
+
+    labs = ctypes.CDLL(None)["labs"]
+    labs.argtypes = [Twice]
+    with pytest.raises(
+        TypeError, match=r"Twice, argument 1 .* converts .*from_param"
+    ):
+        nc.wrap(labs)
+    assert nc.wrap(labs, "l:l")(-3) == 3

@@ -244,3 +244,55 @@ def test_a_struct_that_the_caller_declares():
 def test_an_array_of_numpys_by_dlpack():
     with pytest.raises(TypeError, match="has no function: it holds an array by DLPack's protocol"):
         nc.wrap(np.zeros(3).__dlpack__())
+
+
+# -- whose word counts ---------------------------------------------------------------------------
+
+SET_CONTEXT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCapsule_SetContext", ctypes.pythonapi)
+)
+
+
+def test_the_context_of_a_capsule_is_the_user_data(builder):
+    code = """
+double scaled(double x, void *data);
+double scaled(double x, void *data) { return x * *(double *)data; }
+double first(double *x);
+double first(double *x) { return *x; }
+"""
+    lib = nc.load(builder.library(code, "scaled"))
+    two = ctypes.c_double(2.0)
+    box = capsule(b"double (double, void *)", lib.address("scaled"))
+    assert nc.wrap(box).signatures == ("d:dP",)
+    SET_CONTEXT(box, ctypes.addressof(two))
+    bound = nc.wrap(box)
+    assert (bound.signatures, bound(3.0), bound.to_ctypes()(3.0)) == (("d:d",), 6.0, 6.0)
+    other = capsule(b"double (double *)", lib.address("first"))
+    SET_CONTEXT(other, ctypes.addressof(two))
+    assert nc.wrap(other)(two) == 2.0  # a context that is no user data
+
+
+@pytest.mark.parametrize("signature", ["d:&d", "d:i", "d:[1]d", "d:P", "d:X{d:d}"])
+@pytest.mark.parametrize("name", [b"double (struct foo)", b"double (__Pyx_memviewslice)"])
+def test_a_struct_by_value_is_nothing_else(name, signature):
+    tag = name.decode().partition("(")[2].rstrip(")").removeprefix("struct ")
+    with pytest.raises(nc.SignatureError) as info:
+        nc.wrap(capsule(name), signature)
+    wanted = f"'signature' is {signature!r}, but argument 1 of the target is {tag!r}, a struct "
+    assert str(info.value).startswith(wanted)
+    assert ("NC_SLICE_OF_VIEW" in str(info.value)) is (tag == "__Pyx_memviewslice")
+
+
+@pytest.mark.parametrize("skip", ["", "int __pyx_skip_dispatch, "])
+def test_optional_arguments_of_cython_are_left_out(builder, skip):
+    code = """
+#include <stddef.h>
+double plain(double x, void *optional);
+double plain(double x, void *optional) { return optional == NULL ? x : -1.0; }
+double skipping(double x, int skip, void *optional);
+double skipping(double x, int skip, void *optional) { return optional == NULL && !skip ? x : -1.0; }
+"""
+    lib = nc.load(builder.library(code, "optionals"))
+    name = f"double (double, {skip}struct __pyx_opt_args_3mod_f *__pyx_optional_args)"
+    f = nc.wrap(capsule(name.encode(), lib.address("skipping" if skip else "plain")))
+    assert (f.signatures, f(2.5)) == (("d:d",), 2.5)

@@ -363,8 +363,8 @@ def test_user_data_is_bound_where_the_box_is_wrapped_or_passed(builder):
     junk = [np.full(1, 7.0) for _ in range(100)]
     assert (f(2.0), len(junk)) == (6.0, 100)
     unnamed = _lib.types.capsule(lib.scaled.address(), b"their own", None)
-    with pytest.raises(TypeError, match="does not tell its type; wrap its 'function'"):
-        nc.wrap(LowLevelCallable(unnamed, data, signature="double (double, void *)"), "d:dP")
+    said = nc.wrap(LowLevelCallable(unnamed, data, signature="double (double, void *)"))
+    assert (said.signatures, said(2.0)) == (("d:d",), 6.0)
 
 
 def test_user_data_is_shared_with_python(kernels):
@@ -676,3 +676,21 @@ def test_an_entry_that_another_library_calls(others):
     assert f.to_scipy("d:d&iP").signature == "double (double, int *, void *)"
     with pytest.raises(nc.SignatureError, match="name it as 'signature'"):
         f.to_scipy()
+
+
+def test_a_low_level_callable_says_its_signature_and_its_data():
+    from scipy._lib import _test_ccallback
+
+    m = ctypes.CDLL(nc.load("m").path)
+    other = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_double)(("cos", m))
+    f = nc.wrap(LowLevelCallable(other, signature="double (double)"))
+    assert (f.signatures, f(0.0)) == (("d:d",), 1.0)
+    two = ctypes.c_double(2.0)
+    box = _test_ccallback.test_get_plus1_capsule()
+    set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
+        ("PyCapsule_SetContext", ctypes.pythonapi)
+    )
+    set_context(box, ctypes.addressof(two))
+    for target in (LowLevelCallable(box), box):
+        f = nc.wrap(target)
+        assert (f.signatures, f(1.0, array.array("i", [0]))) == (("d:d&i",), 3.0)

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import gc
 import math
+import os
 import random
 import sys
 import textwrap
@@ -439,3 +440,43 @@ def test_it_is_made_once():
     g = nc.callback("d:d", abs)
     with pytest.raises(RuntimeError, match="is initialised already"):
         g.__init__("d:d", abs)
+
+
+ERRNO = """
+#include <errno.h>
+int kept(void (*f)(void)); int kept(void (*f)(void)) { errno = 33; f(); return errno; }
+int fine(void (*f)(void)); int fine(void (*f)(void)) { f(); return 1; }
+"""
+
+
+def test_errno_is_what_c_had(builder):
+    """Whatever the Python function does, unless it calls `set_errno`."""
+    lib = nc.load(
+        builder.library(ERRNO, "errnos"),
+        "int kept(void (*f)(void)); int fine(void (*f)(void));",
+        errors={"fine": "errno"},
+    )
+
+    def fails():
+        os.path.exists("/no/such/file")
+        return 1 / 0
+
+    def nested(number):
+        def outer():
+            nc.set_errno(number)
+            assert lib.kept(look) == 33
+
+        return outer
+
+    def look():
+        os.path.exists("/no/such/file")
+
+    kept = nc.callback("v:", look)
+    assert (lib.kept(look), lib.kept(kept), lib.fine(look)) == (33, 33, 1)
+    with pytest.raises(ZeroDivisionError):
+        lib.fine(fails)
+    assert lib.kept(lambda: nc.set_errno(5)) == 5
+    assert lib.kept(nested(7)) == 7
+    nc.set_errno(9)  # of no callback
+    assert lib.kept(look) == 33
+    kept.close()

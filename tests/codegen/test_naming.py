@@ -74,6 +74,22 @@ def test_gdb_has_the_names_in_a_backtrace(tmp_path):
         assert f" in {name}" in done.stdout
 
 
+def test_perf_has_no_names_behind_a_link(python, monkeypatch, tmp_path):
+    """Another user may have planted it."""
+    monkeypatch.setenv("NATIVECALL_PERF", "1")
+    (tmp_path / "victim").write_text("theirs")
+    code = """
+os.symlink(sys.argv[1], f"/tmp/perf-{os.getpid()}.map")
+try:
+    given = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
+    nc.wrap(given, "i:ffb")(1, 2, 3)
+finally:
+    os.unlink(f"/tmp/perf-{os.getpid()}.map")
+"""
+    assert python(f"import sys\n{CODE}{code}", tmp_path / "victim") == ""
+    assert (tmp_path / "victim").read_text() == "theirs"
+
+
 def test_perf_has_the_names_of_what_was_made_and_inherited(python, monkeypatch):
     monkeypatch.setenv("NATIVECALL_PERF", "1")
     code = """

@@ -583,3 +583,13 @@ def test_in_threads_each_call_has_its_own(path):
     each(run, *range(4))
     gc.collect()
     assert lib.freed() == before + 200
+
+
+def test_nothing_is_freed_or_printed_at_the_end_of_python(python):
+    code = """
+import nativecall as nc
+c = nc.load(None, "char *strdup(const char *); void free(void *);", free={"strdup": "free"})
+d = nc.load(None, "char *strdup(const char *); void free(void *);", close={"strdup": "free"})
+p, q = c.strdup(b"x"), d.strdup(b"y")
+"""
+    assert python(code) == ""

@@ -92,6 +92,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def without_any(monkeypatch):
+    """Have no compiler."""
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "")
+
+
 @pytest.fixture
 def box(path, folder):
     return nc.load(path, header="box.h", include=folder)
@@ -258,7 +264,7 @@ def test_inline_functions_use_a_library_wherever_it_is(builder, folder, monkeypa
 
 def test_an_inline_function_without_a_compiler(path, folder, monkeypatch):
     box = nc.load(path, header="box.h", include=[folder])
-    monkeypatch.setenv("CC", "no-such-compiler")
+    without_any(monkeypatch)
     with pytest.raises(nc.SymbolError, match="an inline function needs a C compiler"):
         box.box_inline
     assert "needs a C compiler" in box.skipped["box_inline"]
@@ -392,7 +398,7 @@ def test_other_places_that_headers_are_looked_for_in(folder, monkeypatch):
     # Of a link that leads nowhere nothing is kept.
     places = ("told", "quoted", "second", "linked", "told/link.h", "second/opt.h")
     assert {*found} == {str(folder / name) for name in places}
-    assert header._changed_since(0, {name: header._stamp(name) for name in found})
+    assert header._changed_since(0, {name: header.stamp(name) for name in found})
 
 
 @pytest.mark.usefixtures("settled")
@@ -525,7 +531,7 @@ def test_without_a_compiler_pcpp_reads_the_same(path, folder, monkeypatch):
     pytest.importorskip("pcpp")
     wanted = header.wanted(["box.h", "stdio.h"], folder, {})
     _, compiled = header._read(wanted)
-    monkeypatch.setenv("CC", "no-such-compiler")
+    without_any(monkeypatch)
     _, read = header._read(wanted)
     for kind in ("functions", "variables", "pointers", "layouts"):
         names = {*compiled[kind], *read[kind]}
@@ -548,7 +554,7 @@ def test_without_a_compiler_pcpp_reads_the_same(path, folder, monkeypatch):
 @pytest.fixture
 def without_compiler(monkeypatch):
     pytest.importorskip("pcpp")
-    monkeypatch.setenv("CC", "no-such-compiler")
+    without_any(monkeypatch)
 
 
 PACKED = (
@@ -590,7 +596,7 @@ def test_without_a_compiler_limits_are_those_of_the_compiler(monkeypatch):
     # From C23 on there are widths too, which a compiler may have by default.
     monkeypatch.setenv("CC", f"{os.environ.get('CC', 'cc')} -std=gnu17")
     compiled = header._read(wanted)[1]["constants"]
-    monkeypatch.setenv("CC", "no-such-compiler")
+    without_any(monkeypatch)
     read = header._read(wanted)[1]["constants"]
     public = {name: value for name, value in compiled.items() if name[0] != "_"}
     assert {name: value for name, value in read.items() if name[0] != "_"} == public
@@ -631,10 +637,10 @@ def test_directives_of_a_text_as_they_may_be_written(without_compiler):
 
 
 def test_with_neither_a_compiler_nor_pcpp(path, monkeypatch):
-    monkeypatch.setenv("CC", "no-such-compiler")
+    without_any(monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "pcpp", None)
     with pytest.raises(nc.LibraryError, match=r"pip install 'nativecall\[headers\]'"):
-        nc.load(path, header="stddef.h")
+        nc.load(path, header="stddef.h", define={"OTHER": 1})
 
 
 def test_enumerators_as_far_as_they_are_known(folder):
@@ -715,3 +721,70 @@ def test_headers_declare_text():
 def test_infinities_of_all_floats_are_constants():
     m = nc.load("m", header="math.h", only=["HUGE_VAL*"])
     assert m.HUGE_VAL == m.HUGE_VALF == m.HUGE_VALL == float("inf")
+
+
+def test_an_inline_function_of_a_header_that_has_changed(folder):
+    header = folder / "changing.h"
+    header.write_text("static inline int one(int x) { return x + 1; }\n")
+    lib = nc.load(None, header=str(header))
+    header.write_text("static inline int one(int *x) { return *x + 100; }\n")
+    with pytest.raises(nc.SymbolError, match="has changed since it was read; load the library"):
+        lib.one
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_header_that_is_kept_needs_no_compiler(path, folder, monkeypatch):
+    nc.load(path, header="box.h", include=folder)
+    for command in ("", "/no/such/compiler"):
+        monkeypatch.setenv("CC", command)
+        monkeypatch.setenv("PATH", "")
+        assert nc.load(path, header="box.h", include=folder).box_square(3) == 9.0
+    with pytest.raises(nc.LibraryError, match="CC is '/no/such/compiler', and there is no such"):
+        nc.load(path, header="box.h", include=folder, define={"OTHER": 1})
+
+
+@pytest.mark.parametrize("command", ["true", "false"])
+def test_a_compiler_that_says_nothing_is_named(folder, monkeypatch, command):
+    monkeypatch.setenv("CC", command)
+    with pytest.raises(nc.NativeCallError, match=f"{command}' (is no C comp|cannot read the head)"):
+        nc.load(None, header="box.h", include=folder)
+
+
+@pytest.mark.parametrize("in_text", [False, True])
+@pytest.mark.parametrize(
+    ("first", "next_"),
+    [("#define A0 1", "(A{0}+A{0})"), ("#define A0", "A{0} A{0}"), ("#define A0 1", "A{0}")],
+)
+def test_macros_without_end(folder, first, next_, in_text):
+    count = 2000 if next_ == "A{0}" else 40
+    lines = [f"#define A{at} {next_.format(at - 1)}" for at in range(1, count)]
+    text = "\n".join([first, *lines, "int abs(int);\n"])
+    (folder / "macros.h").write_text(text)
+    lib = (
+        nc.load(None, text, skip=True)
+        if in_text
+        else nc.load(None, header="macros.h", include=folder)
+    )
+    assert lib.abs(-1) == 1
+    if next_ == "A{0}":
+        assert lib.A1999 == 1
+    elif "+" in next_:
+        assert lib.A3 == 8
+        assert lib.skipped["A39"] == "a macro that is no constant: it expands to too much"
+
+
+def test_packing_that_no_compiler_takes_is_ignored(folder):
+    text = "#pragma pack(push, 3)\nstruct s { char c; int i; };\n"
+    text += "#pragma pack(2)\nstruct t { char c; int i; };\n"
+    (folder / "odd.h").write_text(text)
+    lib = nc.load(None, header="odd.h", include=folder)
+    assert (lib.ffi.sizeof("struct s"), lib.ffi.sizeof("struct t")) == (8, 6)
+
+
+def test_a_header_with_character_types_of_its_own(folder):
+    text = "typedef unsigned short wchar_t; typedef long char16_t; "
+    text += "struct s { wchar_t a; char16_t b; };"
+    (folder / "own.h").write_text(text)
+    for lib in (nc.load(None, header="own.h", include=folder), nc.load(None, text)):
+        made = lib.new("struct s *", {"a": 0x41, "b": -1})
+        assert (made.a, made.b, lib.ffi.sizeof("struct s")) == (0x41, -1, 16)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import math
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -42,10 +44,6 @@ def path(builder) -> Path:
 @pytest.fixture
 def small(path):
     return nc.load(path, DECLARATIONS)
-
-
-def mapped(path: Path) -> bool:
-    return str(path) in Path("/proc/self/maps").read_text()
 
 
 def test_a_name_as_a_linker_takes_it():
@@ -337,25 +335,73 @@ def test_closed_libraries(path, fails):
     assert nc.load(path, DECLARATIONS).add_points((1, 2), (3, 4)) == (4.0, 6.0)
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
-def test_a_library_stays_open_while_anything_found_in_it_lives(builder):
-    path = builder.library(SOURCE, "unmapped")
-    small = nc.load(path, DECLARATIONS)
-    square = small.square
-    overloaded = nc.wrap({"d:d": square})
-    view = overloaded.builtin
-    box = small.add_points.to_ctypes()
-    small.close()
-    del small, square, overloaded
-    gc.collect()
-    assert mapped(path)
-    assert view(3.0) == 9.0
-    del view
-    gc.collect()
-    assert mapped(path), "the ctypes function keeps it"
-    del box
-    gc.collect()
-    assert not mapped(path)
+THREAD = """
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+static void handler(int number) { (void)number; }
+static void *work(void *data) { usleep(100000); return data; }
+int begin(void);
+int begin(void)
+{
+    pthread_t thread;
+    signal(SIGUSR1, handler);
+    return pthread_create(&thread, NULL, work, NULL) == 0 && pthread_detach(thread) == 0;
+}
+"""
+
+
+def test_a_library_is_never_unloaded(builder, forked):
+    """Its threads and signal handlers run on."""
+    path = builder.library(THREAD, "threaded", flags=("-O1", "-pthread"))
+    code = """
+import gc, os, signal, sys, time
+import nativecall as nc
+nc.load(sys.argv[1], "int begin(void);").begin()
+gc.collect()
+os.kill(os.getpid(), signal.SIGUSR1)
+time.sleep(0.2)
+print("alive")
+"""
+    assert forked(code, path) == "alive\n"
+
+
+def numbered(builder, number: int) -> bytes:
+    code = f"int number(void); int number(void) {{ return {number}; }}"
+    return builder.library(code, f"number{number}").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc's link maps")
+def test_a_file_that_was_replaced_is_loaded_anew(builder, tmp_path, monkeypatch):
+    path = tmp_path / "libnumber.so"
+    loaded = []
+    for number in range(3):
+        (tmp_path / "new").write_bytes(numbered(builder, number))
+        (tmp_path / "new").rename(path)
+        loaded += [nc.load(path, "int number(void);"), nc.load(str(path), "int number(void);")]
+    monkeypatch.chdir(tmp_path)
+    loaded.append(nc.load("./libnumber.so", "int number(void);"))
+    assert [lib.number() for lib in loaded] == [0, 0, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's /proc")
+def test_a_file_that_ctypes_loaded_and_others_replaced(builder, tmp_path):
+    path = tmp_path / "libnumber.so"
+    path.write_bytes(numbered(builder, 0))
+    old = ctypes.CDLL(str(path))
+    path.unlink()
+    path.write_bytes(numbered(builder, 1))
+    assert (nc.load(path, "int number(void);").number(), old.number()) == (1, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc's link maps")
+def test_a_file_that_was_rewritten_in_place_is_refused(builder, tmp_path):
+    path = tmp_path / "libnumber.so"
+    path.write_bytes(numbered(builder, 0))
+    assert nc.load(path, "int number(void);").number() == 0
+    os.utime(path, (1, 1))
+    with pytest.raises(nc.LibraryError, match=r"rewritten in place after it was loaded.*new file"):
+        nc.load(path)
 
 
 def test_interpreter_exit_with_open_libraries(forked, path):
@@ -720,7 +766,7 @@ def test_flags_that_are_none(path, fails, flags, error, message):
 
 
 def test_folders_where_libraries_are_looked_for(path, tmp_path, fails):
-    (tmp_path / "libsmall.so").symlink_to(path)
+    (tmp_path / "libsmall.so").write_bytes(path.read_bytes())
     for folders in (tmp_path, str(tmp_path), [tmp_path / "none", tmp_path]):
         lib = nc.load("small", "double square(double);", folders=folders)
         assert (lib.square(3.0), lib.path) == (9.0, str(tmp_path / "libsmall.so"))

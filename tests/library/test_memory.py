@@ -502,7 +502,7 @@ def random_members(chance, known, of, depth=0):
         name = f"m{chance.randrange(10**9)}"
         if chance.random() < 0.25:
             base, most = chance.choice([*BIT_FIELDS.items()])
-            width = chance.randint(of == "union", most)
+            width = chance.randint(0, most)
             lines.append(f"{base} {name if width and chance.random() < 0.85 else ''} : {width};")
             continue
         ctype, after = random_type(chance, known, depth)
@@ -721,3 +721,11 @@ def test_shapes_that_are_none(lib, fails):
     with pytest.raises(OverflowError, match=r"^'shape' is .* bytes, more than memory has$"):
         lib.asarray(three + 0, 2**62)
     assert lib.asarray(three, [3, 1]).shape == (3, 1)
+
+
+def test_what_has_no_length_is_refused(fails):
+    lib = nc.load(None, "typedef char T[]; typedef int R[][2];")
+    with fails(TypeError, "'char[]' has no length; make 'char[n]' instead"):
+        lib.new("T *")
+    with fails(TypeError, "'int[][2]' has no length; make 'int[n][2]' instead"):
+        lib.new("R *")

@@ -362,3 +362,11 @@ def test_functions_with_importable_checks_can_be_pickled():
 
     f = nc.load("m", "double cos(double);", check=operator.is_).cos
     assert pickle.loads(pickle.dumps(f)).entries[0].check is operator.is_
+
+
+@pytest.mark.parametrize("option", ["keep", "out", "order", "fortran"])
+def test_nothing_said_of_a_function_is_no_option(option, fails):
+    text = "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));"
+    message = f"{option!r} must not be None; leave the function out for 'qsort'"
+    with fails(TypeError, message):
+        nc.load(None, text, **{option: {"qsort": None}})

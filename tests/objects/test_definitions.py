@@ -168,3 +168,19 @@ def test_the_root_cannot_be_changed():
     assert (Below.more, Below(1.0, 2.0).added) == ({"given": 1}, 2)
     assert (repr(Below(1.0, 2.0)), repr(Changed(1.0))) == ("other", "Changed(x=1.0)")
     assert super(Below, Below(1.0, 2.0)).__repr__() == "Below(x=1.0, y=2.0)"
+
+
+def test_a_long_chain_of_classes_has_the_parts_of_all():
+    """Beside it a second base, whose fields lie elsewhere."""
+    meta, base = type(nc.NativeObject), nc.NativeObject
+    other = meta("Other", (nc.NativeObject,), {"other": nc.field("d")})
+    for at in range(200):
+        base = meta(f"C{at}", (base,), {f"f{at}": nc.field("i")})
+    both = meta("Both", (base, other), {"own": nc.field("i")})
+    made = both()
+    names = [*[f"f{at}" for at in range(200)], "own", "other"]
+    for value, name in enumerate(names):
+        setattr(made, name, value)
+    assert [getattr(made, name) for name in names] == [*range(202)]
+    with pytest.raises(TypeError, match="f0"):
+        meta("Again", (both,), {"f0": nc.field("i")})

@@ -114,6 +114,22 @@ def test_integers_take_index_and_nothing_else(lib, fails, code):
     assert f(7) == 7
 
 
+def test_integers_of_ctypes_and_cffi_are_integers(lib):
+    """Their floats, characters and pointers are not: int() would take them, and cut them off."""
+    f = lib.function("same_i32", "i:i")
+    cffi = nc.load(None, "enum e { A = 3 };").ffi
+    given = [ctypes.c_int(-4), ctypes.c_uint64(4), ctypes.c_bool(True), cffi.cast("enum e", 3)]
+    given += [cffi.cast(ctype, 4) for ctype in ("int", "unsigned char", "long", "int8_t")]
+    assert [f(value) for value in given] == [-4, 4, 1, 3, 4, 4, 4, 4]
+    refused = [ctypes.c_double(1.5), ctypes.c_void_p(5), cffi.cast("double", 1.5)]
+    refused += [cffi.cast("char", b"x"), cffi.cast("wchar_t", "x"), cffi.new("int *")]
+    for value in refused:
+        with pytest.raises(TypeError, match="must be an integer"):
+            f(value)
+    with pytest.raises(OverflowError, match="out of range for 'i'"):
+        f(cffi.cast("long long", 2**40))
+
+
 def test_bool(lib, fails):
     f = lib.function("same_bool", "?:?")
     assert f(True) is f(1) is f(np.True_) is True
