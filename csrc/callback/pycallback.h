@@ -22,8 +22,7 @@
  *
  * Where the C stack has no room for a call (stack.h), that is the exception, and nothing runs.
  *
- * errno. It is C's: a call leaves it as it was, whatever the Python function did, unless that called
- * set_errno().
+ * errno belongs to C: a call leaves it as it was, unless the Python function called set_errno().
  *
  * Life. A call that runs holds a reference, so the function may close or delete what it was called
  * by. If that was the last reference, the machine code still has to return, and nothing tells when

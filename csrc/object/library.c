@@ -1,8 +1,8 @@
 /* csrc/object/library.c: open shared libraries, and their functions as native callables.
  *
- * A library is never unloaded: its threads, its signal handlers and its destructors of thread-local
- * data may run for as long as the process does. All of this needs the GIL, and releases it while the
- * loader works. */
+ * A library is never unloaded: its threads, signal handlers and destructors of thread-local data may
+ * run as long as the process does. All of this needs the GIL, and releases it while the loader
+ * works. */
 #include "callspec.h"
 #include "core/core.h"
 #include "making.h"

@@ -69,9 +69,6 @@ int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
-/* The int that an integer or an enumerator of cffi is. A new reference; NULL with an exception, or
- * without one for other objects. */
-PyObject *nc_integer_of_cffi(PyObject *value);
 /* Whether an object that ends with its memory, as those of ffi.gc() do, was closed before. */
 int nc_is_ended(PyObject *value);
 /* The text at a pointer or array of cffi whose type is in `texts`, as nativecall.string gives it:

@@ -2,7 +2,6 @@
 #include "scalars.h"
 
 #include "names.h"
-#include "pointers.h"
 
 #include <limits.h>
 #include <stdarg.h>

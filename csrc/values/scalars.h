@@ -74,6 +74,8 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
 /* An int for what can stand for an integer: what has __index__, and NumPy's bool, which has none.
  * A new reference; NULL with an exception, or without one for a value that is no integer. */
 PyObject *nc_integer_of(PyObject *value);
+/* The same of an integer or an enumerator of cffi (cffipointers.c). */
+PyObject *nc_integer_of_cffi(PyObject *value);
 /* The letter that says what a number is by itself: Python's own types, then scalars that export
  * a buffer of no dimensions (NumPy's, ctypes'). 0 when it is no number, or with an exception. */
 char nc_value_letter(PyObject *value);

@@ -27,8 +27,7 @@
  *      gone. For a scoped one, the end of the callback function that it was prepared in says so as
  *      well.
  *
- * A thread that switches stacks while callback functions run (greenlets) breaks 3: no
- * NC_CALLBACK_SCOPED there.
+ * Greenlets switch stacks while callback functions run and break 3: no NC_CALLBACK_SCOPED there.
  *
  * The GIL. A callback function takes it (PyGILState_Ensure), unless the consumer said that it holds
  * it. A thread that comes while the interpreter shuts down gets the sentinel, and the callback has
@@ -46,11 +45,10 @@
 #define NATIVECALL_CALLBACKCALLS_H
 
 #include <Python.h>
+#include <errno.h>
 
 #include "compat.h"
 #include "core/base.h"
-
-#include <errno.h>
 
 NC_C_BEGIN
 
@@ -152,11 +150,9 @@ typedef struct NcCallback {
 
     /* The rest is for these headers only. */
     PyObject *object; /* keeps the native function alive; owned; NULL for a callback function */
-    NcCallbackState
-        *state; /* of a callback function; NULL for a native function and when released */
-    NcCallbackSlots
-        *slots; /* the pool that a callback function without user_data is of; else NULL */
-    int slot;   /* its function's index there */
+    NcCallbackState *state;   /* of a callback function until its release; else NULL */
+    NcCallbackSlots *slots;   /* the pool of a callback function without user_data; else NULL */
+    int slot;                 /* its function's index there */
     NcCallbackThread *thread; /* that prepared it; once it was released while it ran: there */
     intptr_t depth;           /* of that thread then */
     int finalizing;           /* prepared by the thread that shuts Python down, while it did */
@@ -235,20 +231,18 @@ NC_STATIC void nc_callback_state_drop(NcCallbackState *state)
 /* Enters Python on behalf of a callback: 1, or 0 when the sentinel is to be returned. */
 NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
 {
-    if (NC_UNLIKELY(callback == NULL) ||
-        NC_UNLIKELY(nc_load_acquire_intptr(&callback->failed) != 0)) {
+    if (NC_UNLIKELY(callback == NULL || nc_load_acquire_intptr(&callback->failed) != 0)) {
         return 0;
     }
     call->error_number = errno;
     call->took_gil = (callback->options & NC_CALLBACK_HOLDS_GIL) == 0;
+    call->gil = PyGILState_LOCKED; /* not used without; compilers cannot see that */
     if (call->took_gil) {
         if (nc_callback_is_finalizing(callback)) {
             (void)nc_swap_intptr(&callback->failed, 0, NC_FAILED_SHUTDOWN);
             return 0;
         }
         call->gil = PyGILState_Ensure();
-    } else {
-        call->gil = PyGILState_LOCKED; /* not used; compilers cannot see that */
     }
     call->state = callback->state;
     /* Another thread's call may have failed while this one waited for the GIL. */

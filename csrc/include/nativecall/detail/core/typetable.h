@@ -179,6 +179,16 @@ NC_STATIC int nc_table_is_constant(const PyCustomSlotTable *table)
            nc_slottable_find(table, PYCUSTOMSLOT_PACKEDCALLABLE_ID) == NULL;
 }
 
+/* Whether a class that is being made has the rows of `base` from the table of its first base, whose
+ * MRO is `nearest`: chains of classes may be long. NULL where tables may be out of date. */
+NC_STATIC int nc_type_is_covered(PyObject *nearest, Py_ssize_t at,
+                                 const PyHeapExtensibleTypeObject *base)
+{
+    return nearest != NULL && at < PyTuple_GET_SIZE(nearest) &&
+           PyTuple_GET_ITEM(nearest, at) == (PyObject *)(uintptr_t)base &&
+           base->etp_custom_slots != NULL && nc_table_is_constant(base->etp_custom_slots);
+}
+
 /* nc_rows_find among rows that begin with those of `first`, which finds them at once. */
 NC_STATIC const PyCustomSlot *nc_rows_find_behind(const PyCustomSlot *rows, size_t count,
                                                   const PyCustomSlotTable *first, uintptr_t id)
@@ -202,9 +212,10 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
 {
     PyObject *mro = ((PyTypeObject *)self)->tp_mro;
     PyHeapExtensibleTypeObject *base = NULL;
-    PyTypeObject *nearest = NULL;          /* the first base that has a table, */
-    const PyCustomSlotTable *first = NULL; /* and that */
-    int is_chain = 1;                      /* whether it derives from all others */
+    const PyCustomSlotTable *first = NULL; /* the table of the first base that has one */
+    Py_ssize_t begun = 0;                  /* where that base is */
+    PyObject *nearest = NULL; /* its MRO, where its table is up to date: before self has any */
+    int is_chain = 1;         /* whether that MRO is the rest of this one */
     PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
     size_t count = 0;
@@ -233,11 +244,12 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         }
         if (first == NULL) {
             first = base->etp_custom_slots;
-            nearest = (PyTypeObject *)(void *)base;
-        } else if (!PyType_IsSubtype(nearest, (PyTypeObject *)(void *)base)) {
-            is_chain = 0;
-        } else if (nc_table_is_constant(base->etp_custom_slots)) {
-            continue; /* the first table has all of these rows: chains of classes may be long */
+            begun = i;
+            nearest =
+                self->etp_custom_slots == NULL ? ((PyTypeObject *)(void *)base)->tp_mro : NULL;
+            is_chain = nearest != NULL && PyTuple_GET_SIZE(nearest) == size - i;
+        } else if (nc_type_is_covered(nearest, i - begun, base)) {
+            continue;
         }
         for (size_t n = 0; n < (size_t)base->etp_custom_slots->count; n++) {
             PyCustomSlot row = nc_row_offered(nc_slottable_rows(base->etp_custom_slots) + n, from);
@@ -251,9 +263,9 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
      * wins. Only the class's own can be new here. */
     for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
-        if (base == NULL || (i > 0 && is_chain && base->etp_custom_slots != NULL &&
-                             nc_table_is_constant(base->etp_custom_slots))) {
-            continue; /* or its values are in the first table */
+        if (base == NULL ||
+            (is_chain && i > begun && nc_type_is_covered(nearest, i - begun, base))) {
+            continue;
         }
         const NcTypePrivate *keeps = (const NcTypePrivate *)base->etp_private;
         for (size_t n = 0; n < keeps->own_count; n++) {
