@@ -1,7 +1,7 @@
 /* csrc/object/library.c: open shared libraries, and their functions as native callables.
  *
- * A library is never unloaded: its threads, signal handlers and destructors of thread-local data may
- * run as long as the process does. All of this needs the GIL, and releases it while the loader
+ * A library is never unloaded: its threads, signal handlers and destructors of thread-local data
+ * may run as long as the process does. All of this needs the GIL, and releases it while the loader
  * works. */
 #include "callspec.h"
 #include "core/core.h"

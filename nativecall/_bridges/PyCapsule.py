@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
     from .._callable.entry import Gil
     from .._types import Foreign
+    from .._values.boxes import Native
     from .._values.failure import Errors
 
 # Prototypes of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.
@@ -108,9 +109,7 @@ def takes_data(signature: Signature) -> bool:
     return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
 
 
-def with_data(
-    target: NativeCallable | Function | None, data: int, owner: object
-) -> NativeCallable | None:
+def with_data(target: Native | Function | None, data: int, owner: object) -> NativeCallable | None:
     """A function with user data bound, which keeps `owner`; None if it takes none."""
     if isinstance(target, Function):
         if target.signature is None or not target.address:

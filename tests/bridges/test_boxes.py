@@ -599,8 +599,6 @@ def test_ctypes_functions_that_keep_errno_or_convert_themselves():
 
     labs = ctypes.CDLL(None)["labs"]
     labs.argtypes = [Twice]
-    with pytest.raises(
-        TypeError, match=r"Twice, argument 1 .* converts .*from_param"
-    ):
+    with pytest.raises(TypeError, match=r"Twice, argument 1 .* converts .*from_param"):
         nc.wrap(labs)
     assert nc.wrap(labs, "l:l")(-3) == 3
