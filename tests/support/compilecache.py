@@ -60,9 +60,17 @@ def prune() -> None:
 
 def run(command: Sequence[str], cwd: Path | None = None) -> None:
     """Run a command, whose failure fails the test with all it printed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    done = _done(command, cwd)
     if done.returncode != 0:
         raise AssertionError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
+
+
+def _done(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a compiler without the sanitizers' runtime, which is preloaded for Python."""
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=cwd, env=environment
+    )
 
 
 def compiled(command: Sequence[str], output: Path | None = None) -> None:
@@ -99,7 +107,7 @@ def messages(command: Sequence[str]) -> str:
     words, roots = _normalized(command, None)
 
     def make(into: Path) -> list[Path]:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = _done(command)
         told = f"{shlex.join(command)}\n{done.stdout}{done.stderr}" if done.returncode else ""
         (into / "product").write_text(told)
         dependencies = into / "dependencies"
