@@ -135,7 +135,8 @@ def read(
 
 def _key(wanted: Wanted, command: Sequence[str] | None) -> bytes:
     """What the cache has a table under; that of no compiler is the last one that any has read."""
-    told = repr(("headers", edition(), identity(command), wanted, _place(wanted, command)))
+    whose = None if command is None else identity(command)
+    told = repr(("headers", edition(), whose, wanted, _place(wanted, command)))
     return _cache.hashed(told.encode(errors="backslashreplace")).digest()
 
 

@@ -60,15 +60,8 @@ def compiler() -> list[str] | None:
     return None
 
 
-def identity(command: Sequence[str] | None) -> tuple[object, ...]:
+def identity(command: Sequence[str]) -> tuple[object, ...]:
     """What tells one compiler, and what its environment says, from another."""
-    if command is None:
-        try:
-            from importlib.metadata import version
-
-            return ("pcpp", version("pcpp"))
-        except ImportError:
-            return ("pcpp", None)
     path = os.path.realpath(command[0])
     status = os.stat(path)
     environment = [os.environ.get(name) for name in _ENVIRONMENT]
@@ -123,6 +116,7 @@ def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}
+    environment.pop("LD_PRELOAD", None)  # it is for Python, and may want more memory than the limit
     limited = ["sh", "-c", _LIMITED, "sh"] if os.name == "posix" else []
     try:
         return subprocess.run(

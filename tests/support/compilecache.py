@@ -151,9 +151,13 @@ def kept(
             place.mkdir(parents=True, exist_ok=True)
         with _locked(place):
             entry = _found(place, roots) or _made(place, make, roots)
-            if output is not None:
-                copy = shutil.copytree if (entry / "product").is_dir() else shutil.copy2
-                copy(entry / "product", output)
+            if output is not None and (entry / "product").is_dir():
+                shutil.copytree(entry / "product", output)
+            elif output is not None:
+                # A new file: what is there may be loaded.
+                made = output.with_name(f"{output.name}.new")
+                shutil.copy2(entry / "product", made)
+                made.replace(output)
 
 
 def _made(place: Path, make: Callable[[Path], Sequence[Path]], roots: Sequence[str]) -> Path:
