@@ -80,7 +80,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     worker = hasattr(config, "workerinput")
     if worker or getattr(option, "numprocesses", 0) is not None:
         return
-    if option.usepdb or option.collectonly:
+    counted = hasattr(sys, "gettotalrefcount")  # references are counted in one process
+    if option.usepdb or option.collectonly or counted:
         return
     files = {file for argument in config.args for file in _files(config, argument)}
     if len(files) > FEW:

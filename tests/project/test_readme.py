@@ -67,6 +67,8 @@ def test_c_consumer(builder, include):
     assert made.midpoint(cos, 0.0, 1.0, 1000) == pytest.approx(0.8414709848, abs=1e-6)
     assert made.midpoint(cos.builtin, 0.0, 1.0, 1000) == made.midpoint(cos, 0.0, 1.0, 1000)
     assert made.midpoint(len, 0.0, 1.0, 1000) is None
+    failing = nc.load("m").function("log", "d:d", errors="errno")
+    assert made.midpoint(failing, -1.0, 0.0, 1000) is None, "it does not look for failures"
 
 
 def test_it_is_short():

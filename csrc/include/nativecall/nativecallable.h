@@ -4,7 +4,7 @@
  *
  *     if (sig == NULL && nc_signature_intern("d:d", &sig) < 0) return NULL;       // with the GIL
  *
- *     double (*f)(double) = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL);
+ *     f = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (f != NULL) y = f(x);             // else: PyObject_Call
  *
  * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the
@@ -12,8 +12,8 @@
  * built-in view (`f.builtin`) is accepted wherever the callable is.
  *
  * Threads: no GIL, no lock and no store; the caller holds a reference to the object, and with it to
- * every table and function that is found. Entries whose flags meet `refuse` are passed over: give
- * NC_FLAG_NEEDS_GIL where the GIL is not held. Entries of a later ABI are always passed over.
+ * every table and function that is found. Entries whose flags meet `refuse` are passed over, as are
+ * those of a later ABI: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless you look for them.
  *
  * The runtime comes with the first provider, at any time: a module looks for it, by interning or by
  * PyCustomSlots_Import(), when an object comes in. Until then, and where it is of an ABI unknown
