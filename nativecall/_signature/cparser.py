@@ -42,6 +42,24 @@ _SPACING = (
     *((" [ ", "["), (" [", "["), (" ]", "]")),
 )
 _NO_OPERATORS = frozenset(["...", "="])
+#: Why the type of a function that is declared so takes no call: a pointer to it is generic.
+NO_PROTOTYPE = "'()' says nothing about the arguments"
+
+
+def _has_variable_length(node: Node) -> bool:
+    """Whether an array, or one in it, has a length that only calls know; parameters may."""
+    while isinstance(node, ArrayOf):
+        if node.written:
+            return True
+        node = node.item
+    return False
+
+
+def _elements(node: Node) -> Node:
+    """What an array of variable length has for elements; other types themselves."""
+    while isinstance(node, ArrayOf) and _has_variable_length(node):
+        node = node.item
+    return node
 
 
 class Parser(Specifiers):
@@ -212,6 +230,9 @@ class Parser(Specifiers):
             self.symbols[name] = said.asm
         node = said.type(node)
         if isinstance(node, Raw):
+            if node.function.reason == NO_PROTOTYPE:
+                node = Raw(copy.copy(node.function))  # pointers to the type stay generic
+                node.function.reason = ""  # it is called without arguments, as in C23
             body = self.tokens[self.at] == "{"
             if body:
                 self.at = self.closing(self.at)
@@ -361,7 +382,7 @@ class Parser(Specifiers):
             self.expect("]")
             node = self._suffixes(node, const)
             self._dimensions = 0
-            if self.strict and node.size is None:
+            if self.strict and node.size is None and not _has_variable_length(node):
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
         if self.accept("("):
@@ -390,9 +411,7 @@ class Parser(Specifiers):
         places: list[int] = []
         reason = ""
         if self.accept(")"):
-            reason = "'()' says nothing about the arguments"
-            if self.strict:
-                raise Unknown(reason, self.at - 2, "write '(void)' where there are none")
+            reason = NO_PROTOTYPE
         else:
             while True:
                 start = self.at
@@ -414,7 +433,9 @@ class Parser(Specifiers):
                 length: int | str | None = None
                 if isinstance(node, ArrayOf):
                     length = node.written or node.length
-                    node = node.item.pointer(constant)
+                    node = _elements(node.item).pointer(constant)
+                elif isinstance(node, PointerTo) and _has_variable_length(node.item):
+                    node = _elements(node.item).pointer(node.const)
                 elif isinstance(node, Raw):
                     node = node.function
                 args.append(node)

@@ -55,7 +55,7 @@ BASIC = _words("void char short int long float double signed unsigned _Bool _Com
 _SUFFIX = r"(?:[uU](?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU]?)?"
 _INTEGER = rf"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*){_SUFFIX}"
 TOKEN = (
-    r"[A-Za-z_$]\w*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+    r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
 )
 # What translation phases 2 and 3 take away or spell otherwise, and what hides it.
@@ -131,6 +131,12 @@ def without_comments(text: str, lines: bool = False) -> str:
 
         text = re.sub(_LEXICAL, replaced, text, flags=re.DOTALL)
     return text
+
+
+def without_digraphs(line: str) -> str:
+    """A line without comments, with the brackets that its digraphs stand for."""
+    has = "<:" in line or ":>" in line or "<%" in line or "%>" in line
+    return without_comments(line) if has else line
 
 
 def with_complex(tokens: list[str]) -> list[str]:
@@ -232,7 +238,7 @@ class CSource:
         name = re.match(r"\w*", words).group()  # type: ignore[union-attr]  # the pattern always matches
         rest = words[len(name) :].lstrip()
         if name == "define":
-            match = re.fullmatch(rf"([A-Za-z_]\w*)\s+\(?\s*({_INTEGER})\s*\)?", rest, re.ASCII)
+            match = re.fullmatch(rf"([^\W\d]\w*)\s+\(?\s*({_INTEGER})\s*\)?", rest)
             if match is None:
                 macro = re.split(r"\W", rest, maxsplit=1)[0]
                 raise self._error(f"macro {macro!r} is not an integer", at, "leave it out")

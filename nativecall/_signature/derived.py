@@ -310,7 +310,7 @@ class Struct(CType):
             admit(ctype, "field")
             if name is not None:
                 name = str.__str__(name)  # a subclass may format as another text
-                if not (name.isascii() and name.isidentifier()):
+                if not name.isidentifier():
                     raise SignatureError(f"{name!r} is not a name that a field can have in C")
                 if name in seen:
                     raise SignatureError(f"a struct has two fields called {name!r}")

@@ -202,7 +202,7 @@ class Reader:
         name = self.source[start:end].rstrip(SPACE) if end >= 0 else ""
         if not name:
             raise self.error("expected the name of a field and ':' after it", start)
-        if not (name.isascii() and name.isidentifier()):
+        if not name.isidentifier():
             raise self.error(f"{name!r} is not a name that a field can have in C", start)
         if name in seen:
             raise self.error(f"a struct has two fields called {name!r}", start)

@@ -11,7 +11,7 @@ import os
 
 from .._errors import LibraryError, SignatureError
 from .._namedtuple import NamedTuple, namedtuple
-from .csource import tokenizer
+from .csource import tokenizer, without_digraphs
 from .ctype import WORD
 
 TYPE_CHECKING = False
@@ -206,6 +206,11 @@ class Scanned:
         self.files: list[str] = []
         self._starts: list[int] = []
         self._places: list[tuple[int, int]] = []
+        if "\\u" in text or "\\U" in text:  # compilers write names of other languages so
+            import re
+
+            names = r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})"
+            text = re.sub(names, lambda found: chr(int(found[1] or found[2], 16)), text)
         self._scan(text)
 
     def place(self, token: int) -> tuple[int, int]:
@@ -223,7 +228,7 @@ class Scanned:
         for content in text.split("\n"):
             directive = content.lstrip()
             if directive[:1] != "#":
-                found = find(content)
+                found = find(without_digraphs(content))
                 if "_Pragma" in found:
                     found = _with_pragmas(found)
                 if found:
@@ -279,7 +284,7 @@ def _with_pragmas(tokens: list[str]) -> list[str]:
 def _macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
     import re
 
-    match = re.match(r"([A-Za-z_$]\w*)(\([^)]*\))?", text)
+    match = re.match(r"((?:[^\W\d]|\$)[\w$]*)(\([^)]*\))?", text)
     if match is None:
         return None
     return match[1], Macro(text[match.end() :].strip(), match[2], file, line)

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import struct
 
+import numpy as np
 import pytest
 
 import nativecall as nc
@@ -51,7 +52,6 @@ int box_negated(int x);
 BOX_API box_point box_add(box_point a, const box_point *b);
 int box_print(const char *format, va_list arguments);
 box_bits box_make(void);
-int box_unprototyped();
 _Float128 box_wide(_Float128);
 int box_gone(int);
 int close(int);
@@ -193,7 +193,6 @@ def test_only_a_comment_of_its_own_is_the_doc(tmp_path):
     [
         ("box_print", "a 'va_list' cannot be made outside C"),
         ("box_make", "struct 'box_bits' has the bit-field 'low' and cannot be passed by value"),
-        ("box_unprototyped", r"'\(\)' says nothing about the arguments"),
         ("box_wide", "there is no '_Float128' here"),
         ("box_odd", "unknown type name 'box_unknown_t'"),
         ("BOX_TWICE", "a macro with parameters is no function"),
@@ -788,3 +787,46 @@ def test_a_header_with_character_types_of_its_own(folder):
     for lib in (nc.load(None, header="own.h", include=folder), nc.load(None, text)):
         made = lib.new("struct s *", {"a": 0x41, "b": -1})
         assert (made.a, made.b, lib.ffi.sizeof("struct s")) == (0x41, -1, 16)
+
+
+WRITTEN = """
+int one(); int *made(); typedef void (*generic)(); int has(generic g); generic same(generic g);
+int größe(int ä); struct ß <% int ä; %>; int first(struct ß s); enum { ÄB = 3 };
+extern int numbers<:2:>;
+double trace(int n, double a[n][n]); double behind(int n, double (*a)[n]);
+double cube(int n, double a[n][2][3]);
+"""
+WRITTEN_IN_C = """
+static int x = 5;
+int one() { return 1; }
+int *made() { return &x; }
+int has(void (*g)()) { return g != 0; }
+void *same(void *g) { return g; }
+int gr\\u00f6\\u00dfe(int x) { return x; }
+struct s { int a; };
+int first(struct s s) { return s.a; }
+int numbers[2] = {1, 2};
+double trace(int n, double *a) { return a[0] + a[n + 1]; }
+double behind(int n, double *a) { return a[n]; }
+double cube(int n, double *a) { return a[n * 6 - 1]; }
+"""
+
+
+@pytest.mark.parametrize("reader", ["header", "text", "lenient text"])
+def test_every_reader_reads_what_c_allows(builder, folder, reader):
+    flags = ("-O1", "-Wno-pedantic", "-Wno-missing-prototypes")
+    path = builder.library(WRITTEN_IN_C.replace("\\\\", "\\"), "written", flags=flags)
+    (folder / "written.h").write_text(WRITTEN, encoding="utf-8")
+    lib = {
+        "header": lambda: nc.load(path, header="written.h", include=folder),
+        "text": lambda: nc.load(path, WRITTEN),
+        "lenient text": lambda: nc.load(path, WRITTEN, skip=True),
+    }[reader]()
+    assert (lib.one(), lib.made()[0], lib.has(None)) == (1, 5, 0)
+    assert (lib.größe(ä=2), lib.first((4,)), lib.ÄB, [*lib.numbers]) == (2, 4, 3, [1, 2])
+    square = np.arange(4.0).reshape(2, 2)
+    assert (lib.trace(2, square), lib.behind(2, square)) == (3.0, 2.0)
+    assert lib.cube(2, np.arange(12.0).reshape(2, 2, 3)) == 11.0
+    assert lib.same.signatures == ("P:P",)
+    with pytest.raises(TypeError, match=r"takes (exactly 0|no) arguments"):
+        lib.one(1)
