@@ -248,8 +248,9 @@ class _Writer:
     def _call(self, spec: CallSpec, flags: int) -> tuple[tuple[str, ...], str]:
         """The parameters of a call by one entry, and the type of its result."""
         policies = spec.policies
-        parameters = ["self"]
         passed = arguments(spec)
+        names = [one.name for one in passed]
+        parameters = [_unlike(names, "self")]
         named = bool(passed) and passed[0].named
         for one in passed:
             enum = spec.signature.enums[one.index] if spec.signature.enums else None
@@ -260,7 +261,7 @@ class _Writer:
         if not named and passed:
             parameters.append("/")
         if spec.signature.variadic:
-            parameters.append("*args: Any")
+            parameters.append(f"*{_unlike(names, 'args')}: Any")
         found = [
             "Any" if one.is_array else self._gives(one.type, one.text, spec)
             for one in results(spec, flags)
@@ -326,3 +327,10 @@ def _rank(parameters: Sequence[str]) -> list[int]:
 
 def _is_public(name: str) -> bool:
     return name.isidentifier() and not iskeyword(name) and not name.startswith("_")
+
+
+def _unlike(names: Sequence[str], wanted: str) -> str:
+    """A name for a parameter of the stub's own that no C parameter has."""
+    while wanted in names:
+        wanted = f"_{wanted}"
+    return wanted

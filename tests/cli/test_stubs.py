@@ -238,3 +238,15 @@ def test_it_is_made_again_but_replaces_nobody_elses(tmp_path, monkeypatch, capsy
     )
     assert main(["stubs", "json"]) == 2
     assert "module 'json' has no library and no native callable" in capsys.readouterr().err
+
+
+def test_parameters_called_as_the_stubs_own(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = "int labs(int self); int printf(const char *self, int args, ...);"
+    module = f"import nativecall as nc\nm = nc.load(None, {text!r})\n"
+    (tmp_path / "stub_names.py").write_text(module)
+    assert main(["stubs", "stub_names:m", "--output", "-"]) == 0
+    made = capsys.readouterr().out
+    assert "def __call__(_self, self: " in made
+    assert "args: Integer, *_args: Any" in made
+    compile(made, "stub_names.pyi", "exec")
