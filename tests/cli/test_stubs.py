@@ -248,5 +248,5 @@ def test_parameters_called_as_the_stubs_own(tmp_path, monkeypatch, capsys) -> No
     assert main(["stubs", "stub_names:m", "--output", "-"]) == 0
     made = capsys.readouterr().out
     assert "def __call__(_self, self: " in made
-    assert "args: Integer, *_args: Any" in made
+    assert "args: Integer, /, *_args: Any" in made
     compile(made, "stub_names.pyi", "exec")
