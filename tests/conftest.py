@@ -121,6 +121,8 @@ def pytest_collection() -> Iterator[None]:
     try:
         return (yield)
     finally:
+        # At its first use hypothesis asks the collector who keeps its random numbers.
+        hypothesis.given(hypothesis.strategies.none())(lambda _: None)()
         gc.freeze()
         gc.enable()
 
@@ -147,14 +149,8 @@ def _path() -> Iterator[None]:
     sys.path[:] = before
 
 
-@pytest.fixture(scope="session")
-def _hypothesis_begun() -> None:
-    """At its first use hypothesis asks the collector who keeps its random numbers."""
-    hypothesis.given(hypothesis.strategies.none())(lambda _: None)()
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _frozen(_hypothesis_begun: None) -> None:
+def _frozen() -> None:
     """A collection visits what the module's own tests made: what was there before, libraries of
     several hundred thousand objects, would take seconds each time."""
     gc.collect()
