@@ -20,7 +20,7 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
 # Runs a command under a Python, or on a processor, that this machine does not have.
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
-# What the core's tests need beside the package.
+# What the tests need beside the package where other libraries are left out.
 NEEDED = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "setuptools>=70"]
 NEEDED += ["platformdirs>=4"]
 C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
@@ -134,7 +134,7 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs, env=sizes)
     else:
         # The last Python runs tests of other libraries, commands and headers too; those between
-        # run the core alone, unless told otherwise, and need few packages for that.
+        # run the core alone, unless told otherwise.
         others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
         left = ["tests/adapt", "tests/library", "tests/project/test_leaks.py", "tests/ufunc"]
         # They compile the same for each Python.
@@ -144,8 +144,7 @@ def tests(session: nox.Session) -> None:
         else:
             selection = [path for path in CORE if path not in left]
             selection += [f"--ignore=tests/headers/{name}" for name in compiled]
-        few = session.python != PYTHONS[-1] and not session.posargs
-        session.install(*([".", *NEEDED] if few else [".[test]"]))
+        session.install(".[test]")
         session.run("pytest", "-m", "not compiler", *(session.posargs or selection), env=sizes)
 
 
