@@ -11,7 +11,7 @@ from ._fifo import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ._types import Library as OpenLibrary
 
@@ -53,7 +53,7 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
         candidates = [path for path in inside if os.path.exists(path)] + candidates
     for candidate in candidates:
         try:
-            return _current(candidate, flags)
+            return _opener(candidate)(candidate, flags)
         except LibraryError as error:
             reasons.append(str(error))
     # Linux often has libm.so.6 only; or libm.so is a text for the linker.
@@ -64,7 +64,7 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
         found = _searched(name)
     if found is not None:
         try:
-            opened = _current(found, flags)
+            opened = _opener(name)(found, flags)
         except LibraryError as error:
             _located.pop(name, None)
             reasons.append(str(error))
@@ -75,6 +75,12 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
     said = "; ".join(dict.fromkeys(reasons))
     hint = did_you_mean(_for_linkers(name))
     raise LibraryError(f"library {name!r} cannot be loaded: {said}{hint}")
+
+
+def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
+    """A path is that of a file; a name means the library that the process has by that name: two C
+    libraries, after an upgrade of one, would end it."""
+    return _current if os.path.dirname(name) else _lib.library_open
 
 
 def _current(name: str, flags: int) -> OpenLibrary:

@@ -30,6 +30,10 @@ PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
     if (number == -1 && PyErr_Occurred()) {
         return NULL;
     }
+    if (number != (int)number) {
+        PyErr_SetString(PyExc_OverflowError, "errno must be an int of C");
+        return NULL;
+    }
     saved = (int)number;
     Py_RETURN_NONE;
 }

@@ -361,10 +361,8 @@ def names_of(value: object) -> set[str]:
 
 def _policy(option: str) -> Callable[[object], object]:
     def checked(value: object) -> object:
-        if value is None and option not in (
-            "check",
-            "encoding",
-        ):  # which may be turned off for some
+        # These two may be turned off for some functions.
+        if value is None and option not in ("check", "encoding"):
             raise TypeError(f"{option!r} must not be None; leave the function out")
         return check(**{option: value}).get(option)
 
