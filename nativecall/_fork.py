@@ -37,7 +37,7 @@ _HOLDERS = (f"{_PACKAGE}._codegen.idle", f"{_PACKAGE}._signature.cffitype")
 _OURS = frozenset(
     f"{_PACKAGE} llvmlite numpy scipy cffi _cffi_backend pycparser ctypes _ctypes platformdirs "
     "inspect keyword mmap hashlib importlib collections threading contextlib weakref fractions "
-    "copy difflib re warnings pkgutil types fnmatch pcpp subprocess tempfile bisect html".split()
+    "copy difflib re warnings pkgutil types fnmatch subprocess tempfile bisect html".split()
 )
 _LIMIT = 30.0  # seconds
 _BRIEF = 1.0  # seconds that a thread takes from finding a module's lock to having it, at most

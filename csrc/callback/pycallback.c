@@ -4,6 +4,7 @@
 #include "ground/exceptions.h"
 #include "values/records.h"
 #include "ground/stack.h"
+#include "ground/waiting.h"
 
 #include <string.h>
 
@@ -149,7 +150,10 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     NcInterpreter *of = self->spec->of;
+    /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
+    int slot = PyGILState_GetThisThreadState() == NULL ? nc_waiting_begin(self->names) : -1;
     int entered = nc_interpreter_enter_outside(of);
+    nc_waiting_end(slot);
     if (entered < 0) {
         /* Without the GIL no reference is counted. */
         memcpy(out, self->spec->sentinel, self->spec->size);
@@ -464,21 +468,16 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
 static PyObject *result_name(NcPyCallback *self)
 {
     PyObject *names = self->names;
-    if (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) != 2) {
-        PyObject *made =
-            !PyTuple_Check(names)
-                ? PyUnicode_FromFormat("the result of '%U'", names)
-                : PyUnicode_FromFormat("the result of argument %zd of '%U'",
-                                       PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
-                                       PyTuple_GET_ITEM(names, 1));
-        names = made != NULL ? PyTuple_Pack(2, nc_pycallback_name(self), made) : NULL;
-        Py_XDECREF(made);
-        if (names == NULL) {
-            return NULL;
-        }
-        Py_XSETREF(self->names, names);
+    if (self->result_name == NULL) {
+        self->result_name =
+            !PyTuple_Check(names)         ? PyUnicode_FromFormat("the result of '%U'", names)
+            : PyTuple_GET_SIZE(names) == 2 ? Py_NewRef(PyTuple_GET_ITEM(names, 1))
+                                           : PyUnicode_FromFormat(
+                                                 "the result of argument %zd of '%U'",
+                                                 PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
+                                                 PyTuple_GET_ITEM(names, 1));
     }
-    return PyTuple_GET_ITEM(names, 1);
+    return self->result_name;
 }
 
 int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out)

@@ -34,7 +34,6 @@ _PACKAGES = {
     "llvmlite": "generated code",
     "numpy": "arrays",
     "platformdirs": "a cache on disk",
-    "pcpp": "headers where there is no C compiler",
     "rich": "colour",
     "scipy": "to_scipy",
     "numba": "jitted functions",
@@ -192,10 +191,8 @@ def _headers() -> Iterator[_Line]:
             yield _FALLBACK, "C compiler", found, f"header= fails: {failed}; CC names another"
         else:
             yield _GOOD, "C compiler", found, "header=, inline functions"
-    elif _version("pcpp"):
-        yield _FALLBACK, "C compiler", missing, "headers are read by pcpp, without inline functions"
     else:
-        yield _FALLBACK, "C compiler", missing, "header= needs one, or the package pcpp"
+        yield _FALLBACK, "C compiler", missing, "header= needs one, texts of declarations do not"
 
 
 def _compiled(command: list[str]) -> str:

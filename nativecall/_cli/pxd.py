@@ -13,7 +13,6 @@ from contextlib import suppress
 from keyword import kwlist
 
 from .._signature.cffitype import ANONYMOUS
-from .._signature.header import TEXT
 from .output import CommandError
 from .place import functions, library
 from .writing import write
@@ -220,8 +219,6 @@ class _Writer:
                 texts.append(declared.wanted.text or "")
             places = declared.places
             for index in {places[one][0] for one in self._functions.keys() & places}:
-                if declared.files[index] == TEXT:
-                    continue  # has been added
                 with open(declared.files[index], encoding="utf-8", errors="replace") as file:
                     texts.append(file.read())
             self._words = set(re.findall(r"\w+", "\n".join(texts)))

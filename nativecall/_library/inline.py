@@ -11,6 +11,7 @@ from .. import _lib
 from .._errors import LibraryError, SignatureError, SymbolError
 from .._locate import open_bytes
 from .._signature.inlines import PREFIX, compiled
+from .._signature.preprocessor import Wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,10 +86,10 @@ def several(declarations: Declarations) -> list[str]:
 
 def _made(declarations: Declarations, names: Sequence[str], path: str | None) -> OpenLibrary:
     """Inline functions in a shared object; SignatureError where one cannot be had."""
-    assert declarations.wanted is not None
+    wanted = declarations.wanted or Wanted((), (), (), declarations.text)
     stamps = declarations.stamps
     files = {file: stamps[file] for file in declarations.files if file in stamps}
-    made = compiled(declarations.wanted, files, names, path)
+    made = compiled(wanted, files, names, path)
     try:
         return open_bytes(made)
     except LibraryError as error:

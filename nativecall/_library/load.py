@@ -107,20 +107,22 @@ def load(
         loaded already.
     declarations : str, optional
         C declarations: functions and variables, with the typedefs, structs and enums that they
-        need. Functions, variables and constants become attributes of the library.
+        need. Functions, variables and constants become attributes of the library. No compiler is
+        needed: macros without parameters, ``#if`` and ``#pragma pack`` are read here, and
+        ``#include`` is read over.
     header : str, path or sequence of these, optional
         The same from headers: a name as in ``#include <sqlite3.h>``, a path or several; a `str` is
         a path if it begins with ``.`` or ``/``. What the headers include is declared, too.
-        They are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang), or
-        without one that of the package pcpp (extra `headers`), and kept in the cache until a file
-        changes, or a folder that was searched before the one that has a header. A header is not
-        kept if it changed while it was read. What is not noticed: a header that comes to a folder
-        of the compiler's own, and to one that only a name from a macro is searched in.
+        They are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang), and
+        kept in the cache until a file changes, or a folder that was searched before the one that
+        has a header. A header is not kept if it changed while it was read. What is not noticed: a
+        header that comes to a folder of the compiler's own, and to one that only a name from a
+        macro is searched in.
         Functions and variables are looked up when they are first used.
     include : path or sequence of paths
         Where to look for headers first.
     define : mapping of str to str, int or None
-        Macros for the headers.
+        Macros for the headers, or for `declarations`.
     only : str or sequence of str, optional
         Names, or patterns such as ``"sqlite3_*"``, to which the declarations are limited.
     skip : bool, optional
@@ -229,10 +231,11 @@ def load(
         wanted = headers.wanted(header, include, define, declarations)
         skips = skip is None or bool(skip)
         known = headers.read(wanted, only, skips, None if base is None else base.names)
-    elif declarations is not None and base is not None:
+    elif declarations is not None and (base is not None or define):
         from .._signature import header as headers
 
-        known = headers.read(headers.wanted(None, (), {}, declarations), None, False, base.names)
+        wanted = headers.wanted(None, (), define, declarations)
+        known = headers.read(wanted, None, False, None if base is None else base.names)
     elif declarations is not None:
         from .._signature.declared import kept
 
@@ -251,7 +254,8 @@ def load(
     if lenient:
         return library  # type: ignore[return-value]  # checkers know it by another name
     if known is not None:
-        missing = library._open().missing((*known.functions,))
+        named = known.functions.keys() - known.inlines
+        missing = library._open().missing((*[known.symbols.get(one, one) for one in named],))
         if missing is not None:
             library.address(missing)  # says what there is
         for symbol in {*known.functions, *known.variables} & {*dir(Opened)}:

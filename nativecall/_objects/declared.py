@@ -174,7 +174,7 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
         except SignatureError:
             if not type.isidentifier():
                 raise
-            from .._signature.csource import CODES
+            from .._signature.clexer import CODES
 
             if type in CODES:
                 hint = did_you_mean([CODES[type]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .csource import Integer, fit, typed_integer
+from .clexer import Integer, fit, typed_integer
 
 INT = typed_integer("0")[1]  # its bits
 

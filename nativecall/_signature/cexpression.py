@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from math import copysign
 from struct import pack, unpack
 
 from .cconstant import INT, Unknown, binary, common, converted, unary
+from .clexer import fit, typed_integer
 from .cnodes import BASICS, FunctionOf, Node, Number, PointerTo, Record
-from .csource import fit, typed_integer
 from .ctype import SCALARS, WORD
 from .grammar import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .csource import Integer
+    from .clexer import Integer
 
     #: An integer with its type, or another value with its code (`"f"`, `"d"`, `"g"`, `"bytes"`),
     #: or a pointer with its node.
@@ -89,11 +90,17 @@ class Expressions(ABC):
         while (found := _LEVELS.get(self.tokens[self.at], 0)) > level:
             op = self.tokens[self.at]
             self.at += 1
-            left = _operate(op, left, self.expression(found))
+            decided = op in ("&&", "||") and bool(left[0]) == (op == "||")
+            right = self._operand(found, decided)
+            try:
+                left = _operate(op, left, right)
+            except Unknown:
+                if not self._ignored:
+                    raise
         if level == 0 and self.accept("?"):
-            yes = self.expression()
+            yes = self._operand(0, not left[0])
             self.expect(":")
-            no = self.expression()
+            no = self._operand(0, bool(left[0]))
             if len(left) == 3 and len(yes) == 3 and len(no) == 3:
                 yes, no = _promoted(yes), _promoted(no)
                 return converted(yes if left[0] else no, *common(yes, no))
@@ -101,6 +108,15 @@ class Expressions(ABC):
                 raise Unknown("a choice between values of several types")
             return yes if left[0] else no
         return left
+
+    _ignored = False  # whether what is read is not evaluated, so that it may divide by zero
+
+    def _operand(self, level: int, ignored: bool) -> Value:
+        before, self._ignored = self._ignored, self._ignored or ignored
+        try:
+            return self.expression(level)
+        finally:
+            self._ignored = before
 
     def _unary(self) -> Value:
         token = self.tokens[self.at]
@@ -201,6 +217,41 @@ class Expressions(ABC):
             offset += member.offset
             node = member.type
         return offset
+
+
+class _Condition(Expressions):
+    """The expression of an ``#if``: all of its integers have the longest type."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.at = 0
+        self.values = {}
+        self.tokens = [*map(self._longest, tokens), "", ""]
+
+    def _longest(self, token: str) -> str:
+        if token[:1].isdigit():
+            digits = token.rstrip("uUlL")
+            return f"{digits}{'u' * ('u' in token[len(digits) :].lower())}ll"
+        return "0ll" if token.isidentifier() else token
+
+    def starts_type(self, token: str) -> bool:
+        return False
+
+    def type_name(self) -> Node:
+        raise Unknown("it has no types")
+
+
+def condition(tokens: list[str]) -> bool:
+    """Whether the expression of an ``#if`` is true, once its macros are expanded; what is no macro
+    is 0.
+    """
+    for name, following in pairwise(tokens):
+        if name.isidentifier() and following == "(":
+            raise Unknown(f"{name!r} is used as a function")
+    found = _Condition(tokens)
+    value = found.integer()
+    if found.tokens[found.at]:
+        raise Unknown(f"unexpected {found.tokens[found.at]!r}")
+    return value != 0
 
 
 def _promoted(value: Integer) -> Integer:

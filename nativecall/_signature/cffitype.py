@@ -20,7 +20,7 @@ from sys import is_finalizing
 
 from .. import _lib
 from .._errors import SignatureError
-from .csource import KEYWORDS
+from .clexer import KEYWORDS
 from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar, integer
 from .derived import Array, FunctionPointer, Handle, Pointer, Struct, inner_types, pointer
 from .signature import Signature

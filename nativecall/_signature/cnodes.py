@@ -12,7 +12,7 @@ from collections import namedtuple
 from .._errors import SignatureError
 from .cffitype import MAX_SCALARS, Converter, default_abi, name_of
 from .characters import texts
-from .csource import CODES
+from .clexer import CODES
 from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, WORD, CType, Scalar
 from .derived import FunctionPointer, Struct
 from .grammar import from_row
@@ -437,7 +437,7 @@ def _flat(fields: Sequence[tuple[str, Member]], start: int = 0) -> list[tuple[st
     return found
 
 
-#: What C calls its own types, by the words of `csource.basic_type`.
+#: What C calls its own types, by the words of `clexer.basic_type`.
 BASICS: dict[str, Node] = {
     name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
 } | {"void": Node()}

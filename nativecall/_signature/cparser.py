@@ -15,6 +15,7 @@ from .cconstant import Unknown
 from .cexpression import cast
 from .cffitype import ANONYMOUS
 from .characters import CHARACTERS, of_c
+from .clexer import KEYWORDS
 from .cnodes import (
     ArrayOf,
     Enumeration,
@@ -26,7 +27,6 @@ from .cnodes import (
     Record,
     Unusable,
 )
-from .csource import KEYWORDS
 from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
 from .ctype import MAX_DEPTH
 from .grammar import shown
@@ -201,9 +201,6 @@ class Parser(Specifiers):
         if isinstance(node, Raw) and not what:
             what = "function"
             self.again.append((name, node.function, named))
-            if self.tokens[self.at] == "{":
-                hint = "end it with ';'"
-                raise Unknown("a function body is not a declaration", self.at, hint)
         before = self._declared.setdefault(name, (what, spelled))
         if name in self.values:
             raise Unknown(f"{name!r} is a constant before", named)
@@ -233,13 +230,11 @@ class Parser(Specifiers):
             if node.function.reason == NO_PROTOTYPE:
                 node = Raw(copy.copy(node.function))  # pointers to the type stay generic
                 node.function.reason = ""  # it is called without arguments, as in C23
-            body = self.tokens[self.at] == "{"
-            if body:
+            if self.tokens[self.at] == "{":
                 self.at = self.closing(self.at)
                 if said.storage != "extern":
                     self.inlines.add(name)
-            if body or said.storage != "static" or self.strict:
-                self.functions.setdefault(name, (node.function, *place))
+            self.functions.setdefault(name, (node.function, *place))
         elif self.accept("="):
             self._initialised(name, node, const, said.storage == "static", place[0])
         else:
@@ -251,14 +246,13 @@ class Parser(Specifiers):
         if const and isinstance(node, Number):
             try:
                 value = cast(self.expression(), node)
-                if self.tokens[self.at] in (",", ";") and (len(value) == 3 or not self.strict):
+                if self.tokens[self.at] in (",", ";"):
                     self.values[name] = value
                     return
             except Unknown:
                 pass
-        if self.strict:
-            reason = f"{name!r} is not an integer constant"
-            raise Unknown(reason, self.places[name], "leave it out")
+        if self.strict and static:
+            raise Unknown(f"{name!r} is no constant", self.places[name], "leave it out")
         self.at = begun
         while self.tokens[self.at] not in (",", ";", ""):
             at_bracket = self.tokens[self.at] in ("(", "[", "{")

@@ -12,8 +12,8 @@ from .._errors import SignatureError, did_you_mean
 from .cconstant import Unclosed, Unknown, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS, name_of
+from .clexer import BASIC, KEYWORDS, basic_type
 from .cnodes import BASICS, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
-from .csource import BASIC, KEYWORDS, basic_type
 from .ctype import SCALARS, WORD, integer
 from .grammar import shown
 
@@ -53,8 +53,6 @@ _ODD = frozenset(
     ("ms_abi", "sysv_abi", "stdcall", "fastcall", "thiscall", "vectorcall", "regparm", "pcs")
     + ("aarch64_vector_pcs", "scalar_storage_order", "ms_struct", "interrupt", "transparent_union")
 )
-# Those that a text may not have, which is read without a compiler that would know what they do.
-_REFUSED = _ODD | {"aligned", "vector_size", "mode", "align", "gcc_struct"}
 TRANSPARENT = "transparent_union"  # passed as its first member
 _MODES = {"QI": 1, "byte": 1, "HI": 2, "SI": 4, "DI": 8, "word": WORD, "pointer": WORD}
 OTHER_TYPES: dict[str, Node] = {
@@ -280,8 +278,6 @@ class Specifiers(Expressions):
         return node
 
     def _alignas(self) -> int:
-        if self.strict:
-            raise Unknown("'_Alignas' changes how values are passed", self.at - 1)
         self.expect("(")
         if self.starts_type(self.tokens[self.at]):
             found = self.type_name().alignment
@@ -296,13 +292,6 @@ class Specifiers(Expressions):
         if tokens[start + 1] != "(":
             raise Unknown("expected '(…)' after an attribute", start)
         end = self.closing(start + 1)
-        if self.strict:
-            words = {token.strip("_") for token in tokens[start:end]}
-            if changes := sorted(words & _REFUSED):
-                raise Unknown(f"attribute {changes[0]!r} changes how values are passed", start)
-            if "packed" in words and not said.record:
-                hint = "it is read after 'struct' and after a struct's '}'"
-                raise Unknown("attribute 'packed' is out of place", start, hint)
         self.at = start + (3 if tokens[start + 2] == "(" else 2)
         while self.at < end:
             name = tokens[self.at].strip("_")
@@ -332,9 +321,6 @@ class Specifiers(Expressions):
             if token in ("__attribute__", "__attribute"):
                 self.attribute(said)
             elif token in ASM and tokens[self.at + 1] == "(":
-                if self.strict:
-                    hint = f"leave out {token!r}"
-                    raise Unknown("a renamed symbol is not read", self.at, hint)
                 self.at += 2
                 name = ""
                 while not self.accept(")"):

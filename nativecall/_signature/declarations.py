@@ -20,9 +20,9 @@ from .cnodes import FunctionOf, NodeConverter, Raw, Record, TooLarge
 from .cparser import Parser
 from .csource import CSource
 from .declared import Declarations, keep
+from .macros import MacroTables
 from .plaintext import common_types
 from .signature import Signature
-from .tables import Tables
 
 __all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
 
@@ -81,7 +81,10 @@ def _only_declaration(source: CSource) -> Signature:
         start = parser.at
         name, node, _ = parser.declarator(node, said.const)
         named = parser.named
+        behind = parser.at
         parser.trailing(said)
+        if said.odd:
+            raise Unknown(f"attribute {said.odd!r} is not known here", behind)
         if parser.tokens[parser.at] == ",":
             raise Unknown("expected one function, found ','")
         if not parser.accept(";") and parser.tokens[parser.at]:
@@ -146,17 +149,18 @@ def _read(source: CSource) -> Table:
 
 
 def _parser(source: CSource) -> Parser:
+    if source.fault is not None:
+        raise source.fault
     parser = Parser(source.tokens, strict=True)
     parser.take_for_granted(common_types())
-    parser.values |= source.macros
     return parser
 
 
-class _TextTables(Tables):
+class _TextTables(MacroTables):
     """The table of a text: what cannot be offered is an error at its place."""
 
     def __init__(self, parser: Parser, source: CSource) -> None:
-        super().__init__(parser)
+        super().__init__(parser, source)
         self.source = source
         self.refused: dict[str, tuple[str, int | None, int | None, str | None]] = {}
 

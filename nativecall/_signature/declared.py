@@ -94,7 +94,7 @@ class Declarations:
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
     plain : dict of str to tuple
-        The same where no function has another name in C, or a place in a header; else empty.
+        The same where no function has another name in C, a place in a header or a body; else empty.
     variables : mapping of str to CType
     readonly : frozenset of str
         Those of the variables that are `const`.
@@ -215,7 +215,7 @@ class Declarations:
 
     @property
     def plain(self) -> dict[str, Row]:
-        return {} if self.symbols or self.places else self.rows
+        return {} if self.symbols or self.places or self.inlines else self.rows
 
     def alike(self, name: str) -> tuple[str, ...]:
         """The other names of a function, which macros give it."""

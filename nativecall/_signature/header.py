@@ -4,7 +4,7 @@
 environment as long as every file that was included, and the folders where another would have gone
 before it (searched.py), are as they were. Else the headers go through the preprocessor and the
 parser; what cannot be offered has its reason in the table's `skipped`. What may have changed while
-it was read is not kept. Texts of declarations can be read in the same way.
+it was read is not kept. Texts of declarations can be read in the same way, without a compiler.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Stamp = tuple[int, int, int, int] | None
 
 _OF_MACROS = "a macro "  # begins the reasons of macros
-TEXT = "declarations"  # the file of what is given as text
 #: Nanoseconds by which the time of a file may lie before that of its change: of a tick of the
 #: kernel's clock.
 _TICK = 10_000_000
@@ -94,10 +93,13 @@ def read(
     names : TypeNames, optional
         Other types that a text knows.
     """
-    try:
-        command, missing = compiler(), None
-    except LibraryError as error:
-        command, missing = None, error
+    command: list[str] | None = None
+    missing = None
+    if wanted.text is None:  # a text is read without a compiler
+        try:
+            command = compiler()
+        except LibraryError as error:
+            missing = error
     key, of_any = [_key(wanted, one) for one in (command, None)]
     # What a text says depends on the other types, too.
     found = None if names is not None and wanted.text is not None else _kept(key)
@@ -110,8 +112,8 @@ def read(
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
             made_of = marshal.dumps((stamps, digest, {**table}))
-            _cache.shared().put(key, made_of)
-            _cache.shared().put(of_any, made_of)  # found where there is no compiler
+            for one in {key, of_any}:  # the second is found where there is no compiler
+                _cache.shared().put(one, made_of)
     else:
         stamps, digest, table = found
     whole = table
@@ -141,11 +143,10 @@ def _key(wanted: Wanted, command: Sequence[str] | None) -> bytes:
 
 
 def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
-    """The current folder where what is read may depend on it: it is where a text includes from,
-    and what relative paths of the environment mean.
+    """The current folder where what is read may depend on it, by relative paths of the
+    environment.
     """
-    is_text = wanted.text is not None and ("#" in wanted.text or "%:" in wanted.text)
-    if not is_text and len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
+    if len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
         return None
     try:
         return os.getcwd()
@@ -229,23 +230,27 @@ def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
 def _read(wanted: Wanted, names: TypeNames | None = None) -> tuple[dict[str, Stamp], Table]:
     from .cconstant import Unclosed
     from .cparser import Parser
-    from .csource import with_complex, without_comments
-    from .macros import HeaderTables, has_directives
+    from .csource import CSource
+    from .macros import HeaderTables, MacroTables
     from .plaintext import common_types
     from .preprocessor import Scanned, check_machine, preprocess
     from .searched import folders
 
-    if wanted.text is None or has_directives(wanted.text):
-        text = preprocess(wanted)
-        check_machine(text)
-    else:
-        text = f'# 1 "{TEXT}"\n{without_comments(wanted.text, lines=True)}'
+    if wanted.text is not None:
+        given = CSource(wanted.text, wanted.define)
+        parser = Parser(given.tokens)
+        if names is not None:
+            names.lend(parser)  # which know the common ones
+        else:
+            parser.take_for_granted(common_types())
+        parser.read()
+        return {}, MacroTables(parser, given).table()
+    text = preprocess(wanted)
+    check_machine(text)
     scanned = Scanned(text)
-    parser = Parser(scanned.tokens if wanted.text is None else with_complex(scanned.tokens))
+    parser = Parser(scanned.tokens)
     if names is not None:
-        names.lend(parser)  # which know the common ones
-    elif wanted.text is not None:
-        parser.take_for_granted(common_types())
+        names.lend(parser)
     try:
         parser.read()
     except Unclosed as error:
@@ -253,8 +258,7 @@ def _read(wanted: Wanted, names: TypeNames | None = None) -> tuple[dict[str, Sta
         where = f", at line {line} of {scanned.files[file]!r}" if file >= 0 else ""
         raise SignatureError(f"{error}{where}") from None
     table = HeaderTables(parser, scanned, wanted).table()
-    files = [path for path in scanned.files if path != TEXT]
-    paths = *files, *folders(files, wanted)
+    paths = *scanned.files, *folders(scanned.files, wanted)
     return {path: stamp(path) for path in paths}, table
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from .cconstant import Unknown
-from .csource import tokenizer
+from .clexer import tokenizer
+from .csource import MOST_TOKENS
 from .preprocessor import expansions, preprocess
 from .tables import Tables
 
@@ -18,18 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .._types import Foreign
+    from .clexer import Macro
     from .cparser import Parser
+    from .csource import CSource
     from .declared import Table
-    from .preprocessor import Macro, Scanned, Wanted
-
-_MOST_TOKENS = 4096  # of one macro, expanded
-
-
-def has_directives(text: str) -> bool:
-    """Whether a text is for a preprocessor."""
-    import re
-
-    return re.search(r"^\s*(?:#|%:)\s*(?:if|include)", text, re.MULTILINE) is not None
+    from .preprocessor import Scanned, Wanted
 
 
 class TooMuch(Unknown):
@@ -39,13 +33,12 @@ class TooMuch(Unknown):
         super().__init__("it expands to too much")
 
 
-class HeaderTables(Tables):
-    """The table of what headers declare, with their macros and places."""
+class MacroTables(Tables):
+    """The table of what headers or a text declare, with their macros."""
 
-    def __init__(self, parser: Parser, scanned: Scanned, wanted: Wanted) -> None:
+    def __init__(self, parser: Parser, scanned: Scanned | CSource) -> None:
         super().__init__(parser)
         self.scanned = scanned
-        self.wanted = wanted
         self.split = tokenizer()
         self.symbols = parser.symbols
         self._done: dict[str, list[str] | None] = {}  # expansions; None for too much
@@ -63,13 +56,13 @@ class HeaderTables(Tables):
                 self.skipped.pop(name, None)
         table["symbols"] = self.symbols
         table["inlines"] = sorted(parser.inlines & self.functions.keys())
-        table["files"] = self.scanned.files
-        table["places"] = {
-            name: self.scanned.place(start)
-            for name, (_, start, _) in parser.functions.items()
-            if name in self.functions
-        }
         return table
+
+    def expansions(self, names: list[str]) -> list[list[str] | None]:
+        """The tokens of macros that use macros with parameters, or each other; None for what is
+        not known.
+        """
+        return [None] * len(names)
 
     def _macros(self) -> None:
         macros = self.scanned.macros
@@ -88,12 +81,11 @@ class HeaderTables(Tables):
                     self.skipped.setdefault(name, f"a macro that is no constant: {error}")
                 except Unknown:
                     beyond.append(name)
-        if beyond:
-            if self.wanted.text is None or has_directives(self.wanted.text):
-                found = expansions(preprocess(self.wanted, beyond))
+        for name, found in zip(beyond, self.expansions(beyond) if beyond else (), strict=True):
+            if found is None:
+                self.skipped.setdefault(name, "a macro that only a C compiler expands")
             else:
-                found = {}
-            expanded |= {beyond[at]: self.split(text) for at, text in found.items()}
+                expanded[name] = found
         for name, tokens in expanded.items():
             try:
                 self._macro(name, tokens)
@@ -106,7 +98,7 @@ class HeaderTables(Tables):
         Raises
         ------
         TooMuch
-            For more than `_MOST_TOKENS`.
+            For more than `MOST_TOKENS`.
         Unknown
             Where a macro is used as a function, or macros name each other: preprocessors know.
         """
@@ -128,7 +120,7 @@ class HeaderTables(Tables):
                 for token in tokens:
                     part = [token] if token == current else done.get(token, [token])
                     made = None if made is None or part is None else made + part
-                    if made is None or len(made) > _MOST_TOKENS:
+                    if made is None or len(made) > MOST_TOKENS:
                         made = None
                         break
                 done[current] = made
@@ -175,3 +167,25 @@ class HeaderTables(Tables):
         if parser.tokens[parser.at]:
             raise Unknown(f"{parser.tokens[parser.at]!r} follows an expression")
         self.constant(name, value)
+
+
+class HeaderTables(MacroTables):
+    """The table of what headers declare, with the places of functions."""
+
+    def __init__(self, parser: Parser, scanned: Scanned, wanted: Wanted) -> None:
+        super().__init__(parser, scanned)
+        self.wanted = wanted
+
+    def table(self) -> Table:
+        table = super().table()
+        table["files"] = self.scanned.files
+        table["places"] = {
+            name: self.scanned.place(start)
+            for name, (_, start, _) in self.parser.functions.items()
+            if name in self.functions
+        }
+        return table
+
+    def expansions(self, names: list[str]) -> list[list[str] | None]:
+        found = expansions(preprocess(self.wanted, names))
+        return [self.split(found[at]) if at in found else None for at in range(len(names))]

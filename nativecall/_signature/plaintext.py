@@ -38,9 +38,9 @@ def common_types() -> dict[str, tuple[Node, bool]]:
 
     from .cffitype import scalar_of
     from .characters import CHARACTERS
+    from .clexer import tokenizer
     from .cnodes import Number
     from .cparser import Parser
-    from .csource import tokenizer
 
     meant = {**_MEANT}
     _cffi_backend._get_common_types(meant)  # those of Windows, there

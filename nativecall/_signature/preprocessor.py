@@ -1,4 +1,4 @@
-"""Headers through a preprocessor: the C compiler's, or that of the package pcpp without one.
+"""Headers through the C compiler's preprocessor.
 
 `preprocess` gives the text with its macros, `scan` the tokens of it, with their places, the macros
 and the files. What a preprocessor says against a header becomes a `LibraryError` where a header is
@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 
 from .._errors import LibraryError, SignatureError
-from .._namedtuple import NamedTuple, namedtuple
-from .csource import tokenizer, without_digraphs
+from .._namedtuple import NamedTuple
+from .clexer import macro, tokenizer, with_pragmas, without_digraphs
 from .ctype import WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from subprocess import CompletedProcess
+
+    from .clexer import Macro
 
 
 class Wanted(NamedTuple):
@@ -28,9 +30,6 @@ class Wanted(NamedTuple):
     define: tuple[tuple[str, str | None], ...]
     text: str | None
 
-
-#: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
-Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
@@ -71,12 +70,7 @@ def identity(command: Sequence[str]) -> tuple[object, ...]:
 def source(wanted: Wanted) -> str:
     """The C that is read."""
     if wanted.text is not None:
-        text = str(wanted.text) + "\n"
-        if "%:" in text:  # pcpp knows no digraphs
-            import re
-
-            text = re.sub(r"^([ \t]*)%:", r"\1#", text, flags=re.MULTILINE)
-        return text
+        return str(wanted.text) + "\n"
     return "".join(
         f'#include "{name}"\n' if os.path.isabs(name) else f"#include <{name}>\n"
         for name in wanted.headers
@@ -98,9 +92,10 @@ def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
     lines = "".join(f"{_SENTINEL}{at} {name}\n" for at, name in enumerate(names))
     command = compiler()
     if command is None:
-        from .pcpreprocessor import run
-
-        return run(source(wanted), lines, wanted.include, wanted.define, not_found)
+        raise LibraryError(
+            "a header needs a C compiler, and there is none (cc, gcc, clang, or what $CC names); "
+            "declarations that are given as text need none"
+        )
     arguments = [*command, "-E", "-x", "c", *([] if names else ["-dD"]), *options(wanted), "-"]
     done = call(arguments, source(wanted) + lines)
     if done.returncode != 0:
@@ -230,14 +225,13 @@ class Scanned:
             if directive[:1] != "#":
                 found = find(without_digraphs(content))
                 if "_Pragma" in found:
-                    found = _with_pragmas(found)
+                    found = [token for _, token in with_pragmas(found)]
                 if found:
                     starts.append(len(tokens))
                     places.append((file, line))
                     tokens += found
                 line += 1
                 continue
-            # Compilers write directives in one way, pcpp and people as C allows.
             word, rest = [*directive[1:].split(None, 1), "", ""][:2]
             if word.isdecimal():
                 marker = rest.split('"')
@@ -246,7 +240,7 @@ class Scanned:
                 inside = name and name[0] != "<"
                 file = numbers.setdefault(name, len(numbers)) if inside else -1
             elif word == "define":
-                defined = _macro(rest, file, line)
+                defined = macro(rest, file, line)
                 if defined is not None:
                     self.macros[defined[0]] = defined[1]
             elif word == "undef":
@@ -254,40 +248,15 @@ class Scanned:
             elif word == "pragma" and rest[:4] == "pack":
                 starts.append(len(tokens))
                 places.append((file, line))
-                # Not every preprocessor expands macros here, and texts go through none.
+                # Not every preprocessor expands macros here.
                 words = [(word, self.macros.get(word)) for word in find(rest)]
                 said = [
-                    macro.text if macro is not None and macro.text.isdecimal() else word
-                    for word, macro in words
+                    known.text if known is not None and known.text.isdecimal() else word
+                    for word, known in words
                 ]
                 tokens.append(f"#pragma {' '.join(said)}")
             line += 1
         self.files = [*numbers]
-
-
-def _with_pragmas(tokens: list[str]) -> list[str]:
-    """Tokens with the ``#pragma pack`` that a ``_Pragma`` stands for, without other ``_Pragma``."""
-    made: list[str] = []
-    at = 0
-    while at < len(tokens):
-        if tokens[at] == "_Pragma" and tokens[at + 1 : at + 4 : 2] == ["(", ")"]:
-            said = tokens[at + 2][1:-1].lstrip()
-            if said[:4] == "pack":
-                made.append(f"#pragma {said}")
-            at += 4
-        else:
-            made.append(tokens[at])
-            at += 1
-    return made
-
-
-def _macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
-    import re
-
-    match = re.match(r"((?:[^\W\d]|\$)[\w$]*)(\([^)]*\))?", text)
-    if match is None:
-        return None
-    return match[1], Macro(text[match.end() :].strip(), match[2], file, line)
 
 
 def check_machine(text: str) -> None:

@@ -52,8 +52,7 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
     for name in wanted.headers:
         if not os.path.isabs(name):
             found.update(dict.fromkeys(_places(before, name)))
-    texts = [("", wanted.text.encode(errors="replace"))] if wanted.text is not None else []
-    for beside, read in [*texts, *[(os.path.dirname(file), _text(file)) for file in files]]:
+    for beside, read in [(os.path.dirname(file), _text(file)) for file in files]:
         for is_asked, is_quoted, name in _named(read):
             searched = [*before]
             if is_quoted:

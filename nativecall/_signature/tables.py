@@ -82,7 +82,7 @@ class Tables:
             self.variables[name] = self.convert.type(node).named
         except SignatureError:
             unusable = element.kind == "unusable" or node.kind not in ("array", "struct", "union")
-            if unusable or self.parser.strict:
+            if unusable:
                 raise
             self.variables[name] = VOIDPTR.named  # no C type of ours; cffi has one
         if node.kind != "primitive":

@@ -11,6 +11,7 @@ from .._errors import SignatureError
 from .cconstant import Unknown
 from .cffitype import ANONYMOUS
 from .characters import CHARACTERS
+from .clexer import KEYWORDS, tokenizer
 from .cnodes import (
     UNUSABLE,
     Enumeration,
@@ -23,7 +24,7 @@ from .cnodes import (
     Unusable,
 )
 from .cparser import Parser
-from .csource import KEYWORDS, CSource, tokenizer
+from .csource import CSource
 from .cspecifiers import OTHER_TYPES
 from .ctype import SCALARS
 from .signature import Signature
@@ -259,6 +260,8 @@ class TypeNames:
             said, node = parser.specifiers()
             name, node, _ = parser.declarator(node, said.const)
             parser.trailing(said)
+            if said.odd:
+                raise Unknown(f"attribute {said.odd!r} is not known here")
             parser.accept(";")
             if parser.tokens[parser.at]:
                 raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")

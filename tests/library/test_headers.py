@@ -86,6 +86,7 @@ def path(builder):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the header, and a cache of its own."""
+    (tmp_path / "cache").mkdir(0o700)  # at once: the folder's own time is part of what is kept
     kept = _cache.Cache(str(tmp_path / "cache"))
     monkeypatch.setattr(_cache, "shared", lambda: kept)
     (tmp_path / "box.h").write_text(HEADER)
@@ -408,7 +409,7 @@ def test_a_header_of_the_same_size_and_time_is_another(folder, monkeypatch):
         os.utime(folder / name / "x.h", ns=(10**18, 10**18))
     for name, value in (("a", 1), ("b", 2)):
         monkeypatch.chdir(folder / name)
-        found = nc.load(None, '#include "x.h"\n', skip=True)
+        found = nc.load(None, header="./x.h")
         assert value == found.VALUE
     assert nc.load(None, header=folder / "a" / "x.h").VALUE == 1
     os.replace(folder / "b" / "x.h", folder / "a" / "x.h")
@@ -526,33 +527,8 @@ def test_options_that_make_no_sense(path, options, error, message):
         nc.load(path, **options)
 
 
-def test_without_a_compiler_pcpp_reads_the_same(path, folder, monkeypatch):
-    pytest.importorskip("pcpp")
-    wanted = header.wanted(["box.h", "stdio.h"], folder, {})
-    _, compiled = header._read(wanted)
-    without_any(monkeypatch)
-    _, read = header._read(wanted)
-    for kind in ("functions", "variables", "pointers", "layouts"):
-        names = {*compiled[kind], *read[kind]}
-        differing = {name for name in names if compiled[kind].get(name) != read[kind].get(name)}
-        # What compilers have of their own, and what has no name, may differ.
-        own = {name for name in differing if name.startswith("_") or "__nc_" in name}
-        assert differing - own - {"max_align_t"} == set(), kind
-    # The compiler's own standard of C, which the C library asks for, may be a later one.
-    constants = {name: value for name, value in read["constants"].items() if name[0] != "_"}
-    assert len(constants) > 10
-    assert {**compiled["constants"], **constants} == compiled["constants"]
-    assert read["constants"]["BOX_FOUR"] == 4
-    with pytest.raises(nc.LibraryError, match=r"header 'no_such.h' is not found"):
-        nc.load(path, header="no_such.h")
-    (folder / "needs.h").write_text("#error define WIDTH\n")
-    with pytest.raises(nc.SignatureError, match="define WIDTH"):
-        nc.load(path, header=folder / "needs.h")
-
-
 @pytest.fixture
 def without_compiler(monkeypatch):
-    pytest.importorskip("pcpp")
     without_any(monkeypatch)
 
 
@@ -563,63 +539,16 @@ PACKED = (
 )
 
 
-def test_without_a_compiler_pragmas_are_read_as_they_may_be_written(folder, without_compiler):
+def test_pragmas_of_texts_are_read_as_they_may_be_written(without_compiler):
     lines = [
-        f"{pragma}\nstruct packed{at} {{ char c; int i; }};\n#pragma pack()\n"
+        f"{pragma}\nstruct packed{at} {{ char c; int i; }};\n#pragma pack()\n#undef N\n"
         for at, pragma in enumerate(PACKED)
     ]
-    (folder / "packed.h").write_text("".join(lines) + "struct plain { char c; int i; };\n")
-    found = nc.load(None, header=folder / "packed.h")
-    sizes = [found.ffi.sizeof(f"struct packed{at}") for at in range(len(PACKED))]
-    assert sizes == [5] * len(PACKED)
-    assert found.ffi.sizeof("struct plain") == 8
-
-
-def test_without_a_compiler_files_are_known_by_whole_paths(folder, without_compiler, monkeypatch):
-    (folder / "absolute.h").write_text("#include <stddef.h>\n/** Its own. */\nint abs(int);\n")
-    monkeypatch.chdir(folder)
-    wanted = header.wanted("absolute.h", ".", {})
-    stamps, read = header._read(wanted)
-    assert all(stamps.values()), "it could not be kept"
-    assert str(folder / "absolute.h") in read["files"]
-    found = nc.load(None, header="absolute.h", include=".")
-    (folder / "other").mkdir()
-    monkeypatch.chdir(folder / "other")
-    (folder / "other" / "absolute.h").write_text("\n/** Another's. */\nint abs(int);\n")
-    assert found.abs.__doc__.endswith("Its own.")
-
-
-def test_without_a_compiler_limits_are_those_of_the_compiler(monkeypatch):
-    pytest.importorskip("pcpp")
-    wanted = header.wanted("limits.h", (), {})
-    # From C23 on there are widths too, which a compiler may have by default.
-    monkeypatch.setenv("CC", f"{os.environ.get('CC', 'cc')} -std=gnu17")
-    compiled = header._read(wanted)[1]["constants"]
-    without_any(monkeypatch)
-    read = header._read(wanted)[1]["constants"]
-    public = {name: value for name, value in compiled.items() if name[0] != "_"}
-    assert {name: value for name, value in read.items() if name[0] != "_"} == public
-    assert read["INT_MAX"] == 2**31 - 1
-    assert "INT_MAX" not in header._read(header.wanted("stddef.h", (), {}))[1]["constants"]
-
-
-def test_without_a_compiler_macros_that_name_themselves_end(folder, without_compiler):
-    """Those of ICU's, and integers of the longest type in an #if."""
-    (folder / "own.h").write_text(
-        "#define labs R(labs)\n#define R(x) D(x, _72)\n#define D(x, y) E(x, y)\n"
-        "#define E(x, y) x ## y\nlong labs(long);\n"
-        "#if 1LL && (9223372036854775807LL * 2ULL + 1) >= 0xFFFFFFFFFFFFFFFFllu && -1ll < 0LL\n"
-        "int abs(int);\n#endif\n"
-    )
-    found = header._read(header.wanted(folder / "own.h", (), {}))[1]
-    assert {*found["functions"]} == {"labs_72", "labs", "abs"}
-    (folder / "circle.h").write_text('#include "circle.h"\n')
-    with pytest.raises(nc.SignatureError, match="headers include each other without end"):
-        header._read(header.wanted(folder / "circle.h", (), {}))
-    many = "".join([f"#define A{at} A{at + 1}\n" for at in range(600)]) + "int A0;\n"
-    (folder / "deep.h").write_text(many)
-    with pytest.raises(nc.SignatureError, match=r"too deeply for the package pcpp"):
-        header._read(header.wanted(folder / "deep.h", (), {}))
+    text = "".join(lines) + "struct plain { char c; int i; };\n"
+    for found in (nc.load(None, text), nc.load(None, text, skip=True)):
+        sizes = [found.ffi.sizeof(f"struct packed{at}") for at in range(len(PACKED))]
+        assert sizes == [5] * len(PACKED)
+        assert found.ffi.sizeof("struct plain") == 8
 
 
 def test_directives_of_a_text_as_they_may_be_written(without_compiler):
@@ -631,15 +560,67 @@ def test_directives_of_a_text_as_they_may_be_written(without_compiler):
     )
     found = nc.load(None, packed + "\nstruct plain { char c; int i; };", skip=True)
     assert (found.ffi.sizeof("struct packed"), found.ffi.sizeof("struct plain")) == (5, 8)
-    included = text.replace("#define 3\n", "%:include <float.h>\n")
-    assert nc.load(None, included, skip=True).FLT_RADIX == 2
 
 
-def test_with_neither_a_compiler_nor_pcpp(path, monkeypatch):
-    without_any(monkeypatch)
-    monkeypatch.setitem(__import__("sys").modules, "pcpp", None)
-    with pytest.raises(nc.LibraryError, match=r"pip install 'nativecall\[headers\]'"):
+def test_a_header_needs_a_compiler(path, without_compiler):
+    with pytest.raises(nc.LibraryError, match=r"needs a C compiler.* need none"):
         nc.load(path, header="stddef.h", define={"OTHER": 1})
+
+
+#: Texts and what is asked of them: a text, one with `skip`, and a header say the same.
+ALIKE = {
+    "#define N 10\nstruct s { int a[N]; };": {"lib.ffi.sizeof('struct s')": 40},
+    '#define A 1\n#define B (A + 2)\n#define S "x" "y"\nenum { C = B, D };': {
+        "lib.B": 3,
+        "lib.S": b"xy",
+        "lib.D": 4,
+    },
+    "#define F 0x1p-1f\n#define BIG 18446744073709551615u\nstatic const float X = 12.5;": {
+        "lib.F": 0.5,
+        "lib.BIG": 2**64 - 1,
+        "lib.X": 12.5,
+    },
+    "#define API extern\n#define NOTHING\nAPI int NOTHING abs(int)\n;": {"lib.abs(-2)": 2},
+    "#define INT LONG\n#define LONG long\nstruct s { INT a; };": {"lib.ffi.sizeof('struct s')": 8},
+    "#define abs abs\n#define other abs\nint abs(int);": {"lib.abs(-2)": 2, "lib.other(-3)": 3},
+    "#define A 1\n#undef A\n#define A 2\nenum { B = A };": {"lib.A": 2, "lib.B": 2},
+    "#define SHIFT(x) (1 << (x))\n#define N 3\nint abs(int);": {"lib.N": 3, "lib.abs(-1)": 1},
+    "#define N 08\n#define HUGE 0x10000000000000000\nint abs(int);": {"lib.abs(-1)": 1},
+    "#if defined(__linux__) || defined __APPLE__\nenum { U = 1 };\n#elif defined(_WIN32)\n"
+    "enum { U = 2 };\n#else\nenum { U = 3 };\n#endif": {"lib.U": 1},
+    "#define V 30200\n#if V >= 30000 && V % 100 == 0 && !defined(W)\nenum { U = 1 };\n#else\n"
+    "#error no\n#endif\n#ifndef V\n#if 0\n#else\n'\"#\n#endif\n#endif": {"lib.U": 1},
+    '#ifdef __cplusplus\nextern "C" {\n#endif\nint abs(int);\n#ifdef __cplusplus\n}\n#endif': {
+        "lib.abs(-2)": 2
+    },
+    "#if 0xFFFFFFFF + 1 > 0 && -1 < 0u == 0 && __SIZEOF_POINTER__ == 8 && NAME == 0\n"
+    "enum { U = 1 };\n#endif": {"lib.U": 1},
+    "#if 1 ? 2 : 1/0\nenum { U = sizeof(long) };\n#endif /* a\n#if */": {"lib.U": 8},
+    "struct s { char a; int b __attribute__((packed)); };": {"lib.ffi.sizeof('struct s')": 5},
+    "struct s { char a; } __attribute__((aligned(16)));": {"lib.ffi.sizeof('struct s')": 16},
+    "struct s { char a; _Alignas(8) char b; };": {"lib.ffi.sizeof('struct s')": 16},
+    "enum e { A } __attribute__((packed));": {"lib.ffi.sizeof('enum e')": 1},
+    'int minus(int) __asm__("abs");': {"lib.minus(-2)": 2},
+    "static inline int one(int x) { return x + 1; }": {"lib.one(2)": 3},
+    "int two(int x) { return x + 2; }\nint abs(int);": {"lib.two(2)": 4, "lib.abs(-1)": 1},
+}
+
+
+@pytest.mark.parametrize("text", ALIKE)
+def test_a_text_and_a_header_say_the_same(folder, text):
+    (folder / "alike.h").write_text(text)
+    for lib in (
+        nc.load(None, text),
+        nc.load(None, text, skip=True),
+        nc.load(None, header=folder / "alike.h"),
+    ):
+        assert {ask: eval(ask, {"lib": lib}) for ask in ALIKE[text]} == ALIKE[text]
+
+
+def test_a_text_with_defines():
+    text = "#ifdef WIDE\nenum { N = WIDTH };\n#endif"
+    for skip in (None, True):
+        assert nc.load(None, text, skip=skip, define={"WIDE": None, "WIDTH": 7}).N == 7
 
 
 def test_enumerators_as_far_as_they_are_known(folder):

@@ -1,0 +1,194 @@
+/* csrc/ground/waiting.c: the slots of waiting.h, and the thread that watches them. */
+#include "waiting.h"
+
+#include "compat.h"
+
+#include <stdio.h>
+#ifdef _WIN32
+#include <io.h>
+#define write _write
+#else
+#include <pthread.h>
+#include <unistd.h>
+#endif
+
+enum { SLOTS = 32, LOOKS = 4, IDLE_LOOKS = 8, MARKED = 1, MOST = 1024 };
+#define PAUSE ((PY_TIMEOUT_T)250000) /* microseconds between two looks */
+
+enum { NOBODY, ASLEEP, AWAKE, OVER };
+
+static struct {
+    uintptr_t names; /* atomic: PyObject *, perhaps marked */
+    size_t turns;    /* atomic */
+} slots[SLOTS];
+static int watcher;              /* atomic: one of NOBODY to OVER */
+static PyThread_type_lock call; /* held by the watching thread, which sleeps until it is not */
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+/* Appends a str, as ASCII. */
+static void put_name(char *line, size_t *length, PyObject *name)
+{
+    const void *data = PyUnicode_DATA(name);
+    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(name) && *length < MOST / 4; i++) {
+        Py_UCS4 one = PyUnicode_READ(PyUnicode_KIND(name), data, i);
+        line[(*length)++] = one >= ' ' && one < 127 ? (char)one : '?';
+    }
+}
+
+static void put(char *line, size_t *length, const char *text)
+{
+    *length += (size_t)snprintf(line + *length, MOST - *length, "%s", text);
+}
+
+static void say(PyObject *names)
+{
+    char line[MOST];
+    size_t length = 0;
+    PyObject *name = PyTuple_Check(names) ? PyTuple_GET_ITEM(names, 0) : names;
+    put(line, &length, "nativecall: the Python function '");
+    put_name(line, &length, name);
+    if (PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 3) {
+        put(line, &length, "', an argument of '");
+        put_name(line, &length, PyTuple_GET_ITEM(names, 1));
+    }
+    put(line, &length,
+        "', is called in another thread and has waited for the GIL for a second: a C function that "
+        "waits for its own threads must be called with gil=\"release\"\n");
+    (void)!write(2, line, (unsigned)length);
+}
+
+/* ---- the thread that watches ----------------------------------------------------------------- */
+
+/* Whether the owner of a slot, or Python, was there to be told of. */
+static void tell_of(size_t slot, uintptr_t names)
+{
+    if (!__atomic_compare_exchange_n(&slots[slot].names, &names, names | MARKED, 0,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        return;
+    }
+    if (!nc_is_finalizing()) {
+        say((PyObject *)names);
+    }
+    __atomic_store_n(&slots[slot].names, names, __ATOMIC_RELEASE);
+    __atomic_store_n(&watcher, OVER, __ATOMIC_SEQ_CST);
+}
+
+static int is_any_taken(void)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (__atomic_load_n(&slots[i].names, __ATOMIC_SEQ_CST) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Sleeps until a slot is taken. */
+static void sleep_until_called(void)
+{
+    int asleep = ASLEEP;
+    __atomic_store_n(&watcher, ASLEEP, __ATOMIC_SEQ_CST);
+    /* Who came in between saw AWAKE, and calls nobody. */
+    if (!is_any_taken() ||
+        !__atomic_compare_exchange_n(&watcher, &asleep, AWAKE, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST)) {
+        (void)PyThread_acquire_lock(call, WAIT_LOCK);
+    }
+}
+
+static void watch(void *Py_UNUSED(nothing))
+{
+    size_t turns[SLOTS] = {0};
+    int looks[SLOTS] = {0};
+    int idle = 0;
+    while (__atomic_load_n(&watcher, __ATOMIC_SEQ_CST) != OVER) {
+        (void)PyThread_acquire_lock_timed(call, PAUSE, 0);
+        idle = is_any_taken() ? 0 : idle + 1;
+        for (size_t i = 0; i < SLOTS; i++) {
+            uintptr_t names = __atomic_load_n(&slots[i].names, __ATOMIC_ACQUIRE);
+            size_t turn = __atomic_load_n(&slots[i].turns, __ATOMIC_RELAXED);
+            looks[i] = names != 0 && turn == turns[i] ? looks[i] + 1 : 0;
+            turns[i] = turn;
+            if (looks[i] == LOOKS) {
+                tell_of(i, names);
+            }
+        }
+        if (idle == IDLE_LOOKS) {
+            sleep_until_called();
+            idle = 0;
+        }
+    }
+}
+
+#ifndef _WIN32
+static void forget_in_child(void)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        slots[i].names = 0;
+    }
+    watcher = watcher == OVER ? OVER : NOBODY;
+}
+#endif
+
+static void call_watcher(void)
+{
+    int seen = __atomic_load_n(&watcher, __ATOMIC_SEQ_CST);
+    if (NC_LIKELY(seen == AWAKE || seen == OVER) ||
+        !__atomic_compare_exchange_n(&watcher, &seen, AWAKE, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST)) {
+        return;
+    }
+    if (seen == ASLEEP) {
+        PyThread_release_lock(call);
+        return;
+    }
+#ifndef _WIN32
+    static int has_hook;
+    if (!has_hook) {
+        has_hook = pthread_atfork(NULL, NULL, forget_in_child) == 0;
+    }
+#endif
+    call = PyThread_allocate_lock();
+    if (call == NULL || !PyThread_acquire_lock(call, NOWAIT_LOCK) ||
+        PyThread_start_new_thread(watch, NULL) == PYTHREAD_INVALID_THREAD_ID) {
+        __atomic_store_n(&watcher, OVER, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* ---- the threads that wait ------------------------------------------------------------------- */
+
+int nc_waiting_begin(PyObject *names)
+{
+    if (__atomic_load_n(&watcher, __ATOMIC_RELAXED) == OVER) {
+        return -1;
+    }
+    /* Threads have stacks of their own, so they mostly begin at different slots. */
+    size_t first = (uintptr_t)&names >> 16;
+    for (size_t i = 0; i < SLOTS; i++) {
+        size_t slot = (first + i) % SLOTS;
+        uintptr_t free_ = 0;
+        if (__atomic_compare_exchange_n(&slots[slot].names, &free_, (uintptr_t)names, 0,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+            __atomic_store_n(&slots[slot].turns,
+                             __atomic_load_n(&slots[slot].turns, __ATOMIC_RELAXED) + 1,
+                             __ATOMIC_RELAXED);
+            call_watcher();
+            return (int)slot;
+        }
+    }
+    return -1;
+}
+
+void nc_waiting_end(int slot)
+{
+    if (slot < 0) {
+        return;
+    }
+    uintptr_t names = __atomic_load_n(&slots[slot].names, __ATOMIC_RELAXED) & ~(uintptr_t)MARKED;
+    uintptr_t expected = names;
+    while (!__atomic_compare_exchange_n(&slots[slot].names, &expected, 0, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+        expected = names; /* it is being told of */
+    }
+}
