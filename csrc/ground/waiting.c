@@ -4,6 +4,7 @@
 #include "compat.h"
 
 #include <stdio.h>
+#include <time.h>
 #ifdef _WIN32
 #include <io.h>
 #define write _write
@@ -13,16 +14,15 @@
 #endif
 
 enum { SLOTS = 32, LOOKS = 4, IDLE_LOOKS = 8, MARKED = 1, MOST = 1024 };
-#define PAUSE ((PY_TIMEOUT_T)250000) /* microseconds between two looks */
+static const struct timespec pause_ = {0, 250000000}; /* between two looks */
 
-enum { NOBODY, ASLEEP, AWAKE, OVER };
+enum { NOBODY, AWAKE, OVER };
 
 static struct {
     uintptr_t names; /* atomic: PyObject *, perhaps marked */
     size_t turns;    /* atomic */
 } slots[SLOTS];
-static int watcher;              /* atomic: one of NOBODY to OVER */
-static PyThread_type_lock call; /* held by the watching thread, which sleeps until it is not */
+static int watcher; /* atomic: whether a thread watches, or never will again */
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
@@ -45,33 +45,35 @@ static void say(PyObject *names)
 {
     char line[MOST];
     size_t length = 0;
-    PyObject *name = PyTuple_Check(names) ? PyTuple_GET_ITEM(names, 0) : names;
+    int is_argument = PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 3;
     put(line, &length, "nativecall: the Python function '");
-    put_name(line, &length, name);
-    if (PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 3) {
+    put_name(line, &length, PyTuple_Check(names) ? PyTuple_GET_ITEM(names, 0) : names);
+    if (is_argument) {
         put(line, &length, "', an argument of '");
         put_name(line, &length, PyTuple_GET_ITEM(names, 1));
     }
+    put(line, &length, is_argument ? "'," : "'");
     put(line, &length,
-        "', is called in another thread and has waited for the GIL for a second: a C function that "
+        " is called in another thread and has waited for the GIL for a second: a C function that "
         "waits for its own threads must be called with gil=\"release\"\n");
     (void)!write(2, line, (unsigned)length);
 }
 
 /* ---- the thread that watches ----------------------------------------------------------------- */
 
-/* Whether the owner of a slot, or Python, was there to be told of. */
-static void tell_of(size_t slot, uintptr_t names)
+/* Tells of a thread, unless it has just gone: whether that was the end of the watch. */
+static int tell_of(size_t slot, uintptr_t names)
 {
     if (!__atomic_compare_exchange_n(&slots[slot].names, &names, names | MARKED, 0,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        return;
+        return 0;
     }
     if (!nc_is_finalizing()) {
         say((PyObject *)names);
     }
     __atomic_store_n(&slots[slot].names, names, __ATOMIC_RELEASE);
     __atomic_store_n(&watcher, OVER, __ATOMIC_SEQ_CST);
+    return 1;
 }
 
 static int is_any_taken(void)
@@ -84,17 +86,14 @@ static int is_any_taken(void)
     return 0;
 }
 
-/* Sleeps until a slot is taken. */
-static void sleep_until_called(void)
+/* Whether the watch may end, since nobody has waited for a while. Who comes then starts another. */
+static int ends(void)
 {
-    int asleep = ASLEEP;
-    __atomic_store_n(&watcher, ASLEEP, __ATOMIC_SEQ_CST);
-    /* Who came in between saw AWAKE, and calls nobody. */
-    if (!is_any_taken() ||
-        !__atomic_compare_exchange_n(&watcher, &asleep, AWAKE, 0, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_SEQ_CST)) {
-        (void)PyThread_acquire_lock(call, WAIT_LOCK);
-    }
+    int nobody = NOBODY;
+    __atomic_store_n(&watcher, NOBODY, __ATOMIC_SEQ_CST);
+    /* Who came before that saw AWAKE, and starts none. */
+    return !is_any_taken() || !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0,
+                                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 static void watch(void *Py_UNUSED(nothing))
@@ -102,21 +101,17 @@ static void watch(void *Py_UNUSED(nothing))
     size_t turns[SLOTS] = {0};
     int looks[SLOTS] = {0};
     int idle = 0;
-    while (__atomic_load_n(&watcher, __ATOMIC_SEQ_CST) != OVER) {
-        (void)PyThread_acquire_lock_timed(call, PAUSE, 0);
+    while (idle < IDLE_LOOKS || !ends()) {
+        (void)nanosleep(&pause_, NULL);
         idle = is_any_taken() ? 0 : idle + 1;
         for (size_t i = 0; i < SLOTS; i++) {
             uintptr_t names = __atomic_load_n(&slots[i].names, __ATOMIC_ACQUIRE);
             size_t turn = __atomic_load_n(&slots[i].turns, __ATOMIC_RELAXED);
             looks[i] = names != 0 && turn == turns[i] ? looks[i] + 1 : 0;
             turns[i] = turn;
-            if (looks[i] == LOOKS) {
-                tell_of(i, names);
+            if (looks[i] == LOOKS && tell_of(i, names)) {
+                return;
             }
-        }
-        if (idle == IDLE_LOOKS) {
-            sleep_until_called();
-            idle = 0;
         }
     }
 }
@@ -131,16 +126,12 @@ static void forget_in_child(void)
 }
 #endif
 
-static void call_watcher(void)
+static void start_watch(void)
 {
-    int seen = __atomic_load_n(&watcher, __ATOMIC_SEQ_CST);
-    if (NC_LIKELY(seen == AWAKE || seen == OVER) ||
-        !__atomic_compare_exchange_n(&watcher, &seen, AWAKE, 0, __ATOMIC_SEQ_CST,
+    int nobody = NOBODY;
+    if (NC_LIKELY(__atomic_load_n(&watcher, __ATOMIC_SEQ_CST) != NOBODY) ||
+        !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0, __ATOMIC_SEQ_CST,
                                      __ATOMIC_SEQ_CST)) {
-        return;
-    }
-    if (seen == ASLEEP) {
-        PyThread_release_lock(call);
         return;
     }
 #ifndef _WIN32
@@ -149,9 +140,7 @@ static void call_watcher(void)
         has_hook = pthread_atfork(NULL, NULL, forget_in_child) == 0;
     }
 #endif
-    call = PyThread_allocate_lock();
-    if (call == NULL || !PyThread_acquire_lock(call, NOWAIT_LOCK) ||
-        PyThread_start_new_thread(watch, NULL) == PYTHREAD_INVALID_THREAD_ID) {
+    if (PyThread_start_new_thread(watch, NULL) == PYTHREAD_INVALID_THREAD_ID) {
         __atomic_store_n(&watcher, OVER, __ATOMIC_SEQ_CST);
     }
 }
@@ -173,7 +162,7 @@ int nc_waiting_begin(PyObject *names)
             __atomic_store_n(&slots[slot].turns,
                              __atomic_load_n(&slots[slot].turns, __ATOMIC_RELAXED) + 1,
                              __ATOMIC_RELAXED);
-            call_watcher();
+            start_watch();
             return (int)slot;
         }
     }

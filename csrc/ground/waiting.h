@@ -6,7 +6,7 @@
  * second is told of in one line on stderr, once in a process; after that nothing is watched.
  *
  * Cost. Only threads that Python has not seen take a slot: two atomic writes. The thread that
- * watches is started with the first of them, and sleeps without a wake as long as none comes.
+ * watches is started with the first of them, and ends when none has come for two seconds.
  *
  * Threads. A slot belongs to the thread that made its `names` something, until it makes them NULL
  * again; `turns` tells one stay from the next. The watching thread reads names only while it has

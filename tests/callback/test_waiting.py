@@ -128,12 +128,15 @@ def test_the_line_comes_once(said):
 
 
 def test_after_a_fork(said, path):
-    lines = (
-        "import os\nlib.in_threads.convert\nfree = nc.load({0!r}, {1!r}, gil='release')\n"
-        "assert free.in_thread(3, double) == 6\n"
-        "if os.fork() == 0:\n    lib.in_thread(3, double)\nos.wait()"
-    ).format(path, DECLARED)
-    assert said(lines, until="release\"\n") == LINE
+    lines = f"""
+import os
+free = nc.load({path!r}, {DECLARED!r}, gil="release")
+assert free.in_thread(3, double) == 6
+if os.fork() == 0:
+    lib.in_thread(3, double)
+os.wait()
+"""
+    assert said(lines, until='release"\n') == LINE
 
 
 def test_calls_that_drop_the_gil_say_nothing(said):
