@@ -10,6 +10,7 @@ callback, also after `close`, when calls give the sentinel and RuntimeError.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from types import FunctionType
 
@@ -41,7 +42,7 @@ _plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
 _REPORTED = {
     name: one
     for name, one in CONVENTIONS.items()
-    if one.shown_by in ("exception", "result", "argument")
+    if one.shown_by != "nothing"
 }
 
 _CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
@@ -77,6 +78,7 @@ class Callback(NativeCallable):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
         if not isinstance(gil, str) or gil not in ("take", "need"):
             raise ValueError(f"'gil' must be 'take' or 'need' (got {gil!r})")
+        sys.audit("nativecall.callback", signature, function)
         wanted = parse(signature)
         if wanted.variadic:
             raise SignatureError(
@@ -104,6 +106,7 @@ class Callback(NativeCallable):
             has_gil=gil == "need",
             python_errors=CONVENTIONS[convention].shown_by == "exception",
             tells_last=bool(CONVENTIONS[convention].hidden),
+            sets_errno=CONVENTIONS[convention].shown_by == "errno",
             encoding=policies.encoding,
         )
         address, _, owner = callback_of(spec, function, name)
@@ -196,7 +199,8 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
         return "none", storage.sentinel_of(result), []
     row = _REPORTED.get(errors) if isinstance(errors, str) else None
     if row is not None:
-        return row.name, storage.sentinel_of(result, row.sentinel), []
+        told = -1 if row.shown_by == "errno" and result.kind == "int" else row.sentinel
+        return row.name, storage.sentinel_of(result, told), []
     no_value = isinstance(errors, bool) and result.kind not in ("bool", "object")
     if no_value or isinstance(errors, str):
         choices = ", ".join(map(repr, _REPORTED))
@@ -291,7 +295,9 @@ def callback(
         error convention that C code knows, and native callers are told (see `wrap`): C gets a
         result that means failure, 1 for ``"nonzero"``, or finds the exception set, for
         ``"python"``, or 1 where the last argument points to, for ``"argument"``: the Python
-        function does not get that one.
+        function does not get that one. With ``"errno"`` an `OSError` gives C its `errno`, and is
+        raised nowhere; any other exception gives C EIO, and is raised or reported as usual. C gets
+        -1 for an integer then.
     name, doc : str, optional
         The function's own by default.
     encoding : str, optional

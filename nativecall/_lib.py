@@ -158,6 +158,7 @@ def library_open(path: str | None, flags: int = 0) -> types.Library:
 
     `flags` are the loader's (``RTLD_*``), 0 for the usual ones.
     """
+    sys.audit("nativecall.load", path)
     try:
         name = None if path is None else os.fsencode(path)
     except UnicodeEncodeError:

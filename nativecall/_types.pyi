@@ -296,6 +296,7 @@ class CallbackOptions(TypedDict):
     python_errors: bool
     passed: bool
     tells_last: bool
+    sets_errno: bool
 
 @final
 class CallbackSpec:
@@ -319,6 +320,7 @@ class CallbackSpec:
         python_errors: bool = ...,
         passed: bool = ...,
         tells_last: bool = ...,
+        sets_errno: bool = ...,
         foreign: object = ...,
         carrier: object = ...,
         pointer_type: object = ...,

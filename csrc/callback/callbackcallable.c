@@ -94,7 +94,7 @@ static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t
     if (name == NULL && !PyErr_Occurred()) {
         name = PyUnicode_FromString("function");
     }
-    if (!PyErr_Occurred()) {
+    if (!PyErr_Occurred() && PySys_Audit("nativecall.callback", "OO", args[0], function) == 0) {
         made = make((PyTypeObject *)(void *)PyTuple_GET_ITEM(data, 0), plan, function, name, doc);
     }
     Py_XDECREF(name);

@@ -46,8 +46,8 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
 {
     static char *names[] = {"readers",       "objects",  "letter",     "result",  "record",
                             "writer",        "sentinel", "code",       "keep",    "has_gil",
-                            "python_errors", "passed",   "tells_last", "foreign", "carrier",
-                            "pointer_type",  NULL};
+                            "python_errors", "passed",   "tells_last", "sets_errno",
+                            "foreign", "carrier", "pointer_type",  NULL};
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
@@ -65,11 +65,12 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     int python_errors = 0;
     int passed = 0;
     int tells_last = 0;
+    int sets_errno = 0;
     void *address = NULL;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!COOOy#|$OOppppOOO", names, &PyTuple_Type, &readers, &PyTuple_Type,
+            args, kwargs, "O!O!COOOy#|$OOpppppOOO", names, &PyTuple_Type, &readers, &PyTuple_Type,
             &objects, &letter, &result, &record, &writer, &sentinel, &size, &code, &keep, &has_gil,
-            &python_errors, &passed, &tells_last, &foreign, &carrier, &pointer_type)) {
+            &python_errors, &passed, &tells_last, &sets_errno, &foreign, &carrier, &pointer_type)) {
         return NULL;
     }
     if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
@@ -120,6 +121,7 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->python_errors = (char)python_errors;
     self->passed = (char)passed;
     self->tells_last = (char)tells_last;
+    self->sets_errno = (char)sets_errno;
     if (check_sentinel(self, (size_t)size) < 0) {
         goto fail;
     }

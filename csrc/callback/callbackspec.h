@@ -37,6 +37,7 @@ typedef struct {
     char has_gil;           /* 1: C code was said to have the GIL when it calls */
     char python_errors;     /* 1: exceptions stay set also where there is no call from Python */
     char passed;            /* 1: callbacks are passed to a call, and have its stash */
+    char sets_errno;        /* 1: a failure sets errno, and an OSError is told by that alone */
     char tells_last;        /* 1: the last argument is the address of an int that gets 1 for a
                                failure; it has a reader only if the function gets it, too */
 } NcCallbackSpec;

@@ -237,8 +237,30 @@ PyObject *nc_pycallback_reported_as(const NcPyCallback *self)
     return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
 
+/* Gives errno the number of the exception that is set, or EIO: whether that says all of it. */
+NC_COLD int tell_by_errno(void)
+{
+    int is_os_error = PyErr_ExceptionMatches(PyExc_OSError);
+    PyObject *error = nc_exception_take();
+    PyObject *code = PyObject_GetAttrString(error, "errno");
+    long number = code != NULL && PyLong_Check(code) ? PyLong_AsLong(code) : 0;
+    int is_told = is_os_error && number > 0 && number <= INT_MAX;
+    PyErr_Clear();
+    Py_XDECREF(code);
+    *nc_errno_of_callback = is_told ? (int)number : EIO;
+    if (is_told) {
+        Py_DECREF(error);
+    } else {
+        nc_exception_put(error);
+    }
+    return is_told;
+}
+
 PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int holding)
 {
+    if (self->spec->sets_errno && tell_by_errno()) {
+        return NULL;
+    }
     int may_leave =
         !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
     return nc_exception_place(nc_pycallback_stash(self), may_leave, nc_pycallback_reported_as(self),

@@ -301,7 +301,8 @@ static PyObject *wrap_address(PyObject *Py_UNUSED(data), PyObject *const *args, 
         return NULL;
     }
     spec = nc_callspec_of(args[1]);
-    if (spec != NULL && !spec->has_objects) {
+    if (spec != NULL && !spec->has_objects &&
+        PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
         made = nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None, name);
     }
     Py_XDECREF(spec);

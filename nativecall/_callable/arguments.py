@@ -111,6 +111,8 @@ def pointer_argument(
             f"{who} must be a '{ctype.name} *': a cffi or ctypes pointer, or None "
             f"(got {type(value).__name__}){hint}"
         )
+    if ctype.kind == "voidptr" and callable(value):
+        return _any_function(value, who)
     leads_to_data = not isinstance(ctype, Pointer) or ctype.pointee.kind not in _HOLDS_POINTER
     if leads_to_data and type(value).__module__ != "builtins":
         from .._values import arrays
@@ -231,6 +233,29 @@ def _function_argument(
     if callable(value):
         return _python_function(ctype, value, who, texts)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+
+
+def _any_function(value: object, who: str) -> tuple[object, ...]:
+    """The address of a C function where the declaration does not say which it has to be: as
+    ``void *``, or as a pointer to a function that is declared ``()``.
+    """
+    native = boxes.native(value)
+    offer = None if native is not None else _types.native_offer(value)
+    found = None if native is not None or offer is not None else boxes.function(value)
+    rows = native._offered() if native is not None else [] if offer is None else offer[1]
+    if len(rows) == 1:
+        text, address, flags = rows[0]
+        _check_gil(text, flags, value, who)
+        return address, value
+    if found is not None:
+        return found.address, found.owner
+    if rows:
+        offers = ", ".join([repr(row[0]) for row in rows])
+        raise TypeError(f"{who} must be one C function ({value!r} offers {offers}); index it")
+    raise TypeError(
+        f"{who} must be a pointer or a C function (got {type(value).__name__}); "
+        "nativecall.callback(signature, function) makes one of a Python function"
+    )
 
 
 def _converted(

@@ -353,6 +353,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
         address = _from_address(target)
+        sys.audit("nativecall.wrap", address, signature)
     else:
         found = boxes.function(target)
         if found is None and wanted is not None:

@@ -184,6 +184,7 @@ def spec_of(
     python_errors: bool = False,
     passed: bool = False,
     tells_last: bool = False,
+    sets_errno: bool = False,
     encoding: str | None = None,
 ) -> CallbackSpec:
     """What all callbacks of a signature and of the same options share.
@@ -204,6 +205,8 @@ def spec_of(
     tells_last : bool
         Whether the functions do not get the last argument, an int's address: that int is made 1
         when there is no result.
+    sets_errno : bool
+        Whether a failure sets errno.
     encoding : str or None
         Of arguments and results that are text; None for pointers.
 
@@ -214,7 +217,7 @@ def spec_of(
     """
     types = (signature.result.named, *[arg.named for arg in signature.args])
     named = types, signature.readonly, tells_last, encoding and (signature.characters, encoding)
-    wanted = named, sentinel, has_gil, python_errors, passed
+    wanted = named, sentinel, has_gil, python_errors, passed, sets_errno
     known = _specs.get(wanted) if not keep else None
     # Stubs may have come to an end where no more memory may become executable.
     if known is not None and (known.pointer_type is not None or not _types.stubs_refused()):
@@ -229,6 +232,7 @@ def spec_of(
         "python_errors": python_errors,
         "passed": passed,
         "tells_last": tells_last,
+        "sets_errno": sets_errno,
     }
     if found is None:
         from .._libffi import callback
