@@ -44,10 +44,10 @@ static PyObject *given(PyObject *object)
  * and has the three that say how. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers",       "objects",  "letter",     "result",  "record",
-                            "writer",        "sentinel", "code",       "keep",    "has_gil",
-                            "python_errors", "passed",   "tells_last", "sets_errno",
-                            "foreign", "carrier", "pointer_type",  NULL};
+    static char *names[] = {"readers",       "objects",      "letter",     "result",     "record",
+                            "writer",        "sentinel",     "code",       "keep",       "has_gil",
+                            "python_errors", "passed",       "tells_last", "sets_errno", "foreign",
+                            "carrier",       "pointer_type", NULL};
     PyObject *readers;
     PyObject *objects;
     PyObject *result;

@@ -43,17 +43,6 @@ NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 
 /* ---- threads and the interpreter ------------------------------------------------------------- */
 
-/* The thread state that has the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12 on
- * that is this thread's own; before, it may be another's. Any thread may ask. */
-NC_STATIC_INLINE PyThreadState *nc_thread_unchecked(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked();
-#else
-    return _PyThreadState_UncheckedGet();
-#endif
-}
-
 /* Takes the GIL for this thread, which has not got it, with a new thread state of an interpreter.
  * NULL, and no GIL: no memory.
  *

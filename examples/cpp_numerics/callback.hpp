@@ -37,7 +37,7 @@ template <class Result, class... Arguments> class Callback<Result(Arguments...)>
     // nothing after release(), nor without the GIL: see WithoutGil.
     ~Callback()
     {
-        if (PyGILState_Check()) {
+        if (PyGILState_GetThisThreadState() == nc_thread_unchecked()) {
             (void)nc_callback_release(&callback_);
         }
     }

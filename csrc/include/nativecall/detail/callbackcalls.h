@@ -20,27 +20,22 @@
  *      was prepared outside of the callback function that is running. The C code of the outer one
  *      waits until this function has ended, and by then the inner one is called no more. So the
  *      innermost is the one that is meant. Recursion therefore has no limit.
- *   4. Release gives the slot back; the C code has ended. It has not when a function of the
- *      callback is running, or when a scoped callback is released in a callback function inside of
- *      the function that prepared it. Then the slot stays the callback's, and calls give the
- *      sentinel, until the second release says that the C code has ended; even if the NcCallback is
- *      gone. For a scoped one, the end of the callback function that it was prepared in says so as
- *      well.
+ *   4. Release gives the slot back: the C code has ended. It has not when a function of the
+ *      callback runs, or when a scoped one is released inside of the function that prepared it. Then
+ *      calls give the sentinel until a second release, or for a scoped one the end of the callback
+ *      function that it was prepared in, even if the NcCallback is gone.
  *
  * Greenlets switch stacks while callback functions run and break 3: no NC_CALLBACK_SCOPED there.
  *
- * The GIL. A callback function takes it (PyGILState_Ensure), unless the consumer said that it holds
- * it. A thread that comes while the interpreter shuts down gets the sentinel, and the callback has
- * failed.
+ * The GIL. A callback function takes it, unless the consumer said that it holds it. While Python
+ * shuts down other threads get the sentinel, and the callback has failed.
  *
- * Exceptions. The first one is kept, the callback has failed, and its callback functions return
- * their sentinel without calling Python from then on. The others, of calls that were under way in
- * other threads, go to sys.unraisablehook. nc_callback_release() raises the first again. What the C
- * code had raised before the call is put aside during it.
+ * Exceptions. The first is kept and raised again by nc_callback_release(); the callback has failed,
+ * and its functions give the sentinel without calling Python. Those of calls that are under way in
+ * other threads go to sys.unraisablehook. What C had raised before a call is put aside during it.
  *
- * Release in the middle of a call. What a running callback function needs is in an NcCallbackState
- * of its own, which lives until the last callback function has left it and no list has it any
- * more. */
+ * Release in the middle of a call. What a running callback function needs is in an NcCallbackState,
+ * which lives until the last one has left it and no list has it any more. */
 #ifndef NATIVECALL_CALLBACKCALLS_H
 #define NATIVECALL_CALLBACKCALLS_H
 
@@ -206,13 +201,14 @@ NC_STATIC_INLINE NcCallback *nc_callback_owner(const NcCallbackSlots *slots, int
 }
 
 /* Whether this thread must not enter Python any more. The one that shuts it down may: it has the
- * GIL, or prepared the callback when it was finalizing already. */
+ * GIL, or prepared the callback when it was finalizing already. (PyGILState_Check says yes to every
+ * thread once there has been a subinterpreter.) */
 NC_STATIC_INLINE int nc_callback_is_finalizing(const NcCallback *callback)
 {
     return NC_UNLIKELY(nc_is_finalizing()) &&
            (PyGILState_GetThisThreadState() == NULL ||
-            !(PyGILState_Check() ||
-              (callback->finalizing && callback->thread == &nc_callback_thread)));
+            (PyGILState_GetThisThreadState() != nc_thread_unchecked() &&
+             !(callback->finalizing && callback->thread == &nc_callback_thread)));
 }
 
 /* Drops one user; with the GIL. */

@@ -1,9 +1,8 @@
 /* nativecall/detail/compat.h: what differs from one version of CPython to the next.
  *
- * Guarantees: no other C file of the core tests CPython's version but csrc/ground/compat.h, which
- *             has what the core alone needs. Each function does what the function of the newest
- *             CPython does whose name it has, without PyErr_, PyType_ and so on; the version that
- *             brought that stands beside it. Supported are 3.11 and later.
+ * Guarantees: no other C file tests CPython's version but csrc/ground/compat.h, for the core. Each
+ *             function does what the newest CPython's does whose name it has, without PyErr_ and
+ *             the like; the version that brought that stands beside it. 3.11 and later.
  * GIL:        all need it, unless they say otherwise. */
 #ifndef NATIVECALL_COMPAT_H
 #define NATIVECALL_COMPAT_H
@@ -91,6 +90,17 @@ NC_STATIC_INLINE int nc_is_finalizing(void)
     return Py_IsFinalizing() || !Py_IsInitialized();
 #else
     return _Py_IsFinalizing() || !Py_IsInitialized();
+#endif
+}
+
+/* The thread state that has the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12 on
+ * that is this thread's own; before, it may be another's. Any thread may ask. */
+NC_STATIC_INLINE PyThreadState *nc_thread_unchecked(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
 #endif
 }
 
