@@ -492,12 +492,12 @@ static PyObject *result_name(NcPyCallback *self)
     PyObject *names = self->names;
     if (self->result_name == NULL) {
         self->result_name =
-            !PyTuple_Check(names)         ? PyUnicode_FromFormat("the result of '%U'", names)
-            : PyTuple_GET_SIZE(names) == 2 ? Py_NewRef(PyTuple_GET_ITEM(names, 1))
-                                           : PyUnicode_FromFormat(
-                                                 "the result of argument %zd of '%U'",
-                                                 PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
-                                                 PyTuple_GET_ITEM(names, 1));
+            !PyTuple_Check(names) ? PyUnicode_FromFormat("the result of '%U'", names)
+            : PyTuple_GET_SIZE(names) == 2
+                ? Py_NewRef(PyTuple_GET_ITEM(names, 1))
+                : PyUnicode_FromFormat("the result of argument %zd of '%U'",
+                                       PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
+                                       PyTuple_GET_ITEM(names, 1));
     }
     return self->result_name;
 }

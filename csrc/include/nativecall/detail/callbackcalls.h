@@ -1,34 +1,29 @@
-/* nativecall/detail/callbackcalls.h: C functions that call a Python function, and what holds them
- * together.
+/* nativecall/detail/callbackcalls.h: C functions that call a Python function.
  *
- * A callback function is a C function of one signature which calls whatever Python callable its
- * NcCallback (callback.h) holds. Consumers declare the callback functions of the signatures that
- * they accept with the macros in detail/callbackfunctions.h. Here is what all of them share: how a
- * callback function finds its callback, how it gets the GIL, and what happens to an exception.
+ * A callback function is a C function of one signature which calls the Python callable that its
+ * NcCallback (callback.h) holds. The macros in detail/callbackfunctions.h declare them. Here is
+ * how one finds its callback, how it gets the GIL, and what happens to an exception.
  *
- * Finding the callback. A callback function with a user_data argument gets the NcCallback there.
- * One without exists NC_CALLBACK_POOL times, and each of these functions has a slot. A pointer
- * never leads to another's callback. What that rests on:
+ * Finding the callback. A callback function with user_data gets the NcCallback there. One without
+ * exists NC_CALLBACK_POOL times, each with a slot. A pointer never leads to another's callback:
  *
  *   1. A slot is free (uses 0), has one callback for all threads (uses -1, owners[slot]), or is
  *      used by n scoped callbacks (uses n, no owner). One atomic step leads from each state to the
- *      next, so a callback for all threads is alone with its slot, and every caller gets it.
- *   2. A callback that was promised to be called by its own thread only and only until the function
- *      that prepared it returns (NC_CALLBACK_SCOPED) stands in a list of its thread's, which no
- *      other thread reads. So scoped callbacks of several threads cannot be mistaken.
+ *      next, so a callback for all threads is alone with its slot.
+ *   2. A callback that only its own thread calls, and only until the function that prepared it
+ *      returns (NC_CALLBACK_SCOPED), stands in a list of its thread's. No other thread reads that.
  *   3. In one thread a scoped callback takes a slot that another one there uses only if that one
  *      was prepared outside of the callback function that is running. The C code of the outer one
- *      waits until this function has ended, and by then the inner one is called no more. So the
- *      innermost is the one that is meant. Recursion therefore has no limit.
+ *      waits until this function has ended, so the innermost is meant. Recursion has no limit.
  *   4. Release gives the slot back: the C code has ended. It has not when a function of the
- *      callback runs, or when a scoped one is released inside of the function that prepared it. Then
+ *      callback runs, or a scoped one is released inside of the function that prepared it. Then
  *      calls give the sentinel until a second release, or for a scoped one the end of the callback
  *      function that it was prepared in, even if the NcCallback is gone.
  *
- * Greenlets switch stacks while callback functions run and break 3: no NC_CALLBACK_SCOPED there.
+ * Greenlets switch stacks while callback functions run, which breaks 3: no NC_CALLBACK_SCOPED.
  *
- * The GIL. A callback function takes it, unless the consumer said that it holds it. While Python
- * shuts down other threads get the sentinel, and the callback has failed.
+ * The GIL. A callback function takes it, unless the consumer holds it. While Python shuts down other
+ * threads get the sentinel, and the callback has failed.
  *
  * Exceptions. The first is kept and raised again by nc_callback_release(); the callback has failed,
  * and its functions give the sentinel without calling Python. Those of calls that are under way in
@@ -201,8 +196,7 @@ NC_STATIC_INLINE NcCallback *nc_callback_owner(const NcCallbackSlots *slots, int
 }
 
 /* Whether this thread must not enter Python any more. The one that shuts it down may: it has the
- * GIL, or prepared the callback when it was finalizing already. (PyGILState_Check says yes to every
- * thread once there has been a subinterpreter.) */
+ * GIL (PyGILState_Check is wrong beside subinterpreters), or prepared it when finalizing. */
 NC_STATIC_INLINE int nc_callback_is_finalizing(const NcCallback *callback)
 {
     return NC_UNLIKELY(nc_is_finalizing()) &&
