@@ -22,8 +22,8 @@
  *
  * Greenlets switch stacks while callback functions run, which breaks 3: no NC_CALLBACK_SCOPED.
  *
- * The GIL. A callback function takes it, unless the consumer holds it. While Python shuts down other
- * threads get the sentinel, and the callback has failed.
+ * The GIL. A callback function takes it, unless the consumer holds it. While Python shuts down,
+ * other threads get the sentinel, and the callback has failed.
  *
  * Exceptions. The first is kept and raised again by nc_callback_release(); the callback has failed,
  * and its functions give the sentinel without calling Python. Those of calls that are under way in
