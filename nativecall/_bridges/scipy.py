@@ -18,12 +18,12 @@ from .. import _lib
 from .._adapt.draft import losses
 from .._callable import specialize
 from .._errors import NoEntryError, SignatureError
-from .._signature.ctype import SCALARS, VOID, Scalar
+from .._signature.ctype import VOID
 from .._signature.derived import Pointer
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._signature.spelling import canonical, parse
-from .._values import boxes
+from .._values import boxes, callspec
 from .._values.boxes import Function
 from .._values.failure import convention
 from .PyCapsule import context, spelling, takes_data, with_data
@@ -386,51 +386,11 @@ def _views(args: Sequence[CType]) -> int:
 def _user_data(value: object, ctype: CType, readonly: bool) -> object:
     """What SciPy takes for a pointer of a type, which keeps alive what it points to; None for NULL.
 
-    Elements that are no bytes must be those that the pointer leads to.
+    It is checked as that argument is in a call.
     """
-    import ctypes
-
     if type(value).__name__ == "PyCapsule":
         return value
-    found = boxes.pointer(value)
-    if found is not None:
-        if not found.address:
-            return None
-        _check_elements(ctype, found.pointee)
-        if isinstance(value, ctypes.c_void_p):
-            return value
-        return _lib.types.capsule(found.address, b"void *", found.owner)
-    what = type(value).__name__
-    try:
-        view = memoryview(value)  # type: ignore[arg-type]  # what has no buffer is told below
-    except TypeError:
-        hint = "; a str has no bytes of its own, pass s.encode()" if what == "str" else ""
-        raise TypeError(
-            "'user_data' must be a buffer, a ctypes or cffi pointer, a capsule or None "
-            f"(got {what}){hint}"
-        ) from None
-    if not view.c_contiguous:
-        raise ValueError(f"'user_data' must be C-contiguous (got {what} that is not)")
-    if view.readonly and not readonly:
-        raise ValueError(
-            f"'user_data' must be writable (got read-only {what}); a function that only reads it "
-            "has 'const void *'"
-        )
-    code = _lib.types.export(view)[1]
-    _check_elements(ctype, SCALARS.get(code))
-    held = _lib.ffi.from_buffer(view)
-    address = int(_lib.ffi.cast("uintptr_t", held))
-    # An empty buffer may have no address; SciPy would take the capsule of NULL for a mistake.
-    return _lib.types.capsule(address, b"void *", (held, value)) if address else None
-
-
-def _check_elements(ctype: CType, given: CType | None) -> None:
-    """TypeError for numbers of another type than a pointer leads to; bytes may be anything."""
-    wanted = ctype.pointee if isinstance(ctype, Pointer) else None
-    if not (isinstance(wanted, Scalar) and isinstance(given, Scalar)):
-        return
-    if 1 not in (wanted.size, given.size) and wanted != given:
-        raise TypeError(
-            f"'user_data' must have {wanted.text!r} elements, as the function's last argument "
-            f"says (got {given.text!r})"
-        )
+    spec = callspec.of_argument(ctype, readonly=readonly)
+    pin = _lib.types.pin(spec, "'user_data'", -1, value)
+    # Nothing may have an address; SciPy would take the capsule of NULL for a mistake.
+    return _lib.types.capsule(pin.address, b"void *", pin) if pin.address else None

@@ -29,6 +29,7 @@ from .._signature.derived import (
 from .._signature.signature import Signature
 from .._values import boxes, callspec, enums, handles, storage
 from .._values.outs import visible
+from .entry import refuse_known_otherwise
 from .passing import convert
 from .pythonfunction import callback_of, spec_of
 
@@ -226,6 +227,11 @@ def _function_argument(
         if found.signature is not None and found.signature.text != signature:
             given = f" (got {found.signature.text!r} from {type(value).__name__})"
             return _converted(ctype, value, who, given, exactly)
+        if found.signature is None:
+            try:
+                refuse_known_otherwise(_callee(ctype), found)
+            except SignatureError as error:
+                raise TypeError(f"{who} must be another function: {error}") from None
         _check_gil(signature, found.flags, value, who)
         return found.address, found.owner
     if boxes.count(value) is not None:

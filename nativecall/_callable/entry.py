@@ -300,6 +300,14 @@ def _is_opaque(known: CType, wanted: CType) -> bool:
     return is_object or wanted.kind in ("pointer", "voidptr")
 
 
+def refuse_known_otherwise(wanted: Signature, found: boxes.Function) -> None:
+    """Refuse a signature that contradicts what a box without one knows of its function."""
+    if found.partial is not None:
+        refuse_contradiction(wanted, found.partial)
+    if found.forms:
+        refuse_other_forms(wanted, found.forms)
+
+
 def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> None:
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
@@ -394,10 +402,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
                 f"user data is bound where {_a(target)} tells what it is for, and this one does "
                 "not tell its type; wrap its 'function' to pass the data in each call"
             )
-        if wanted is not None and found.partial is not None:
-            refuse_contradiction(wanted, found.partial)
-        if wanted is not None and found.forms:
-            refuse_other_forms(wanted, found.forms)
+        if wanted is not None:
+            refuse_known_otherwise(wanted, found)
     if wanted is None:
         if known is None:
             reason = None if isinstance(target, int) else boxes.reason(target)
