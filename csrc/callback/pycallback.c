@@ -151,7 +151,9 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *
 {
     NcInterpreter *of = self->spec->of;
     /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
-    int slot = PyGILState_GetThisThreadState() == NULL ? nc_waiting_begin(self->names) : -1;
+    int slot = PyGILState_GetThisThreadState() == NULL
+                   ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
+                   : -1;
     int entered = nc_interpreter_enter_outside(of);
     nc_waiting_end(slot);
     if (entered < 0) {
@@ -486,20 +488,29 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     return status;
 }
 
-/* What begins messages on the result, a borrowed str; or NULL. */
+/* What begins messages on the result, a borrowed str; or NULL. Who waits for the GIL (waiting.h) may
+ * be read of in the names that were there before, so these stay. */
 static PyObject *result_name(NcPyCallback *self)
 {
     PyObject *names = self->names;
-    if (self->result_name == NULL) {
-        self->result_name =
-            !PyTuple_Check(names) ? PyUnicode_FromFormat("the result of '%U'", names)
-            : PyTuple_GET_SIZE(names) == 2
-                ? Py_NewRef(PyTuple_GET_ITEM(names, 1))
+    if (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) == 3) {
+        PyObject *made =
+            !PyTuple_Check(names)
+                ? PyUnicode_FromFormat("the result of '%U'", names)
                 : PyUnicode_FromFormat("the result of argument %zd of '%U'",
                                        PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
                                        PyTuple_GET_ITEM(names, 1));
+        PyObject *all =
+            made != NULL ? PyTuple_Pack(4, nc_pycallback_name(self), made, names, Py_None) : NULL;
+        Py_XDECREF(made);
+        if (all == NULL) {
+            return NULL;
+        }
+        nc_store_release_ptr(&self->names, all);
+        Py_DECREF(names);
+        names = all;
     }
-    return self->result_name;
+    return PyTuple_GET_ITEM(names, 1);
 }
 
 int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out)

@@ -71,8 +71,7 @@ struct NcPyCallback {
     PyObject *function; /* NULL once closed */
     PyObject *names;    /* str: what the function is called in messages; or a tuple of that and what
                            begins messages on the result, a str or a name and an index of an
-                           argument. Never changed */
-    PyObject *result_name; /* what begins messages on the result; NULL before the first */
+                           argument; since the first of them name, str, the names before, None */
     PyObject *kept;     /* what the last result points into, or NULL; of one that was passed to a
                            call a list, of that call's stash and of what all results point into */
     void *stub;         /* the C function pointer; owned; NULL with ctypes */

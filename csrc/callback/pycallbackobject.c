@@ -237,7 +237,6 @@ void nc_pycallback_dealloc(PyObject *object)
         return;
     }
     nc_stub_free(self->stub, self->names);
-    Py_CLEAR(self->result_name);
     Py_CLEAR(self->spec);
     Py_TYPE(object)->tp_free(object);
 }

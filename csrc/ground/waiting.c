@@ -45,6 +45,9 @@ static void say(PyObject *names)
 {
     char line[MOST];
     size_t length = 0;
+    if (PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 4) {
+        names = PyTuple_GET_ITEM(names, 2);
+    }
     int is_argument = PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 3;
     put(line, &length, "nativecall: the Python function '");
     put_name(line, &length, PyTuple_Check(names) ? PyTuple_GET_ITEM(names, 0) : names);
