@@ -39,11 +39,7 @@ _types = _lib.types
 #: What callbacks without options share, by their signatures as written.
 _plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
 #: The conventions by which C code can be told that a Python function failed.
-_REPORTED = {
-    name: one
-    for name, one in CONVENTIONS.items()
-    if one.shown_by != "nothing"
-}
+_REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
 
 _CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 # A struct stands in for the complex long double that cffi lacks.
 _STAND_IN = "struct __nc_Zg"
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
+#: What can be done about a value that nothing passes.
+WRAP_IT = "call it through a C function of your own that takes a pointer"
 # Scalars that a function of cffi takes and returns by value. It describes every one for a call,
 # those of arrays and nested structs too, as soon as it makes the type.
 MAX_SCALARS = 16384
@@ -81,7 +83,7 @@ class Converter:
                 return Array(self.type(ctype.item, holder), (ctype.length,))
             case "struct":
                 return self._struct(ctype)
-        hint = "pass a pointer to it"
+        hint = WRAP_IT
         raise SignatureError(f"{name_of(ctype)} cannot be passed by value", hint=hint)
 
     def function(self, ctype: FFIType, holder: FFIType = None) -> FunctionPointer:
@@ -135,14 +137,14 @@ class Converter:
     def _build(self, ctype: FFIType) -> Struct:
         if ctype.fields is None:
             reason = f"{name_of(ctype)} is not declared in full and cannot be passed by value"
-            raise SignatureError(reason, hint="pass a pointer to it")
+            raise SignatureError(reason, hint=WRAP_IT)
         fields: list[tuple[str | None, CType]] = []
         for name, field in self._fields(ctype):
             if field.bitsize >= 0:
                 reason = (
                     f"{name_of(ctype)} has the bit-field {name!r} and cannot be passed by value"
                 )
-                raise SignatureError(reason, hint="pass a pointer to it")
+                raise SignatureError(reason, hint=WRAP_IT)
             try:
                 fields.append((name or None, self._member(field.type, ctype)))
             except SignatureError as error:
@@ -153,7 +155,7 @@ class Converter:
                 self._faults[ctype] = path, why
                 reason = f"{name_of(ctype)} cannot be passed by value: its field "
                 reason += f"{'.'.join(path)!r}: {why}"
-                raise SignatureError(reason, hint="pass a pointer to it") from None
+                raise SignatureError(reason, hint=WRAP_IT) from None
         said = getattr(ctype, "packed", False)  # by nodes
         for packed in (said, not said):
             struct = Struct(fields, packed)

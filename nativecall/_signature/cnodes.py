@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .._errors import SignatureError
-from .cffitype import MAX_SCALARS, Converter, default_abi, name_of
+from .cffitype import MAX_SCALARS, WRAP_IT, Converter, default_abi, name_of
 from .characters import texts
 from .clexer import CODES
 from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, WORD, CType, Scalar
@@ -403,7 +403,7 @@ class NodeConverter(Converter):
                 raise TooLarge(
                     f"{who if index else 'the result'}{f' of {name!r}' if name else ''} has too "
                     f"many scalars by value: a function takes and returns at most {MAX_SCALARS}",
-                    hint="pass a pointer to it",
+                    hint=WRAP_IT,
                 )
             self.check_by_value(part, label or "")
 

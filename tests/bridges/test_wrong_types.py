@@ -127,7 +127,10 @@ BOXES = (
     *[(name, None) for name in (b"double (struct pair)", b"struct pair (double)")],
     *[(name, None) for name in (b"double (int (*)(int))", b"double _Complex (double)")],
     *[(b"double (double)", said) for said in ("double *(double)", "void (double)", "int (void *)")],
-    *[(b"double (double)", said) for said in ("double (double, double)", "char *(int)", "double ()")],
+    *[
+        (b"double (double)", said)
+        for said in ("double (double, double)", "char *(int)", "double ()")
+    ],
     (b"double (double)", "double (struct pair)"),
     (b"double (double)", "double (int (*)(int))"),
 )

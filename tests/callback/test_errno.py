@@ -18,7 +18,9 @@ def raising(x):
     if x > 0:
         raise OSError(x, "no")
     if x < 0:
-        raise (ValueError("bad"), OSError("no number"), OSError(2**40, ""), OSError("2", ""))[-x - 1]
+        raise (ValueError("bad"), OSError("no number"), OSError(2**40, ""), OSError("2", ""))[
+            -x - 1
+        ]
     return x
 
 

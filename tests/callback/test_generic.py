@@ -56,5 +56,7 @@ def test_python_functions_are_refused_with_the_way_out(lib, function):
 
 def test_several_functions_are_none(lib):
     both = nc.wrap({"i:i": [*functions()][0], "d:d": nc.load("m", "double fabs(double);").fabs})
-    with pytest.raises(TypeError, match=r"must be one C function \(.* offers 'i:i', 'd:d'\); index"):
+    with pytest.raises(
+        TypeError, match=r"must be one C function \(.* offers 'i:i', 'd:d'\); index"
+    ):
         lib.run(both, 3)

@@ -357,11 +357,10 @@ def test_a_callback_is_a_native_callable(callers, native):
         (("d:d", abs), {"gil": "hold"}, ValueError, "'gil' must be 'take' or 'need' (got 'hold')"),
         (
             ("d:d", abs),
-            {"errors": "errno"},
+            {"errors": "none"},
             ValueError,
             "'errors' must be None, a value for C, or one of 'python', 'nonzero', 'zero', 'null', "
-            "'argument' "
-            "(got 'errno')",
+            "'errno', 'argument' (got 'none')",
         ),
         (
             ("d:d", abs),

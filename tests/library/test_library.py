@@ -652,7 +652,8 @@ def test_a_function_of_too_much_by_value_is_refused_alone(fails):
         assert name not in dir(lib)
     assert found["sin"] == (
         "parameter 's' of 'sin' has too many scalars by value: a function takes and returns at "
-        "most 16384 at line 3, column 26 in '        double sin(Large s);'; pass a pointer to it"
+        "most 16384 at line 3, column 26 in '        double sin(Large s);'; call it through a C "
+        "function of your own that takes a pointer"
     )
     assert "parameter 1 of 'f' has too many scalars" in found["tan"]
     assert "parameter 's' of 'hook' has too many scalars" in found["hook"]
