@@ -431,7 +431,7 @@ def test_user_data_has_the_numbers_that_the_pointer_leads_to():
     for data in (numbers, (ctypes.c_double * 2)(1, 3), array.array("d", numbers)):
         assert integrate.quad(f.to_scipy(user_data=data), 0, 2)[0] == pytest.approx(6.0)
     for wrong in (np.array([1, 3]), np.float32([1, 3]), (ctypes.c_int * 2)(1, 3), bytes(numbers)):
-        with pytest.raises(TypeError, match="'user_data' must be a .*'&d'"):
+        with pytest.raises(TypeError, match=r"'user_data' must be a .*'&d'"):
             f.to_scipy(user_data=wrong)
 
 

@@ -1,4 +1,4 @@
-"""Pointers to functions that are declared `()`, and `void *`: any C function, no Python function."""
+"""Pointers to functions that are declared `()`, and `void *`: any C function, but none of Python."""
 
 import ctypes
 
@@ -55,7 +55,8 @@ def test_python_functions_are_refused_with_the_way_out(lib, function):
 
 
 def test_several_functions_are_none(lib):
-    both = nc.wrap({"i:i": [*functions()][0], "d:d": nc.load("m", "double fabs(double);").fabs})
+    fabs = nc.load("m", "double fabs(double);").fabs
+    both = nc.wrap({"i:i": next(functions()), "d:d": fabs})
     with pytest.raises(
         TypeError, match=r"must be one C function \(.* offers 'i:i', 'd:d'\); index"
     ):
