@@ -1,4 +1,4 @@
-"""Pointers to functions that are declared `()`, and `void *`: any C function, but none of Python."""
+"""Pointers to functions declared `()`, and `void *`: any C function, but none of Python."""
 
 import ctypes
 
