@@ -22,7 +22,7 @@ BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
 # What the tests need beside the package where other libraries are left out.
 NEEDED = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "setuptools>=70"]
-NEEDED += ["platformdirs>=4"]
+NEEDED += ["llvmlite>=0.45", "numpy>=1.26"]
 C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
 
 # The core's C code and what calls it: what a sanitizer, a debug build or another CPython can see.

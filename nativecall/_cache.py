@@ -5,9 +5,7 @@ It is kept in memory, and in a directory that processes and versions share.
 The directory is, by one rule:
 
 1. ``$NATIVECALL_CACHE_DIR``, if that is set; if it is set and empty, there is none;
-2. the user's cache directory as platformdirs names it, if platformdirs is installed (it comes
-   with the extras ``cache`` and ``cli``);
-3. none: it is kept in memory only.
+2. the user's cache directory, as platformdirs names it.
 
 Guarantees: a file appears whole or not at all; what is read is what was written under that key, by
 length and BLAKE2b; any other file is ignored and replaced. Files not used for longest are deleted
@@ -82,17 +80,12 @@ def directory() -> str | None:
     usual = sys.platform == "linux" and "ANDROID_ROOT" not in os.environ
     if usual and "platformdirs" not in sys.modules:
         # What it says there, without what it imports, which takes as long as all else of a load.
-        from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
-
         home = os.environ.get("XDG_CACHE_HOME", "")
         home = home if home.strip() else os.path.expanduser("~/.cache")
         if os.path.isabs(home):
-            known = PathFinder.find_spec("platformdirs")
-            return None if known is None else os.path.join(home, "nativecall")
-    try:
-        from platformdirs import user_cache_dir
-    except ImportError:
-        return None
+            return os.path.join(home, "nativecall")
+    from platformdirs import user_cache_dir
+
     return user_cache_dir("nativecall", appauthor=False)
 
 

@@ -9,6 +9,7 @@ Imports nothing when it is loaded.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
 _EXCERPT = 72  # characters of a long source that a message repeats
 
@@ -26,6 +27,18 @@ def refuse_reload(module: dict[str, object], made: str) -> None:
 
 
 refuse_reload(globals(), "NativeCallError")
+
+
+def extra(module: str, who: str) -> "ModuleType":
+    """A module that comes with an extra of its name; ImportError that says who needs it."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{who} needs the package {module!r}; pip install 'nativecall[{module}]' brings it"
+        ) from error
 
 
 def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:

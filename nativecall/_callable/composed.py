@@ -10,6 +10,7 @@ from sys import maxsize
 from weakref import ref
 
 from .. import _lib
+from .._errors import extra
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Record, pointer
@@ -140,10 +141,9 @@ class Memory:
             # A pointer to rows takes one at least; `value` leaves it out again.
             item, shape = ctype.item, (*[max(one, 1) for one in shape], *ctype.shape)
         if shape and isinstance(item, Scalar):
-            import numpy as np
-
             from .._values.dtypes import dtype_of
 
+            np = extra("numpy", "an array as an out-parameter")
             self.passed: Foreign = np.zeros(shape, dtype_of(item))
             self.keep: list[object] = []
             self.address = 0

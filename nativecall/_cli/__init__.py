@@ -131,8 +131,8 @@ def _parser() -> argparse.ArgumentParser:
         "cache",
         help="show, clear or warm the generated code that is kept on disk",
         description="Shows the directory where generated code is kept between processes, and how "
-        "much there is. The directory is $NATIVECALL_CACHE_DIR, else the user's cache directory "
-        "if platformdirs is installed, else none.",
+        "much there is. The directory is $NATIVECALL_CACHE_DIR, else the user's cache directory; "
+        "there is none where the variable is set and empty.",
     )
     keeping.set_defaults(places=())
     actions = keeping.add_subparsers(dest="action", metavar="[clear|warm]")

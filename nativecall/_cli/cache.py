@@ -113,9 +113,7 @@ def none_chosen() -> str:
     """What gives a cache on disk where there is none."""
     if os.environ.get("NATIVECALL_CACHE_DIR") == "":
         return "unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
-    if os.environ.get("NATIVECALL_CACHE_DIR"):
-        return "NATIVECALL_CACHE_DIR is relative to a directory that was deleted"
-    return "pip install platformdirs, or set NATIVECALL_CACHE_DIR"
+    return "NATIVECALL_CACHE_DIR is relative to a directory that was deleted"
 
 
 def unwritable(kept: Cache) -> str:

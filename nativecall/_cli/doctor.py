@@ -33,7 +33,6 @@ _PACKAGES = {
     "cffi": "declarations, memory, calls without generated code",
     "llvmlite": "generated code",
     "numpy": "arrays",
-    "platformdirs": "a cache on disk",
     "rich": "colour",
     "scipy": "to_scipy",
     "numba": "jitted functions",
@@ -44,7 +43,7 @@ _SETTINGS = {
     "NATIVECALL_TRACE": "calls in frames with their names, a microsecond slower",
     "NATIVECALL_PERF": "names of generated code for perf, in /tmp/perf-PID.map",
 }
-_REQUIRED = {"cffi", "numpy"}
+_REQUIRED = {"cffi"}
 _REPORT = "please report this"
 _PATIENCE = 30  # seconds for a compiler and a line of C
 

@@ -15,7 +15,7 @@ import sys
 import _cffi_backend
 
 from .. import _lib
-from .._errors import SignatureError
+from .._errors import SignatureError, extra
 from .._signature.cffitype import c_name_of, element, from_ffi, is_same_name
 from .._signature.ctype import CType
 from .._signature.signature import Signature
@@ -471,8 +471,7 @@ def _members(owner: Owner, struct: FFIType, value: Foreign, who: str) -> dict[st
 
 def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """What `Library.asarray` gives."""
-    import numpy
-
+    numpy = extra("numpy", "an array of a library's memory")
     ffi = owner.ffi
     if not handles.is_cdata(value):
         raise TypeError(
@@ -513,9 +512,9 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     size = count * ffi.sizeof(ctype.item)
     if size > sys.maxsize:
         raise OverflowError(f"'shape' is {lengths}, {size} bytes, more than memory has")
-    if size == 0:
-        return numpy.empty(lengths, form)
-    return numpy.frombuffer(ffi.buffer(value, size), form).reshape(lengths)
+    data = ffi.buffer(value, size) if size else bytearray()
+    made: NDArray = numpy.frombuffer(data, form).reshape(lengths)
+    return made
 
 
 def dtype(ctype: FFIType) -> DTypeLike:

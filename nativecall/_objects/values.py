@@ -5,6 +5,7 @@ field of many objects, as NumPy has it.
 from __future__ import annotations
 
 from .. import _lib
+from .._errors import extra
 from .._signature.ctype import CType
 from .._signature.derived import Array, Struct, inner_types
 from .._signature.spelling import parse_type
@@ -41,8 +42,7 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
 
 
 def _array_loader(ctype: Foreign) -> Callable[[object, int], object]:
-    import numpy as np
-
+    np = extra("numpy", "a field that is an array")
     item = ctype.item
     typestr = np.dtype(dtype_of(item) if item.kind == "complex" else item.letter).str
 
@@ -60,8 +60,7 @@ def _array_loader(ctype: Foreign) -> Callable[[object, int], object]:
 
 def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:
     """A NumPy array over the field `name` of all objects of an array, which it keeps."""
-    import numpy as np
-
+    np = extra("numpy", "a view of the fields of objects")
     who = f"field {name!r} of {owner.__name__!r}"
     if code is None or code == LOCK:
         what = "a reference" if code is None else "a lock"

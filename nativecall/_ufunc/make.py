@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 
 from .. import _lib
-from .._errors import NoEntryError, SignatureError
+from .._errors import NoEntryError, SignatureError, extra
 from .._signature.ctype import CType, Scalar
 from . import inlined, operands, structure
 
@@ -64,7 +64,7 @@ def ufunc(
             raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
         if value is not None and "\0" in value:
             raise ValueError(f"{label!r} must not contain a null character")
-    _require_numpy("to_ufunc")
+    extra("numpy", "to_ufunc()")
     wanted = None if signature is None else operands.core(signature)
     entries = f._resolved()
     if not entries:
@@ -84,13 +84,6 @@ def ufunc(
         signature,
         keeper,
     )
-
-
-def _require_numpy(name: str) -> None:
-    try:
-        import numpy  # noqa: F401  # to say it before anything is begun
-    except ImportError as error:
-        raise ImportError(f"{name}() needs NumPy; install it with 'pip install numpy'") from error
 
 
 def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:

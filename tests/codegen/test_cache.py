@@ -67,14 +67,6 @@ def test_the_directory_is_that_of_platformdirs_whether_it_is_imported_or_not(hom
     assert done.stdout == "True\n"
 
 
-def test_the_directory_without_platformdirs(monkeypatch, tmp_path):
-    monkeypatch.delenv("NATIVECALL_CACHE_DIR", raising=False)
-    monkeypatch.setitem(sys.modules, "platformdirs", None)
-    assert cache.directory() is None
-    monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path))
-    assert cache.directory() == str(tmp_path)
-
-
 def test_what_is_put_is_got_by_all(tmp_path):
     where = tmp_path / "made" / "above" / "here"
     first, second = Cache(str(where)), Cache(str(where))

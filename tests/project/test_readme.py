@@ -84,5 +84,5 @@ def test_links_lead_somewhere():
 
 
 def test_commands_are_there():
-    assert 'pip install ".[cli]" && nativecall demo' in README
+    assert 'pip install ".[all]" && nativecall demo' in README
     assert 'pip install ".[test]" && pytest' in README
