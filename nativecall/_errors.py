@@ -31,10 +31,8 @@ refuse_reload(globals(), "NativeCallError")
 
 def extra(module: str, who: str) -> "ModuleType":
     """A module that comes with an extra of its name; ImportError that says who needs it."""
-    from importlib import import_module
-
     try:
-        return import_module(module)
+        return __import__(module)
     except ImportError as error:
         raise ImportError(
             f"{who} needs the package {module!r}; pip install 'nativecall[{module}]' brings it"

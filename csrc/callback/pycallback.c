@@ -488,8 +488,8 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     return status;
 }
 
-/* What begins messages on the result, a borrowed str; or NULL. Who waits for the GIL (waiting.h) may
- * be read of in the names that were there before, so these stay. */
+/* What begins messages on the result, a borrowed str; or NULL. The names that were there before may
+ * be read meanwhile, of a thread that waits for the GIL (waiting.h), so they stay. */
 static PyObject *result_name(NcPyCallback *self)
 {
     PyObject *names = self->names;
