@@ -11,7 +11,7 @@
  * Threads. A slot belongs to the thread that made its `names` something, until it makes them NULL
  * again; `turns` tells one stay from the next. The watching thread reads names only while it has
  * marked the slot (the lowest bit), and the owner waits for the end of that before it goes: so the
- * callback, which its call keeps, has them still. They never change, or are kept by what takes their
+ * callback, which its call keeps, has them. They never change, or are kept by what takes their
  * place (callback/pycallback.c), and are read as memory, without a count. While Python ends threads
  * may stay in their slots for ever and objects go, so the watching thread reads nothing from then
  * on. After a fork the child has no slot taken and no thread that watches. */

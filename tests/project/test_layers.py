@@ -44,6 +44,7 @@ LAYERS: list[tuple[str, str]] = [
 MOST_LEVELS = 8
 #: The modules that import others by a name that they compute, and what.
 BY_NAME = {
+    "_errors": "the package of an extra",
     "_public": "the module of a public name",
     "_callable.pickled": "the module that a function was pickled as an attribute of",
     "_bridges.PyCapsule": "the module that a capsule was pickled as one of",
