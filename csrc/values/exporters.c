@@ -197,22 +197,10 @@ static PyObject *dtype_hint(char letter, PyObject *array)
     return hint;
 }
 
-/* How a message writes the type of a pointer argument: the name of a struct that has one, else its
- * code. A new reference; NULL with an exception. */
+/* The type of an argument for messages, in C where the user wrote C. A new str, or NULL. */
 static PyObject *shown_pointer(const NcCallSpec *spec, Py_ssize_t index)
 {
-    PyObject *type = PyTuple_GET_ITEM(spec->types, index);
-    PyObject *shown = NULL;
-    PyObject *name = PyObject_GetAttrString(type, "name");
-    if (name != NULL && PyUnicode_Check(name) && PyUnicode_GetLength(name) != 0) {
-        shown =
-            PyUnicode_FromFormat("%s%U *", spec->arguments[index].readonly ? "const " : "", name);
-    } else if (name != NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        shown = PyObject_Str(type);
-    }
-    Py_XDECREF(name);
-    return shown;
+    return PyObject_CallMethod(spec->signature, "spelled", "n", index);
 }
 
 /* `place` is negative where `name` is the whole subject. Messages tell of the type of `shown`. */

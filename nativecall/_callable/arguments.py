@@ -125,7 +125,12 @@ def pointer_argument(
     passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
     if spec is not None and 0 <= index < len(passed):
         readonly = spec.signature.readonly[passed[index][0]]
-    hint = _advice(ctype, value, index, readonly)
+    spelled = ctype.text
+    if spec is not None and 0 <= index < len(passed):
+        spelled = spec.signature.spelled(passed[index][0])
+    elif isinstance(ctype, Pointer) and ctype.name:
+        spelled = f"{ctype.name} *"
+    hint = _advice(ctype, value, index, readonly, spelled)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
     if spec is not None and spec.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
@@ -135,20 +140,18 @@ def pointer_argument(
         given = f"cffi's {kind.cname!r}"
         if kind.kind in ("struct", "union"):
             hint = "; ffi.addressof() gives a pointer to it"
-    wanted_as = repr(ctype.text)
-    if isinstance(ctype, Pointer) and ctype.name:
-        wanted_as = repr(f"const {ctype.name} *" if readonly else f"{ctype.name} *")
-    raise TypeError(f"{who} must be a {wanted_as} pointer: {kinds} (got {given}){hint}")
+    raise TypeError(f"{who} must be a {spelled!r} pointer: {kinds} (got {given}){hint}")
 
 
-def _advice(ctype: CType, value: object, index: int, readonly: bool) -> str:
+def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: str) -> str:
     """What would work instead of a value that leads to no memory, as the end of a message; `index`
-    is that of an argument, or negative.
+    is that of an argument, or negative, and `spelled` the type in C, or its code.
     """
     if isinstance(value, str):
         hint = "; a str has no bytes of its own, pass s.encode()"
         if ctype.text in ("&b", "&B") and index >= 0:
-            hint += ", or give the function an encoding if C declares this as const char *"
+            is_code = " if C declares this as const char *" if spelled == ctype.text else ""
+            hint += f", or give the function an encoding{is_code}"
         return hint
     if not isinstance(ctype, Pointer):
         return ""

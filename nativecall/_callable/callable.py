@@ -112,6 +112,10 @@ class NativeCallable(_types.CallableBase):
     __module__ = "nativecall"
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _describe_instances(cls)
+
     def __init__(
         self,
         target: object,
@@ -453,14 +457,19 @@ class NativeCallable(_types.CallableBase):
         return {name: getattr(hint, "__name__", repr(hint)) for name, hint in hints.items()}
 
     def __repr__(self) -> str:
-        entries = ", ".join([repr(text) for text in self.signatures])
+        known = [signature for _, signature, _, _ in self._resolved()]
+        if known and all([one.in_c for one in known]):
+            declared = "; ".join([one.c_declaration(self.__name__) for one in known])
+            return f"<native callable {declared}>"
+        entries = ", ".join([repr(one.text) for one in known])
         return f"<native callable {self.__name__}{' ' * bool(entries)}{entries}>"
 
     def _repr_html_(self) -> str:
         """The entries as a table, for notebooks."""
         from .html import of_entries
 
-        return of_entries(self.__name__, self.entries)
+        shown = [one.shown(self.__name__) for _, one, _, _ in self._resolved()]
+        return of_entries(self.__name__, shown, self.entries)
 
     def __reduce__(self) -> tuple[object, ...]:
         """By library and symbol, by how it was made or by name; an address means nothing
@@ -477,4 +486,13 @@ class NativeCallable(_types.CallableBase):
         return self
 
 
+def _describe_instances(cls: type) -> None:
+    """Have a class leave `__annotations__` to its instances. A look at those of the class itself,
+    as `inspect` takes, would make Python store a dict there, which all instances would then show.
+    """
+    if "__annotations__" not in cls.__dict__:
+        cls.__annotations__ = vars(_types.CallableBase).get("__annotations__")  # type: ignore[assignment]  # a descriptor
+
+
+_describe_instances(NativeCallable)
 _types.set_callable_class(NativeCallable)

@@ -30,17 +30,17 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], rest
     return "\n".join([*lines, "</table>"])
 
 
-def of_entries(name: str, entries: Sequence[Entry]) -> str:
+def of_entries(name: str, signatures: Sequence[str], entries: Sequence[Entry]) -> str:
     """The table of a callable's entries."""
     rows = [
         (
-            one.signature,
+            signature,
             one.trampoline,
             one.errors,
             one.gil,
             "" if one.owner is None else repr(one.owner),
         )
-        for one in entries
+        for signature, one in zip(signatures, entries, strict=False)
     ]
     head = ("signature", "called by Python", "errors", "GIL", "owner")
     return table(f"native callable {name}", head, rows)

@@ -566,7 +566,7 @@ class Library(Single):
             (len(self.skipped), "left out, with reasons in .skipped"),
         )
         rest = "; ".join([f"{count} {what}" for count, what in others if count])
-        functions = [(name, one.text) for name, one in sorted(known.functions.items())]
+        functions = [(name, one.shown(name)) for name, one in sorted(known.functions.items())]
         return table(repr(self), ("function", "signature"), functions, rest)
 
 

@@ -165,16 +165,61 @@ class Signature(Immutable):
             object.__setattr__(self, name, value)
 
     def c_declaration(self, name: str = "") -> str:
-        """Declare a function called `name` in C, for people to read.
+        """Declare a function called `name` in C, for people to read: as it was written, if it was
+        written in C.
 
         Examples
         --------
         >>> import nativecall
         >>> m = nativecall.load("m", "double frexp(double x, int *exponent);")
         >>> m.declarations.functions["frexp"].c_declaration("frexp")
-        'double frexp(double x, int32_t *exponent)'
+        'double frexp(double x, int *exponent)'
         """
+        written = self._in_c()
+        if written is not None:
+            start, end = written
+            return f"{self.written[:start]}{name}{self.written[end:]}"
         return self.function.declare_function(name, self.names, self.readonly)
+
+    @property
+    def in_c(self) -> bool:
+        """Whether it was written in C, and not in codes."""
+        return self._in_c() is not None
+
+    def shown(self, name: str) -> str:
+        """The declaration of a function where it was written in C, else the code."""
+        return self.c_declaration(name) if self.in_c else self.text
+
+    def spelled(self, index: int) -> str:
+        """The type of an argument as C declares it, without the name; where the signature was not
+        written in C its code, or what C calls the target of a pointer.
+        """
+        found = self._in_c()
+        given = [] if found is None else _parameters(self.written[found[1] :].lstrip())
+        if index >= len(given):
+            called: str = getattr(self.args[index], "name", "")
+            constant = "const " * self.readonly[index]
+            return f"{constant}{called} *" if called else self.args[index].text
+        name = self.names[index]
+        spaced = given[index]
+        if name is not None:
+            before, _, behind = spaced.rpartition(name)
+            spaced = before + behind
+        return spaced.strip()
+
+    def _in_c(self) -> tuple[int, int] | None:
+        """Where the function's name is in what was written, if that is a declaration of one."""
+        import re
+
+        from .clexer import KEYWORDS
+
+        if ":" in self.written:
+            return None  # codes
+        for found in re.finditer(r"(\w*)\s*\((?!\s*\*\s*\w)", self.written):
+            start, end = found.span(1)
+            is_type = start == 0 or found[1] in KEYWORDS
+            return (found.end() - 1,) * 2 if is_type else (start, end)
+        return None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Signature):
@@ -193,6 +238,21 @@ class Signature(Immutable):
     def __reduce__(self) -> tuple[object, ...]:
         said = (self.names, self.readonly, self.characters, self.lengths, self.enums)
         return Signature._of, (self.function, *said, self.written)
+
+
+def _parameters(text: str) -> list[str]:
+    """The parameters of a function in C, of what is behind its name."""
+    found = [""]
+    depth = 0
+    for one in text:
+        depth += (one in "([{") - (one in ")]}")
+        if depth == 0:
+            break
+        if one == "," and depth == 1:
+            found.append("")
+        elif depth > 1 or one != "(":
+            found[-1] += one
+    return [one.strip() for one in found]
 
 
 def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -520,10 +520,13 @@ def test_to_scipy(lib):
 
 
 @pytest.mark.parametrize(
-    ("method", "module", "library"),
-    [("to_scipy", "scipy", "SciPy"), ("to_ufunc", "numpy", "NumPy")],
+    ("method", "module", "way"),
+    [
+        ("to_scipy", "scipy", "SciPy; install it with 'pip install scipy'"),
+        ("to_ufunc", "numpy", "the package 'numpy'; pip install 'nativecall[numpy]' brings it"),
+    ],
 )
-def test_without_a_library(forked, method, module, library):
+def test_without_a_library(forked, method, module, way):
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "import nativecall as nc\n"
@@ -532,8 +535,7 @@ def test_without_a_library(forked, method, module, library):
         "except ImportError as error: print(error)\n"
         "print(cos(0))\n"
     )
-    said = f"{method}() needs {library}; install it with 'pip install {module}'"
-    assert forked(code) == f"{said}\n1.0\n"
+    assert forked(code) == f"{method}() needs {way}\n1.0\n"
 
 
 # -- around the world ----------------------------------------------------------------------------

@@ -86,6 +86,18 @@ def test_what_all_overloads_have_in_common() -> None:
     assert [*cosine.parameters] == ["x0"], "not those of the ufunc"
 
 
+def test_a_look_at_the_class_changes_nothing() -> None:
+    class Own(nc.NativeCallable):
+        pass
+
+    own = Own(libm.pow)
+    for kind in (nc.NativeCallable, type(nc.callback("d:d", abs)), Own):
+        kind.__annotations__  # Python would keep an empty dict there
+        inspect.get_annotations(kind)
+    for function in (libm.pow, own):
+        assert function.__annotations__ == {"x": float, "y": float, "return": float}
+
+
 def test_what_is_changed_in_the_hints_is_nobody_elses() -> None:
     libm.pow.__annotations__["x"] = str
     assert typing.get_type_hints(libm.pow)["x"] is float

@@ -64,8 +64,8 @@ def test_the_functions_of_a_library():
     assert shown.caption == repr(lib)
     assert shown.rows == [
         ["function", "signature"],
-        ["abs", "i:i"],
-        ["strlen", "Q:&b"],
+        ["abs", "int abs(int n)"],
+        ["strlen", "size_t strlen(const char *s)"],
         ["2 constants"],
     ]
     bare = Reader(nc.load(None)._repr_html_())

@@ -333,7 +333,7 @@ def test_a_callback_is_a_native_callable(callers, native):
         """Its square."""
         return x * x
 
-    assert repr(square) == "<native callable square 'd:d'>"
+    assert repr(square) == "<native callable double square(double x)>"
     assert isinstance(square, nc.NativeCallable)
     assert (square.__name__, square.__doc__) == ("square", "Its square.")
     assert square(x=3) == 9.0

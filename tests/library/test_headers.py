@@ -135,7 +135,7 @@ def test_other_names_of_functions(box):
 def test_the_comment_of_the_header_is_the_doc(box):
     declared = "double box_square(double __x)"
     assert box.box_square.__doc__ == f"{declared}\n\nThe square of a number.\n\nIt is exact."
-    assert box.box_negated.__doc__ == "int32_t box_negated(int32_t x)"
+    assert box.box_negated.__doc__ == "int box_negated(int x)"
 
 
 COMMENTED = """

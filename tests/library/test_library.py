@@ -75,7 +75,7 @@ def test_declared_functions_know_their_declaration(small):
     assert small.square.__name__ == "square"
     assert small.square.__doc__ == "double square(double x)"
     assert small.square(x=2.0) == 4.0
-    assert repr(small.square) == "<native callable square 'd:d'>"
+    assert repr(small.square) == "<native callable double square(double x)>"
     assert repr(small.square.entries[0].owner).startswith("<symbol 'square' of ")
 
 

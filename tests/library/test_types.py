@@ -123,7 +123,8 @@ def test_recursive_and_unnamed_members(lib):
     assert (fields["b"].offset, fields["c"].offset) == (20, 20)
 
 
-def test_what_is_not_there_names_what_is_like_it(lib):
+def test_what_is_not_there_names_what_is_like_it(path):
+    lib = nc.load(path, f"\n{SHAPES}", skip=True)  # whose ffi nobody has told more
     with pytest.raises(AttributeError, match=r"^no type 'poin' is declared; did you mean 'point'"):
         lib.types.poin
     with pytest.raises(KeyError, match="no type 'struct nod' is declared; did you mean 'node'"):
@@ -405,7 +406,7 @@ def test_keys_and_consumers_see_no_names(lib):
         lib.number_of(lib.open_other())
     assert lib.close_handle(handle) == 6
     again = pickle.loads(pickle.dumps(lib.number_of))
-    assert again.__doc__ == lib.number_of.__doc__ == "int32_t number_of(struct handle *)"
+    assert again.__doc__ == lib.number_of.__doc__ == "int number_of(handle *)"
     with pytest.raises(TypeError, match="must be a 'struct handle"):
         again(lib.open_other())
 

@@ -86,6 +86,7 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
     ],
 )
 def test_fields_that_cannot_be(ext, size, alignment, fields, message):
+    gc.collect()  # classes of other tests
     before = len(nc.NativeObject.__subclasses__())
     with pytest.raises((TypeError, nc.SignatureError)) as info:
         ext.define("Made", ROOT, size, alignment, fields)

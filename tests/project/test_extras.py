@@ -19,7 +19,8 @@ libc.qsort(data, 3, 1, lambda a, b: nc.string(a)[0] - nc.string(b)[0])
 assert data == b"abc"
 assert nc.load("m", "double cabs(double _Complex);").cabs(3 + 4j) == 5
 text = bytearray(4)
-assert nc.load(None, "int snprintf(char *, size_t, const char *, ...);").snprintf(text, 4, b"%d", 3) == 1
+print_to = nc.load(None, "int snprintf(char *, size_t, const char *, ...);").snprintf
+assert print_to(text, 4, b"%d", 3) == 1
 assert nc.callback("d:[1]d", lambda view: sum(view)).signatures == ("d:[1]d",)
 
 

@@ -245,7 +245,8 @@ def test_modules_are_imported_by_name_where_that_is_said():
         ("from nativecall import wrap\n", "ctype.py:1 imports __init__"),
         (
             "from .signature import Signature\n",
-            "a circle of 3 modules (_signature.ctype, _signature.derived, _signature.signature): ",
+            "a circle of 4 modules (_signature.clexer, _signature.ctype, _signature.derived, "
+            "_signature.signature): ",
         ),
     ],
 )

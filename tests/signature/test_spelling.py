@@ -296,10 +296,34 @@ def test_const_is_said_in_c_or_before_an_argument() -> None:
 
 def test_declarations_read_like_c() -> None:
     parsed = parse("int f(const double *x, char *const *argv, void (*g)(void), ...)")
-    char = scalar("c").c_name
-    assert parsed.c_declaration("f") == (
-        f"int32_t f(const double *x, {char} *const *argv, void (*g)(void), ...)"
-    )
+    declared = "int f(const double *x, char *const *argv, void (*g)(void), ...)"
+    assert parsed.c_declaration("f") == declared
+    assert parsed.c_declaration("other") == declared.replace(" f(", " other(")
+    shown = [parsed.spelled(index) for index in range(3)]
+    assert shown == ["const double *", "char *const *", "void (*)(void)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "types"),
+    [
+        ("d:di", "double g(double, int32_t)", ["d", "i"]),
+        ("double (double, size_t n)", "double g(double, size_t n)", ["double", "size_t"]),
+        ("double cos (double x)", "double g (double x)", ["double"]),
+        ("unsigned long (int a[4])", "unsigned long g(int a[4])", ["int [4]"]),
+        ("size_t f(void)", "size_t g(void)", []),
+        ("char **f(char **)", "char **g(char **)", ["char **"]),
+        (
+            "void (*signal(int sig, void (*f)(int)))(int)",
+            "void (*g(int sig, void (*f)(int)))(int)",
+            ["int", "void (*)(int)"],
+        ),
+    ],
+)
+def test_signatures_are_shown_as_they_were_written(text, declared, types) -> None:
+    read = parse(text)
+    assert read.c_declaration("g") == declared
+    assert [read.spelled(index) for index in range(len(read.args))] == types
+    assert read.shown("g") == (declared if "(" in text else text)
 
 
 @pytest.mark.parametrize("text", ["d", "T{d:x:d:y:}", "X{d:d}", "(2)d", "[1]d", "v", "P"])

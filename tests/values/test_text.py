@@ -73,15 +73,14 @@ def test_wide_text_needs_no_encoding(lib, kind, word):
 
 def test_text_without_an_encoding_is_bytes(lib, fails):
     f = same(lib, "char")
-    code = f.signatures[0][-1]  # char has a sign here and there
     assert f(b"a\xffb\0c") == b"a\xffb"
     assert f(bytearray(b"ab\0")) == b"ab"
     assert f(None) is None
     with fails(
         TypeError,
-        f"argument 1 of 'address_of' must be a '&{code}' pointer: a buffer, a ctypes or cffi "
+        "argument 1 of 'address_of' must be a 'const char *' pointer: a buffer, a ctypes or cffi "
         "pointer, or None (got str); a str has no bytes of its own, pass s.encode(), or give the "
-        "function an encoding if C declares this as const char *",
+        "function an encoding",
     ):
         f("ab")
 
