@@ -1,6 +1,7 @@
 """A callback that waits for the GIL in a thread of C: the hang says why, once."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -84,6 +85,7 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         cwd=folder,
+        start_new_session=True,
     )
     os.set_blocking(process.stderr.fileno(), False)
     found, end = b"", time.monotonic() + limit
@@ -95,7 +97,7 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
                 break
             time.sleep(0.02)
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # what it has forked, too
         process.wait()
         process.stderr.close()
     return found.decode()
