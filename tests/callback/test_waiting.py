@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -97,7 +98,8 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
                 break
             time.sleep(0.02)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)  # what it has forked, too
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it has forked, too
         process.wait()
         process.stderr.close()
     return found.decode()
