@@ -108,27 +108,12 @@ def _like(name: str, holder: object) -> str:
     return did_you_mean(get_close_matches(name, known, n=3))
 
 
-def library(place: str, headers: Sequence[str] = (), only: Sequence[str] = ()) -> Library:
-    """The library at ``MODULE:LIB``; with headers the library of that name or path itself."""
-    if headers:
-        try:
-            return load(place or None, header=[*headers], only=tuple(only) or None)
-        except (LibraryError, SymbolError, SignatureError, OSError, ValueError) as error:
-            raise CommandError(f"{place!r} cannot be loaded: {error}") from None
-    if ":" not in place:
-        raise CommandError(
-            f"{place!r} is read with --header; a library that a module loads is given as MODULE:LIB"
-        )
-    found = find(place)
-    if not isinstance(found, Library):
-        raise CommandError(
-            f"{place!r} must be a library that nativecall.load made (got {type(found).__name__})"
-        )
-    if found.declarations is None:
-        raise CommandError(
-            f"library {found.name!r} has no declarations; load it with declarations or header="
-        )
-    return found
+def library(place: str, headers: Sequence[str]) -> Library:
+    """The library of that name or path, by its headers."""
+    try:
+        return load(place or None, header=[*headers])
+    except (LibraryError, SymbolError, SignatureError, OSError, ValueError) as error:
+        raise CommandError(f"{place!r} cannot be loaded: {error}") from None
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:
