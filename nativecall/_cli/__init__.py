@@ -89,23 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     inspecting = commands.add_parser(
         "inspect",
         help="show what native code finds in an object",
-        description="Shows the entries and slots of a native callable, what nativecall.wrap finds "
-        "in an object of another library, and the functions of a module, a shared library (by its "
-        "debug information, or a header) or a header: signatures, flags, and which consumers "
-        "accept them.",
+        description="Shows the entries and slots of a native callable, or what nativecall.wrap "
+        "finds in an object of another library: signatures, flags, and which consumers accept "
+        "them.",
     )
     inspecting.add_argument(
         "place",
         metavar="MODULE:NAME",
-        help="a module to import, by its name or its file, and the dotted name of an object in "
-        "it; or a module, the file or the name of a shared library, or a header",
-    )
-    inspecting.add_argument(
-        "--header",
-        dest="headers",
-        action="append",
-        default=[],
-        help="what declares the functions of a library",
+        help="a module to import, by its name or its file, and the dotted name of an object in it",
     )
     inspecting.add_argument(
         "--json", dest="as_json", action="store_true", help="print all that is found as JSON"
