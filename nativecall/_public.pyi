@@ -1,11 +1,10 @@
 # The public names as type checkers see them: callables by what they take and give. All else is
 # what the modules say of themselves. tests/typing holds what must pass and what must not.
 #
-# A NativeCallable[[float], float] takes a float and gives one; NativeCallable alone is one of which
-# no more is known. `wrap` with a literal signature knows; tests/typing/overloads.py writes these.
-# What it gives is called with whatever C takes for a float or an int, which is more.
+# A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a NativeCallable,
+# which takes and returns anything: no checker reads signatures. An annotation says more.
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, Literal, Never, TypedDict, overload
 
 from typing_extensions import ParamSpec, TypeVar, Unpack
@@ -22,13 +21,13 @@ from ._errors import NoEntryError as NoEntryError
 from ._errors import SignatureError as SignatureError
 from ._errors import SymbolError as SymbolError
 from ._hints import Complex, Integer, Real
+from ._library import Library as _Library
 from ._library import load as load
 from ._objects import Leaks as Leaks
 from ._objects import Lock as Lock
 from ._objects import NativeObject as NativeObject
 from ._objects import ObjectArray as ObjectArray
 from ._objects import leaks as leaks
-from ._public_library import Library as Library
 from ._reraise import reraise as reraise
 from ._signature.signature import Signature as Signature
 from ._slots import Slot as Slot
@@ -77,361 +76,6 @@ class _Options(_Plain, _Said, total=False):
     errors: _Errors
     types: object
 
-# ---- by arguments
-class _Takes_d(NativeCallable[[float], _R]):
-    def __call__(self, x0: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real], _R]: ...
-
-class _Takes_q(NativeCallable[[int], _R]):
-    def __call__(self, x0: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer], _R]: ...
-
-class _Takes_dd(NativeCallable[[float, float], _R]):
-    def __call__(self, x0: Real, x1: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real, Real], _R]: ...
-
-class _Takes_dq(NativeCallable[[float, int], _R]):
-    def __call__(self, x0: Real, x1: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real, Integer], _R]: ...
-
-class _Takes_qd(NativeCallable[[int, float], _R]):
-    def __call__(self, x0: Integer, x1: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer, Real], _R]: ...
-
-class _Takes_qq(NativeCallable[[int, int], _R]):
-    def __call__(self, x0: Integer, x1: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer, Integer], _R]: ...
-
-class _Takes_ddd(NativeCallable[[float, float, float], _R]):
-    def __call__(self, x0: Real, x1: Real, x2: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real, Real, Real], _R]: ...
-
-class _Takes_ddq(NativeCallable[[float, float, int], _R]):
-    def __call__(self, x0: Real, x1: Real, x2: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real, Real, Integer], _R]: ...
-
-class _Takes_dqd(NativeCallable[[float, int, float], _R]):
-    def __call__(self, x0: Real, x1: Integer, x2: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real, Integer, Real], _R]: ...
-
-class _Takes_dqq(NativeCallable[[float, int, int], _R]):
-    def __call__(self, x0: Real, x1: Integer, x2: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Real, Integer, Integer], _R]: ...
-
-class _Takes_qdd(NativeCallable[[int, float, float], _R]):
-    def __call__(self, x0: Integer, x1: Real, x2: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer, Real, Real], _R]: ...
-
-class _Takes_qdq(NativeCallable[[int, float, int], _R]):
-    def __call__(self, x0: Integer, x1: Real, x2: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer, Real, Integer], _R]: ...
-
-class _Takes_qqd(NativeCallable[[int, int, float], _R]):
-    def __call__(self, x0: Integer, x1: Integer, x2: Real, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer, Integer, Real], _R]: ...
-
-class _Takes_qqq(NativeCallable[[int, int, int], _R]):
-    def __call__(self, x0: Integer, x1: Integer, x2: Integer, /) -> _R: ...
-    @property
-    def builtin(self) -> Callable[[Integer, Integer, Integer], _R]: ...
-
-# ---- by signature
-@overload
-def wrap(
-    target: object, signature: Literal["d:d"], **options: Unpack[_Plain]
-) -> _Takes_d[float]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["q:d", "i:d"], **options: Unpack[_Plain]
-) -> _Takes_d[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:d"], **options: Unpack[_Plain]
-) -> _Takes_d[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:d"], **options: Unpack[_Plain]
-) -> _Takes_d[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:q", "d:i"], **options: Unpack[_Plain]
-) -> _Takes_q[float]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["q:q", "q:i", "i:q", "i:i"], **options: Unpack[_Plain]
-) -> _Takes_q[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:q", "?:i"], **options: Unpack[_Plain]
-) -> _Takes_q[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:q", "v:i"], **options: Unpack[_Plain]
-) -> _Takes_q[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:dd"], **options: Unpack[_Plain]
-) -> _Takes_dd[float]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["q:dd", "i:dd"], **options: Unpack[_Plain]
-) -> _Takes_dd[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:dd"], **options: Unpack[_Plain]
-) -> _Takes_dd[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:dd"], **options: Unpack[_Plain]
-) -> _Takes_dd[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:dq", "d:di"], **options: Unpack[_Plain]
-) -> _Takes_dq[float]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["q:dq", "q:di", "i:dq", "i:di"], **options: Unpack[_Plain]
-) -> _Takes_dq[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:dq", "?:di"], **options: Unpack[_Plain]
-) -> _Takes_dq[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:dq", "v:di"], **options: Unpack[_Plain]
-) -> _Takes_dq[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:qd", "d:id"], **options: Unpack[_Plain]
-) -> _Takes_qd[float]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["q:qd", "q:id", "i:qd", "i:id"], **options: Unpack[_Plain]
-) -> _Takes_qd[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:qd", "?:id"], **options: Unpack[_Plain]
-) -> _Takes_qd[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:qd", "v:id"], **options: Unpack[_Plain]
-) -> _Takes_qd[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:qq", "d:qi", "d:iq", "d:ii"], **options: Unpack[_Plain]
-) -> _Takes_qq[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:qq", "q:qi", "q:iq", "q:ii", "i:qq", "i:qi", "i:iq", "i:ii"],
-    **options: Unpack[_Plain],
-) -> _Takes_qq[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:qq", "?:qi", "?:iq", "?:ii"], **options: Unpack[_Plain]
-) -> _Takes_qq[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:qq", "v:qi", "v:iq", "v:ii"], **options: Unpack[_Plain]
-) -> _Takes_qq[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:ddd"], **options: Unpack[_Plain]
-) -> _Takes_ddd[float]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["q:ddd", "i:ddd"], **options: Unpack[_Plain]
-) -> _Takes_ddd[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:ddd"], **options: Unpack[_Plain]
-) -> _Takes_ddd[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:ddd"], **options: Unpack[_Plain]
-) -> _Takes_ddd[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:ddq", "d:ddi"], **options: Unpack[_Plain]
-) -> _Takes_ddq[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:ddq", "q:ddi", "i:ddq", "i:ddi"],
-    **options: Unpack[_Plain],
-) -> _Takes_ddq[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:ddq", "?:ddi"], **options: Unpack[_Plain]
-) -> _Takes_ddq[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:ddq", "v:ddi"], **options: Unpack[_Plain]
-) -> _Takes_ddq[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:dqd", "d:did"], **options: Unpack[_Plain]
-) -> _Takes_dqd[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:dqd", "q:did", "i:dqd", "i:did"],
-    **options: Unpack[_Plain],
-) -> _Takes_dqd[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:dqd", "?:did"], **options: Unpack[_Plain]
-) -> _Takes_dqd[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:dqd", "v:did"], **options: Unpack[_Plain]
-) -> _Takes_dqd[None]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["d:dqq", "d:dqi", "d:diq", "d:dii"],
-    **options: Unpack[_Plain],
-) -> _Takes_dqq[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:dqq", "q:dqi", "q:diq", "q:dii", "i:dqq", "i:dqi", "i:diq", "i:dii"],
-    **options: Unpack[_Plain],
-) -> _Takes_dqq[int]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["?:dqq", "?:dqi", "?:diq", "?:dii"],
-    **options: Unpack[_Plain],
-) -> _Takes_dqq[bool]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["v:dqq", "v:dqi", "v:diq", "v:dii"],
-    **options: Unpack[_Plain],
-) -> _Takes_dqq[None]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["d:qdd", "d:idd"], **options: Unpack[_Plain]
-) -> _Takes_qdd[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:qdd", "q:idd", "i:qdd", "i:idd"],
-    **options: Unpack[_Plain],
-) -> _Takes_qdd[int]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["?:qdd", "?:idd"], **options: Unpack[_Plain]
-) -> _Takes_qdd[bool]: ...
-@overload
-def wrap(
-    target: object, signature: Literal["v:qdd", "v:idd"], **options: Unpack[_Plain]
-) -> _Takes_qdd[None]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["d:qdq", "d:qdi", "d:idq", "d:idi"],
-    **options: Unpack[_Plain],
-) -> _Takes_qdq[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:qdq", "q:qdi", "q:idq", "q:idi", "i:qdq", "i:qdi", "i:idq", "i:idi"],
-    **options: Unpack[_Plain],
-) -> _Takes_qdq[int]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["?:qdq", "?:qdi", "?:idq", "?:idi"],
-    **options: Unpack[_Plain],
-) -> _Takes_qdq[bool]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["v:qdq", "v:qdi", "v:idq", "v:idi"],
-    **options: Unpack[_Plain],
-) -> _Takes_qdq[None]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["d:qqd", "d:qid", "d:iqd", "d:iid"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqd[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["q:qqd", "q:qid", "q:iqd", "q:iid", "i:qqd", "i:qid", "i:iqd", "i:iid"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqd[int]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["?:qqd", "?:qid", "?:iqd", "?:iid"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqd[bool]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["v:qqd", "v:qid", "v:iqd", "v:iid"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqd[None]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["d:qqq", "d:qqi", "d:qiq", "d:qii", "d:iqq", "d:iqi", "d:iiq", "d:iii"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqq[float]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal[
-        "q:qqq",
-        "q:qqi",
-        "q:qiq",
-        "q:qii",
-        "q:iqq",
-        "q:iqi",
-        "q:iiq",
-        "q:iii",
-        "i:qqq",
-        "i:qqi",
-        "i:qiq",
-        "i:qii",
-        "i:iqq",
-        "i:iqi",
-        "i:iiq",
-        "i:iii",
-    ],
-    **options: Unpack[_Plain],
-) -> _Takes_qqq[int]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["?:qqq", "?:qqi", "?:qiq", "?:qii", "?:iqq", "?:iqi", "?:iiq", "?:iii"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqq[bool]: ...
-@overload
-def wrap(
-    target: object,
-    signature: Literal["v:qqq", "v:qqi", "v:qiq", "v:qii", "v:iqq", "v:iqi", "v:iiq", "v:iii"],
-    **options: Unpack[_Plain],
-) -> _Takes_qqq[None]: ...
-
-# ---- otherwise
 @overload
 def wrap(  # type: ignore[overload-overlap]  # what is known of the target stays known
     target: NativeCallable[_P, _R], signature: None = None, **options: Unpack[_Plain]
@@ -440,6 +84,24 @@ def wrap(  # type: ignore[overload-overlap]  # what is known of the target stays
 def wrap(
     target: object, signature: str | Signature | None = None, **options: Unpack[_Options]
 ) -> NativeCallable: ...
+
+class _FunctionOptions(_Said, total=False):
+    name: str | None
+    doc: str | None
+    gil: _Gil | None
+    errors: _Errors | None
+    errno: bool | None
+    version: str | None
+    free: str | Callable[[object], object] | None
+    close: str | Sequence[str] | None
+
+class Library(_Library):
+    def function(
+        self,
+        symbol: str,
+        signature: str | Signature | None = None,
+        **options: Unpack[_FunctionOptions],
+    ) -> NativeCallable: ...
 
 class _CallbackOptions(TypedDict, total=False):
     gil: Literal["take", "need"]

@@ -1,5 +1,4 @@
-"""The `nativecall` command: ``demo``, ``inspect``, ``stubs``, ``pxd``, ``doctor``, ``cache``,
-``--cflags``.
+"""The `nativecall` command: ``demo``, ``inspect``, ``stubs``, ``doctor``, ``cache``, ``--cflags``.
 
 Exit status: 0 when all is well; 1 when the answer is no (a wrong value in the demo, an object with
 nothing native to inspect, a cache directory that is not used), or standard output takes nothing; 2
@@ -90,23 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     inspecting = commands.add_parser(
         "inspect",
         help="show what native code finds in an object",
-        description="Shows the entries and slots of a native callable, what nativecall.wrap finds "
-        "in an object of another library, and the functions of a module, a shared library (by its "
-        "debug information, or a header) or a header: signatures, flags, and which consumers "
-        "accept them.",
+        description="Shows the entries and slots of a native callable, or what nativecall.wrap "
+        "finds in an object of another library: signatures, flags, and which consumers accept "
+        "them.",
     )
     inspecting.add_argument(
         "place",
         metavar="MODULE:NAME",
-        help="a module to import, by its name or its file, and the dotted name of an object in "
-        "it; or a module, the file or the name of a shared library, or a header",
-    )
-    inspecting.add_argument(
-        "--header",
-        dest="headers",
-        action="append",
-        default=[],
-        help="what declares the functions of a library",
+        help="a module to import, by its name or its file, and the dotted name of an object in it",
     )
     inspecting.add_argument(
         "--json", dest="as_json", action="store_true", help="print all that is found as JSON"
@@ -126,7 +116,20 @@ def _parser() -> argparse.ArgumentParser:
         description="Tries calls, callbacks and conversions, and shows what carries them out, "
         "where generated code is kept, and which compiler and packages there are.",
     )
-    _writers(commands)
+    writing = commands.add_parser(
+        "stubs",
+        help="write what type checkers need to know of a library's functions",
+        description="Writes the .pyi of a module, in which the functions of its libraries have "
+        "types: m.cos('x') is then an error to mypy and pyright. What else the module has is taken "
+        "from its source. The file stands beside the module unless --output says otherwise.",
+    )
+    writing.add_argument(
+        "place",
+        metavar="MODULE:LIB",
+        help="a module and the name of a library in it that nativecall.load made",
+    )
+    writing.add_argument("--output", metavar="FILE", help="where to write; - is standard output")
+    writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
     keeping = commands.add_parser(
         "cache",
         help="show, clear or warm the generated code that is kept on disk",
@@ -145,44 +148,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     warming.add_argument("places", nargs="+", metavar="MODULE[:NAME]")
     return parser
-
-
-def _writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The commands that write files about libraries."""
-    for name, what, description in (
-        (
-            "stubs",
-            "write what type checkers need to know of a library's functions",
-            "Writes the .pyi of a module, in which the functions of its libraries have types: "
-            "m.cos('x') is then an error to mypy and pyright. What else the module has is taken "
-            "from its source. The file stands beside the module unless --output says otherwise.",
-        ),
-        (
-            "pxd",
-            "write a library's declarations for Cython's cimport",
-            "Writes a cdef extern block with the functions, types and constants of a library, to "
-            "standard output unless --output says otherwise.",
-        ),
-    ):
-        writing = commands.add_parser(name, help=what, description=description)
-        writing.add_argument(
-            "place",
-            metavar="MODULE:LIB" if name == "stubs" else "LIB",
-            help="a module and the name of a library in it that nativecall.load made"
-            + ("" if name == "stubs" else ", or the name of a library, with --header"),
-        )
-        writing.add_argument(
-            "--output", metavar="FILE", help="where to write; - is standard output"
-        )
-        writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
-        if name == "pxd":
-            for option, dest, metavar, help in (
-                ("--header", "headers", "HEADER", "a header of the library"),
-                ("--only", "only", "PATTERN", "of names in it"),
-            ):
-                writing.add_argument(
-                    option, dest=dest, action="append", default=[], metavar=metavar, help=help
-                )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

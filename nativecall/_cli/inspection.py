@@ -1,66 +1,55 @@
 """``nativecall inspect``: what native code and `nativecall.wrap` find in an object.
 
-Modules, libraries and headers, which have many functions, are survey.py's.
+It calls nothing. A consumer accepts an entry if its function object can be made.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
-from types import ModuleType
+from importlib.util import find_spec
 
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
-from .._library import Library
 from .._slots import PADDING, customslots, extensibletype
 from .._values import boxes
-from . import offers, survey
 from .describe import address_text, entry_rows, owner_text, slot_rows
 from .output import CommandError, Output, Row
 from .place import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from .offers import Plain
+    from .._types import Foreign
 
 
 _CALL_TABLES = (0x04000001, 0x04000003)
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+_GIL = {"need": "needed", "release": "dropped", "hold": "kept"}
+#: Consumers: the library that each needs, and how its function object is made.
+_CONSUMERS: dict[str, tuple[str, Callable[[NativeCallable], object]]] = {
+    "ctypes": ("", lambda f: f.to_ctypes()),
+    "cffi": ("", lambda f: f.to_cffi()),
+    "capsule": ("", lambda f: f.to_capsule()),
+    "SciPy": ("scipy", lambda f: f.to_scipy()),
+    "ufunc": ("numpy", lambda f: f.to_ufunc()),
+    "Numba": ("numba", lambda f: f._numba_type_),
+}
 
 
-def run(
-    place: str, forms: Sequence[str] = (), *, headers: Sequence[str] = (), as_json: bool = False
-) -> int:
-    """Show what is at a place; 0 when it has something native, 1 when not.
+def run(place: str, forms: Sequence[str] = (), *, as_json: bool = False) -> int:
+    """Show what is at ``MODULE:NAME``; 0 when it has something native, 1 when not.
 
-    A place is ``MODULE:NAME``, a module, a shared library, or a header. `forms` is which forms of
-    generated code to show of an object: ``"llvm"``, ``"asm"``.
+    `forms` is which forms of generated code to show: ``"llvm"``, ``"asm"``.
     """
-    options = [f"--{form}" for form in forms]
-    if options and as_json:
-        raise CommandError(f"{options[0]} shows code to people; it does not go with --json")
-    if options and (headers or ":" not in place):
-        raise CommandError(_of_one(options[0], f"got {place!r}"))
-    surveyed = survey.of_place(place, headers)
-    if surveyed is not None:
-        return survey.show(place, *surveyed, as_json)
+    if forms and as_json:
+        raise CommandError(f"--{forms[0]} shows code to people; it does not go with --json")
     with Output().working(f"importing {place}"):
         obj = find(place)
-    if options and isinstance(obj, (ModuleType, Library)):
-        raise CommandError(_of_one(options[0], f"{place!r} is a {_type_name(type(obj))}"))
-    if isinstance(obj, ModuleType):
-        return survey.show(place, "a module", [*survey.of_module(obj)], "", as_json)
-    if isinstance(obj, Library):
-        return survey.show(place, "a library", survey.of_library(obj), "", as_json)
     return _plain(place, obj) if as_json else _show(place, obj, forms)
-
-
-def _of_one(option: str, found: str) -> str:
-    """Why code is not shown of what has many functions."""
-    return f"{option} shows the code of one native callable, given as MODULE:NAME ({found})"
 
 
 def _show(place: str, obj: object, forms: Sequence[str]) -> int:
@@ -84,10 +73,10 @@ def _show(place: str, obj: object, forms: Sequence[str]) -> int:
 def _plain(place: str, obj: object) -> int:
     """The same as JSON."""
     reason = None
-    rows: list[dict[str, Plain]] = []
+    rows: list[dict[str, Foreign]] = []
     takes = False
     try:
-        rows = offers.entries(wrap(obj))
+        rows = _entries(wrap(obj))
         takes = True
     except (TypeError, ValueError, LookupError) as error:
         reason = str(error)
@@ -95,7 +84,7 @@ def _plain(place: str, obj: object) -> int:
         takes = address != 0 or (not isinstance(obj, int) and _wants_signature(reason))
         if takes:
             rows = [{"name": place, "signature": None, "c": None, "address": address or None}]
-    slots: list[Plain] = [
+    slots = [
         {
             "key": slot.key.decode("utf-8", "backslashreplace")
             if isinstance(slot.key, bytes)
@@ -105,16 +94,59 @@ def _plain(place: str, obj: object) -> int:
         }
         for slot in customslots(obj)
     ]
-    survey.print_json(
-        {
-            "object": place,
-            "what": f"a {_type_name(type(obj))}",
-            "note": reason or "",
-            "entries": [*rows],
-            "slots": [*slots],
-        }
-    )
+    found = {
+        "object": place,
+        "what": f"a {_type_name(type(obj))}",
+        "note": reason or "",
+        "entries": rows,
+        "slots": slots,
+    }
+    print(json.dumps(found, indent=1, ensure_ascii=False))
     return 0 if takes or slots else 1
+
+
+def _entries(native: NativeCallable) -> list[dict[str, Foreign]]:
+    """The entries of a native callable as plain data."""
+    rows: list[dict[str, Foreign]] = []
+    for entry, one in zip(native.entries, native._overloads or (native,), strict=False):
+        accepted, refused = _consumers(one)
+        rows.append(
+            {
+                "name": native.__name__,
+                "signature": entry.signature,
+                "c": one._entry()[0].signature.c_declaration(native.__name__),
+                "flags": entry.flags,
+                "gil": entry.gil,
+                "errors": entry.errors,
+                "errno": bool(entry.flags & _lib.FLAG_ERRNO),
+                "address": entry.address,
+                "trampoline": entry.trampoline,
+                "owner": owner_text(entry.owner),
+                "accepted": accepted,
+                "refused": refused,
+            }
+        )
+    return rows
+
+
+def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
+    """Which consumers accept the only entry of a callable; why others do not."""
+    accepted = ["Python", "C"]
+    refused: dict[str, str] = {}
+    for name, (library, make) in _CONSUMERS.items():
+        if library and find_spec(library) is None:
+            refused[name] = f"{library} is not installed"
+            continue
+        try:
+            made = make(one)
+        except Exception as error:  # whatever class the other library raises
+            refused[name] = str(error).partition("\n")[0]
+            continue
+        if made is None:
+            refused[name] = "no type for it"
+        else:
+            accepted.append(name)
+    return accepted, refused
 
 
 def _wants_signature(reason: str | None) -> bool:
@@ -166,15 +198,17 @@ def _show_callable(output: Output, place: str, native: NativeCallable, obj: obje
 
 def _show_calls(output: Output, native: NativeCallable) -> None:
     """How the entries of a native callable are called, and by whom."""
-    rows = offers.entries(native)
+    rows = _entries(native)
     if not rows:
         return
-    table = [Row(str(row["signature"]), str(row["c"]), *offers.cells(row)) for row in rows]
+    table = []
+    for row in rows:
+        accepted = ", ".join(row["accepted"])
+        cells = row["signature"], row["c"], _GIL[row["gil"]], row["errors"], accepted
+        table.append(Row(*cells))
     output.table(["signature", "in C", "GIL", "failure", "accepted by"], table)
     for row in rows:
-        refused = row["refused"]
-        assert isinstance(refused, dict)
-        for name, why in refused.items():
+        for name, why in row["refused"].items():
             output.text(f"not by {name}: {why}")
 
 

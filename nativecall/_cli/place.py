@@ -1,4 +1,4 @@
-"""What a command is given: ``MODULE:NAME``, ``MODULE``, a library or a header, as an object.
+"""What a command is given, ``MODULE:NAME`` or ``MODULE``, as an object.
 
 Modules of the present directory count, as for ``python -m``, and a module may be its file,
 ``path/to/module.py``. What cannot be found is a CommandError that names close matches.
@@ -13,14 +13,13 @@ from importlib import import_module
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
-from .._library import Library, load
 from .output import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import ModuleType
 
+    from .._library import Library
     from .._types import Foreign
 
 
@@ -78,11 +77,11 @@ def imported(name: str) -> ModuleType:
 def _named(place: str, path: str) -> tuple[str, str]:
     """The folder that a file is imported from, that above its packages, and its name there."""
     if os.path.isdir(path):
-        raise CommandError(f"{place!r} is a folder; name a module, a library or a header")
+        raise CommandError(f"{place!r} is a folder; name a module")
     if not os.path.exists(path):
         raise CommandError(f"no file {place!r}")
     if not path.endswith(".py"):
-        raise CommandError(f"{place!r} is no file of Python's, no shared library and no header")
+        raise CommandError(f"{place!r} is not a Python file")
     folder, name = os.path.split(path.removesuffix(".py"))
     if name == "__init__":
         folder, name = os.path.split(folder)
@@ -106,29 +105,6 @@ def _like(name: str, holder: object) -> str:
 
     known = [one for one in dir(holder) if name.startswith("_") or not one.startswith("_")]
     return did_you_mean(get_close_matches(name, known, n=3))
-
-
-def library(place: str, headers: Sequence[str] = (), only: Sequence[str] = ()) -> Library:
-    """The library at ``MODULE:LIB``; with headers the library of that name or path itself."""
-    if headers:
-        try:
-            return load(place or None, header=[*headers], only=tuple(only) or None)
-        except (LibraryError, SymbolError, SignatureError, OSError, ValueError) as error:
-            raise CommandError(f"{place!r} cannot be loaded: {error}") from None
-    if ":" not in place:
-        raise CommandError(
-            f"{place!r} is read with --header; a library that a module loads is given as MODULE:LIB"
-        )
-    found = find(place)
-    if not isinstance(found, Library):
-        raise CommandError(
-            f"{place!r} must be a library that nativecall.load made (got {type(found).__name__})"
-        )
-    if found.declarations is None:
-        raise CommandError(
-            f"library {found.name!r} has no declarations; load it with declarations or header="
-        )
-    return found
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:

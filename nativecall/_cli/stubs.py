@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import sys
 from keyword import iskeyword
 from types import GenericAlias, UnionType
 
@@ -22,7 +23,6 @@ from .._signature.derived import Pointer, Struct
 from .._signature.plaintext import common_types
 from .output import CommandError
 from .place import find, functions, imported
-from .writing import write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,39 @@ def run(place: str, *, output: str | None = None, force: bool = False) -> int:
         if source is None or not source.endswith(".py"):
             raise CommandError(f"module {name!r} has no source to write beside; say --output")
         output = f"{os.path.splitext(source)[0]}.pyi"
-    return write(text, output, _MARK, force)
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        _write(text, output, force)
+    return 0
+
+
+def _write(text: str, path: str, force: bool) -> None:
+    """Write a file; one that does not begin as ours do is left alone.
+
+    The file is replaced at once, so nothing reads half of it.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            begins = file.read(len(_MARK))
+    except FileNotFoundError:
+        begins = _MARK
+    except (OSError, UnicodeError) as error:
+        raise CommandError(f"{path!r} cannot be replaced: {error}") from None
+    if begins != _MARK and not force:
+        raise CommandError(
+            f"{path!r} was not made by this command; --force replaces it, --output names another"
+        )
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(part, path)
+    except OSError as error:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise CommandError(f"{path!r} cannot be written: {error.strerror}") from None
+    print(f"wrote {path}")
 
 
 def made(module: ModuleType) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._callable.entry import Gil
-    from .._public_library import Library
+    from .._public import Library
     from .._signature.declared import Declarations
     from .._types import Foreign
     from .._types import Library as OpenLibrary

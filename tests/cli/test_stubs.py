@@ -236,6 +236,11 @@ def test_it_is_made_again_but_replaces_nobody_elses(tmp_path, monkeypatch, capsy
         "must be a library that nativecall.load made, or a native callable"
         in capsys.readouterr().err
     )
+    assert main(["stubs", "stub_others", "--output", "no/where.pyi"]) == 2
+    assert "'no/where.pyi' cannot be written" in capsys.readouterr().err
+    assert main(["stubs", "."]) == 2
+    message = "a module must be given by its whole name, or its file (got '.')"
+    assert message in capsys.readouterr().err
     assert main(["stubs", "json"]) == 2
     assert "module 'json' has no library and no native callable" in capsys.readouterr().err
 

@@ -21,7 +21,6 @@ import pytest
 import nativecall as nc
 from nativecall import _locate
 from nativecall._callable import hooks, pythonfunction
-from nativecall._cli import offers
 from nativecall._codegen import callback, trampoline
 from nativecall._fifo import Cache, Fifo
 from nativecall._signature.spelling import parse
@@ -79,7 +78,6 @@ SEEN = {
         "bridges/test_cython.py::test_where_capsules_are_is_looked_up_once_for_all_modules"
     ),
     "types of native callables": "bridges/test_numba_calls.py::test_types_are_kept_up_to_a_bound",
-    "what commands say": "test_what_commands_say_of_entries",
     "classes of NumPy": "",
 }
 _runs = itertools.count()  # what an earlier run of a test made is known by its text
@@ -172,14 +170,6 @@ def test_parts_by_the_texts_that_led_to_them():
         most = max(most, sys.getrefcount(part) - alone)
     assert most == 3 * 9, "the canonical texts are always there"
     assert f["d:d"] is part
-
-
-def test_what_commands_say_of_entries(monkeypatch):
-    monkeypatch.setattr(offers, "_BOXES", {})
-    monkeypatch.setattr(offers, "_known", Cache(4))
-    for n in range(1, 10):
-        assert offers.consumers(nc.wrap(address(), "d:" + "d" * n)) == (["Python", "C"], {})
-        assert 1 <= len(offers._known) <= 4
 
 
 def test_how_callbacks_read_types(monkeypatch):

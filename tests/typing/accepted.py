@@ -13,20 +13,17 @@ import numpy as np
 import nativecall as nc
 
 address = 0x1000
-cos = nc.wrap(address, "d:d", name="cos")
-of_floats: nc.NativeCallable[[float], float] = cos
+cos: nc.NativeCallable[[float], float] = nc.wrap(address, "d:d", name="cos")
 assert_type(cos(0.5), float)
 assert_type(cos(1), float)
-cos(np.float32(1)) + cos(np.int64(1)) + cos(Fraction(1, 2)) + cos(True)
-assert_type(nc.wrap(address, "q:q")(np.int64(3)), int)
-assert_type(nc.wrap(address, "q:qi")(1, 2), int)
-assert_type(nc.wrap(address, "?:d")(1.0), bool)
-assert_type(nc.wrap(address, "v:ddq", gil="release")(1.0, 2.0, 3), None)
 assert_type(nc.wrap(cos), nc.NativeCallable[[float], float])
-assert_type(cos.builtin(np.float32(0.5)), float)
+assert_type(nc.wrap(cos, gil="release"), nc.NativeCallable[[float], float])
+assert_type(cos.builtin(0.5), float)
 
 function: Callable[[float], float] = cos
 anything: nc.NativeCallable = cos
+unannotated = nc.wrap(address, "d:d", gil="release")
+unannotated(np.float32(1)) + unannotated(Fraction(1, 2))
 untold = nc.wrap(address, "d:&d", out=[0])
 untold(1, "x", None)
 several: nc.NativeCallable = nc.wrap({"d:d": 1, "f:f": 2})
@@ -71,7 +68,7 @@ lib = nc.load("m", "double cos(double);", errors={"cos": "none"})
 lib.cos(0.5)
 made: nc.NativeCallable = lib.function("cos", "d:d")
 found: nc.NativeCallable[[float], float] = lib.function("cos", "d:d", gil="release")
-assert_type(lib.function("abs", "i:i")(np.int64(3)), int)
+lib.function("abs", "i:i", free=None)(np.int64(3))
 checked: nc.NativeCallable = lib.function("cos", "d:d", check=lambda result, *_: str(result))
 declared: nc.NativeCallable = lib.function("cos")
 with lib as same:

@@ -7,15 +7,16 @@ from __future__ import annotations
 import nativecall as nc
 
 address = 0x1000
-cos = nc.wrap(address, "d:d")
+cos: nc.NativeCallable[[float], float] = nc.wrap(address, "d:d")
 cos("x")  # refused
 cos(1.0, 2.0)  # refused
 cos(None)  # refused
 cos(1j)  # refused
 text: str = cos(1.0)  # refused
-nc.wrap(address, "i:i")(1.5)  # refused
-nc.wrap(address, "i:i")("1")  # refused
-nc.load("m").function("cos", "d:d")("x")  # refused
+nc.wrap(cos)("x")  # refused
+cos.builtin("x")  # refused
+nc.load("m").function("cos", "d:d", typo=1)  # refused
+nc.load("m").function("cos", 5)  # refused
 nc.wrap(address, "d:d", gil="never")  # refused
 nc.wrap(address, "d:d", typo=1)  # refused
 nc.wrap()  # refused
