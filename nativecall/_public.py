@@ -18,7 +18,7 @@ _PLACES = {
     "NativeObject": "_objects",
     "NoEntryError": "_errors",
     "ObjectArray": "_objects",
-    "Signature": "_signature.signature",
+    "Signature": "_signature.spelling",
     "SignatureError": "_errors",
     "Slot": "_slots",
     "SymbolError": "_errors",

@@ -12,7 +12,7 @@ from .derived import FunctionPointer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     #: What C calls an enum, and its enumerators with their values.
     Enum = tuple[str, tuple[tuple[str, int], ...]]
@@ -29,6 +29,7 @@ _PARTS = (
 class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.
 
+    Made of a text in any spelling, ``Signature("d:dd")`` or ``Signature("double (double x)")``.
     Immutable and hashable. Two signatures are equal when their canonical texts are: names and
     `const` are kept for people and for checks at the call, and are no part of the identity. A
     library has those of its functions, ``library.declarations.functions``; what takes a signature
@@ -91,9 +92,12 @@ class Signature(Immutable):
     variadic: bool
     function: FunctionPointer
 
+    #: What reads a text; spelling.py sets it.
+    _read: Callable[[str], Signature]
+
     def __init__(
         self,
-        result: CType,
+        result: CType | str,
         args: Iterable[CType] = (),
         variadic: bool = False,
         *,
@@ -104,9 +108,14 @@ class Signature(Immutable):
         enums: Sequence[Enum | None] = (),
         written: str | None = None,
     ) -> None:
-        function = FunctionPointer(result, args, variadic)
         if hasattr(self, "function"):
             raise AttributeError(f"{self._shown} is immutable; it has been made already")
+        if isinstance(result, str):
+            read = Signature._read(result)
+            said = (read.names, read.readonly, read.characters, read.lengths, read.enums)
+            self._fill_in(read.function, *said, read.written)
+            return
+        function = FunctionPointer(result, args, variadic)
         count = len(function.args)
         for label, given in (
             ("names", names),
@@ -230,7 +239,7 @@ class Signature(Immutable):
         return hash(self.text)
 
     def __str__(self) -> str:
-        return self.text
+        return self.written if self.in_c else self.text
 
     def __repr__(self) -> str:
         return f"Signature({self.text!r})"

@@ -242,6 +242,9 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     return _cache.keep(key, _READERS[form or _form(source)](source))
 
 
+Signature._read = staticmethod(parse)
+
+
 def _from_ffi(source: object) -> Signature:
     from .cffitype import from_ffi
 

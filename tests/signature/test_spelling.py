@@ -433,3 +433,18 @@ def test_str_subclasses_count_by_their_characters():
     assert Struct([(Lying("z"), d)]).field_names == ("z",)
     assert Struct([("x", d), ("y", d)]).field_names == ("x", "y")
     assert parse_declarations(Lying("double cos(double);")).functions["cos"].text == "d:d"
+
+
+def test_a_signature_is_made_of_a_text():
+    made = Signature("double hypot(double x, double y)")
+    assert (made, made.names, str(made)) == (
+        parse("d:dd"),
+        ("x", "y"),
+        "double hypot(double x, double y)",
+    )
+    assert str(Signature("dd->d")) == str(Signature("d : d d")) == "d:dd"
+    assert pickle.loads(pickle.dumps(made)).names == ("x", "y")
+    with pytest.raises(SignatureError, match="unknown type name 'doble'"):
+        Signature("doble (int)")
+    with pytest.raises(AttributeError, match="is immutable"):
+        made.__init__("i:i")
