@@ -6,7 +6,7 @@
 # What it gives is called with whatever C takes for a float or an int, which is more.
 
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, Literal, Never, TypedDict, overload
+from typing import Any, Concatenate, Generic, Literal, TypedDict, overload
 
 from typing_extensions import ParamSpec, TypeVar, Unpack
 
@@ -23,11 +23,8 @@ from ._errors import SignatureError as SignatureError
 from ._errors import SymbolError as SymbolError
 from ._hints import Complex, Integer, Real
 from ._library import load as load
-from ._objects import Leaks as Leaks
-from ._objects import Lock as Lock
 from ._objects import NativeObject as NativeObject
 from ._objects import ObjectArray as ObjectArray
-from ._objects import leaks as leaks
 from ._public_library import Library as Library
 from ._reraise import reraise as reraise
 from ._signature.signature import Signature as Signature
@@ -539,8 +536,6 @@ def field(
     type: Literal["Zf", "Zd"], *, atomic: bool = False, doc: str | None = None
 ) -> _FieldOf[complex, Complex]: ...
 @overload
-def field(type: type[Lock], *, doc: str | None = None) -> _FieldOf[Lock, Never]: ...
-@overload
 def field(
     type: type[_N], *, atomic: bool = False, doc: str | None = None
 ) -> _FieldOf[_N | None, _N | None]: ...
@@ -568,10 +563,8 @@ __all__ = [
     "AbiError",
     "Callback",
     "Entry",
-    "Leaks",
     "Library",
     "LibraryError",
-    "Lock",
     "NativeCallError",
     "NativeCallable",
     "NativeFailure",
@@ -588,7 +581,6 @@ __all__ = [
     "field",
     "get_errno",
     "get_include",
-    "leaks",
     "load",
     "method",
     "native_object",

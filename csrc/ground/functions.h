@@ -65,15 +65,14 @@
     ROW(nc_object_fields_of, "object_fields", METH_VARARGS)                                        \
     ROW(nc_native_order, "native_order", METH_O)                                                   \
     ROW(nc_native_parts, "native_parts", METH_O)                                                   \
-    ROW(nc_native_count, "native_count", METH_O)                                                   \
-    ROW(nc_living_objects, "living_objects", METH_NOARGS)
+    ROW(nc_native_count, "native_count", METH_O)
 
 #define NC_DECLARE(function, name, flags) PyObject *function(PyObject *module, PyObject *argument);
 NC_FUNCTIONS(NC_DECLARE)
 #undef NC_DECLARE
 
 extern PyTypeObject NcCtypesCallback_Type, NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
-extern PyTypeObject NcField_Type, NcLock_Type, NcMethod_Type, NcObjectArray_Type;
+extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 /* What set_object_hooks sets for arrays (objects/classes.c). */
 
 /* Native callables, and the root class of native objects: 0, or -1 with an exception. */
