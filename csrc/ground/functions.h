@@ -52,7 +52,6 @@
     ROW(nc_symbols_address, "symbols_address", METH_NOARGS)                                        \
     ROW(nc_has_room, "has_room", METH_O)                                                           \
     ROW(nc_code_refused, "code_refused", METH_NOARGS)                                              \
-    ROW(nc_tell_debugger, "tell_debugger", METH_O)                                                 \
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
     ROW(nc_stubs_refused_text, "stubs_refused", METH_NOARGS)                                       \

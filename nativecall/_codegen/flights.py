@@ -10,8 +10,8 @@ Guarantees:
   wait for it. A thread that is making something never waits for another (a finalizer that runs in
   it may ask for something, too): it makes it for itself. Hence no thread waits for one that waits.
 - An exception of `make` is the caller's alone: who waited tries again.
-- Once Python ends there are no other threads, and nobody waits. Nor does the child of a fork for what
-  the parent's other threads were making.
+- Once Python ends there are no other threads, and nobody waits.
+- The child of a fork does not wait for what other threads of its parent were making.
 """
 
 from __future__ import annotations
