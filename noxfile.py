@@ -55,7 +55,6 @@ UNSANITIZED = [
     "tests/bridges/test_numba_instances.py",
     "tests/cli",
     "tests/codegen/test_abi.py",
-    "tests/codegen/test_naming.py",  # a debugger stops for ever beside AddressSanitizer
     "tests/conformance",  # starts a process for each rule
     "tests/core/test_c.py",  # compiles with sanitizers itself
     "tests/headers/test_conformance.py",
@@ -265,8 +264,8 @@ def aarch64(session: nox.Session) -> None:
 
     Left out: tests of other libraries, which take long to import there (``bridges``, ``ufunc``,
     ``processes``; SciPy and Numba are not installed), of what starts many processes (``cli``,
-    ``conformance``, ``hostile``, ``project``), of text alone (``signature``), and of debuggers and
-    sanitizers, which need ptrace. It takes forty minutes.
+    ``conformance``, ``hostile``, ``project``), of text alone (``signature``), and of sanitizers,
+    which need ptrace. It takes forty minutes.
     """
     _emulated(session, session.posargs or AARCH64, signatures=100)
 

@@ -246,7 +246,7 @@ static PyTypeObject *const types[] = {
     &NcKeep_Type,         &NcCallSpec_Type,      &NcThunkSpec_Type,      &NcThunk_Type,
     &NcCallbackSpec_Type, &NcPyCallback_Type,    &NcCtypesCallback_Type, &NcGenerated_Type,
     &NcLibrary_Type,      &NcMemoryPlan_Type,    &NcField_Type,          &NcMethod_Type,
-    &NcObjectArray_Type,  &NcLock_Type,
+    &NcObjectArray_Type,
 };
 
 /* Adds an object that was just made. -1 with an exception, also where it was not. */

@@ -10,7 +10,7 @@ GIL and without boxing, and call it directly.
 (1.0, ('d:d',))
 """
 
-from . import _fork, _lib  # noqa: F401  # a fork waits for imports; without its core the package says so
+from . import _lib  # noqa: F401  # without its core the package says so
 from ._version import __version__ as __version__
 
 TYPE_CHECKING = False

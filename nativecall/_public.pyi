@@ -23,8 +23,6 @@ from ._errors import SymbolError as SymbolError
 from ._hints import Complex, Integer, Real
 from ._library import Library as _Library
 from ._library import load as load
-from ._objects import Leaks as Leaks
-from ._objects import Lock as Lock
 from ._objects import NativeObject as NativeObject
 from ._objects import ObjectArray as ObjectArray
 from ._objects import leaks as leaks
@@ -201,8 +199,6 @@ def field(
     type: Literal["Zf", "Zd"], *, atomic: bool = False, doc: str | None = None
 ) -> _FieldOf[complex, Complex]: ...
 @overload
-def field(type: type[Lock], *, doc: str | None = None) -> _FieldOf[Lock, Never]: ...
-@overload
 def field(
     type: type[_N], *, atomic: bool = False, doc: str | None = None
 ) -> _FieldOf[_N | None, _N | None]: ...
@@ -230,10 +226,8 @@ __all__ = [
     "AbiError",
     "Callback",
     "Entry",
-    "Leaks",
     "Library",
     "LibraryError",
-    "Lock",
     "NativeCallError",
     "NativeCallable",
     "NativeFailure",
@@ -250,7 +244,6 @@ __all__ = [
     "field",
     "get_errno",
     "get_include",
-    "leaks",
     "load",
     "method",
     "native_object",

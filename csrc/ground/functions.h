@@ -52,7 +52,6 @@
     ROW(nc_symbols_address, "symbols_address", METH_NOARGS)                                        \
     ROW(nc_has_room, "has_room", METH_O)                                                           \
     ROW(nc_code_refused, "code_refused", METH_NOARGS)                                              \
-    ROW(nc_tell_debugger, "tell_debugger", METH_O)                                                 \
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
     ROW(nc_stubs_refused_text, "stubs_refused", METH_NOARGS)                                       \
@@ -65,15 +64,14 @@
     ROW(nc_object_fields_of, "object_fields", METH_VARARGS)                                        \
     ROW(nc_native_order, "native_order", METH_O)                                                   \
     ROW(nc_native_parts, "native_parts", METH_O)                                                   \
-    ROW(nc_native_count, "native_count", METH_O)                                                   \
-    ROW(nc_living_objects, "living_objects", METH_NOARGS)
+    ROW(nc_native_count, "native_count", METH_O)
 
 #define NC_DECLARE(function, name, flags) PyObject *function(PyObject *module, PyObject *argument);
 NC_FUNCTIONS(NC_DECLARE)
 #undef NC_DECLARE
 
 extern PyTypeObject NcCtypesCallback_Type, NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
-extern PyTypeObject NcField_Type, NcLock_Type, NcMethod_Type, NcObjectArray_Type;
+extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 /* What set_object_hooks sets for arrays (objects/classes.c). */
 
 /* Native callables, and the root class of native objects: 0, or -1 with an exception. */

@@ -344,14 +344,9 @@ PyObject *nc_native_count(PyObject *Py_UNUSED(module), PyObject *object)
     return PyLong_FromSize_t(nc_load_relaxed_size(&nc_object_head(found)->count));
 }
 
-static int is_lock(const NcField *field)
-{
-    return field->type != NULL && strcmp(field->type, NC_FIELD_LOCK) == 0;
-}
-
 /* ---- construction ---------------------------------------------------------------------------- */
 
-/* Sets fields but locks, in the order of the classes, bases first. */
+/* Sets fields in the order of the classes, bases first. */
 static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t count)
 {
     const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
@@ -359,9 +354,6 @@ static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t coun
     for (size_t i = cls != NULL && count > 0 ? cls->part_count : 0; i-- > 0;) {
         const NcClass *part = cls->parts[i].cls;
         for (size_t n = 0; n < part->field_count; n++) {
-            if (is_lock(&part->fields[n])) {
-                continue;
-            }
             if (given < count &&
                 PyObject_SetAttrString(self, part->fields[n].name, values[given]) < 0) {
                 return -1;
@@ -402,7 +394,7 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
                 if (strcmp(part->fields[n].name, name) == 0 && strlen(name) == (size_t)length) {
                     known = given < count ? 2 : 1;
                 }
-                given += !is_lock(&part->fields[n]);
+                given++;
             }
         }
         if (name != NULL && known != 1) {

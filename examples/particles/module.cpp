@@ -5,9 +5,10 @@
  * bounces; in each step some particles are dropped and others made. Every so often a thread hands
  * one to Python through a queue; watch() gives those that have come. */
 #include <nativecall/nativeobject.h>
-#include <nativecall/objectqueue.h>
 
 #include <atomic>
+#include <deque>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct Particle {
 };
 
 const NcClass *particle_class;
-NcQueue queue;
+std::mutex mutex;             /* over the queue */
+std::deque<NcObject *> queue; /* each object is a reference */
 
 extern "C" void fall(void *self, double time)
 {
@@ -70,9 +72,8 @@ void swarm(long steps)
         }
         if (step % 1000 == 0) {
             nc_object_retain(first.object());
-            if (!nc_queue_push(&queue, first.object())) {
-                nc_object_release(first.object());
-            }
+            std::lock_guard<std::mutex> lock(mutex);
+            queue.push_back(first.object());
         }
     }
 }
@@ -99,10 +100,13 @@ PyObject *simulate(PyObject *, PyObject *args)
 /* watch(): a particle that a thread has sent, or None. */
 PyObject *watch(PyObject *, PyObject *)
 {
-    NcObject *object = nc_queue_pop(&queue);
-    if (object == nullptr) {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (queue.empty()) {
         Py_RETURN_NONE;
     }
+    NcObject *object = queue.front();
+    queue.pop_front();
+    lock.unlock();
     PyObject *seen = nc_object_as_python(object);
     nc_object_release(object);
     return seen;
@@ -132,8 +136,7 @@ PyMODINIT_FUNC PyInit_particles()
                                      {"next", nullptr, offsetof(Particle, next), nullptr}};
     static NcMethod methods[] = {{nullptr, reinterpret_cast<void *>(fall), 0, 1}};
     PyObject *module = PyModule_Create(&definition);
-    if (module == nullptr || nc_queue_init(&queue, 64) != NC_OK ||
-        nc_method_key("fall", "v:&dd", &methods[0].key) < 0) {
+    if (module == nullptr || nc_method_key("fall", "v:&dd", &methods[0].key) < 0) {
         return nullptr;
     }
     particle_class = nativecall::define<Particle>("Particle", "particles", fields, 3, methods, 1);

@@ -3,9 +3,11 @@
  *
  * Job counts the primes in a range. What is run is its method `run`, found by its key: for a class
  * of Python's that defines `run`, the Python function, for which the thread then takes the GIL.
- * Jobs may share a Batch, to whose sum each adds with the batch's lock. */
+ * Jobs may share a Batch, to whose sum each adds.
+ *
+ * The queues are plain C under one mutex. A thread that has the mutex never waits for the GIL, so
+ * Python's thread can wait for the mutex while it holds the GIL. */
 #include <nativecall/nativeobject.h>
-#include <nativecall/objectqueue.h>
 
 #include <pthread.h>
 
@@ -13,7 +15,6 @@ enum { MOST_THREADS = 16, ROOM = 64 };
 
 typedef struct {
     int64_t primes; /* of all jobs that are done */
-    uint32_t lock;
 } Batch;
 
 typedef struct {
@@ -22,13 +23,46 @@ typedef struct {
     NcObject *batch;   /* NULL, or a counted reference, which the job's end releases */
 } Job;
 
+/* A ring; each object in it is a reference. */
+typedef struct {
+    NcObject *objects[ROOM];
+    size_t first, count;
+} Queue;
+
 static const NcClass *batch_class;
 static const NcClass *job_class;
 static const char *run_key;
-static NcQueue waiting, done;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* over the queues, batches, `stopping` */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* one of these */
+static Queue waiting, done;
+static int stopping;
 static pthread_t threads[MOST_THREADS];
-static int running;  /* how many threads; changed with the GIL */
-static int stopping; /* atomic */
+static int running; /* how many threads; changed with the GIL */
+
+/* Return whether there was room. The caller's reference goes with the object. Needs the mutex. */
+static int push(Queue *queue, NcObject *object)
+{
+    if (queue->count == ROOM) {
+        return 0;
+    }
+    queue->objects[(queue->first + queue->count++) % ROOM] = object;
+    pthread_cond_broadcast(&changed);
+    return 1;
+}
+
+/* Return an object with its reference, or NULL. Needs the mutex. */
+static NcObject *pop(Queue *queue)
+{
+    NcObject *object;
+    if (queue->count == 0) {
+        return NULL;
+    }
+    object = queue->objects[queue->first];
+    queue->first = (queue->first + 1) % ROOM;
+    queue->count--;
+    pthread_cond_broadcast(&changed);
+    return object;
+}
 
 static int is_prime(int64_t n)
 {
@@ -50,39 +84,48 @@ static void job_run(void *self)
     }
 }
 
+/* Needs the mutex. */
 static void add_to_batch(const Job *job)
 {
     if (job->batch != NULL) {
         Batch *batch = (Batch *)nc_object_cast(job->batch, batch_class);
-        nc_lock_acquire(&batch->lock);
         batch->primes += job->primes;
-        nc_lock_release(&batch->lock);
     }
 }
 
 static void *work(void *unused)
 {
-    int idle = 0;
+    pthread_mutex_lock(&mutex);
     for (;;) {
         void *self = NULL;
         void (*run)(void *);
-        NcObject *object = nc_queue_pop(&waiting);
+        NcObject *object = pop(&waiting);
+        if (object == NULL && stopping) {
+            break;
+        }
         if (object == NULL) {
-            if (__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
-                return unused;
-            }
-            nc_lock_pause(idle);
-            idle += idle < 2000;
+            pthread_cond_wait(&changed, &mutex);
             continue;
         }
-        idle = 0;
+        pthread_mutex_unlock(&mutex);
         run = (void (*)(void *))(uintptr_t)nc_object_method(object, run_key, &self);
-        run(self);
+        run(self); /* may wait for the GIL */
+        pthread_mutex_lock(&mutex);
         add_to_batch((const Job *)nc_object_cast(object, job_class));
-        while (!nc_queue_push(&done, object)) { /* our reference goes with it */
-            nc_lock_pause(2000);
+        while (!push(&done, object)) {
+            pthread_cond_wait(&changed, &mutex);
         }
     }
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+
+static void set_stopping(int value)
+{
+    pthread_mutex_lock(&mutex);
+    stopping = value;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
 }
 
 /* start(threads) */
@@ -97,7 +140,7 @@ static PyObject *start(PyObject *module, PyObject *number)
         PyErr_SetString(PyExc_ValueError, "threads run already, or their number is not 1 to 16");
         return NULL;
     }
-    __atomic_store_n(&stopping, 0, __ATOMIC_RELEASE);
+    set_stopping(0);
     while (running < count && pthread_create(&threads[running], NULL, work, NULL) == 0) {
         running++;
     }
@@ -109,7 +152,7 @@ static PyObject *stop(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    __atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
+    set_stopping(1);
     Py_BEGIN_ALLOW_THREADS; /* jobs of Python's need the GIL */
     for (int i = 0; i < running; i++) {
         pthread_join(threads[i], NULL);
@@ -123,24 +166,30 @@ static PyObject *stop(PyObject *module, PyObject *none)
 static PyObject *put(PyObject *module, PyObject *job)
 {
     NcObject *object = nc_object_from_python(job, job_class); /* checked, with a reference */
+    int pushed;
     (void)module;
     if (object == NULL) {
         return NULL;
     }
-    if (!nc_queue_push(&waiting, object)) {
+    pthread_mutex_lock(&mutex);
+    pushed = push(&waiting, object);
+    pthread_mutex_unlock(&mutex);
+    if (!pushed) {
         nc_object_release(object);
-        Py_RETURN_FALSE;
     }
-    Py_RETURN_TRUE;
+    return PyBool_FromLong(pushed);
 }
 
 /* take(): a job that is done, or None. */
 static PyObject *take(PyObject *module, PyObject *none)
 {
-    NcObject *object = nc_queue_pop(&done);
+    NcObject *object;
     PyObject *job;
     (void)module;
     (void)none;
+    pthread_mutex_lock(&mutex);
+    object = pop(&done);
+    pthread_mutex_unlock(&mutex);
     if (object == NULL) {
         Py_RETURN_NONE;
     }
@@ -151,8 +200,7 @@ static PyObject *take(PyObject *module, PyObject *none)
 
 static int make_classes(void)
 {
-    static const NcField batch_fields[] = {{"primes", "q", offsetof(Batch, primes), NULL},
-                                           {"lock", NC_FIELD_LOCK, offsetof(Batch, lock), NULL}};
+    static const NcField batch_field = {"primes", "q", offsetof(Batch, primes), NULL};
     static NcField job_fields[] = {{"low", "q", offsetof(Job, low), NULL},
                                    {"high", "q", offsetof(Job, high), NULL},
                                    {"primes", "q", offsetof(Job, primes), NULL},
@@ -161,8 +209,8 @@ static int make_classes(void)
     const NcClass batch = {.name = "Batch",
                            .fields_size = sizeof(Batch),
                            .fields_align = sizeof(int64_t),
-                           .fields = batch_fields,
-                           .field_count = 2};
+                           .fields = &batch_field,
+                           .field_count = 1};
     const NcClass job = {.name = "Job",
                          .fields_size = sizeof(Job),
                          .fields_align = sizeof(int64_t),
@@ -192,8 +240,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit_jobs(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module == NULL || nc_queue_init(&waiting, ROOM) != NC_OK ||
-        nc_queue_init(&done, ROOM) != NC_OK || make_classes() < 0 ||
+    if (module == NULL || make_classes() < 0 ||
         PyModule_AddObjectRef(module, "Batch", (PyObject *)batch_class->type) < 0 ||
         PyModule_AddObjectRef(module, "Job", (PyObject *)job_class->type) < 0) {
         return NULL;

@@ -3,9 +3,10 @@
  * Job and Batch are C++ classes; nativecall::define makes classes of native objects of them,
  * nativecall::Ref counts references. */
 #include <nativecall/nativeobject.h>
-#include <nativecall/objectqueue.h>
 
-#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -15,15 +16,7 @@ namespace
 using nativecall::Ref;
 
 struct Batch {
-    int64_t primes = 0;
-    uint32_t lock = 0;
-
-    void add(int64_t more)
-    {
-        nc_lock_acquire(&lock);
-        primes += more;
-        nc_lock_release(&lock);
-    }
+    int64_t primes = 0; /* of all jobs that are done */
 };
 
 struct Job {
@@ -54,9 +47,35 @@ struct Job {
 const NcClass *batch_class;
 const NcClass *job_class;
 const char *run_key;
-NcQueue waiting, done;
+const size_t room = 64;               /* in each queue */
+std::mutex mutex;                     /* over the queues, batches and `stopping` */
+std::condition_variable changed;      /* one of these */
+std::deque<NcObject *> waiting, done; /* each object is a reference */
+bool stopping = false;
 std::vector<std::thread> threads;
-std::atomic<bool> stopping(false);
+
+/* Return whether there was room. The caller's reference goes with the object. */
+bool push(std::deque<NcObject *> &queue, NcObject *object)
+{
+    if (queue.size() == room) {
+        return false;
+    }
+    queue.push_back(object);
+    changed.notify_all();
+    return true;
+}
+
+/* Return an object with its reference, or NULL. */
+NcObject *pop(std::deque<NcObject *> &queue)
+{
+    if (queue.empty()) {
+        return nullptr;
+    }
+    NcObject *object = queue.front();
+    queue.pop_front();
+    changed.notify_all();
+    return object;
+}
 
 extern "C" void job_run(void *self)
 {
@@ -65,30 +84,31 @@ extern "C" void job_run(void *self)
 
 void work()
 {
-    for (int idle = 0;;) {
-        NcObject *object = nc_queue_pop(&waiting);
+    std::unique_lock<std::mutex> lock(mutex);
+    for (;;) {
+        changed.wait(lock, [] { return !waiting.empty() || stopping; });
+        NcObject *object = pop(waiting);
         if (object == nullptr) {
-            if (stopping) {
-                return;
-            }
-            nc_lock_pause(idle);
-            idle += idle < 2000;
-            continue;
+            return;
         }
-        idle = 0;
+        lock.unlock();
         Ref<Job> job = nativecall::cast<Job>(object, job_class);
         void *self = nullptr;
         void *run = nc_object_method(object, run_key, &self); /* that of the object's own class */
-        reinterpret_cast<void (*)(void *)>(run)(self);
-        if (Ref<Batch> batch = job->batch != nullptr
-                                   ? nativecall::cast<Batch>(job->batch, batch_class)
-                                   : Ref<Batch>()) {
-            batch->add(job->primes);
+        reinterpret_cast<void (*)(void *)>(run)(self);        /* may wait for the GIL */
+        lock.lock();
+        if (job->batch != nullptr) {
+            nativecall::cast<Batch>(job->batch, batch_class)->primes += job->primes;
         }
-        while (!nc_queue_push(&done, object)) { /* our reference goes with it */
-            nc_lock_pause(2000);
-        }
+        changed.wait(lock, [object] { return push(done, object); });
     }
+}
+
+void set_stopping(bool value)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    stopping = value;
+    changed.notify_all();
 }
 
 PyObject *start(PyObject *, PyObject *number)
@@ -101,7 +121,7 @@ PyObject *start(PyObject *, PyObject *number)
         PyErr_SetString(PyExc_ValueError, "threads run already, or their number is not 1 to 16");
         return nullptr;
     }
-    stopping = false;
+    set_stopping(false);
     for (long i = 0; i < count; i++) {
         threads.emplace_back(work);
     }
@@ -110,7 +130,7 @@ PyObject *start(PyObject *, PyObject *number)
 
 PyObject *stop(PyObject *, PyObject *)
 {
-    stopping = true;
+    set_stopping(true);
     Py_BEGIN_ALLOW_THREADS; /* jobs of Python's need the GIL */
     for (std::thread &thread : threads) {
         thread.join();
@@ -126,16 +146,20 @@ PyObject *put(PyObject *, PyObject *job)
     if (object == nullptr) {
         return nullptr;
     }
-    if (!nc_queue_push(&waiting, object)) {
+    std::unique_lock<std::mutex> lock(mutex);
+    const bool pushed = push(waiting, object);
+    lock.unlock();
+    if (!pushed) {
         nc_object_release(object);
-        Py_RETURN_FALSE;
     }
-    Py_RETURN_TRUE;
+    return PyBool_FromLong(pushed);
 }
 
 PyObject *take(PyObject *, PyObject *)
 {
-    NcObject *object = nc_queue_pop(&done);
+    std::unique_lock<std::mutex> lock(mutex);
+    NcObject *object = pop(done);
+    lock.unlock();
     if (object == nullptr) {
         Py_RETURN_NONE;
     }
@@ -146,8 +170,7 @@ PyObject *take(PyObject *, PyObject *)
 
 bool make_classes()
 {
-    static const NcField batch_fields[] = {{"primes", "q", offsetof(Batch, primes), nullptr},
-                                           {"lock", NC_FIELD_LOCK, offsetof(Batch, lock), nullptr}};
+    static const NcField batch_field = {"primes", "q", offsetof(Batch, primes), nullptr};
     static NcField job_fields[] = {{"low", "q", offsetof(Job, low), nullptr},
                                    {"high", "q", offsetof(Job, high), nullptr},
                                    {"primes", "q", offsetof(Job, primes), nullptr},
@@ -157,7 +180,7 @@ bool make_classes()
         return false;
     }
     methods[0].key = run_key;
-    batch_class = nativecall::define<Batch>("Batch", "jobspp", batch_fields, 2);
+    batch_class = nativecall::define<Batch>("Batch", "jobspp", &batch_field, 1);
     job_fields[3].cls = batch_class; /* what the reference may refer to */
     job_class = batch_class != nullptr
                     ? nativecall::define<Job>("Job", "jobspp", job_fields, 4, methods, 1)
@@ -179,8 +202,7 @@ PyModuleDef definition = {
 PyMODINIT_FUNC PyInit_jobspp()
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module == nullptr || nc_queue_init(&waiting, 64) != NC_OK ||
-        nc_queue_init(&done, 64) != NC_OK || !make_classes() ||
+    if (module == nullptr || !make_classes() ||
         PyModule_AddObjectRef(module, "Batch", static_cast<PyObject *>(batch_class->type)) < 0 ||
         PyModule_AddObjectRef(module, "Job", static_cast<PyObject *>(job_class->type)) < 0) {
         return nullptr;

@@ -48,15 +48,13 @@ def work(module: ModuleType) -> None:
     module.start(THREADS)
     for i in range(JOBS):
         put(module.Job(i * LENGTH, (i + 1) * LENGTH, batch=batch))
-    with batch.lock:  # native threads that want to add wait meanwhile
-        partly = batch.primes
     put(twins := Twins("twins", 0, 100))
     while len(done) <= JOBS:
         done += finished(module)
         time.sleep(0)
     module.stop()
     print(f"{module.__name__:<18} {len(done)} jobs")
-    print(f"primes below {LENGTH * JOBS}: {batch.primes}, at first {partly <= batch.primes}")
+    print(f"primes below {LENGTH * JOBS}: {batch.primes}")
     found = {job.low: job.primes for job in done if job is not twins}
     print(f"by jobs            {found[0]}, {found[200]}, {found[400]}, ...")
     print(f"Python's method    {twins.primes}, of {twins.name!r}")

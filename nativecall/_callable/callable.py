@@ -15,10 +15,7 @@ import os
 from _collections_abc import Mapping
 from _thread import RLock
 
-from .. import (
-    _fork,  # noqa: F401  # a fork waits for imports
-    _lib,
-)
+from .. import _lib
 from .._errors import NoEntryError, refuse_reload
 from .._signature.signature import Signature
 from .._values import boxes

@@ -8,13 +8,14 @@ and adds the answer to the table. Readers of the table itself ask nothing and go
 Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it
 ("single-flight"). The others wait for the answer, with no lock held but that of the flight. That
 the hook has none is remembered, of the last 256 such signatures, until another hook is set; an
-exception is not. A thread that would wait for one that waits for it gets RuntimeError instead.
+exception is not. A hook that asks for the signature it is asked for gets RuntimeError. Hooks that
+run in two threads and each ask for the other's signature deadlock.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import RLock, allocate_lock, get_ident
+from _thread import allocate_lock, get_ident
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError
@@ -128,27 +129,18 @@ class _Flight:
 
 
 # What is being asked, by the callable's address (the asking thread holds a reference) and the
-# signature, and which of it a thread waits for. The key has no hook in it: one that sets another
-# hook and asks again goes in a circle all the same. The lock is held to look and to decide, never
-# while a hook runs; the thread that has it may take it again, for the collector may run code that
-# asks.
+# signature. The key has no hook in it: one that sets another hook and asks again asks for the same.
 _flights: dict[tuple[int, str], _Flight] = {}
-_waits: dict[int, _Flight] = {}
-_deciding = RLock()
 
 
 def _after_fork() -> None:
     """Flights of threads that the child does not have are begun again."""
-    _deciding._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed leaves it out
     me = get_ident()
-    for thread in [*_waits]:
-        if thread != me:
-            del _waits[thread]
     for key, flight in [*_flights.items()]:
         if flight.thread != me:
             del _flights[key]
-            # A thread that waits for it asks: a signal handler may fork while its thread waits.
-            flight.answered._at_fork_reinit()  # type: ignore[attr-defined]  # as above
+            # A signal handler may fork while its thread waits for this; the thread then asks.
+            flight.answered._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed lacks it
 
 
 if hasattr(os, "register_at_fork"):
@@ -179,8 +171,8 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
             return
         mine = _Flight()
         try:
-            with _deciding:
-                flight = _flights.setdefault(key, mine)
+            # An atomic operation: of several threads, one stores its own.
+            flight = _flights.setdefault(key, mine)
             if flight is mine:
                 # The answer may have come since we looked.
                 if not _has(whole, text) and (meant or text not in specializer.missing):
@@ -190,7 +182,13 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
             if _flights.get(key) is mine:
                 del _flights[key]
             mine.answered.release()
-        _wait(flight, whole, text)
+        if flight.thread == get_ident():
+            raise RuntimeError(
+                f"the specialize hook of {whole.__name__!r} asks for {text!r}, "
+                "which it is being asked for"
+            )
+        with flight.answered:
+            pass
 
 
 def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:
@@ -219,32 +217,6 @@ def ask_for_native(whole: Native, text: str) -> None:
 
 def _has(whole: Native, text: str) -> bool:
     return any([entry[0] == text for entry in whole._entries()])
-
-
-def _wait(flight: _Flight, whole: Native, text: str) -> None:
-    """Wait until another thread has its answer, unless that waits for us."""
-    me = get_ident()
-    with _deciding:
-        asked: _Flight | None = flight
-        while asked is not None:
-            if asked.thread == me:
-                raise RuntimeError(
-                    f"the specialize hook of {whole.__name__!r} asks for {text!r}, "
-                    "which it is being asked for"
-                )
-            asked = _waits.get(asked.thread)
-        # A thread waits once more when code that runs while it waits, a signal handler's, asks.
-        before = _waits.get(me)
-        _waits[me] = flight
-    try:
-        with flight.answered:
-            pass
-    finally:
-        with _deciding:
-            if before is None:
-                del _waits[me]
-            else:
-                _waits[me] = before
 
 
 def _answer(whole: Native, specializer: Specializer, text: str, meant: Signature | None) -> None:

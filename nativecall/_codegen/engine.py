@@ -64,7 +64,7 @@ _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
 _STACK = 1 << 20  # bytes of the C stack that its code generator and its optimizer have
-_NAMED = bool(_lib.types.calls_traced) or os.environ.get("NATIVECALL_PERF") == "1"
+_PERF = os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
 
@@ -92,7 +92,7 @@ class Code:
     def __init__(self, key: str, addresses: dict[str, int], kept: object = None) -> None:
         self.key = key
         self._addresses = addresses
-        self._kept = kept  # what has its memory, where LLVM has not, and what tells its name
+        self._kept = kept  # what has its memory, where LLVM has not
 
     def address(self, name: str) -> int:
         """The address of an exported function or variable, valid as long as this object is
@@ -261,7 +261,8 @@ class _Machine:
         except RuntimeError as error:
             raise Unloadable(str(error)) from error
         addresses = {name: tracker[name] for name in exports}
-        code = Code(key, addresses, _named(key, data, addresses))
+        code = Code(key, addresses)
+        _tell_perf(key, data, addresses)
         if sys.is_finalizing():  # then it stays, and nothing can be imported
             tracker.detach()
         else:
@@ -537,16 +538,16 @@ def _loaded(key: str, data: bytes, exports: Sequence[str]) -> Code | None:
         return None
     pages, found = loaded
     addresses = dict(zip(exports, found, strict=True))
-    return Code(key, addresses, (pages, _named(key, data, addresses)))
+    _tell_perf(key, data, addresses)
+    return Code(key, addresses, pages)
 
 
-def _named(key: str, data: bytes, addresses: Mapping[str, int]) -> object:
-    """What tells debuggers and profilers the names of code, where they are wanted."""
-    if not _NAMED:
-        return None
-    from .naming import named
+def _tell_perf(key: str, data: bytes, addresses: Mapping[str, int]) -> None:
+    """Write the names of code for perf, if NATIVECALL_PERF=1 asks for that."""
+    if _PERF:
+        from .perfmap import write
 
-    return named(key, data, addresses)
+        write(key, data, addresses)
 
 
 def _linked(

@@ -3,7 +3,6 @@
 ::
 
     once(key, find, make)    # what find() finds, made by make() in one thread at a time
-    begin_anew()             # in the child of a fork
 
 Guarantees:
 
@@ -12,10 +11,12 @@ Guarantees:
   it may ask for something, too): it makes it for itself. Hence no thread waits for one that waits.
 - An exception of `make` is the caller's alone: who waited tries again.
 - Once Python ends there are no other threads, and nobody waits.
+- The child of a fork does not wait for what other threads of its parent were making.
 """
 
 from __future__ import annotations
 
+import os
 from _thread import _local, allocate_lock  # threading is more, and takes its time
 from sys import is_finalizing
 
@@ -42,6 +43,9 @@ class _Flight:
 
 _flights: dict[object, _Flight] = {}
 _this_thread = _local()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_flights.clear)
 
 
 def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
@@ -72,8 +76,3 @@ def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made
         shared: _Made | None = first.made
         if shared is not None:
             return shared
-
-
-def begin_anew() -> None:
-    """What other threads were making does not come in a child, and no thread waits for it."""
-    _flights.clear()

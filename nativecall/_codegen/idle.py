@@ -1,32 +1,28 @@
-"""Who has LLVM: one thread at a time, and nobody while the process forks.
+"""Serialize the use of LLVM, and hold it across `os.fork`.
 
 ::
 
     with starting: ...                 # this thread starts LLVM
     keep_for_good() -> bool            # this thread has it from now on, where no other has
-    hold(), release(), begin_anew()    # for a fork (_fork.py)
 
-Two locks, which know their owner: `starting`, and that of llvmlite, which every call of it takes.
-Who takes both takes `starting` first.
+There are two reentrant locks: `starting`, and that of llvmlite, which every call of it takes. A
+thread that takes both takes `starting` first. A fork takes both, so that the child finds LLVM idle.
 """
 
 from __future__ import annotations
 
+import os
 from _thread import RLock  # threading is more, and takes its time
 from sys import is_finalizing
 
-from . import flights
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType
-
     from .._types import Foreign
 
 starting = RLock()
 #: The second is llvmlite's, once that is imported. llvmlite offers no other way to it.
 locks: list[Foreign] = [starting]
-_locked: list[LockType | RLock] = []  # what the thread that forks holds
+_held: list[Foreign] = []  # by the thread that forks
 
 
 def keep_for_good() -> bool:
@@ -39,22 +35,17 @@ def keep_for_good() -> bool:
     return all(lock.acquire(blocking=False) for lock in locks)
 
 
-def hold() -> None:
-    """Wait until LLVM is idle, and keep other threads from it until `release`."""
-    if is_finalizing():  # who has it now has it for ever
-        keep_for_good()
-        return
+def _hold() -> None:
     for lock in locks:  # the second comes while the first is held
-        lock.acquire()
-        _locked.append(lock)
+        # At the end of Python, a thread that was ended may have it for ever.
+        if lock.acquire(blocking=not is_finalizing()):
+            _held.append(lock)
 
 
-def release() -> None:
-    """The end of `hold`, in the parent and in the child, whose only thread it is that forked."""
-    while _locked:
-        _locked.pop().release()
+def _release() -> None:
+    while _held:
+        _held.pop().release()
 
 
-def begin_anew() -> None:
-    """No thread of a child waits for what the parent's others were making."""
-    flights.begin_anew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)

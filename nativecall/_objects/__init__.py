@@ -10,21 +10,17 @@ from .. import _lib
 from . import describing as describing
 from . import root as root
 from .casts import native_object
-from .declared import Field, Lock, Method, field, method
-from .leaks import Leaks, leaks
+from .declared import Field, Method, field, method
 
 NativeObject = _lib.types.NativeObject
 ObjectArray = _lib.types.ObjectArray
 
 __all__ = [
     "Field",
-    "Leaks",
-    "Lock",
     "Method",
     "NativeObject",
     "ObjectArray",
     "field",
-    "leaks",
     "method",
     "native_object",
 ]

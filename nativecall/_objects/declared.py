@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "field")
 
 _ATOMIC = ("bool", "int", "float")
-Lock = _lib.types.Lock
-LOCK = "lock"  # stands for a type's code: NC_FIELD_LOCK in C
-LOCK_WORD = parse_type("I")
 
 
 class Field:
@@ -40,7 +37,6 @@ class Field:
         None for a counted reference.
     of : type, str or None
         What a reference may refer to: a class, the name of one, or None for any native object.
-        Lock for the word of a lock.
     atomic : bool
     doc : str or None
     """
@@ -65,8 +61,6 @@ class Field:
     @property
     def code(self) -> str | None:
         """What NcField.type is in C."""
-        if self.of is Lock:
-            return LOCK
         return None if self.type is None else self.type.named
 
     def __repr__(self) -> str:
@@ -124,7 +118,6 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
         name of one, also that of the class being made: then the field is None or a counted
         reference to such an object. A text that is a code is a code. ``nativecall.NativeObject`` is
         any native object.
-        ``nativecall.Lock`` is a lock for whoever uses the object, Python and native threads.
     atomic : bool
         Each access is one atomic operation, ordered with all others; for numbers of at most 8
         bytes. Other fields are plain memory: threads that share them agree on who may when.
@@ -135,7 +128,7 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     Field
         In objects the attribute is the value: numbers, cffi pointers (borrowed: what they point to
         is the user's to keep), named tuples for structs, NumPy arrays over the object's memory for
-        arrays of numbers, the object itself for references, and a `Lock`.
+        arrays of numbers, and the object itself for references.
 
     Raises
     ------
@@ -154,17 +147,13 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     >>> p.x, p.y, p.next.x, p.next.next
     (1.0, 2.0, 3.0, None)
     """
-    if type is Lock:
-        if atomic:
-            raise TypeError("a lock is always atomic; leave atomic=True out")
-        return Field(LOCK_WORD, Lock, False, doc)
     root = _lib.types.NativeObject
     if isinstance(type, _TYPE) and issubclass(type, root):
         return _reference(None if type is root else type, atomic, doc)
     if not isinstance(type, (str, CType)):
         raise TypeError(
-            "'type' must be a type's code, a class of native objects, the name of one, or "
-            f"nativecall.Lock (got {type!r})"
+            "'type' must be a type's code, a class of native objects or the name of one "
+            f"(got {type!r})"
         )
     if isinstance(type, CType):
         ctype = type
@@ -199,7 +188,7 @@ _TYPE = type
 
 def _reference(of: type | str | None, atomic: bool, doc: str | None) -> Field:
     if atomic:
-        raise TypeError("a reference cannot be atomic: it is two counts and a pointer; use a lock")
+        raise TypeError("a reference cannot be atomic: it is two counts and a pointer")
     return Field(None, of, False, doc)
 
 

@@ -19,7 +19,7 @@ from .._signature.ctype import CType, Scalar
 from .._signature.signature import Signature
 from .._signature.spelling import parse, parse_type
 from .._values import callspec
-from .declared import LOCK, LOCK_WORD, Field, Lock, Method, check_self, field
+from .declared import Field, Method, check_self, field
 from .values import loader, storer, view
 
 TYPE_CHECKING = False
@@ -140,9 +140,6 @@ def _field(
     if code is None:
         return _types.Field(cls, name, "@", offset, 8, False, of, None, None, doc)
     who = f"field {name!r} of {cls.__name__!r}"
-    if code == LOCK:
-        refuse = _refuse_lock(who)
-        return _types.Field(cls, name, "", offset, LOCK_WORD.size, False, None, Lock, refuse, doc)
     ctype = (part.type if isinstance(part, Field) else None) or _type_of(code, who, offset)
     atomic = isinstance(part, Field) and part.atomic
     if isinstance(ctype, Scalar):
@@ -166,13 +163,6 @@ def _type_of(code: str, who: str, offset: int) -> CType:
             f"alignment of {code!r}"
         )
     return ctype
-
-
-def _refuse_lock(who: str) -> Callable[..., object]:
-    def store(object: object, value: object, address: int) -> None:
-        raise TypeError(f"{who} is a lock, which is taken and given back, not assigned to")
-
-    return store
 
 
 def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Foreign:

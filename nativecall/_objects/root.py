@@ -11,7 +11,6 @@ from reprlib import recursive_repr
 from .. import _lib
 from .._errors import refuse_reload
 from .._signature.spelling import parse_type
-from .declared import LOCK
 from .values import has_address
 
 TYPE_CHECKING = False
@@ -25,9 +24,9 @@ NativeObject = _types.NativeObject
 
 
 def field_names(cls: type) -> list[str]:
-    """The fields, but locks, of a class and its bases, as `__init__` takes them."""
+    """Return the fields of a class and its bases, as `__init__` takes them."""
     parts = [_types.native_parts(one)[0] for one in reversed(_types.native_order(cls))]
-    return [name for fields in parts for name, code, _, _ in fields if code != LOCK]
+    return [name for fields in parts for name, *_ in fields]
 
 
 @recursive_repr()
@@ -45,8 +44,6 @@ def _getstate(self: object) -> tuple[dict[str, object], object]:
     fields: dict[str, object] = {}
     for owner in _types.native_order(type(self)):
         for name, code, _, _ in _types.native_parts(owner)[0]:
-            if code == LOCK:
-                continue
             value = getattr(self, name)
             if code is not None and has_address(parse_type(code), value):
                 raise TypeError(

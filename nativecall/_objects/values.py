@@ -13,7 +13,7 @@ from .._values import boxes, callspec
 from .._values.dtypes import dtype_of
 from .._values.policies import DEFAULT as _POLICIES
 from .._values.storage import by_name, load, store_whole
-from .declared import LOCK, is_array_of_numbers
+from .declared import is_array_of_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def view(array: Foreign, name: str, address: int, code: str | None, owner: type)
     """A NumPy array over the field `name` of all objects of an array, which it keeps."""
     np = extra("numpy", "a view of the fields of objects")
     who = f"field {name!r} of {owner.__name__!r}"
-    if code is None or code == LOCK:
-        what = "a reference" if code is None else "a lock"
-        raise TypeError(f"{who} is {what}, which NumPy does not know; take it of single objects")
+    if code is None:
+        raise TypeError(
+            f"{who} is a reference, which NumPy does not know; take it of single objects"
+        )
     if owner.__dict__[name].atomic:
         raise TypeError(f"{who} is atomic, and NumPy's accesses are not; take it of single objects")
     ctype = parse_type(code)

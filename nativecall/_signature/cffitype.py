@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from _thread import RLock, allocate_lock
 from itertools import count
-from sys import is_finalizing
 
 from .. import _lib
 from .._errors import SignatureError
@@ -27,7 +26,6 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType
     from collections.abc import Iterator, Sequence
 
     from cffi import FFI
@@ -370,7 +368,6 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
 #: Held while types of a library become cffi's (ffitypes.py).
 naming = RLock()
 _lock = allocate_lock()
-_PATIENCE = 30.0  # seconds
 _MOST_TYPES = 1024  # that an FFI is told of, structs counted once more
 _numbers = count()  # of structs: no two FFIs have the same tag
 
@@ -450,40 +447,6 @@ def read(text: str) -> FFIType:
     finally:
         getattr(told.ffi, "_parsed_types", {}).pop(text, None)
     return told.types.setdefault(found.cname, found)
-
-
-_locked: list[LockType | RLock] = []  # what the thread that forks holds
-
-
-def hold() -> None:
-    """Wait until no other thread reads C, and keep all from it until `release`: for a fork."""
-    from cffi import cparser
-
-    _take(naming)
-    # In the order in which they are taken one inside the other. This thread has one only where it
-    # forks in the middle of its own reading.
-    _take(_lock)
-    # No other FFI follows this one now. The child has no use for those before it.
-    if _told is not None:
-        _take(getattr(_told.ffi, "_lock", None))
-    _take(getattr(cparser, "lock", None))
-
-
-def _take(lock: LockType | RLock | None) -> None:
-    # At the end of Python, what another thread has it has for ever.
-    patience = 0 if is_finalizing() else _PATIENCE
-    if lock is not None and lock.acquire(timeout=patience):
-        _locked.append(lock)
-
-
-def release() -> None:
-    """The end of `hold`, in the parent and in the child."""
-    while _locked:
-        _locked.pop().release()
-
-
-def begin_anew() -> None:
-    """Nothing is left of other threads: a fork waited for them."""
 
 
 def to_ffi(ctype: CType | Signature) -> FFIType:

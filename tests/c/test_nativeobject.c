@@ -4,12 +4,11 @@
  * Argument: operations of each thread (default 200000). */
 #define NC_OBJECT_CHECKED
 #include "nativecall/detail/core/intern.h"
-#include "nativecall/objectqueue.h"
+#include "nativecall/detail/objectcount.h"
 
 #include "check.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 enum { THREADS = 8 };
 
@@ -231,7 +230,7 @@ static void test_the_last_release_ends_the_object_once(void)
     }
 }
 
-/* ---- blocks and tracking --------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 enum { IN_BLOCK = 64 };
 
@@ -284,79 +283,6 @@ static void test_objects_of_a_block_end_one_by_one(void)
     CHECK(nc_objects_new(&point_class, 0) == NULL);
     CHECK(nc_objects_new(&point_class, SIZE_MAX / 2) == NULL);
     CHECK(nc_objects_new(&point_class, SIZE_MAX >> NC_OBJECT_INDEX_SHIFT) == NULL);
-}
-
-static size_t tracked_length(const NcTracker *tracker)
-{
-    size_t length = 0;
-    void *object = tracker->first;
-    void *before = NULL;
-    for (; object != NULL; before = object, object = nc_object_links(object)[0]) {
-        CHECK(nc_object_links(object)[1] == before);
-        length++;
-    }
-    return length;
-}
-
-static NcClass tracked_class;
-
-static void *make_and_release(void *argument)
-{
-    NcObject *kept[8] = {NULL};
-    uint64_t state = (uint64_t)(uintptr_t)argument;
-    size_t i;
-    for (i = 0; i < work / 20; i++) {
-        NcObject **place = &kept[check_random(&state) % 8];
-        if (*place != NULL) {
-            nc_object_release(*place);
-        }
-        *place = nc_object_new(&tracked_class);
-        NC_FIRST_FIELDS(*place, Point)->x = 1;
-    }
-    for (i = 0; i < 8; i++) {
-        if (kept[i] != NULL) {
-            nc_object_release(kept[i]);
-        }
-    }
-    return NULL;
-}
-
-/* A class that is tracked lists its living objects, whoever makes and ends them. */
-static void test_living_objects_are_listed(void)
-{
-    static NcTracker tracker;
-    NcClassProblem problem;
-    pthread_t threads[THREADS];
-    NcObject *one;
-    NcObject *two;
-    size_t i;
-    tracked_class.name = "Tracked";
-    tracked_class.after = 16;
-    tracked_class.type_at = 8;
-    tracked_class.fields_size = sizeof(Point);
-    tracked_class.fields_align = sizeof(double);
-    tracked_class.fields = point_fields;
-    tracked_class.field_count = 3;
-    tracked_class.tracker = &tracker;
-    CHECK(nc_class_make(&tracked_class, NULL, 0, &problem) == NC_OK);
-    one = nc_object_new(&tracked_class);
-    two = nc_objects_new(&tracked_class, 2);
-    CHECK(NC_FIRST_FIELDS(one, Point) == nc_object_cast(one, &tracked_class));
-    CHECK(tracker.first == (char *)two + nc_class_stride(&tracked_class));
-    CHECK(tracked_length(&tracker) == 3);
-    for (i = 0; i < THREADS; i++) {
-        CHECK(pthread_create(&threads[i], NULL, make_and_release, (void *)(uintptr_t)i) == 0);
-    }
-    for (i = 0; i < THREADS; i++) {
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    }
-    CHECK(tracked_length(&tracker) == 3);
-    nc_object_release(two);
-    nc_object_release(one);
-    CHECK(tracked_length(&tracker) == 1);
-    nc_object_release((char *)two + nc_class_stride(&tracked_class));
-    CHECK(tracker.first == NULL);
-    nc_class_clear(&tracked_class);
 }
 
 /* ---- bases ----------------------------------------------------------------------------------- */
@@ -511,7 +437,6 @@ static void test_fields_and_names_of_one_class(void)
     static const NcField outside = {"x", "d", 16, NULL};
     static const NcField crooked = {"x", NULL, 4, NULL};
     static const NcField beyond = {"x", NULL, 16, NULL};
-    static const NcField lock = {"x", NC_FIELD_LOCK, 14, NULL};
     const struct {
         const NcField *fields;
         size_t count;
@@ -519,8 +444,7 @@ static void test_fields_and_names_of_one_class(void)
     } wrong[] = {{twice, 3, NC_E_DUPLICATE},
                  {&outside, 1, NC_E_RANGE},
                  {&crooked, 1, NC_E_RANGE},
-                 {&beyond, 1, NC_E_RANGE},
-                 {&lock, 1, NC_E_RANGE}};
+                 {&beyond, 1, NC_E_RANGE}};
     static Node node;
     NcClassProblem problem;
     size_t i;
@@ -548,77 +472,6 @@ static void test_fields_and_names_of_one_class(void)
     nc_class_clear(&node.cls);
 }
 
-/* ---- queue and lock -------------------------------------------------------------------------- */
-
-static NcQueue queue;
-static uint32_t lock;
-static size_t locked_total;
-static double popped_total;
-
-static void *push_thread(void *argument)
-{
-    size_t i;
-    for (i = 0; i < work / 10; i++) {
-        NcObject *object = new_point(1, (double)(uintptr_t)argument);
-        while (!nc_queue_push(&queue, object)) {
-            sched_yield();
-        }
-    }
-    return NULL;
-}
-
-static void *pop_thread(void *argument)
-{
-    double sum = 0;
-    size_t left = work / 10;
-    while (left > 0) {
-        NcObject *object = nc_queue_pop(&queue);
-        if (object == NULL) {
-            sched_yield();
-            continue;
-        }
-        sum += NC_FIRST_FIELDS(object, Point)->x;
-        nc_object_release(object);
-        left--;
-    }
-    nc_lock_acquire(&lock);
-    popped_total += sum;
-    locked_total++;
-    nc_lock_release(&lock);
-    return argument;
-}
-
-/* What goes in comes out once, with all that was written to it. */
-static void test_a_queue_between_threads(void)
-{
-    pthread_t threads[THREADS];
-    size_t i;
-    CHECK(nc_queue_init(&queue, 3) == NC_E_RANGE);
-    CHECK(nc_queue_init(&queue, 64) == NC_OK);
-    CHECK(nc_queue_pop(&queue) == NULL);
-    for (i = 0; i < THREADS; i++) {
-        CHECK(pthread_create(&threads[i], NULL, i % 2 ? pop_thread : push_thread, NULL) == 0);
-    }
-    for (i = 0; i < THREADS; i++) {
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    }
-    CHECK(locked_total == THREADS / 2);
-    CHECK(popped_total == (double)(work / 10 * (THREADS / 2)));
-    for (i = 0; i < 64; i++) {
-        CHECK(nc_queue_push(&queue, new_point((double)i, 0)));
-    }
-    NcObject *one_more = new_point(0, 0);
-    CHECK(!nc_queue_push(&queue, one_more));
-    nc_object_release(one_more);
-    for (i = 0; i < 10; i++) {
-        NcObject *object = nc_queue_pop(&queue);
-        CHECK(NC_FIRST_FIELDS(object, Point)->x == (double)i);
-        nc_object_release(object);
-    }
-    nc_queue_clear(&queue);
-    CHECK(made == ended);
-}
-
 int main(int argc, char **argv)
 {
     work = check_argument(argc, argv, 200000);
@@ -630,8 +483,6 @@ int main(int argc, char **argv)
     test_counts_are_exact_from_any_thread();
     test_the_last_release_ends_the_object_once();
     test_objects_of_a_block_end_one_by_one();
-    test_living_objects_are_listed();
-    test_a_queue_between_threads();
     test_a_method_is_the_same_through_every_base();
     test_inconsistent_bases_are_refused();
     test_conflicts_are_refused();

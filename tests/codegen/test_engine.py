@@ -17,7 +17,6 @@ import pytest
 from nativecall import _cache
 from nativecall._cache import Cache
 from nativecall._codegen import engine, flights
-from support.levels import sweep
 from support.modes import generates
 
 pytestmark = generates
@@ -681,52 +680,6 @@ def test_importing_nativecall_brings_nothing_of_it(python):
         "print([name for name in sys.modules if name.startswith(unwanted)])\n"
     )
     assert python(code) == "[]\n"
-
-
-FIRST_IMPORT = """
-import os, signal, sys, threading, time, warnings
-warnings.simplefilter("ignore", DeprecationWarning)
-import nativecall as nc
-address = nc.load("m").address("cos")
-f = nc.wrap(address, "d:d")
-begun = threading.Event()
-class Slow:
-    # Whoever imports the module waits in the middle of it.
-    def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[1] and not begun.is_set():
-            begun.set()
-            time.sleep(0.1)
-sys.meta_path.insert(0, Slow())
-def use():
-    nc.wrap(address, "d:db")(1.0, 2)
-    f.convert("f:f")(1.0)
-    f.to_cffi()
-    nc.callback("d:h", lambda x: 1.0)(1)
-thread = threading.Thread(target=use)
-thread.start()
-assert begun.wait(30)
-child = os.fork()
-if child == 0:
-    signal.alarm(60)
-    use()
-    os._exit(0)
-thread.join()
-print(os.waitpid(child, 0)[1])
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize(
-    "module",
-    sweep(
-        ["nativecall._codegen.thunk", "nativecall._codegen.engine", "llvmlite.ir", "llvmlite"],
-        "nativecall._codegen.engine",
-        "llvmlite",
-    ),
-)
-def test_a_fork_while_another_thread_imports(python, module):
-    """The child waits for no import of a thread that it does not have."""
-    assert python(FIRST_IMPORT, module, timeout=300) == "0\n"
 
 
 NO_MEMORY = """

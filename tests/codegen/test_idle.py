@@ -47,9 +47,9 @@ def can_take() -> list[bool]:
 @generates
 def test_while_a_process_forks_llvm_is_kept_idle():
     assert engine.available()
-    idle.hold()
+    idle._hold()
     assert from_another_thread(can_take) == [False, False]
-    idle.release()
+    idle._release()
     assert from_another_thread(can_take) == [True, True]
 
 
@@ -216,36 +216,6 @@ assert engine.available()
 end_with({which})
 """
     assert forked(ENDED + code + FORKS_AT_THE_END, timeout=60) == "7\n"
-
-
-@forks_at_the_end
-@pytest.mark.parametrize("holder", ["an import", "cffi's parser"])
-def test_a_fork_at_the_end_waits_for_nothing_else_either(forked, holder):
-    """Otherwise it has patience for half a minute."""
-    code = f"""
-import sys, threading, time
-from importlib.machinery import ModuleSpec
-from nativecall._signature import cffitype
-begun = threading.Event()
-class Never:
-    def find_spec(self, name, path=None, target=None):
-        return ModuleSpec(name, self) if name == "nativecall.never" else None
-    def create_module(self, spec):
-        return None
-    def exec_module(self, module):
-        begun.set()
-        time.sleep(1000)
-sys.meta_path.insert(0, Never())
-def run():
-    if {holder!r} == "an import":
-        import nativecall.never
-    with cffitype._lock:
-        begun.set()
-        time.sleep(1000)
-threading.Thread(target=run, daemon=True).start()
-begun.wait()
-"""
-    assert forked(code + FORKS_AT_THE_END, timeout=20) == "7\n"
 
 
 @generates

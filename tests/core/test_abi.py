@@ -58,7 +58,6 @@ LOCAL = {
     "objectlife.h",
     "objectmemory.h",
     "objectorder.h",
-    "objectqueue.h",
     "objecttype.h",
 }
 # Such structs in the other headers: working memory, and what writers and the runtime keep for

@@ -5,7 +5,6 @@
  *     release_after_python  drops all of them when Python has been finalized, and says so
  *     release_elsewhere     drops one in a native thread that never has the GIL
  *     block                 points made together, of which Python gets every other one
- *     Pair, add_locked      two fields under a lock, to which native threads add
  *     define                a class of fields that the caller chooses
  *     run                   native threads that make, link, retain, release and call, without the GIL
  *     churn                 the same objects, cast to Python and back, with the GIL
@@ -14,7 +13,6 @@
 #include "module.h"
 
 #include <nativecall/nativeobject.h>
-#include <nativecall/objectqueue.h>
 
 #include <pthread.h>
 
@@ -175,71 +173,6 @@ static PyObject *values(PyObject *self, PyObject *number)
     (void)self;
     fields = (const Point *)nc_object_cast(held[PyLong_AsLong(number)], point_class);
     return Py_BuildValue("dd", fields->x, fields->y);
-}
-
-/* ---- a class with a lock ---------------------------------------------------------------------- */
-
-typedef struct {
-    uint32_t lock;
-    long long a, b;
-} Pair;
-
-static const NcClass *pair_class;
-
-static int make_pair_class(void)
-{
-    static const NcField fields[] = {{"lock", NC_FIELD_LOCK, offsetof(Pair, lock), NULL},
-                                     {"a", "q", offsetof(Pair, a), NULL},
-                                     {"b", "q", offsetof(Pair, b), NULL}};
-    NcClass own;
-    memset(&own, 0, sizeof own);
-    own.name = "Pair";
-    own.fields_size = sizeof(Pair);
-    own.fields_align = sizeof(double);
-    own.fields = fields;
-    own.field_count = 3;
-    pair_class = nc_class_define(&own, NULL, MODULE_NAME, NULL);
-    return pair_class != NULL ? 0 : -1;
-}
-
-typedef struct {
-    Pair *pair;
-    long times;
-} Adding;
-
-static void *add_one(void *argument)
-{
-    const Adding *adding = (const Adding *)argument;
-    for (long i = 0; i < adding->times; i++) {
-        nc_lock_acquire(&adding->pair->lock);
-        adding->pair->a++;
-        adding->pair->b++;
-        nc_lock_release(&adding->pair->lock);
-    }
-    return NULL;
-}
-
-/* add_locked(pair, threads, times of each) */
-static PyObject *add_locked(PyObject *self, PyObject *args)
-{
-    pthread_t threads[16];
-    PyObject *object;
-    int count;
-    Adding adding;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "Oil", &object, &count, &adding.times)) {
-        return NULL;
-    }
-    adding.pair = (Pair *)nc_object_cast(object, pair_class);
-    Py_BEGIN_ALLOW_THREADS;
-    for (int i = 0; i < count; i++) {
-        pthread_create(&threads[i], NULL, add_one, &adding);
-    }
-    for (int i = 0; i < count; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
 }
 
 /* ---- references that the module keeps -------------------------------------------------------- */
@@ -646,7 +579,6 @@ static PyObject *churn(PyObject *self, PyObject *args)
 static PyMethodDef functions[] = {
     {"point", point, METH_VARARGS, NULL},
     {"block", block, METH_O, NULL},
-    {"add_locked", add_locked, METH_VARARGS, NULL},
     {"counts", counts, METH_NOARGS, NULL},
     {"values", values, METH_O, NULL},
     {"hold", hold, METH_VARARGS, NULL},
@@ -678,9 +610,8 @@ PyMODINIT_FUNC MODULE_INIT(void)
     if (module == NULL) {
         return NULL;
     }
-    if (make_point_class() < 0 || make_pair_class() < 0 ||
+    if (make_point_class() < 0 ||
         PyModule_AddObjectRef(module, "Point", (PyObject *)point_class->type) < 0 ||
-        PyModule_AddObjectRef(module, "Pair", (PyObject *)pair_class->type) < 0 ||
         PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) < 0) {
         Py_DECREF(module);
         return NULL;

@@ -55,7 +55,7 @@ INTERNAL |= {
 INTERNAL |= {"values.h"}
 # Native objects are made by C and C++ (docs/objects.md says what a Cython compiler would emit).
 INTERNAL |= {"nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"}
-INTERNAL |= {"objectbody.h", "objectmemory.h", "objectorder.h", "objectqueue.h"}
+INTERNAL |= {"objectbody.h", "objectmemory.h", "objectorder.h"}
 EXCLUDED = {
     "steps of other functions": {
         *("nc_slots_of_object", "nc_slot_id_valid", "nc_slots_of", "nc_object_slots_place"),

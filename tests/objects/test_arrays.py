@@ -28,7 +28,6 @@ class Body(nc.NativeObject):
     pointer = nc.field("&d")
     next = nc.field("Body")
     hits = nc.field("q", atomic=True)
-    lock = nc.field(nc.Lock)
 
 
 class Heavy(Body, Base):
@@ -207,8 +206,6 @@ def test_what_cannot_be_a_view(bodies, fails):
     message = f"field 'next' of 'Body' is a reference, which NumPy does not know; {advice}"
     with fails(TypeError, message):
         bodies["next"]
-    with fails(TypeError, f"field 'lock' of 'Body' is a lock, which NumPy does not know; {advice}"):
-        bodies["lock"]
     message = f"field 'hits' of 'Body' is atomic, and NumPy's accesses are not; {advice}"
     with fails(TypeError, message):
         bodies["hits"]

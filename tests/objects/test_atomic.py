@@ -24,7 +24,6 @@ class Numbers(nc.NativeObject):
     flag = nc.field("?", atomic=True)
     plain = nc.field("q")
     array = nc.field("(2)d")
-    lock = nc.field(nc.Lock)
 
 
 class Sub(Numbers):
@@ -249,9 +248,6 @@ REFUSED = {
     ),
     "Numbers.array.compare_exchange(one, 1, 2)": (
         f"field 'array' of 'Numbers' is not atomic; compare_exchange() {ATOMIC}"
-    ),
-    "Numbers.lock.exchange(one, 1)": (
-        f"field 'lock' of 'Numbers' is not atomic; exchange() {ATOMIC}"
     ),
     "Numbers.d.add(one, 1)": "field 'd' of 'Numbers' is no atomic integer; only these add",
     "Numbers.flag.add(one, 1)": "field 'flag' of 'Numbers' is no atomic integer; only these add",

@@ -12,7 +12,7 @@ from support import build, compilecache
 
 PROGRAM = """
 #define NC_OBJECT_CHECKED
-#include <nativecall/objectqueue.h>
+#include <nativecall/detail/objectcount.h>
 #include <stddef.h>
 
 typedef struct { NcObject *next; } Node;

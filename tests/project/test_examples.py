@@ -261,12 +261,12 @@ living             1
 """,
     "workqueue/run.py": """
 jobs               501 jobs
-primes below 100000: 9592, at first True
+primes below 100000: 9592
 by jobs            46, 32, 31, ...
 Python's method    10, of 'twins'
 TypeError          a native object of class Job is needed (got Batch)
 jobspp             501 jobs
-primes below 100000: 9592, at first True
+primes below 100000: 9592
 by jobs            46, 32, 31, ...
 Python's method    10, of 'twins'
 TypeError          a native object of class Job is needed (got Batch)

@@ -98,7 +98,6 @@ class Node(nc.NativeObject):
     s = nc.field("T{d:a:i:b:}")
     p = nc.field("(2)&d")
     next = nc.field("Node")
-    lock = nc.field(nc.Lock)
     n = nc.field("q", atomic=True)
     twice = nc.method(lib.address("square"), "d:P")
     @nc.method("d:&vd")
@@ -214,9 +213,6 @@ OPERATIONS = {
     "a[1].next = a[2]; a[4].name = 'name'; kept = a[3]; refused(a.__getitem__, 'next'); "
     "refused(a.__getitem__, 9); refused(nc.ObjectArray, int, 3); refused(nc.ObjectArray, Node, -1)",
     "columns of native objects": "a = nc.ObjectArray(Node, 5); a['x'][1] = 2.0; a['s']",
-    "locks of native objects": "p = Node(); p.lock.__enter__(); p.lock.acquire(False); "
-    "p.lock.release(); repr(p.lock); refused(p.lock.release); refused(setattr, p, 'lock', 1); "
-    "refused(nc.Lock, p, 16)",
     "classes of native objects": "c = type(Node)('C', (Node,), {'y': nc.field('d'), "
     "'plus': lambda self, more: 2.0}); c(1.0).plus(1.0); c().name = 1; "
     "c.pool = nc.ObjectArray(c, 2); gc.collect(); "

@@ -51,9 +51,9 @@ def test_it_is_as_that_of_typing():
     assert repr(ours("a")) == repr(theirs("a")).replace(theirs.__qualname__, "Row")
 
 
-def test_public_ones_are_pickled_by_their_public_names():
+def test_a_public_one_is_pickled_by_its_public_name():
     import nativecall as nc
 
-    for one in (nc.Slot(b"k", 1, 2), nc.Leaks({"A": 1}, {}, {})):
-        assert type(one).__module__ == "nativecall"
-        assert pickle.loads(pickle.dumps(one)) == one
+    slot = nc.Slot(b"k", 1, 2)
+    assert type(slot).__module__ == "nativecall"
+    assert pickle.loads(pickle.dumps(slot)) == slot

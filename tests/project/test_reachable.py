@@ -44,8 +44,8 @@ TAKES_ADDRESSES = {
     "object_at": "the address of an object",
     "take_object": "the address of an object",
 }
-# What is done around a fork, and at the end of Python: it takes locks, or waits for them.
-TAKES_LOCKS = ("hold", "release", "begin_anew", "keep_for_good")
+# What takes the locks of LLVM and keeps them: before a fork, and at the end of Python.
+TAKES_LOCKS = ("_hold", "keep_for_good")
 
 ATTACK = r"""
 import copy, faulthandler, gc, importlib, inspect, pickle, pkgutil, random, sys, types, warnings

@@ -88,13 +88,11 @@ for entry in cos.entries:
     assert_type(entry.address, int)
     assert_type(entry.fortran, bool)
 assert_type(nc.customslots(cos)[0].data, int)
-assert_type(nc.leaks().leaked, dict[str, int])
 
 
 class Account(nc.NativeObject):
     balance = nc.field("q")
     visits = nc.field("q", atomic=True)
-    lock = nc.field(nc.Lock)
     rate = nc.method(None, "d:&v")
 
     @nc.method("d:&vd")
@@ -116,10 +114,8 @@ class Branch(nc.NativeObject):
 
 
 account = Savings(100)
-with account.lock:
-    account.balance += 5
+account.balance += 5
 assert_type(account.balance, int)
-assert_type(account.lock, nc.Lock)
 assert_type(account.rate(), float)
 assert_type(account.grown(2.0), float)
 branch = Branch(account, share=0.5)

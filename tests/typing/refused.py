@@ -40,7 +40,6 @@ nothing: int = half.closed()  # refused
 class Account(nc.NativeObject):
     visits = nc.field("q", atomic=True)
     rate = nc.method(None, "d:&v")
-    lock = nc.field(nc.Lock)
     parent = nc.field(nc.NativeObject)
 
     @nc.method("d:&vd")
@@ -59,11 +58,9 @@ nc.field()  # refused
 nc.method(None, "d:&v", errors="bogus")  # refused
 number: int = cos.entries[0].signature  # refused
 number = nc.customslots(cos)[0].key  # refused
-number = nc.leaks().living  # refused
 nc.field("q", atomic=True, typo=1)  # refused
 account.visits = "x"  # refused
 account.visits = 1.5  # refused
-account.lock = None  # refused
 account.parent = 5  # refused
 account.parent.nothing  # refused
 account.grown("x")  # refused

@@ -95,11 +95,6 @@
  * Python and may come after finalization. A child of fork has every object as it was; what threads
  * that are not there held is never released.
  *
- * Leaks. In a process with NATIVECALL_TRACK_OBJECTS=1 in its environment each object is in a list
- * while it lives (NcTracker), from which nativecall.leaks() tells which cycles of references are
- * left. Without, objects with nothing to do at their end pay nothing for it, others a test of a
- * flag.
- *
  * Free-threaded builds. The native half is the same. The state needs the object's lock there, which
  * nc_object_as_python and tp_dealloc would have to take; these builds are refused
  * (nc_objects_import) until that is done.

@@ -32,8 +32,8 @@ NC_STATIC PyObject *nc_class_capsule(NcClass *cls)
 }
 
 #define NC_FIELDS_OVERLAP                                                                          \
-    "class '%U': fields '%s' and '%s' lie over one another, and one of them is a reference or a "  \
-    "lock, which needs its bytes alone"
+    "class '%U': fields '%s' and '%s' lie over one another, and one of them is a reference, "      \
+    "which needs its bytes alone"
 
 /* Says why a class cannot be: TypeError, or MemoryError. */
 NC_STATIC void nc_class_refused(PyObject *name, int status, const NcClassProblem *problem)
@@ -245,7 +245,6 @@ NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject
     cls->type_at = offsetof(PyObject, ob_type);
     cls->after = sizeof(PyObject);
     cls->waiting = &nc_objects->waiting;
-    cls->tracker = nc_objects->tracker;
     order = nc_class_order(name, bases, &count);
     if (order == NULL) {
         goto fail;

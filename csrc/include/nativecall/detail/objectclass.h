@@ -47,28 +47,19 @@ typedef struct {
  * they are when a class statement adds such a thing. */
 #define NC_OBJECT_PYTHON_WORDS (4 * sizeof(void *))
 #define NC_OBJECT_HEAD (NC_OBJECT_PYTHON_WORDS + sizeof(NcObjectHead))
-#define NC_OBJECT_ALIGN ((size_t)16)         /* malloc's; no field may need more */
-#define NC_OBJECT_LINKS (2 * sizeof(void *)) /* at the start of a tracked object's memory */
+#define NC_OBJECT_ALIGN ((size_t)16) /* malloc's; no field may need more */
 
 enum {
     NC_CLASS_PLAIN = 1,    /* nothing is to be done when an object ends */
     NC_CLASS_ABSTRACT = 2, /* a method has no function: no objects */
     NC_CLASS_MADE = 4,     /* nc_class_make has succeeded */
     NC_CLASS_CREATES = 8,  /* a class of the order has a `create` */
-    NC_CLASS_TRACKED = 16, /* its objects are in the list of `tracker` */
-    NC_CLASS_LARGE = 32,   /* more than NC_CLASS_FEW bytes lie before the head of its objects */
-    NC_CLASS_FAILED = 64   /* Python's class was refused after it was made: no objects */
+    NC_CLASS_LARGE = 16,   /* more than NC_CLASS_FEW bytes lie before the head of its objects */
+    NC_CLASS_FAILED = 32   /* Python's class was refused after it was made: no objects */
 };
 
 /* Bytes of fields that a new object takes no loop for: not more than the head is large. */
 #define NC_CLASS_FEW (4 * sizeof(void *))
-
-/* The living objects of a process, for a report of leaks (detail/objectcount.h): linked by two
- * words that each of them then has before its fields. A debugging aid: NULL otherwise. */
-typedef struct {
-    void *locked; /* atomic: not NULL while somebody changes or reads the list */
-    void *first;  /* the object made last */
-} NcTracker;
 
 /* The place of a class's fields in objects of another. */
 typedef struct {
@@ -76,13 +67,11 @@ typedef struct {
     intptr_t offset; /* to be added to the object's address; negative */
 } NcPart;
 
-#define NC_FIELD_LOCK "lock"
 #define NC_FIELD_SELF ((const struct NcClass *)(uintptr_t)1) /* for nc_class_define */
 
 typedef struct {
     const char *name;
-    const char *type;          /* its code (docs/abi/signatures.md); NULL: a counted reference;
-                                * NC_FIELD_LOCK: a uint32_t for nc_lock_acquire (objectqueue.h) */
+    const char *type;          /* its code (docs/abi/signatures.md); NULL: a counted reference */
     size_t offset;             /* within the class's own fields */
     const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object;
                                 * NC_FIELD_SELF: objects of the class that is being defined */
@@ -102,7 +91,6 @@ typedef struct NcClass {
     size_t type_at; /* where an object keeps its type */
     void **waiting; /* the process's list of ended objects that own a reference to their type, which
                      * takes the GIL to give back: linked through their counts (nativeobject.h) */
-    NcTracker *tracker; /* the process's, or NULL */
     /* own: what the class itself defines */
     size_t fields_size;            /* bytes, zero in a new object */
     size_t fields_align;           /* a power of two, at most NC_OBJECT_ALIGN */
@@ -235,7 +223,6 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first)
         }
     }
     cls->offset = cls->parts[0].offset;
-    depth += cls->tracker != NULL ? NC_OBJECT_LINKS : 0;
     cls->before = (depth + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
     return NC_OK;
 }
@@ -315,14 +302,11 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
 /* Bytes of a field; at least 1 of what only Python reads. */
 NC_STATIC size_t nc_field_size(const NcField *field)
 {
-    return field->type == NULL                       ? sizeof(void *)
-           : strcmp(field->type, NC_FIELD_LOCK) == 0 ? sizeof(uint32_t)
-                                                     : 1;
+    return field->type == NULL ? sizeof(void *) : 1;
 }
 
-/* The first other field that takes one of `size` bytes of fields[which], where one of the two is a
- * reference or a lock, whose bytes are nobody else's to write; NULL. Fields of other types may be
- * those of a union. */
+/* Return the first other field that shares one of `size` bytes of fields[which], if one of the two
+ * is a reference; otherwise NULL. Fields of other types may be those of a union. */
 NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, size_t size)
 {
     const NcField *field = &cls->fields[which];
@@ -338,8 +322,8 @@ NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, s
     return NULL;
 }
 
-/* Whether fields lie where a class says it has some, and references and locks alone. Of those that
- * only Python reads the types, and so the sizes, are its to look at. */
+/* Whether fields lie where a class says it has some, and no other field shares the bytes of a
+ * reference. Python checks the types and sizes of the fields that only it reads. */
 NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i;
@@ -480,7 +464,7 @@ NC_STATIC void nc_class_clear(NcClass *cls)
 /* Makes a class whose own part is filled in, of its first base, or NULL, and its order without
  * itself, in which all classes are made. NC_E_RANGE: the fields' alignment is none, the fields of
  * the order take more than NC_CLASS_MOST bytes, or a field (*problem names it) lies elsewhere or
- * over a reference or lock; NC_E_DUPLICATE: a name is defined twice, or differently by two classes;
+ * over a reference; NC_E_DUPLICATE: a name is defined twice, or differently by two classes;
  * NC_E_NOMEM. */
 NC_STATIC int nc_class_make_along(NcClass *cls, const NcClass *first, const NcClass *const *order,
                                   size_t count, NcClassProblem *problem)
@@ -523,8 +507,7 @@ NC_STATIC int nc_class_make_along(NcClass *cls, const NcClass *first, const NcCl
     if (status != NC_OK) {
         goto fail;
     }
-    cls->flags |= NC_CLASS_MADE;
-    cls->flags |= cls->tracker != NULL ? NC_CLASS_TRACKED : NC_CLASS_PLAIN;
+    cls->flags |= NC_CLASS_MADE | NC_CLASS_PLAIN;
     cls->flags |= cls->before - NC_OBJECT_HEAD > NC_CLASS_FEW ? NC_CLASS_LARGE : 0;
     for (i = 0; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;

@@ -174,56 +174,6 @@ NC_STATIC_INLINE void nc_object_free(NcObject *object)
     nc_object_give_back(object);
 }
 
-/* ---- tracking, for a report of leaks --------------------------------------------------------- */
-
-/* The next of the living objects, or the one before, at 0 and 1. */
-NC_STATIC_INLINE void **nc_object_links(const NcObject *object)
-{
-    return (void **)((uintptr_t)object - nc_object_class(object)->before);
-}
-
-NC_STATIC void nc_tracker_lock(NcTracker *tracker)
-{
-    while (NC_SWAP_PTR(&tracker->locked, (void *)tracker) != NULL) {
-    }
-}
-
-NC_STATIC void nc_tracker_unlock(NcTracker *tracker)
-{
-    nc_store_release_ptr(&tracker->locked, NULL);
-}
-
-NC_COLD void nc_object_track(NcObject *object)
-{
-    NcTracker *tracker = nc_object_class(object)->tracker;
-    nc_tracker_lock(tracker);
-    nc_object_links(object)[0] = tracker->first;
-    if (tracker->first != NULL) {
-        nc_object_links(tracker->first)[1] = object;
-    }
-    tracker->first = object;
-    nc_tracker_unlock(tracker);
-}
-
-NC_COLD void nc_object_untrack(NcObject *object)
-{
-    NcTracker *tracker = nc_object_class(object)->tracker;
-    void *next;
-    void *previous;
-    nc_tracker_lock(tracker);
-    next = nc_object_links(object)[0];
-    previous = nc_object_links(object)[1];
-    if (previous != NULL) {
-        nc_object_links(previous)[0] = next;
-    } else {
-        tracker->first = next;
-    }
-    if (next != NULL) {
-        nc_object_links(next)[1] = previous;
-    }
-    nc_tracker_unlock(tracker);
-}
-
 /* ---- ending ---------------------------------------------------------------------------------- */
 
 NC_STATIC void nc_object_end(NcObject *object);
@@ -236,9 +186,6 @@ NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
 {
     const NcClass *cls = nc_object_class(object);
     size_t i, n;
-    if (NC_UNLIKELY((cls->flags & NC_CLASS_TRACKED) != 0)) {
-        nc_object_untrack(object);
-    }
     for (i = first; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
         char *fields = (char *)object + cls->parts[i].offset;
@@ -397,16 +344,13 @@ NC_STATIC void nc_object_create(NcObject *object, size_t first)
             cls->parts[i].cls->create((char *)object + cls->parts[i].offset);
         }
     }
-    if (NC_UNLIKELY((cls->flags & NC_CLASS_TRACKED) != 0)) {
-        nc_object_track(object);
-    }
 }
 
 /* nc_object_new, of any class. */
 NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
 {
     NcObject *object = nc_object_make(cls);
-    if (object != NULL && (cls->flags & (NC_CLASS_CREATES | NC_CLASS_TRACKED)) != 0) {
+    if (object != NULL && (cls->flags & NC_CLASS_CREATES) != 0) {
         nc_object_create(object, 0);
     }
     return object;
@@ -417,7 +361,7 @@ NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
  * (`lasting`: every class that C code has by nc_class_of or nc_class_define). */
 NC_STATIC_INLINE NcObject *nc_object_new(const NcClass *cls)
 {
-    const uint32_t more = NC_CLASS_ABSTRACT | NC_CLASS_CREATES | NC_CLASS_TRACKED | NC_CLASS_LARGE;
+    const uint32_t more = NC_CLASS_ABSTRACT | NC_CLASS_CREATES | NC_CLASS_LARGE;
     return (cls->flags & more) == 0 ? nc_object_allocate(cls) : nc_object_new_apart(cls);
 }
 

@@ -15,7 +15,6 @@ NC_C_BEGIN
 #define NC_CLASS_KEPT "__nativekept__"         /* what a class keeps for native code */
 #define NC_CLASS_DECLARES "__nativedeclares__" /* what is for class bodies has this attribute */
 #define NC_CLASS_CAPSULE "nativecall.NcClass"
-#define NC_TRACK_VARIABLE "NATIVECALL_TRACK_OBJECTS"
 
 /* What modules share of native objects. */
 typedef struct {
@@ -24,7 +23,6 @@ typedef struct {
     PyTypeObject *metatype;                                   /* of classes of native objects */
     PyTypeObject *root;                                       /* nativecall.NativeObject */
     void *waiting;                /* ended objects that own a reference to their type */
-    NcTracker *tracker;           /* NULL unless NC_TRACK_VARIABLE was set in the environment */
     destructor statement_dealloc; /* tp_dealloc of classes that class statements make */
     /* The package's, or NULL. describe: a new capsule (nc_class_capsule) of what a class body says,
      * which is changed in place, or None. publish: descriptors for what the class itself has. */
@@ -347,42 +345,6 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;
-}
-
-/* ---- the tracker, and forks ------------------------------------------------------------------ */
-
-#if !defined(_WIN32)
-/* The tracker of this copy, once it is the published one. As for the registry, a child of fork
- * would find it locked for ever by a thread that is not there. */
-static NcTracker *nc_forked_tracker = NULL;
-
-NC_STATIC void nc_tracker_before_fork(void)
-{
-    nc_tracker_lock(nc_forked_tracker);
-}
-
-NC_STATIC void nc_tracker_after_fork(void)
-{
-    nc_tracker_unlock(nc_forked_tracker);
-}
-#endif
-
-/* Has forks wait for a tracker's lock. 0, or -1 with MemoryError. Idempotent. */
-NC_STATIC int nc_tracker_guard(NcTracker *tracker)
-{
-#if !defined(_WIN32)
-    if (nc_forked_tracker == NULL) {
-        nc_forked_tracker = tracker;
-        if (pthread_atfork(nc_tracker_before_fork, nc_tracker_after_fork, nc_tracker_after_fork)) {
-            nc_forked_tracker = NULL;
-            PyErr_NoMemory();
-            return -1;
-        }
-    }
-#else
-    (void)tracker;
-#endif
-    return 0;
 }
 
 NC_C_END

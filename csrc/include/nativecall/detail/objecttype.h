@@ -308,8 +308,6 @@ NC_STATIC PyTypeObject *nc_object_root(void)
 NC_STATIC int nc_objects_publish(PyObject *module)
 {
     static NcObjects shared;
-    static NcTracker tracker;
-    const char *track = getenv(NC_TRACK_VARIABLE);
     PyObject *capsule = NULL;
     int status = -1;
     shared.abi_version = NC_ABI_VERSION;
@@ -317,10 +315,6 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     shared.class_size = (uint32_t)sizeof(NcClass);
     shared.head_size = (uint32_t)NC_OBJECT_HEAD;
     shared.provider = NC_PROVIDER;
-    shared.tracker = track != NULL && strcmp(track, "1") == 0 ? &tracker : NULL;
-    if (shared.tracker != NULL && nc_tracker_guard(shared.tracker) < 0) {
-        return -1;
-    }
     shared.metatype = nc_objecttype_bundled();
     nc_objects = &shared;
     if (shared.metatype != NULL && (shared.root = nc_object_root()) != NULL) {

@@ -1,0 +1,73 @@
+"""Write the names of generated code to ``/tmp/perf-PID.map``, which perf reads.
+
+That is for NATIVECALL_PERF=1. The child of a fork writes its own file, with what it inherited. A
+name is what the code was compiled for: ``nativecall trampoline d:dd 0x0``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOLS = 2  # the type of a section
+_FUNCTION = 0x12  # global
+_ELF64 = b"\x7fELF\x02\x01\x01"
+
+_process = 0  # that wrote last
+
+
+def write(key: str, data: bytes, addresses: Mapping[str, int]) -> None:
+    """Add the functions of an object file, which are at these addresses, to the file of this
+    process.
+
+    Only ELF files for little-endian machines of 64 bits are read. If the file cannot be written,
+    perf has no names.
+    """
+    global _process
+    sizes = _sizes(data)
+    rows = [(at, sizes[name], name) for name, at in addresses.items() if name in sizes]
+    if len(rows) == 1:
+        rows = [(rows[0][0], rows[0][1], "")]
+    lines = [f"{at:x} {size:x} {f'nativecall {key} {name}'.rstrip()}\n" for at, size, name in rows]
+    text = "".join(lines)
+    before, _process = _process, os.getpid()
+    try:
+        if before not in (0, _process):
+            with open(f"/tmp/perf-{before}.map", encoding="utf-8") as file:
+                text = file.read() + text
+        # Nobody else's file, and none behind a link that another user planted.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        opened = os.open(f"/tmp/perf-{_process}.map", flags, 0o644)
+        with open(opened, "a", encoding="utf-8") as file:
+            if os.fstat(opened).st_uid == os.geteuid():
+                file.write(text)
+    except OSError:
+        pass
+
+
+def _sizes(data: bytes) -> dict[str, int]:
+    """The bytes of each function of an object file."""
+    found: dict[str, int] = {}
+    if not data.startswith(_ELF64):
+        return found
+    header = _HEADER.unpack_from(data)
+    sections = [
+        _SECTION.unpack_from(data, header[6] + i * _SECTION.size) for i in range(header[12])
+    ]
+    for section in sections:
+        if section[1] != _SYMBOLS:
+            continue
+        names = sections[section[6]]
+        for at in range(section[4], section[4] + section[5], _SYMBOL.size):
+            name, info, _, _, _, size = _SYMBOL.unpack_from(data, at)
+            if info == _FUNCTION and size:
+                start = names[4] + name
+                found[data[start : data.index(b"\0", start)].decode()] = size
+    return found
