@@ -5,7 +5,7 @@
 # which takes and returns anything: no checker reads signatures. An annotation says more.
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, Literal, Never, TypedDict, overload
+from typing import Any, Concatenate, Generic, Literal, TypedDict, overload
 
 from typing_extensions import ParamSpec, TypeVar, Unpack
 
@@ -25,7 +25,6 @@ from ._library import Library as _Library
 from ._library import load as load
 from ._objects import NativeObject as NativeObject
 from ._objects import ObjectArray as ObjectArray
-from ._objects import leaks as leaks
 from ._reraise import reraise as reraise
 from ._signature.signature import Signature as Signature
 from ._slots import Slot as Slot
