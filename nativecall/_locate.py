@@ -102,7 +102,8 @@ def _current(name: str, flags: int) -> OpenLibrary:
         )
     if before != file:
         folder, base = os.path.split(spelling)
-        spelling = os.path.join(folder, ".", base)
+        # One dot alone may be the loader's own, of $ORIGIN and a library that was opened as ./x.so.
+        spelling = os.path.join(folder, ".", ".", base)
         _opened[path] = file, spelling
     return library if spelling == path else _lib.library_open(spelling, flags)
 

@@ -30,7 +30,7 @@ static int watcher; /* atomic: whether a thread watches, or never will again */
 static void put_name(char *line, size_t *length, PyObject *name)
 {
     const void *data = PyUnicode_DATA(name);
-    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(name) && *length < MOST / 4; i++) {
+    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(name) && i < MOST / 4; i++) {
         Py_UCS4 one = PyUnicode_READ(PyUnicode_KIND(name), data, i);
         line[(*length)++] = one >= ' ' && one < 127 ? (char)one : '?';
     }
@@ -57,8 +57,9 @@ static void say(PyObject *names)
     }
     put(line, &length, is_argument ? "'," : "'");
     put(line, &length,
-        " is called in another thread and has waited for the GIL for a second: a C function that "
-        "waits for its own threads must be called with gil=\"release\"\n");
+        " is called in another thread and has waited for the GIL for a second; if a C function "
+        "waits "
+        "for its own threads, call it with gil=\"release\"\n");
     (void)!write(2, line, (unsigned)length);
 }
 

@@ -109,8 +109,12 @@ def takes_data(signature: Signature) -> bool:
     return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
 
 
-def with_data(target: Native | Function | None, data: int, owner: object) -> NativeCallable | None:
-    """A function with user data bound, which keeps `owner`; None if it takes none."""
+def with_data(
+    target: Native | Function | None, data: object, owner: object
+) -> NativeCallable | None:
+    """A function with user data bound, an address or what an argument can be, which keeps `owner`;
+    None if it takes none.
+    """
     if isinstance(target, Function):
         if target.signature is None or not target.address:
             return None
@@ -121,9 +125,10 @@ def with_data(target: Native | Function | None, data: int, owner: object) -> Nat
     signature = None if target is None else target._chosen(None)[0].signature
     if target is None or signature is None or not takes_data(signature):
         return None
-    pointer = _lib.ffi.cast("void *", data)
-    kept = _lib.ffi.gc(pointer, lambda _, owner=owner: None)
-    made: Foreign = target.bind(*[...] * (len(signature.args) - 1), kept)
+    if isinstance(data, int):
+        pointer = _lib.ffi.cast("void *", data)
+        data = _lib.ffi.gc(pointer, lambda _, owner=owner: None)
+    made: Foreign = target.bind(*[...] * (len(signature.args) - 1), data)
     bound: NativeCallable = made
     return bound
 

@@ -199,12 +199,12 @@ def _untold(argtypes: Foreign) -> int | None:
     return None if all(told) else told.index(False)
 
 
-def _converts(kind: type) -> bool:
-    """Whether a subclass of a ctypes type has a `from_param` of its own; NumPy's `ndpointer` types
-    only check with it what a call of ours checks too.
+def _converts(kind: Foreign) -> bool:
+    """Whether a ctypes type has a `from_param` in Python, by its class or metaclass; NumPy's
+    `ndpointer` types only check with it what a call of ours checks too.
     """
-    found = next((vars(one)["from_param"] for one in kind.__mro__ if "from_param" in vars(one)), 0)
-    return isinstance(found, (classmethod, staticmethod)) and not hasattr(kind, "_dtype_")
+    is_own = type(kind.from_param) is type(ctypes.c_double.from_param)
+    return not is_own and not hasattr(kind, "_dtype_")
 
 
 def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:

@@ -104,7 +104,14 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
     keeps the box. None where there is no data, or no last argument that it is for.
     """
     data = user_data(obj)
-    return with_data(own_entry(obj) or function(obj), data, obj) if data else None
+    if not data:
+        return None
+    given = obj.user_data
+    if given is not None and type(given).__name__ != "PyCapsule":
+        return with_data(own_entry(obj) or function(obj), given, obj)  # checked as in a call
+    if given is not None and boxes.function(given) is not None:
+        raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
+    return with_data(own_entry(obj) or function(obj), data, obj)
 
 
 def reason(obj: Foreign) -> str | None:

@@ -112,7 +112,7 @@ def pointer_argument(
             f"{who} must be a '{ctype.name} *': a cffi or ctypes pointer, or None "
             f"(got {type(value).__name__}){hint}"
         )
-    if ctype.kind == "voidptr" and callable(value):
+    if ctype.kind == "voidptr" and callable(value) and not handles.is_cdata(value):
         return _any_function(value, who)
     leads_to_data = not isinstance(ctype, Pointer) or ctype.pointee.kind not in _HOLDS_POINTER
     if leads_to_data and type(value).__module__ != "builtins":
@@ -148,6 +148,9 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
     is that of an argument, or negative, and `spelled` the type in C, or its code.
     """
     if isinstance(value, str):
+        pointee = ctype.pointee if isinstance(ctype, Pointer) else None
+        if isinstance(pointee, Scalar) and pointee.size > 1:
+            return ""
         hint = "; a str has no bytes of its own, pass s.encode()"
         if ctype.text in ("&b", "&B") and index >= 0:
             is_code = " if C declares this as const char *" if spelled == ctype.text else ""
@@ -191,6 +194,22 @@ def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
     return is_same, is_same or not isinstance(ctype, Pointer)
 
 
+def _returned_type(ctype: CType) -> object:
+    """The cffi type that pointers of a type come back as, as the core asks with the first of them.
+
+    Some are freed by finalizers while Python ends, which can import nothing any more: so one is
+    taken as an argument before the end.
+    """
+    import atexit
+
+    found = storage.pointer_type(ctype)
+    if not _is_ready_for_end:
+        _is_ready_for_end.append(True)
+        atexit.register(pointer_argument, ctype, _lib.ffi.cast(found, 0), "a pointer", -1)
+    return found
+
+
+_is_ready_for_end: list[bool] = []
 _HOLDS_POINTER = ("pointer", "voidptr", "function", "object")
 
 
@@ -505,7 +524,7 @@ def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
 
 _types.set_value_hooks(
     pointer_argument,
-    storage.pointer_type,
+    _returned_type,
     match,
     struct_buffer,
     storage.store_whole,

@@ -195,9 +195,11 @@ def variadic(
         whole = Signature(
             signature.result,
             (*signature.args, *types),
+            names=(*signature.names, *[None] * len(types)),
             readonly=readonly,
             characters=with_more(signature.characters, len(types)),
             enums=signature.enums and (*signature.enums, *[None] * len(types)),
+            written=signature.written,
         )
         entry = owner()
         if entry is None or _find(Shape(whole, flags, fixed)) is None:

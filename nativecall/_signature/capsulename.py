@@ -181,7 +181,8 @@ def _declaration(name: str) -> Name:
         except SignatureError as error:
             return Name(None, None, _unread(name, error), False)
     # A gap that is a struct, as its tag says, stands for itself.
-    structs = {gap for gap in gaps if re.search(rf"\bstruct {gap}\b", name)} | {_MEMORYVIEW}
+    tag = r"\b(?:struct|union) (?:__pyx_t_\w+_)?"
+    structs = {gap for gap in gaps if re.search(rf"{tag}{gap}\b", name)} | {_MEMORYVIEW}
     partial = tuple([_known(one, structs) for one in types])
     outer = {gap: _holder(gap, text, needed) for gap in missing}
     return Name(None, partial, _unknown(name, outer), False)
@@ -263,6 +264,8 @@ def _resolved(name: str, needed: dict[str, str]) -> str:
         return _ctuple(mangled, needed)
     if mangled.startswith("__pyx_t_") and not name.startswith("enum"):
         module, own = unmangled(mangled, "__pyx_t_")
+        if name.startswith("union"):
+            return own  # which nothing passes by value
         known = _declared(module)
         if own in known and own.removesuffix("_t") not in SIZED:
             return _declare(module, own, known, needed)

@@ -208,7 +208,7 @@ class Expressions(ABC):
         node = self.type_name()
         offset = 0
         while not self.accept(")"):
-            self.at += 1  # ',' or '.'
+            self.at += 1 if self.tokens[self.at] else self._end()  # ',' or '.'
             name = self.tokens[self.at]
             self.at += 1
             member = dict(node.fields or ()).get(name) if isinstance(node, Record) else None

@@ -209,7 +209,8 @@ class FunctionOf(Node):
 
     def spell_function(self, declarator: str) -> str:
         args = [arg.spell("") for arg in self.args] + ["..."] * self.ellipsis
-        return self.result.spell(f"{declarator}({', '.join(args) or 'void'})")
+        nothing = "" if self.reason else "void"
+        return self.result.spell(f"{declarator}({', '.join(args) or nothing})")
 
 
 class Raw(Node):

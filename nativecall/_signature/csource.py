@@ -237,14 +237,13 @@ class CSource:
         elif outer and name == "error":
             raise self._error(f"#error {rest}", at, "'define' gives macros that it needs")
         elif outer and name == "pragma" and rest.startswith("pack"):
-            words = [token for token, _ in self._expanded([(w, at) for w in tokenizer()(rest)])]
-            return f"#pragma {' '.join(words)}"
+            return f"#pragma {rest}"
         elif outer and name == "include" and self._included is None:
             self._included = at
         return ""
 
     def _define(self, text: str, at: int) -> None:
-        made = macro(text, 0, self.text.count("\n", 0, self._given(at)) + 1)
+        made = macro(text, 0, 0)
         if made is None:
             return
         name, new = made

@@ -12,7 +12,7 @@ from .._errors import SignatureError, did_you_mean
 from .cconstant import Unclosed, Unknown, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS, name_of
-from .clexer import BASIC, KEYWORDS, basic_type
+from .clexer import BASIC, KEYWORDS, basic_type, tokenizer, typed_integer
 from .cnodes import BASICS, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
 from .ctype import SCALARS, WORD, integer
 from .grammar import shown
@@ -79,6 +79,14 @@ OTHER_TYPES: dict[str, Node] = {
         for name in names.split()
     },
 }
+
+
+def _alignment(word: str) -> int:
+    """The number that a word is, -1 where it is none."""
+    try:
+        return typed_integer(word)[0]
+    except (ValueError, OverflowError):
+        return -1
 
 
 class Said:
@@ -161,27 +169,38 @@ class Specifiers(Expressions):
                 return at
 
     def pragma(self) -> None:
-        """Take ``#pragma pack(…)``; others are ignored."""
-        words = self.tokens[self.at].replace("(", " ").replace(",", " ").replace(")", " ").split()
+        """Take ``#pragma pack(…)`` as gcc does, which ignores what it cannot read; leave others."""
+        words = tokenizer()(self.tokens[self.at])
         self.at += 1
-        if words[1:2] != ["pack"]:
+        if words[2:4] != ["pack", "("] or words[-1] != ")":
             return
-        given = words[2:]
-        number = next((int(word) for word in given if word.isdigit()), 0)
-        if number not in (0, 1, 2, 4, 8, 16):
-            return  # compilers warn of it and ignore it
-        label = next((word for word in given[1:] if word.isidentifier()), "")
-        if given[:1] == ["push"]:
-            self._packs.append((label, self._pack))
-            self._pack = number or self._pack
-        elif given[:1] == ["pop"]:
+        action, *given = [word for word in words[4:-1] if word != ","] or ["0"]
+        commas = words[4:-1].count(",")
+        label, number = "", -1
+        for word in given:
+            if word[0].isalpha() and not label:
+                label = word
+            elif word[0].isdigit() and action == "push" and number < 0:
+                number = _alignment(word)
+            else:
+                return
+        if commas != len(given) or (action not in ("push", "pop") and given):
+            return
+        if action == "pop":
+            known = label and label in [one for one, _ in self._packs]
             while self._packs:
                 found, self._pack = self._packs.pop()
-                if label in ("", found):
+                if not known or found == label:
                     break
-            self._pack = number or self._pack
-        else:
-            self._pack = number
+            return
+        is_push = action == "push"
+        number = number if is_push else _alignment(action)
+        number = self._pack if is_push and len(given) == bool(label) else number
+        if number not in (0, 1, 2, 4, 8, 16):
+            return  # compilers warn of it
+        if is_push:
+            self._packs.append((label, self._pack))
+        self._pack = number
 
     def specifiers(self) -> tuple[Said, Node]:
         """The type that words name, and what they say beside it."""
@@ -325,7 +344,7 @@ class Specifiers(Expressions):
                 name = ""
                 while not self.accept(")"):
                     name += tokens[self.at].strip('"')
-                    self.at += 1
+                    self.at += 1 if tokens[self.at] else self._end()
                 said.asm = name
             elif token == "[" and tokens[self.at + 1] == "[":
                 self.at = self.closing(self.at)
@@ -370,7 +389,6 @@ class Specifiers(Expressions):
         if record.is_kept:
             record = self.tags[f"{kind} {tag}"] = Record(kind, tag)
         end = self.closing(self.at)
-        pack = self._pack
         self._open.append(record)
         try:
             members = self._members()
@@ -381,7 +399,7 @@ class Specifiers(Expressions):
             if said.packed:
                 record.packed = True
                 members = [(*one[:4], True) for one in members]
-            record.lay_out(members, said.aligned, pack)
+            record.lay_out(members, said.aligned, self._pack)  # what is said at its end
             if self.strict and record.reason:
                 raise Unknown(f"{name_of(record)} has no size: {record.reason}", named)
         except (Unknown, SignatureError) as error:

@@ -34,8 +34,8 @@ class Wanted(NamedTuple):
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
-# A minute of the processor's time and 4 GiB, where the system and the user's own limits allow it.
-_LIMITED = 'ulimit -t 60 2>/dev/null; ulimit -v 4194304 2>/dev/null; exec "$@"'
+# Ten seconds of the processor's time and 2 GiB, where the system and the user's own limits allow.
+_LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
 
 
 def compiler() -> list[str] | None:
@@ -248,13 +248,7 @@ class Scanned:
             elif word == "pragma" and rest[:4] == "pack":
                 starts.append(len(tokens))
                 places.append((file, line))
-                # Not every preprocessor expands macros here.
-                words = [(word, self.macros.get(word)) for word in find(rest)]
-                said = [
-                    known.text if known is not None and known.text.isdecimal() else word
-                    for word, known in words
-                ]
-                tokens.append(f"#pragma {' '.join(said)}")
+                tokens.append(f"#pragma {rest}")
             line += 1
         self.files = [*numbers]
 

@@ -187,7 +187,7 @@ class Signature(Immutable):
         written = self._in_c()
         if written is not None:
             start, end = written
-            return f"{self.written[:start]}{name}{self.written[end:]}"
+            return f"{self.written[:start]}{name}{self.written[end:]}".rstrip("; ")
         return self.function.declare_function(name, self.names, self.readonly)
 
     @property
@@ -261,7 +261,7 @@ def _parameters(text: str) -> list[str]:
             found.append("")
         elif depth > 1 or one != "(":
             found[-1] += one
-    return [one.strip() for one in found]
+    return [one.strip() for one in found if one.strip() != "..."]
 
 
 def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -86,7 +86,12 @@ def _of(signature: Signature, hidden: int, policies: Policies) -> CallSpec:
 def _said(signature: Signature) -> tuple[object, ...]:
     """What calls follow beside the types."""
     said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return *said, signature.enums
+    return *said, signature.enums, written(signature.written)
+
+
+def written(text: str) -> str:
+    """What was written of the arguments of a signature in C, which messages quote; else ``""``."""
+    return "" if ":" in text else text.partition("(")[2]
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
@@ -107,7 +112,7 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
     """The call spec of a signature that is kept as plain data."""
     if policies is not DEFAULT:
         return of(from_row(row), 0, policies)
-    known = _made.get((f"X{{{row[0]}}}", *row[1:-1], _HIDDEN[0], policies))
+    known = _made.get((f"X{{{row[0]}}}", *row[1:-1], written(row[-1]), _HIDDEN[0], policies))
     return known or of(from_row(row))
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import math
 import sys
@@ -186,6 +187,26 @@ class Odd:
 
     def __repr__(self):
         return "<odd>"
+
+
+class Converting(type(ctypes.c_double)):
+    def from_param(cls, value):
+        return ctypes.c_double(5)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Converting("Meta", (ctypes.c_double,), {}),
+        type("Own", (ctypes.c_double,), {"from_param": classmethod(Converting.from_param)}),
+        type("Any", (ctypes.c_double,), {"from_param": functools.partial(ctypes.c_double)}),
+    ],
+)
+def test_argtypes_that_convert_are_refused(kind):
+    function = ctypes.CDLL(None)["abs"]
+    function.argtypes, function.restype = [kind], ctypes.c_int
+    with pytest.raises(TypeError, match="argument 1 of its argtypes, converts arguments itself"):
+        nc.wrap(function)
 
 
 def test_ctypes_types_that_share_parts_are_read_once():

@@ -273,9 +273,17 @@ double first(double *x) { return *x; }
 
 
 @pytest.mark.parametrize("signature", ["d:&d", "d:i", "d:[1]d", "d:P", "d:X{d:d}"])
-@pytest.mark.parametrize("name", [b"double (struct foo)", b"double (__Pyx_memviewslice)"])
-def test_a_struct_by_value_is_nothing_else(name, signature):
-    tag = name.decode().partition("(")[2].rstrip(")").removeprefix("struct ")
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        (b"double (struct foo)", "foo"),
+        (b"double (union foo)", "foo"),
+        (b"double (__Pyx_memviewslice)", "__Pyx_memviewslice"),
+        (b"double (struct __pyx_t_3cym_pt)", "pt"),
+        (b"double (union __pyx_t_3cym_un)", "un"),
+    ],
+)
+def test_a_struct_by_value_is_nothing_else(name, tag, signature):
     with pytest.raises(nc.SignatureError) as info:
         nc.wrap(capsule(name), signature)
     wanted = f"'signature' is {signature!r}, but argument 1 of the target is {tag!r}, a struct "

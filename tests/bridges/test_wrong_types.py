@@ -144,3 +144,22 @@ def test_low_level_callables(lib, name, said):
     with pytest.raises((nc.NativeCallError, TypeError)):
         nc.wrap(box, "d:d")
     assert lib.count() == 0
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_user_data_of_low_level_callables(lib, name):
+    function = getattr(lib, name)
+    tried = 0
+    for value in wrong_data(lib):
+        try:
+            box = scipy.LowLevelCallable(function.to_ctypes(), value)
+        except (TypeError, ValueError):
+            continue  # SciPy's own refusal
+        tried += 1
+        for use in (nc.wrap, lambda box: lib.apply(box, 1.0)):
+            with pytest.raises((nc.NativeCallError, TypeError, ValueError)):
+                use(box)
+    assert tried >= 4
+    with pytest.raises(TypeError, match="a capsule with a function, and no data"):
+        nc.wrap(scipy.LowLevelCallable(function.to_ctypes(), lib.one.to_capsule()))
+    assert lib.count() == 0

@@ -107,8 +107,8 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
 
 LINE = (
     "nativecall: the Python function 'double', an argument of 'in_thread', is called in another "
-    "thread and has waited for the GIL for a second: a C function that waits for its own threads "
-    'must be called with gil="release"\n'
+    "thread and has waited for the GIL for a second; if a C function waits for its own threads, "
+    'call it with gil="release"\n'
 )
 
 

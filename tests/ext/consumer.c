@@ -28,7 +28,8 @@ static int read_key(PyObject *object, uintptr_t *out)
         return 0;
     }
     *out = (uintptr_t)PyLong_AsSize_t(object);
-    return PyErr_Occurred() ? -1 : 0;
+    /* What interns a key makes the handshake, without which nothing is found. */
+    return PyErr_Occurred() ? -1 : know_d_d();
 }
 
 static PyObject *row_of(PyObject *object, const PyCustomSlot *slot)

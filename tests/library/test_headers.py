@@ -534,14 +534,15 @@ def without_compiler(monkeypatch):
 
 PACKED = (
     *("#pragma pack(1)", "# pragma pack(1)", "#\tpragma pack(1)", "  #pragma\tpack(1)"),
-    *("#define N 1\n#pragma pack(N)", '_Pragma("pack(1)")', "#pragma \\\n pack(1)"),
+    *('_Pragma("pack(1)")', "#pragma \\\n pack(1)", "#pragma pack(0x1)"),
+    "#pragma pack(push, a, 1u)",
     *('#define P _Pragma("pack(1)")\nP', '#pragma pack(1)\n#pragma\n_Pragma("GCC poison x")'),
 )
 
 
 def test_pragmas_of_texts_are_read_as_they_may_be_written(without_compiler):
     lines = [
-        f"{pragma}\nstruct packed{at} {{ char c; int i; }};\n#pragma pack()\n#undef N\n"
+        f"{pragma}\nstruct packed{at} {{ char c; int i; }};\n#pragma pack()\n"
         for at, pragma in enumerate(PACKED)
     ]
     text = "".join(lines) + "struct plain { char c; int i; };\n"
@@ -555,9 +556,7 @@ def test_directives_of_a_text_as_they_may_be_written(without_compiler):
     text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
     found = nc.load(None, text, skip=True)
     assert (found.A, found.B, found.abs(-2)) == (3, 4, 2)
-    packed = (
-        "#define N 1\n# pragma pack(push, N)\nstruct packed { char c; int i; };\n#pragma pack(pop)"
-    )
+    packed = "# pragma pack(push, 1)\nstruct packed { char c; int i; };\n#pragma pack(pop)"
     found = nc.load(None, packed + "\nstruct plain { char c; int i; };", skip=True)
     assert (found.ffi.sizeof("struct packed"), found.ffi.sizeof("struct plain")) == (5, 8)
 
@@ -603,6 +602,17 @@ ALIKE = {
     'int minus(int) __asm__("abs");': {"lib.minus(-2)": 2},
     "static inline int one(int x) { return x + 1; }": {"lib.one(2)": 3},
     "int two(int x) { return x + 2; }\nint abs(int);": {"lib.two(2)": 4, "lib.abs(-1)": 1},
+    "#pragma pack(1)\nstruct s { char c; int i;\n#pragma pack(2)\n};": {
+        "lib.ffi.sizeof('struct s')": 6
+    },
+    "#pragma pack(1)\n#pragma pack(push, a, 0)\nstruct s { char c; int i; };\n"
+    "#pragma pack(pop, a)\n#pragma pack(1 + 1)\n#pragma pack(pop, 4)\n#pragma pack(show)\nstruct t { char c; int i; };": {
+        "lib.ffi.sizeof('struct s')": 8,
+        "lib.ffi.sizeof('struct t')": 5,
+    },
+    "typedef void (*any)(); struct s { any f; }; int abs(int);": {
+        "lib.new('struct s *', {'f': lib.abs}).f == lib.ffi.cast('void *', lib.abs.address())": True
+    },
 }
 
 
@@ -615,6 +625,15 @@ def test_a_text_and_a_header_say_the_same(folder, text):
         nc.load(None, header=folder / "alike.h"),
     ):
         assert {ask: eval(ask, {"lib": lib}) for ask in ALIKE[text]} == ALIKE[text]
+
+
+def test_what_ends_too_early_is_said(folder):
+    for text in ('int abs(int) __asm__("abs', "int a[__builtin_offsetof(int"):
+        (folder / "early.h").write_text(text)
+        with pytest.raises(nc.SignatureError, match=r"is never closed|unexpected end"):
+            nc.load(None, header=folder / "early.h")
+        with pytest.raises(nc.SignatureError, match=r"is never closed|unexpected end"):
+            nc.load(None, text)
 
 
 def test_a_text_with_defines():

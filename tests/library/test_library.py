@@ -792,3 +792,26 @@ def test_a_text_for_the_linker_leads_to_its_library(tmp_path, monkeypatch):
     script.write_text("INPUT ( -lm static.a )\n")
     with pytest.raises(nc.LibraryError, match="libscripted"):
         nc.load(str(script))
+
+
+ENDING = """
+import nativecall as nc
+
+lib = nc.load(None, "typedef struct _IO_FILE FILE; FILE *tmpfile(void); int fclose(FILE *);")
+
+
+class File:
+    def __init__(self):
+        self.pointer = lib.tmpfile()
+
+    def __del__(self):
+        lib.fclose(self.pointer)
+
+
+kept = File()
+kept.me = kept
+"""
+
+
+def test_finalizers_at_the_end_of_python_may_call(python):
+    assert python(ENDING) == ""  # nothing on stderr, either

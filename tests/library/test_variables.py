@@ -277,6 +277,7 @@ def test_pointers_to_text_are_assigned(lib, built, fails):
     encoded.wide = "élan"
     gc.collect()
     assert encoded.wide == "élan"
+    encoded.wide = "wïde"
     lib.message = None
     assert lib.message is None
     lib.message = b"ready"
