@@ -197,7 +197,6 @@ def variadic(
             (*signature.args, *types),
             readonly=readonly,
             characters=with_more(signature.characters, len(types)),
-            enums=signature.enums and (*signature.enums, *[None] * len(types)),
         )
         entry = owner()
         if entry is None or _find(Shape(whole, flags, fixed)) is None:

@@ -85,8 +85,7 @@ def _of(signature: Signature, hidden: int, policies: Policies) -> CallSpec:
 
 def _said(signature: Signature) -> tuple[object, ...]:
     """What calls follow beside the types."""
-    said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return *said, signature.enums
+    return signature.names, signature.readonly, signature.characters, signature.lengths
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
