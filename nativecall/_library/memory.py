@@ -9,7 +9,7 @@ A value that does not fit is an error that names the member, before anybody has 
 
 from __future__ import annotations
 
-import _operator as operator  # what operator has; that imports more
+import operator
 import sys
 
 import _cffi_backend

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import atexit
 import sys
-from collections import Counter, deque
+from collections import Counter, deque, namedtuple
 
 from .. import _lib
 from .._errors import refuse_reload
-from .._namedtuple import NamedTuple
 
 refuse_reload(globals(), "Leaks")
 
@@ -27,7 +26,7 @@ _SHOWN = 20  # steps of a cycle, and cycles of a report
 _types = _lib.types
 
 
-class Leaks(NamedTuple):
+class Leaks(namedtuple("Leaks", ["living", "leaked", "cycles"])):
     """What `leaks` found; as a text, a report.
 
     Attributes
@@ -41,6 +40,7 @@ class Leaks(NamedTuple):
         it is there. Objects that refer to each other in several ways are one cycle, the shortest.
     """
 
+    __slots__ = ()
     living: dict[str, int]
     leaked: dict[str, int]
     cycles: dict[str, int]
