@@ -52,8 +52,8 @@ BY_NAME = {
     "_cli.doctor": "the packages that it tries",
     "_cli.place": "what the user names",
     "conformance._child": "the same",
-    "conformance._looks": "the same",
-    "conformance._unfit": "the same",
+    "conformance._consumer": "the same",
+    "conformance._runtime": "the same",
 }
 
 #: The same for units of C, by their places in `csrc`: x.c and x.h are one unit.
