@@ -23,7 +23,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, one process a section")
-    parser.add_argument("--only", metavar="NAMES", help=f"of {','.join(worker.MODULES)}")
+    parser.add_argument("--only", metavar="NAMES", help=f"of {','.join(worker.SECTIONS)}")
     parser.add_argument("--list", action="store_true", help="print the sections' methods and stop")
     parser.add_argument("--json", metavar="FILE", type=Path, help="where the JSON report goes")
     parser.add_argument(
@@ -37,12 +37,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, help="seed of the shuffling; random by default")
     options = parser.parse_args(argv)
-    options.sections = options.only.split(",") if options.only else list(worker.MODULES)
-    unknown = [name for name in options.sections if name not in worker.MODULES]
+    options.sections = options.only.split(",") if options.only else list(worker.SECTIONS)
+    unknown = [name for name in options.sections if name not in worker.SECTIONS]
     if options.of and not options.picture:
         parser.error("argument --of: needs --picture FILE, where the picture goes")
     if unknown:
-        known = ", ".join(worker.MODULES)
+        known = ", ".join(worker.SECTIONS)
         parser.error(f"argument --only: unknown section '{unknown[0]}'; there are {known}")
     return options
 
@@ -57,7 +57,7 @@ def write_picture(target: Path, report: dict[str, Any]) -> None:
 
 def run_section(name: str, effort: Effort) -> Section:
     """Measure a section in fresh processes and join their rounds."""
-    module = importlib.import_module(f"bench.rows.{worker.MODULES[name]}")
+    module = importlib.import_module(f"bench.rows.{name}")
     joined: Section | None = None
     for number in range(module.processes(effort)):
         print(f"{name}: process {number + 1}", file=sys.stderr, flush=True)
@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 132, emoji=False)
     if options.list:
         for name in options.sections:
-            module = importlib.import_module(f"bench.rows.{worker.MODULES[name]}")
+            module = importlib.import_module(f"bench.rows.{name}")
             console.print(f"[bold]{name}[/]: {module.METHOD}", highlight=False)
         return 0
     try:

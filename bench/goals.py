@@ -12,35 +12,13 @@ from dataclasses import dataclass, replace
 
 from bench import programs, timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
-from bench.peers.kernels import GENERATED, OVERLOADS, SCALARS
-from bench.rows import (
-    callbacks,
-    clibraries,
-    generated,
-    importing,
-    interning,
-    jitted,
-    libraries,
-    lookup,
-    making,
-    objects,
-    scaling,
-    thunks,
-    ufuncs,
-)
+from bench.rows import first, libraries, lookup, making
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
 OFFSET = lookup.NAMES["offset"]
 SLOT = lookup.NAMES["slot"]
-PACKED = lookup.NAMES["packed"]
 CAPSULE = lookup.NAMES["capsule"]
-# What is to cost little more than the first entry of the callable itself.
-FIRST = {
-    OFFSET: (lookup.NAMES["offset_fourth"], lookup.NAMES["offset_view"]),
-    SLOT: (lookup.NAMES["slot_fourth"],),
-    PACKED: (lookup.NAMES["packed_fourth"], lookup.NAMES["packed_view"]),
-}
 
 
 @dataclass(frozen=True)
@@ -98,20 +76,7 @@ def _calls(section: Section) -> Iterator[Goal]:
                 yield _ratio(what, section, row, peer, subject, bound, at_most=False)
 
 
-def _overloads(section: Section) -> Iterator[Goal]:
-    for row in OVERLOADS:
-        yield _ratio(f"f(…) {row.name} / {NANOBIND}", section, row.name, ITSELF, NANOBIND, 1.0)
-
-
-def _generated(section: Section) -> Iterator[Goal]:
-    for row in GENERATED:
-        what = f"generated f.builtin {row.signature} / hand-written METH_FASTCALL"
-        yield _ratio(what, section, row.signature, BUILTIN, C_BUILTIN, 1.1)
-    for peer, bound in ((CFFI_POINTER, 8.0), (CTYPES, 10.0)):
-        for signature in SCALARS:
-            for subject, call in ((ITSELF, "f(…)"), (BUILTIN, "f.builtin(…)")):
-                what = f"{peer} / generated {call} {signature}"
-                yield _ratio(what, section, signature, peer, subject, bound, at_most=False)
+def _first(section: Section) -> Iterator[Goal]:
     for name, bound in (("compiled", 2.0), ("from the disk cache", 0.3)):
         found = section.figures.get(f"first call {name}, ms")
         what = f"first call of a new signature, {name}"
@@ -120,51 +85,13 @@ def _generated(section: Section) -> Iterator[Goal]:
         else:
             detail = f"median of {found['fastest']:.3g} to {found['slowest']:.3g}"
             yield Goal(what, bound, "ms", True, found["median"], detail)
-    for row, peer, most in generated.GOALS:
-        yield _ratio(f"{row} / {peer}", section, row, generated.OURS, peer, most)
-    trampolines = section.figures.get("trampolines")
-    what = "trampolines of 10,000 callables over 50 signatures"
-    detail = "not measured" if trampolines is None else ""
-    yield Goal(what, 50.0, "trampolines", True, trampolines, detail)
-
-
-def _callbacks(section: Section) -> Iterator[Goal]:
-    ours = (
-        (callbacks.NEEDS_GIL, callbacks.HELD_BY_HAND, 0.35, 0.2),
-        (callbacks.TAKES_GIL, callbacks.HELD_BY_HAND, 0.45, 0.25),
-        (callbacks.TAKES_GIL_ANEW, callbacks.TAKEN_BY_HAND, 0.45, 0.25),
-    )
-    row = "d:d"
-    group = section.group(row)
-    for subject, by_hand, *bounds in ours:
-        for peer, bound in zip((callbacks.CFUNCTYPE, callbacks.CFFI), bounds, strict=True):
-            goal = _ratio(f"{subject}, {row} / {peer}", section, row, subject, peer, bound)
-            both = _both(group, by_hand, peer)
-            if goal.found is not None and both:
-                floor = both.ratio(by_hand, peer).median
-                goal = replace(goal, detail=f"{goal.detail}; C written by hand {floor:.2g}x")
-            yield goal
-
-
-def _thunks(section: Section) -> Iterator[Goal]:
-    for adapted in thunks.ADAPTED:
-        for loop in thunks.LOOPS.values():
-            what = f"{adapted.name}: time over the function pointer, {loop} calls"
-            group = _both(section.group(f"{adapted.name}, {loop}"), thunks.OURS, thunks.DIRECT)
-            if group is None:
-                yield Goal(what, 1.0, "ns", True, None, "not measured")
-            else:
-                summary = group.difference(thunks.OURS, thunks.DIRECT)
-                floor = group.difference(thunks.HAND_WRITTEN, thunks.DIRECT).median
-                detail = f"{_spread(summary)}; {thunks.HAND_WRITTEN} {floor:.2f} ns"
-                yield Goal(what, 1.0, "ns", True, summary.median, detail)
-    what = f"quad over a converted d:ddd / {thunks.HAND_WRITTEN}"
-    yield _ratio(what, section, thunks.QUAD, thunks.OURS, thunks.HAND_WRITTEN, 1.02)
+    for row, peer, most in first.GOALS:
+        yield _ratio(f"{row} / {peer}", section, row, first.OURS, peer, most)
 
 
 def _lookup(section: Section) -> Iterator[Goal]:
     for row in lookup.LOOPS.values():
-        for subject in (OFFSET, SLOT, PACKED):
+        for subject in (OFFSET, SLOT):
             what = f"{subject}: time over a function pointer, {row} calls"
             group = _both(section.group(row), subject, POINTER)
             if group is None:
@@ -172,35 +99,15 @@ def _lookup(section: Section) -> Iterator[Goal]:
             else:
                 summary = group.difference(subject, POINTER)
                 yield Goal(what, 0.5, "ns", True, summary.median, _spread(summary))
-    for subject, bound in ((OFFSET, 12.0), (SLOT, 20.0), (PACKED, 20.0)):
+    for subject, bound in ((OFFSET, 12.0), (SLOT, 20.0)):
         what = f"{subject}: instructions over a function pointer"
         group = _both(section.group(lookup.INSTRUCTIONS), subject, POINTER)
         # The start of the process, which is counted too, differs by some from run to run.
         found = round(group.difference(subject, POINTER).median, 2) if group else None
         yield Goal(what, bound, "instructions", True, found, "" if group else "not measured")
     for row in lookup.LOOPS.values():
-        for first, others in FIRST.items():
-            for other in others:
-                what = f"{other}: time over the first entry of f, {row} calls"
-                yield _fastest(what, section, row, other, first, 1.5)
-    native, original = lookup.SLOT_NAMES["native"], lookup.SLOT_NAMES["metaclass"]
-    for count in lookup.SLOTS:
-        for loop in lookup.LOOPS.values():
-            row = lookup.slots_row(count, loop)
-            yield _fastest(f"{row}: {native}, over {original}", section, row, native, original, 0.0)
-    for row in lookup.LOOPS.values():
-        for subject in (OFFSET, SLOT, PACKED):
+        for subject in (OFFSET, SLOT):
             yield _against_capsule(section, row, subject)
-
-
-def _fastest(what: str, section: Section, row: str, subject: str, peer: str, bound: float) -> Goal:
-    """Compare the fastest samples, for what is a few cycles and all else is the machine's noise."""
-    group = _both(section.group(row), subject, peer)
-    if group is None:
-        return Goal(what, bound, "ns", True, None, "not measured")
-    fastest = min(group.samples[subject]), min(group.samples[peer])
-    detail = f"fastest samples: {fastest[0]:.2f} against {fastest[1]:.2f} ns"
-    return Goal(what, bound, "ns", True, fastest[0] - fastest[1], detail)
 
 
 _RESOLUTION = 0.02  # ns: how far the differences of two equal loops spread
@@ -258,155 +165,12 @@ def _programs(section: Section) -> Iterator[Goal]:
         yield replace(goal, detail=f"{goal.detail}; {reason}" if reason else goal.detail)
 
 
-def _clibraries(section: Section) -> Iterator[Goal]:
-    for group in section.groups:
-        for peer in clibraries.WAYS[1:]:
-            what = f"{group.row}: {clibraries.WAYS[0]} / {peer}"
-            yield _ratio(what, section, group.row, clibraries.WAYS[0], peer, 1.0)
-
-
-def _scaling(section: Section) -> Iterator[Goal]:
-    for line, (_, sizes, _) in scaling.LINES.items():
-        found = section.figures.get(line, {}).get("growth")
-        what = f"{line}: an item of {sizes[-1]:,} / of {sizes[0]:,}"
-        detail = "" if found else "not measured"
-        yield Goal(what, scaling.MOST, "x", True, found, detail)
-
-
-def _objects(section: Section) -> Iterator[Goal]:
-    ours, cython, shared = objects.NATIVE, objects.CYTHON, objects.SHARED
-    yield _ratio("New + Release / make_shared", section, "new and release", ours, shared, 1.1)
-    what = "New + Release / cdef class with the GIL"
-    yield _ratio(what, section, "new and release", ours, cython, 1.0)
-    yield _ratio("Retain + Release / shared_ptr", section, "retain and release", ours, shared, 1.0)
-    row, virtual = "method by key", objects.VIRTUAL
-    group = _both(section.group(row), ours, virtual)
-    what = "method by key - C++ virtual call"
-    if group is None:
-        yield Goal(what, 1.0, "ns", True, None, "not measured")
-    else:
-        summary = group.difference(ours, virtual)
-        yield Goal(what, 1.0, "ns", True, summary.median, _spread(summary))
-    what = "a Python method / method by key"
-    yield _ratio(what, section, row, objects.PYTHON_METHOD, ours, 8.0, at_most=False)
-    for row in ("read a field", "write a field"):
-        yield _ratio(f"{row} / cdef class", section, row, ours, cython, 1.0)
-    for row in objects.STATEMENTS:
-        for peer in (NANOBIND, objects.PYBIND11):
-            yield _ratio(f"{row} / {peer}", section, row, ours, peer, 1.0)
-    row, one, two = "one of two threads", "one thread", "two threads"
-    group = _both(section.group(row), one, two)
-    what = "objects: two threads / one"
-    if group is None:
-        yield Goal(what, 1.8, "x", False, None, "not measured")
-    else:
-        summary = group.ratio(one, two)
-        yield Goal(what, 1.8, "x", False, 2 * summary.median, "by processor time")
-
-
-def _intern(section: Section) -> Iterator[Goal]:
-    nativecall, python = interning.NATIVECALL, interning.PYTHON
-    what = f"interning a known string / {python}"
-    yield _ratio(what, section, "known string", nativecall, python, 0.5)
-    speedup = section.figures.get("speedup")
-    control = section.figures.get("control")
-    detail = "not measured" if speedup is None else f"threads that share nothing: {control}x"
-    yield Goal("interning: two threads / one", 1.8, "x", False, speedup, detail)
-
-
-def _import(section: Section) -> Iterator[Goal]:
-    name, bare = "import nativecall", importing.BARE
-    group = _both(section.group("wall time"), name, bare)
-    note = (
-        "editable install: may include a rebuild check; "
-        if group and section.figures.get("nativecall_editable")
-        else ""
-    )
-    if group is None:
-        yield Goal(f"{name}: time", 30.0, "ms", True, None, "not measured")
-    else:
-        summary = group.difference(name, bare)
-        yield Goal(f"{name}: time", 30.0, "ms", True, summary.median, note + _spread(summary))
-    resident = section.figures.get("resident_mb", {}).get(name)
-    detail = "not measured" if resident is None else note.rstrip("; ")
-    yield Goal(f"{name}: resident memory", 5.0, "MB", True, resident, detail)
-
-
-def _build(section: Section) -> Iterator[Goal]:
-    sizes = section.figures.get("sizes", [])
-    largest = next((size for size in sizes if size["keys"] == 64), None)
-    what = "slot table of 64 random keys: mean time to build"
-    if largest is None:
-        yield Goal(what, 1000.0, "ns", True, None, "not measured")
-    else:
-        native, original = largest["nativecall"]["mean"], largest["original"]["mean"]
-        detail = f"{original / native:.1f}x faster than SEP 200's algorithm"
-        yield Goal(what, 1000.0, "ns", True, native, detail)
-    what = "slot tables that could not be built"
-    failures = sum(size["nativecall"]["failures"] for size in sizes)
-    others = sum(size["original"]["failures"] for size in sizes)
-    tables = section.figures.get("tables", 0) * len(sizes)
-    detail = f"of {tables:,}; SEP 200's algorithm: {others:,}" if sizes else "not measured"
-    yield Goal(what, 0.0, "tables", True, float(failures) if sizes else None, detail)
-
-
-def _headers(section: Section) -> Iterator[Goal]:
-    rows = {row["header"]: row for row in section.figures.get("headers", [])}
-    bounds = {
-        "nativecall_abi.h": {"lines": 200.0, "ms": 50.0, "text": 2048.0},
-        "nativecallable.h": {"lines": 900.0},
-        "callback.h": {"lines": 3000.0, "ms": 300.0},
-    }
-    units = {"lines": "lines", "ms": "ms", "text": "bytes"}
-    for header, figures in bounds.items():
-        for name, bound in figures.items():
-            found = rows[header][name] if header in rows else None
-            detail = "" if rows else "not measured"
-            yield Goal(f"{header}: {name}", bound, units[name], True, found, detail)
-
-
-def _jitted(section: Section) -> Iterator[Goal]:
-    for row in (jitted.ARGUMENT, jitted.CONSTANT):
-        for peer in (jitted.CFUNC, jitted.ADDRESS):
-            what = f"native callable in a Numba loop / {peer}, {row}"
-            yield _ratio(what, section, row, jitted.OURS, peer, 1.05)
-
-
-def _ufuncs(section: Section) -> Iterator[Goal]:
-    for size in ufuncs.SIZES:
-        row = ufuncs.row(ufuncs.KNOWN, size)
-        for subject in (ufuncs.OURS, ufuncs.CFUNC):
-            # Within the quartiles: from 10^6 doubles on, memory decides.
-            what = f"to_ufunc ({subject}) / {ufuncs.NUMBA}, {row}, lower quartile"
-            group = _both(section.group(row), subject, ufuncs.NUMBA)
-            found = None if group is None else group.ratio(subject, ufuncs.NUMBA)
-            detail = "not measured"
-            if found is not None:
-                detail = f"median {found.median:.3g}, {_spread(found)}"
-            yield Goal(what, 1.0, "x", True, None if found is None else found.lower, detail)
-        row = ufuncs.row(ufuncs.POINTER, size)
-        what = f"to_ufunc / {ufuncs.NUMPY}, {row}"
-        yield _ratio(what, section, row, ufuncs.OURS, ufuncs.NUMPY, 1.02)
-
-
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
-    "overloads": _overloads,
-    "generated": _generated,
-    "callbacks": _callbacks,
-    "thunks": _thunks,
-    "ufuncs": _ufuncs,
-    "jitted": _jitted,
-    "programs": _programs,
-    "clibraries": _clibraries,
-    "scaling": _scaling,
-    "lookup": _lookup,
-    "build": _build,
-    "objects": _objects,
-    "intern": _intern,
-    "import": _import,
+    "first": _first,
     "making": _making,
-    "headers": _headers,
+    "programs": _programs,
+    "lookup": _lookup,
 }
 
 

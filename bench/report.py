@@ -17,24 +17,11 @@ from bench.section import Group, Section
 FORMAT = 1
 TITLES = {
     "calls": "Calls from Python",
-    "overloads": "Calls of overloaded callables",
-    "generated": "Generated trampolines",
-    "callbacks": "Python functions called from C",
-    "thunks": "Thunks",
-    "ufuncs": "Ufuncs of NumPy's",
-    "jitted": "Loops that Numba compiles",
+    "first": "First calls of a shape",
     "making": "Making what is called",
     "programs": "Whole programs",
-    "clibraries": "Programs with C libraries, call by call",
-    "scaling": "Many of all",
     "lookup": "Find and call from C",
-    "objects": "Native objects",
-    "build": "Slot table build",
-    "intern": "Interning",
-    "import": "Import",
-    "headers": "Includes",
 }
-TABLED = ("calls", "generated", "callbacks")  # sections whose groups are the columns of one table
 
 
 def number(value: float) -> str:
@@ -169,7 +156,7 @@ def print_section(console: Console, section: Section) -> None:
     """Print a section: method, tables, and what is absent with the reason."""
     console.rule(f"[bold]{TITLES[section.name]}", align="left")
     console.print(escape(section.method), style="dim")
-    if section.name in TABLED and section.groups:
+    if section.name == "calls" and section.groups:
         console.print(calls_table(section.groups))
         console.print(ratios_table(section.groups))
     else:

@@ -2,10 +2,9 @@
 
     python -m bench.worker SECTION QUICK SEED
     python -m bench.worker counted               the loops to be counted by callgrind
-    python -m bench.worker first                 first calls of many signatures
-    python -m bench.worker scaled LINE COUNT     so many items of a line of "scaling"
+    python -m bench.worker calls-once            first calls of many signatures
 
-Where the operating system can, a section of nanoseconds runs pinned to the last CPU it may use.
+Where the operating system can, a section runs pinned to the last CPU it may use.
 """
 
 from __future__ import annotations
@@ -18,37 +17,7 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-PINNED = (
-    "calls",
-    "overloads",
-    "generated",
-    "callbacks",
-    "thunks",
-    "ufuncs",
-    "jitted",
-    "making",
-    "programs",
-    "lookup",
-)
-MODULES = {
-    "calls": "calls",
-    "overloads": "overloads",
-    "generated": "generated",
-    "callbacks": "callbacks",
-    "thunks": "thunks",
-    "ufuncs": "ufuncs",
-    "jitted": "jitted",
-    "making": "making",
-    "programs": "programs",
-    "clibraries": "clibraries",
-    "scaling": "scaling",
-    "lookup": "lookup",
-    "objects": "objects",
-    "build": "building",
-    "intern": "interning",
-    "import": "importing",
-    "headers": "headers",
-}
+SECTIONS = ("calls", "first", "making", "programs", "lookup")
 
 
 def pin() -> None:
@@ -63,16 +32,12 @@ def main(arguments: list[str]) -> None:
     if arguments == ["counted"]:
         importlib.import_module("bench.rows.lookup").run_counted()
         return
-    if arguments == ["first"]:
-        json.dump(importlib.import_module("bench.rows.generated").run_first(), sys.stdout)
-        return
-    if arguments[0] == "scaled":
-        importlib.import_module("bench.rows.scaling").run(arguments[1], int(arguments[2]))
+    if arguments == ["calls-once"]:
+        json.dump(importlib.import_module("bench.rows.first").run_first(), sys.stdout)
         return
     name, quick, seed = arguments
-    if name in PINNED:
-        pin()
-    module = importlib.import_module(f"bench.rows.{MODULES[name]}")
+    pin()
+    module = importlib.import_module(f"bench.rows.{name}")
     section = module.measure(Effort(quick == "quick", int(seed)))
     json.dump(section.to_raw(), sys.stdout)
 

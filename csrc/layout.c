@@ -28,7 +28,7 @@ int nc_hooks_put_off(NcInterpreter *here)
     NcHooks *hooks = &here->hooks;
     PyObject *all = PyList_New(0); /* one that is replaced in its own call lives on */
     Py_XSETREF(here->kept[NC_PUT_OFF], all);
-    for (PyObject **hook = &hooks->generate; hook <= &hooks->enumerator; hook++) {
+    for (PyObject **hook = &hooks->generate; hook <= &hooks->passed; hook++) {
         PyObject *place = PyLong_FromSsize_t((char *)hook - (char *)hooks);
         PyObject *made = place != NULL ? PyCFunction_New(&method, place) : NULL;
         Py_XDECREF(place);

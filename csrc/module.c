@@ -79,14 +79,13 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
- * passed, enumerator) */
+ * passed) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcInterpreter *here = nc_here();
     PyObject *one;
     if (refuse_again(here->has_value_hooks) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOOO", &one, &one, &one, &one, &one, &one, &one, &one,
-                          &one)) {
+        !PyArg_ParseTuple(args, "OOOOOOOO", &one, &one, &one, &one, &one, &one, &one, &one)) {
         return NULL;
     }
     here->has_value_hooks = 1;

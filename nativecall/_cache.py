@@ -27,8 +27,7 @@ import os
 import stat
 import sys
 import time
-
-from ._namedtuple import namedtuple
+from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

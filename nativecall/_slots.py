@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 from . import _lib
-from ._namedtuple import NamedTuple
 
 extensibletype = _lib.types.extensibletype
 PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 
-class Slot(NamedTuple):
+class Slot(namedtuple("Slot", ["key", "flags", "data"])):
     """One row of a type's slot table.
 
     Attributes
@@ -22,6 +23,7 @@ class Slot(NamedTuple):
         A pointer, or an offset into the type's objects.
     """
 
+    __slots__ = ()
     key: bytes | int
     flags: int
     data: int

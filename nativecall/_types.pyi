@@ -407,7 +407,6 @@ def set_value_hooks(
     load: Callable[..., object],
     record_class: Callable[..., object],
     passed: Callable[..., object],
-    enumerator: Callable[..., object],
     /,
 ) -> None: ...
 def text_result(spec: CallSpec, address: int, text: str = ..., /) -> bytes | str: ...

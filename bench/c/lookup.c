@@ -24,7 +24,6 @@
 #ifndef BENCH_WITHOUT_NATIVECALL
 #include "nativecall/extensibletype.h"
 #include "nativecall/nativecallable.h"
-#include "nativecall/detail/core/packedliteral.h"
 #endif
 
 #if defined(__GNUC__)
@@ -48,8 +47,6 @@ typedef struct {
     PyObject *dictionary; /* {key: capsule of the function} */
     PyObject *builtin;    /* a hand-written METH_O function around it */
     PyObject *callable;   /* nc.wrap(address, "d:d") */
-    PyObject *overloaded; /* one whose fourth entry is the function */
-    PyObject *view;       /* callable.builtin */
 } Subjects;
 
 static Subjects subjects;
@@ -104,11 +101,6 @@ INLINE double call_slot(PyObject *object, double x)
     return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
 }
 
-INLINE double call_packed(PyObject *object, double x)
-{
-    void *found = nc_native_function_word(object, NATIVECALL_SIG("d:d"), NC_FLAG_NEEDS_GIL);
-    return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
-}
 #endif
 
 #define LOOPS(way, call, type, member)                                                             \
@@ -140,14 +132,6 @@ LOOPS(boxed_builtin, call_boxed, PyObject *, builtin)
 #ifndef BENCH_WITHOUT_NATIVECALL
 LOOPS(offset, call_offset, PyObject *, callable)
 LOOPS(slot, call_slot, PyObject *, callable)
-LOOPS(offset_fourth, call_offset, PyObject *, overloaded)
-LOOPS(slot_fourth, call_slot, PyObject *, overloaded)
-LOOPS(offset_view, call_offset, PyObject *, view)
-LOOPS(packed, call_packed, PyObject *, callable)
-LOOPS(packed_fourth, call_packed, PyObject *, overloaded)
-LOOPS(packed_view, call_packed, PyObject *, view)
-LOOPS(boxed_callable, call_boxed, PyObject *, callable)
-LOOPS(boxed_view, call_boxed, PyObject *, view)
 #endif
 
 typedef struct {
@@ -158,10 +142,9 @@ typedef struct {
 
 #define WAY(way) {#way, way##_sum, way##_each}
 static const Way ways[] = {
-    WAY(plain),  WAY(capsule),       WAY(boxed_builtin),
+    WAY(plain),  WAY(capsule), WAY(boxed_builtin),
 #ifndef BENCH_WITHOUT_NATIVECALL
-    WAY(offset), WAY(slot),          WAY(offset_fourth), WAY(slot_fourth),    WAY(offset_view),
-    WAY(packed), WAY(packed_fourth), WAY(packed_view),   WAY(boxed_callable), WAY(boxed_view),
+    WAY(offset), WAY(slot),
 #endif
 };
 
@@ -186,19 +169,17 @@ static PyObject *names(PyObject *module, PyObject *unused)
     return list;
 }
 
-/* prepare(address, builtin, callable, overloaded, view): objects that are not there are None. */
+/* prepare(address, builtin, callable): objects that are not there are None. */
 static PyObject *prepare(PyObject *module, PyObject *args)
 {
     unsigned long long address;
-    PyObject *objects[4], *capsule;
-    PyObject **members[4] = {&subjects.builtin, &subjects.callable, &subjects.overloaded,
-                             &subjects.view};
+    PyObject *objects[2], *capsule;
+    PyObject **members[2] = {&subjects.builtin, &subjects.callable};
     (void)module;
-    if (!PyArg_ParseTuple(args, "KOOOO", &address, &objects[0], &objects[1], &objects[2],
-                          &objects[3]))
+    if (!PyArg_ParseTuple(args, "KOO", &address, &objects[0], &objects[1]))
         return NULL;
     subjects.plain = (Function)(uintptr_t)address;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
         Py_INCREF(objects[i]);
         Py_XSETREF(*members[i], objects[i]);
     }
@@ -241,64 +222,10 @@ static PyObject *sample(PyObject *module, PyObject *args)
     return NULL;
 }
 
-/* ---- interning a string that is interned already --------------------------------------------- */
-
-static const char *const known[] = {
-    "d:d",   "d:dd",  "d:ddd", "f:f",    "q:q", "i:ii", "v:&dq", "d:&dq",
-    "Zd:Zd", "i:d&f", "d:dP",  "d:i&dP", "v:P", "P:q",  "f:ff",  "i:&dq&dqP",
-};
-#define KNOWN_COUNT (sizeof known / sizeof *known)
-static PyObject *kept[KNOWN_COUNT]; /* keeps Python's interned strings alive */
-
-static PyObject *intern_python(PyObject *module, PyObject *arg)
-{
-    Py_ssize_t count = PyLong_AsSsize_t(arg);
-    double start;
-    (void)module;
-    if (count == -1 && PyErr_Occurred())
-        return NULL;
-    start = now_ns();
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const char *text = known[(size_t)i % KNOWN_COUNT];
-        PyObject *string;
-        CHANGED(text);
-        string = PyUnicode_InternFromString(text);
-        if (string == NULL)
-            return NULL;
-        Py_DECREF(string);
-    }
-    return PyFloat_FromDouble((now_ns() - start) / (double)count);
-}
-
-#ifndef BENCH_WITHOUT_NATIVECALL
-static PyObject *intern_nativecall(PyObject *module, PyObject *arg)
-{
-    Py_ssize_t count = PyLong_AsSsize_t(arg);
-    double start;
-    (void)module;
-    if (count == -1 && PyErr_Occurred())
-        return NULL;
-    start = now_ns();
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const char *text = known[(size_t)i % KNOWN_COUNT];
-        const char *interned;
-        CHANGED(text);
-        if (PyExtensibleType_Intern(text, (Py_ssize_t)strlen(text), &interned) < 0)
-            return NULL;
-        USED(interned);
-    }
-    return PyFloat_FromDouble((now_ns() - start) / (double)count);
-}
-#endif
-
 static PyMethodDef functions[] = {
     {"names", names, METH_NOARGS, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"sample", sample, METH_VARARGS, NULL},
-    {"intern_python", intern_python, METH_O, NULL},
-#ifndef BENCH_WITHOUT_NATIVECALL
-    {"intern_nativecall", intern_nativecall, METH_O, NULL},
-#endif
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "bench_lookup", .m_size = -1,
@@ -311,10 +238,5 @@ PyMODINIT_FUNC PyInit_bench_lookup(void)
         return NULL;
 #endif
     capsule_key = PyUnicode_InternFromString("d:d");
-    for (size_t i = 0; i < KNOWN_COUNT; i++) {
-        kept[i] = PyUnicode_InternFromString(known[i]);
-        if (kept[i] == NULL)
-            return NULL;
-    }
     return capsule_key != NULL ? PyModule_Create(&module) : NULL;
 }

@@ -17,11 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from bench.peers import build
-from bench.peers.kernels import OVERLOADED_KERNELS, Kernels, Overloads, Row
+from bench.peers.kernels import Kernels, Row
 
 ITSELF = "nativecall f(…)"
 BUILTIN = "nativecall f.builtin(…)"
-CHOSEN = "nativecall, the entry itself"
 C_BUILTIN = "C built-in (METH_*)"
 CYTHON = "Cython cpdef"
 NANOBIND = "nanobind"
@@ -36,13 +35,12 @@ class Call:
 
     statement: str
     names: Mapping[str, Any]
-    read: Callable[[Any], Any] = lambda result: result  # where it does not compare by itself
 
-    def check(self, row: Row | Overloads) -> None:
+    def check(self, row: Row) -> None:
         """Raise ValueError where the call does not give the row's expected result."""
-        found = self.read(eval(self.statement, dict(self.names)))
+        found = eval(self.statement, dict(self.names))
         if found != row.expected or not isinstance(found, type(row.expected)):
-            raise ValueError(f"'{row.name}' returned {found!r}, expected {row.expected!r}")
+            raise ValueError(f"'{row.signature}' returned {found!r}, expected {row.expected!r}")
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,11 @@ class Loaded:
     absent: dict[str, str] = field(default_factory=dict)
 
 
-Rows = Sequence[Any]  # all of them Row, or all Overloads
+Rows = Sequence[Row]
 Peer = Callable[[Kernels, Rows], dict[str, Call]]
 
 
-def plain_call(row: Row | Overloads, function: Any) -> Call:
+def plain_call(row: Row, function: Any) -> Call:
     """Return the call ``f(a, b, …)`` of `function` with the row's arguments."""
     return Call(row.statement, {"f": function, **row.names})
 
@@ -96,59 +94,16 @@ def python_def(_: Kernels, rows: Rows) -> dict[str, Call]:
 
 def all_peers() -> dict[str, Peer]:
     """Return every peer by the name it has in reports."""
-    from bench.peers import cffi_peer, ctypes_peer, nativecall_peer, numba_peer
+    from bench.peers import cffi_peer, ctypes_peer, nativecall_peer
 
     return {
         BUILTIN: nativecall_peer.builtin,
         ITSELF: nativecall_peer.itself,
         C_BUILTIN: partial(compiled, "builtin"),
-        "C vectorcall type": partial(compiled, "vectorcall"),
         CYTHON: partial(compiled, "cython"),
         NANOBIND: partial(compiled, "nanobind"),
         "pybind11": partial(compiled, "pybind11"),
         "cffi API mode": cffi_peer.api,
-        "Numba dispatcher": numba_peer.dispatcher,
-        CFFI_POINTER: cffi_peer.pointer,
-        CTYPES: ctypes_peer.prototype,
-        PYTHON: python_def,
-    }
-
-
-def overloaded(target: str, kernels: Kernels, rows: Rows) -> dict[str, Call]:
-    """A peer that is a compiled module with ``add(module, name, signature, address)``."""
-    module = load_module(target, f"bench_{target}")
-    calls = {}
-    for number, row in enumerate(rows):
-        scope = ModuleType(f"overloads_{number}")
-        for signature in row.entries:
-            address = kernels.address_of(OVERLOADED_KERNELS[signature])
-            module.add(scope, "f", signature, address)
-        calls[row.name] = plain_call(row, scope.f)
-    return calls
-
-
-def overload_peers() -> dict[str, Peer]:
-    """Return every peer that has overloads by the name it has in reports."""
-    from bench.peers import nativecall_peer
-
-    return {
-        BUILTIN: nativecall_peer.overloaded_builtin,
-        ITSELF: nativecall_peer.overloaded,
-        CHOSEN: nativecall_peer.chosen,
-        NANOBIND: partial(overloaded, "nanobind"),
-        "pybind11": partial(overloaded, "pybind11"),
-    }
-
-
-def generated_peers() -> dict[str, Peer]:
-    """Return nativecall's generated trampolines, and what they are held against."""
-    from bench.peers import cffi_peer, ctypes_peer, nativecall_peer
-
-    return {
-        BUILTIN: nativecall_peer.generated_builtin,
-        ITSELF: nativecall_peer.generated,
-        C_BUILTIN: partial(compiled, "builtin"),
-        "C vectorcall type": partial(compiled, "vectorcall"),
         CFFI_POINTER: cffi_peer.pointer,
         CTYPES: ctypes_peer.prototype,
         PYTHON: python_def,
@@ -157,7 +112,7 @@ def generated_peers() -> dict[str, Peer]:
 
 def load_all(peers: Mapping[str, Peer], rows: Rows) -> Loaded:
     """Load the peers; one that fails is in ``absent`` with its reason, and never dropped."""
-    loaded = Loaded({row.name: {} for row in rows}, {})
+    loaded = Loaded({row.signature: {} for row in rows}, {})
     kernels = Kernels()
     for name, peer in peers.items():
         try:
@@ -166,13 +121,13 @@ def load_all(peers: Mapping[str, Peer], rows: Rows) -> Loaded:
             loaded.absent[name] = f"{type(error).__name__}: {error}"
             continue
         for row in rows:
-            call = calls.get(row.name)
+            call = calls.get(row.signature)
             try:
                 if call is None:
-                    raise LookupError(f"has no call for '{row.name}'")
+                    raise LookupError(f"has no call for '{row.signature}'")
                 call.check(row)
             except Exception as error:
-                loaded.absent[f"{name} '{row.name}'"] = f"{type(error).__name__}: {error}"
+                loaded.absent[f"{name} '{row.signature}'"] = f"{type(error).__name__}: {error}"
             else:
-                loaded.calls[row.name][name] = call
+                loaded.calls[row.signature][name] = call
     return loaded

@@ -109,11 +109,6 @@ def make_builtin(directory: Path) -> None:
     extension(directory, "bench_builtin", [HERE / "builtin.c"])
 
 
-def make_vectorcall(directory: Path) -> None:
-    """Compile the hand-written vectorcall type."""
-    extension(directory, "bench_vectorcall", [HERE / "vectorcall.c"])
-
-
 def make_cython(directory: Path) -> None:
     """Compile the Cython module, from a copy, because cythonize writes beside its source."""
     source = shutil.copy(HERE / "cython_peer.pyx", directory / "bench_cython.pyx")
@@ -231,75 +226,10 @@ def make_lookup_peers(directory: Path) -> None:
     extension(directory, "bench_lookup", [C_PROGRAMS / "lookup.c"], define_macros=without)
 
 
-def make_slots(directory: Path) -> None:
-    """Compile the extension that finds slots, in nativecall's table and in SEP 200's."""
-    source = C_PROGRAMS / "slots.c"
-    extension(directory, "bench_slots", [source], include_dirs=[str(include_directory())])
-
-
-def make_pointers(directory: Path) -> None:
-    """Compile the loops that call C function pointers."""
-    extension(directory, "bench_pointers", [C_PROGRAMS / "pointers.c"])
-
-
-def make_adapters(directory: Path) -> None:
-    """Compile the hand-written callbacks and thunks."""
-    extension(directory, "bench_adapters", [HERE / "adapters.c"])
-
-
-def make_cython_callback(directory: Path) -> None:
-    """Compile Cython's callbacks, from a copy as above."""
-    name = "bench_cython_callback"
-    source = shutil.copy(HERE / "cython_callback.pyx", directory / f"{name}.pyx")
-    extension(directory, name, [source], cython=True)
-
-
-def make_cython_object(directory: Path) -> None:
-    """Compile Cython's extension type, from a copy as above."""
-    source = shutil.copy(HERE / "cython_object.pyx", directory / "bench_cython_object.pyx")
-    extension(directory, "bench_cython_object", [source], cython=True)
-
-
-def make_objects(directory: Path) -> None:
-    """Compile the C++ program of native objects."""
-    command = [
-        *(os.environ.get("CXX", "c++").split()),
-        *("-std=c++17", "-O2", "-DNDEBUG", "-pthread"),
-        f"-I{include_directory()}",
-        *(str(C_PROGRAMS / "objects.cpp"), "-o", str(directory / "objects")),
-    ]
-    subprocess.run(command, check=True)
-
-
-def program(name: str) -> Callable[[Path], None]:
-    """Return the builder of the C program ``bench/c/<name>.c``."""
-
-    def make(directory: Path) -> None:
-        command = [
-            *machine.compiler_command(),
-            "-std=c11",
-            "-O2",
-            "-DNDEBUG",
-            "-D_GNU_SOURCE",
-            "-pthread",
-            f"-I{include_directory()}",
-            str(C_PROGRAMS / f"{name}.c"),
-            "-o",
-            str(directory / name),
-            "-lm",
-        ]
-        subprocess.run(command, check=True)
-
-    return make
-
-
 KERNELS = (HERE / "kernels.c", HERE / "kernels.h")
-BOXING = (HERE / "boxing.h", HERE / "kernels.h")
-ORIGINAL = C_PROGRAMS / "original.h"
 TARGETS = {
     "kernels": Target(make_kernels, KERNELS),
-    "builtin": Target(make_builtin, (HERE / "builtin.c", *BOXING)),
-    "vectorcall": Target(make_vectorcall, (HERE / "vectorcall.c", *BOXING)),
+    "builtin": Target(make_builtin, (HERE / "builtin.c",)),
     "cython": Target(make_cython, (HERE / "cython_peer.pyx",), ("Cython",)),
     "nanobind": Target(make_nanobind, (HERE / "nanobind_peer.cpp",), ("nanobind",)),
     "pybind11": Target(make_pybind11, (HERE / "pybind11_peer.cpp",), ("pybind11",)),
@@ -313,18 +243,8 @@ TARGETS = {
     "cython_programs": Target(
         make_cython_programs, (PROGRAMS / "cython_programs.pyx",), ("Cython",)
     ),
-    "pointers": Target(make_pointers, (C_PROGRAMS / "pointers.c",)),
-    "adapters": Target(make_adapters, (HERE / "adapters.c",)),
-    "cython_callback": Target(make_cython_callback, (HERE / "cython_callback.pyx",), ("Cython",)),
-    "cython_object": Target(make_cython_object, (HERE / "cython_object.pyx",), ("Cython",)),
-    "objects": Target(make_objects, (C_PROGRAMS / "objects.cpp",), uses_headers=True),
     "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
     "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
-    "slots": Target(make_slots, (C_PROGRAMS / "slots.c", ORIGINAL), uses_headers=True),
-    "slottable_build": Target(
-        program("slottable_build"), (C_PROGRAMS / "slottable_build.c", ORIGINAL), uses_headers=True
-    ),
-    "intern": Target(program("intern"), (C_PROGRAMS / "intern.c",), uses_headers=True),
 }
 
 

@@ -1,50 +1,54 @@
-/* bench/peers/builtin.c: hand-written built-in functions, METH_NOARGS, METH_O or METH_FASTCALL.
+/* bench/peers/builtin.c: hand-written built-in functions, METH_O or METH_FASTCALL.
  *
  * make(signature, address) returns a built-in whose __self__ holds the pointer: the fastest call
  * that CPython has, doing the same work as nativecall's built-in view.
  */
-#include "boxing.h"
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
 
-static int wrong_count(const char *signature, Py_ssize_t found, Py_ssize_t wanted)
+typedef struct {
+    PyObject_HEAD
+    void *function; /* the C function that is called */
+} Kernel;
+
+static inline int as_double(PyObject *object, double *value)
 {
-    if (found == wanted)
+    if (PyFloat_CheckExact(object)) {
+        *value = PyFloat_AS_DOUBLE(object);
         return 0;
-    PyErr_Format(PyExc_TypeError, "'%s' takes %zd arguments (%zd given)", signature, wanted, found);
-    return 1;
-}
-
-static PyObject *builtin_d(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return call_d(((Kernel *)self)->function, NULL);
-}
-
-static PyObject *builtin_d_d(PyObject *self, PyObject *arg)
-{
-    return call_d_d(((Kernel *)self)->function, &arg);
-}
-
-#define FASTCALL(signature, name, arity)                                                           \
-    static PyObject *builtin_##name(PyObject *self, PyObject *const *args, Py_ssize_t count)       \
-    {                                                                                              \
-        if (wrong_count(signature, count, arity))                                                  \
-            return NULL;                                                                           \
-        return call_##name(((Kernel *)self)->function, args);                                      \
     }
-FASTCALL("d:dd", d_dd, 2)
-FASTCALL("d:ddd", d_ddd, 3)
-FASTCALL("d:dddd", d_dddd, 4)
-FASTCALL("q:qqq", q_qqq, 3)
-FASTCALL("d:&dq", d_Pdq, 2)
-FASTCALL("T{dd}:T{dd}d", T_Td, 2)
+    *value = PyFloat_AsDouble(object);
+    return *value == -1.0 && PyErr_Occurred() ? -1 : 0;
+}
 
-#define METHOD(signature, name, arity)                                                             \
-    {signature, (PyCFunction)(void (*)(void))builtin_##name,                                       \
-     arity == 0   ? METH_NOARGS                                                                    \
-     : arity == 1 ? METH_O                                                                         \
-                  : METH_FASTCALL,                                                                 \
-     NULL},
-static PyMethodDef methods[] = {BENCH_ROWS(METHOD){NULL, NULL, 0, NULL}};
+static PyObject *one_double(PyObject *self, PyObject *arg)
+{
+    double a;
+    if (as_double(arg, &a) < 0)
+        return NULL;
+    return PyFloat_FromDouble(((double (*)(double))((Kernel *)self)->function)(a));
+}
+
+static PyObject *three_doubles(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    double a, b, c;
+    if (count != 3) {
+        PyErr_Format(PyExc_TypeError, "'d:ddd' takes 3 arguments (%zd given)", count);
+        return NULL;
+    }
+    if (as_double(args[0], &a) < 0 || as_double(args[1], &b) < 0 || as_double(args[2], &c) < 0)
+        return NULL;
+    return PyFloat_FromDouble(
+        ((double (*)(double, double, double))((Kernel *)self)->function)(a, b, c));
+}
+
+static PyMethodDef methods[] = {
+    {"d:d", one_double, METH_O, NULL},
+    {"d:ddd", (PyCFunction)(void (*)(void))three_doubles, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyTypeObject kernel_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "bench_builtin.Kernel",
@@ -65,7 +69,6 @@ static PyObject *make(PyObject *module, PyObject *args)
         Kernel *kernel = PyObject_New(Kernel, &kernel_type);
         if (kernel == NULL)
             return NULL;
-        kernel->vectorcall = NULL;
         kernel->function = (void *)(uintptr_t)address;
         PyObject *builtin = PyCFunction_New(method, (PyObject *)kernel);
         Py_DECREF(kernel);
@@ -81,7 +84,7 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "bench_builtin", .
 
 PyMODINIT_FUNC PyInit_bench_builtin(void)
 {
-    if (PyType_Ready(&kernel_type) < 0 || make_point_type() < 0)
+    if (PyType_Ready(&kernel_type) < 0)
         return NULL;
     return PyModule_Create(&module);
 }

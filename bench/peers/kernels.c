@@ -3,44 +3,14 @@
 
 #include <math.h>
 
-double kernel_d(void)
-{
-    return 1.0;
-}
-
 double kernel_d_d(double a)
 {
     return a + 1.0;
 }
 
-double kernel_d_dd(double a, double b)
-{
-    return a + b;
-}
-
 double kernel_d_ddd(double a, double b, double c)
 {
     return a + b + c;
-}
-
-double kernel_d_dddd(double a, double b, double c, double d)
-{
-    return a + b + c + d;
-}
-
-int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c)
-{
-    return a + b + c;
-}
-
-double kernel_d_Pdq(double *values, int64_t count)
-{
-    return values[count - 1];
-}
-
-double kernel_point_sum(const struct bench_point *self)
-{
-    return self->x + self->y;
 }
 
 double kernel_peak(double x, double at, double width)
@@ -104,30 +74,9 @@ int64_t kernel_q_q(int64_t a)
     return a + 1;
 }
 
-int64_t kernel_q_qq(int64_t a, int64_t b)
-{
-    return a + b;
-}
-
 float kernel_f_f(float a)
 {
     return a + 1.0f;
-}
-
-float kernel_f_Pfq(float *values, int64_t count)
-{
-    return values[count - 1];
-}
-
-double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b)
-{
-    return a + b;
-}
-
-struct bench_point kernel_T_Td(struct bench_point a, double b)
-{
-    struct bench_point result = {a.x * b, a.y * b};
-    return result;
 }
 
 #define DEFINE(a, b, c)                                                                            \

@@ -6,7 +6,6 @@
 #ifndef BENCH_KERNELS_H
 #define BENCH_KERNELS_H
 
-#include <complex.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -19,13 +18,11 @@
 extern "C" {
 #endif
 
-BENCH_EXPORT double kernel_d(void);
 BENCH_EXPORT double kernel_d_d(double a);
-BENCH_EXPORT double kernel_d_dd(double a, double b);
 BENCH_EXPORT double kernel_d_ddd(double a, double b, double c);
-BENCH_EXPORT double kernel_d_dddd(double a, double b, double c, double d);
-BENCH_EXPORT int64_t kernel_q_qqq(int64_t a, int64_t b, int64_t c);
-BENCH_EXPORT double kernel_d_Pdq(double *values, int64_t count);
+BENCH_EXPORT int64_t kernel_q_q(int64_t a);
+BENCH_EXPORT float kernel_f_f(float a);
+BENCH_EXPORT int32_t kernel_i_i(int32_t a);
 
 /* An integrand that takes some hundred evaluations, for its peak is no smooth one. */
 BENCH_EXPORT double kernel_peak(double x, double at, double width);
@@ -37,15 +34,6 @@ BENCH_EXPORT double kernel_solve(double (*slope)(double t, double y), double y, 
 /* 5,000 functions, of which number i adds 1000 + i. */
 enum { BENCH_TABLE = 5000 };
 extern BENCH_EXPORT double (*const kernel_table[BENCH_TABLE])(double);
-
-/* A struct by value, for generated trampolines. */
-struct bench_point {
-    double x, y;
-};
-BENCH_EXPORT struct bench_point kernel_T_Td(struct bench_point a, double b);
-
-/* A method of one that is a native object's fields. */
-BENCH_EXPORT double kernel_point_sum(const struct bench_point *self);
 
 /* 125 signatures of three arguments, kernel_many_ddd to kernel_many_hhh. */
 #define BENCH_THIRD(X, a, b)                                                                       \
@@ -74,14 +62,6 @@ typedef int16_t bench_h;
 #define BENCH_DECLARE(a, b, c)                                                                     \
     BENCH_EXPORT double kernel_many_##a##b##c(bench_##a, bench_##b, bench_##c);
 BENCH_MANY(BENCH_DECLARE)
-
-/* More types, for overloaded callables. */
-BENCH_EXPORT int32_t kernel_i_i(int32_t a);
-BENCH_EXPORT int64_t kernel_q_q(int64_t a);
-BENCH_EXPORT int64_t kernel_q_qq(int64_t a, int64_t b);
-BENCH_EXPORT float kernel_f_f(float a);
-BENCH_EXPORT float kernel_f_Pfq(float *values, int64_t count);
-BENCH_EXPORT double _Complex kernel_Zd_ZdZd(double _Complex a, double _Complex b);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,6 @@ from numba import types
 from numba.core.types import WrapperAddressProtocol
 
 from bench import programs
-from bench.peers.ctypes_peer import TYPES
 from bench.programs import Run
 
 
@@ -97,7 +96,8 @@ def pointers() -> Run:
 def dispatch() -> Run:
     """A dictionary of jitted functions, each compiled for its signature."""
     address_of = programs.kernels().address_of
-    kinds = {**TYPES, "f": ctypes.c_float, "i": ctypes.c_int32}
+    kinds: dict[str, Any] = {"d": ctypes.c_double, "q": ctypes.c_int64}
+    kinds |= {"f": ctypes.c_float, "i": ctypes.c_int32}
     names = {"d": "float64", "q": "int64", "f": "float32", "i": "int32"}
 
     def jitted(key: str, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bench import timing
-from bench.peers import C_BUILTIN, ITSELF, PYTHON, Loaded, all_peers, load_all
+from bench.peers import C_BUILTIN, ITSELF, PYTHON, all_peers, load_all
 from bench.peers.kernels import ROWS
 from bench.rows import Effort
 from bench.section import Group, Section
@@ -30,12 +30,8 @@ def processes(effort: Effort) -> int:
 
 def measure(effort: Effort) -> Section:
     """Time every peer that loads with every row's signature."""
-    return measure_loaded("calls", METHOD, load_all(all_peers(), ROWS), effort)
-
-
-def measure_loaded(name: str, method: str, loaded: Loaded, effort: Effort) -> Section:
-    """Time calls, a group for each row."""
-    section = Section(name, method, absent=loaded.absent)
+    loaded = load_all(all_peers(), ROWS)
+    section = Section("calls", METHOD, absent=loaded.absent)
     for signature, calls in loaded.calls.items():
         samplers = {
             name: timing.python_loop(call.statement, call.names) for name, call in calls.items()

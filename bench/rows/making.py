@@ -30,7 +30,6 @@ METHOD = (
 )
 KEPT = 100_000  # of each maker, for its bytes
 DICT = "a dict lookup"
-DICT_C = "a dict lookup, C's spelling"
 
 
 @dataclass(frozen=True)
@@ -79,34 +78,12 @@ def address_of(name: str) -> int:
 # -- entries looked up ---------------------------------------------------------------------------
 
 LOOKUPS = "look up an entry"
-MANY = 24
 
 
 def _lookups(tools: Tools) -> list[Line]:
     one = tools.nc.wrap(tools.address, "d:d")
-    two = tools.nc.wrap({"f:f": address_of("cosf"), "d:d": tools.address})
-    many = tools.nc.wrap({f"d:{'d' * count}": tools.address for count in range(MANY, 0, -1)})
-    names = {
-        "d": {"d:d": one, "double (double x)": one},
-        "f": one,
-        "g": two,
-        "h": many,
-        "x": 0.5,
-    }
-    statements = {
-        DICT: "d['d:d']",
-        DICT_C: "d['double (double x)']",
-        "f[…]": "f['d:d']",
-        "f[…], two entries": "g['d:d']",
-        "f[…], C's spelling": "f['double (double x)']",
-        f"f[…], {MANY} entries": "h['d:d']",
-        "f.address(…)": "f.address('d:d')",
-        "… in f": "'d:d' in f",
-        "f.signatures": "f.signatures",
-        "f.signatures, two entries": "g.signatures",
-        "f(x)": "f(x)",
-        "f[…](x)": "f['d:d'](x)",
-    }
+    names = {"d": {"d:d": one}, "f": one}
+    statements = {DICT: "d['d:d']", "f[…]": "f['d:d']"}
     return [Line(LOOKUPS, DICT, {what: Call(text, names) for what, text in statements.items()})]
 
 
@@ -129,7 +106,6 @@ def _wraps(tools: Tools) -> list[Line]:
         FFI_CAST: "cast('double (*)(double)', a)",
         CFUNCTYPE: "new(a)",
         "wrap(…)": "wrap(a, 'd:d')",
-        "wrap(…), named": "wrap(a, 'd:d', name='cosine')",
     }
     statements |= {f"{what}, called": f"{text}(x)" for what, text in statements.items()}
     return [Line(WRAPS, FFI_CAST, {what: Call(text, names) for what, text in statements.items()})]
@@ -198,9 +174,7 @@ def _callbacks(tools: Tools) -> list[Line]:
 # -- other boxes ---------------------------------------------------------------------------------
 
 BOXES = "a box for others"
-FFI_CALLBACK_CALLED = "ffi.callback, called"
-TO = ("to_ctypes", "to_cffi", "to_capsule", "to_scipy")
-CALLABLE = TO[:2]
+TO = ("to_ctypes", "to_cffi", "to_scipy")
 
 
 def _boxes(tools: Tools) -> list[Line]:
@@ -213,17 +187,13 @@ def _boxes(tools: Tools) -> list[Line]:
         "a": tools.address,
         "f": one,
         "d": {"d:d": one},
-        "x": 0.5,
     }
     statements = {
         FFI_CALLBACK: "callback('double (double)', g)",
-        FFI_CALLBACK_CALLED: "callback('double (double)', g)(x)",
         DICT: "d['d:d']",
         "wrap(…)": "wrap(a, 'd:d')",
-        **{f"f.{to}(), first, called": f"wrap(a, 'd:d').{to}()(x)" for to in CALLABLE},
         **{f"f.{to}(), first": f"wrap(a, 'd:d').{to}()" for to in TO},
         **{f"f.{to}(), again": f"f.{to}()" for to in TO},
-        **{f"f.{to}(…), again": f"f.{to}('d:d')" for to in TO},
     }
     return [
         Line(BOXES, FFI_CALLBACK, {what: Call(text, names) for what, text in statements.items()})
@@ -254,21 +224,8 @@ def _thunks(tools: Tools) -> list[Line]:
 
 LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _callbacks, _boxes, _thunks)
 GOALS = (
-    *[
-        Most(LOOKUPS, what, DICT, 2.0)
-        for what in ("f[…]", "f[…], two entries", f"f[…], {MANY} entries")
-    ],
-    Most(LOOKUPS, "f[…], C's spelling", DICT_C, 2.0),
-    Most(LOOKUPS, "f[…](x)", DICT, 2.0, less="f(x)"),
-    *[
-        Most(LOOKUPS, what, DICT, 4.0)
-        for what in ("f.address(…)", "… in f", "f.signatures", "f.signatures, two entries")
-    ],
-    *[
-        Most(WRAPS, f"wrap(…){named}{called}", f"{FFI_CAST}{called}", 3.0)
-        for called in ("", ", called")
-        for named in ("", ", named")
-    ],
+    Most(LOOKUPS, "f[…]", DICT, 2.0),
+    *[Most(WRAPS, f"wrap(…){called}", f"{FFI_CAST}{called}", 3.0) for called in ("", ", called")],
     *[
         Most(CALLBACKS, f"{CALLBACK}{called}", f"{peer}{called}", bound)
         for called in ("", ", called")
@@ -277,14 +234,10 @@ GOALS = (
     Most(PASSED, "f(g)", CFUNCTYPE, 1.0),
     Most(PASSED, "f(g)", FFI_CALLBACK, 0.5),
     *[Most(BOXES, f"f.{to}(), first", FFI_CALLBACK, 1.0, less="wrap(…)") for to in TO],
+    *[Most(BOXES, f"f.{to}(), again", DICT, 4.0) for to in TO],
     *[
-        Most(BOXES, f"f.{to}(), first, called", FFI_CALLBACK_CALLED, 1.0, less="wrap(…)")
-        for to in CALLABLE
-    ],
-    *[Most(BOXES, f"f.{to}({one}), again", DICT, 4.0) for to in TO for one in ("", "…")],
-    *[Most(THUNKS, what, FFI_CALLBACK, 0.75) for what in ("f.bind(…)", "f.convert(…)")],
-    *[
-        Most(THUNKS, f"{what}, called", FFI_CALLBACK_CALLED, 0.75)
+        Most(THUNKS, f"{what}{called}", f"{FFI_CALLBACK}{called}", 0.75)
+        for called in ("", ", called")
         for what in ("f.bind(…)", "f.convert(…)")
     ],
 )

@@ -1,6 +1,6 @@
 /* csrc/conformance/providers.c: the module nativecall.conformance._providers, which does what the
  * conformance kit needs C for: it makes types and objects that no Python code can make, right ones
- * and wrong ones, and stores what other threads may watch.
+ * and wrong ones.
  *
  * It includes no header of this project. The structs are those of docs/abi, written out again, so
  * that the kit judges by the document. The kit puts its cases together in Python
@@ -9,15 +9,9 @@
  *     make_type(name, kind, rows, room, offset, bases, call)
  *                                                        -> (type, address of its array of rows)
  *     view(object)                                       a built-in function bound to it
- *     method_view(object)                                the same of the type PyCMethod_Type
- *     append(table, [(signature, flags, function)])      entries in place, without the GIL
- *     store(address, value)                              a release store, without the GIL
  *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends in a thread
  *                                                        without a thread state, while this one has
  *                                                        the GIL
- *     intern_many(prefix, count)                         new strings, without the GIL
- *     roomy                                              a metaclass whose types are as large as
- *                                                        extensible ones, and are none
  *
  * All that is made lives as long as the process. With the GIL, but for what is said to drop it. */
 #define PY_SSIZE_T_CLEAN
@@ -25,15 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#if defined(_MSC_VER)
-#include <intrin.h>
-#define STORE_RELEASE(pointer, value)                                                              \
-    (_ReadWriteBarrier(), *(uintptr_t volatile *)(pointer) = (value))
-#else
-#define STORE_RELEASE(pointer, value)                                                              \
-    __atomic_store_n((uintptr_t *)(pointer), (uintptr_t)(value), __ATOMIC_RELEASE)
-#endif
 
 /* ---- the structs of the document ------------------------------------------------------------- */
 
@@ -66,11 +51,6 @@ typedef struct {
     void *function;
 } Entry;
 
-typedef struct {
-    intptr_t count;
-    Entry entries[1];
-} CallTable;
-
 /* ---- objects --------------------------------------------------------------------------------- */
 
 #define WORDS 4
@@ -79,8 +59,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     uintptr_t words[WORDS];
-    PyMethodDef view; /* of the kind "short" it lies right behind the object */
-    PyMethodDef method_view;
+    PyMethodDef view;
 } Object;
 
 static const Runtime *runtime(void)
@@ -113,30 +92,11 @@ static PyObject *bound_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(arg))
     return PyFloat_FromDouble(-1.0);
 }
 
-static PyObject *method_call(PyObject *Py_UNUSED(self), PyTypeObject *Py_UNUSED(type),
-                             PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count),
-                             PyObject *Py_UNUSED(names))
-{
-    return PyFloat_FromDouble(-1.0);
-}
-
 static PyObject *object_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
                             PyObject *Py_UNUSED(kwargs))
 {
-    Object *self;
-    if (type->tp_basicsize < (Py_ssize_t)sizeof(Object)) {
-        self = (Object *)PyObject_Calloc(1, sizeof(Object));
-        if (self == NULL) {
-            return PyErr_NoMemory();
-        }
-        PyObject_Init((PyObject *)self, type);
-    } else {
-        self = (Object *)(void *)type->tp_alloc(type, 0);
-    }
+    Object *self = (Object *)(void *)type->tp_alloc(type, 0);
     if (self != NULL) {
-        self->method_view.ml_name = "method_view";
-        self->method_view.ml_meth = (PyCFunction)(void (*)(void))method_call;
-        self->method_view.ml_flags = METH_METHOD | METH_FASTCALL | METH_KEYWORDS;
         self->view.ml_name = "view";
         self->view.ml_meth = bound_call;
         self->view.ml_flags = METH_O;
@@ -165,38 +125,10 @@ static int read_rows(PyObject *list, Slot *out)
     return 0;
 }
 
-/* A heap type of the metaclass, or of that of its bases, not ready yet. */
-static ExtensibleType *heap_type(const Runtime *found, const char *name, PyObject *bases,
-                                 unsigned long flags)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    PyType_Slot slots[] = {
-        {Py_tp_new, (void *)(uintptr_t)object_new},
-        {Py_tp_call, (void *)(uintptr_t)object_call},
-        {0, NULL},
-    };
-    PyType_Spec spec = {name, (int)sizeof(Object), 0,
-                        (unsigned)(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | flags), slots};
-    return (ExtensibleType *)(void *)PyType_FromMetaclass(
-        found->metatype, NULL, &spec, PyTuple_GET_SIZE(bases) > 0 ? bases : NULL);
-#else
-    (void)found;
-    (void)name;
-    (void)bases;
-    (void)flags;
-    PyErr_SetString(PyExc_RuntimeError, "C makes no such heap types before Python 3.12");
-    return NULL;
-#endif
-}
-
 /* make_type(name, kind, rows, room, offset, bases, call): a static type. kind "ready": made so by
- * the runtime; "fails": so, but None and the type's address where the runtime refuses it;
- * "vectorcall": ready, with the flag; "short": ready, its objects' views behind tp_basicsize;
- * "heap": a heap type, made ready; "mutable": one that Python code can change; "late": one that
- * is not made ready; "imposter": of an ordinary metatype, but laid out and filled in as if it
- * were extensible, with `offset` and `shift`; "plain": of an ordinary metatype. `room`: rows of
- * its array, of which the first are `rows`; -1: it has no array, but says that it has that many.
- * `call`: 'a' or 'b' for one of two functions, else none. */
+ * the runtime; "imposter": of an ordinary metatype, but laid out and filled in as if it were
+ * extensible, with `offset` and `shift`; "plain": of an ordinary metatype. `room`: rows of its
+ * array, of which the first are `rows`. `call`: 'a' or 'b' for one of two functions, else none. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
@@ -207,74 +139,44 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *bases;
     const char *call;
     const Runtime *found = runtime();
-    Slot *array = NULL;
     if (found == NULL || !PyArg_ParseTuple(args, "ssO!nnO!s", &name, &kind, &PyList_Type, &rows,
                                            &room, &offset, &PyTuple_Type, &bases, &call)) {
         return NULL;
     }
     ExtensibleType *made = (ExtensibleType *)PyMem_RawCalloc(1, sizeof *made);
     char *kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
-    if (room >= 0) {
-        Py_ssize_t most = room > PyList_GET_SIZE(rows) ? room : PyList_GET_SIZE(rows);
-        array = (Slot *)PyMem_RawCalloc((size_t)most + 1, sizeof(Slot));
-    }
-    if (made == NULL || kept == NULL || (room >= 0 && array == NULL)) {
+    Py_ssize_t most = room > PyList_GET_SIZE(rows) ? room : PyList_GET_SIZE(rows);
+    Slot *array = (Slot *)PyMem_RawCalloc((size_t)most + 1, sizeof(Slot));
+    if (made == NULL || kept == NULL || array == NULL) {
         return PyErr_NoMemory();
     }
-    if (array != NULL && read_rows(rows, array) < 0) {
+    if (read_rows(rows, array) < 0) {
         return NULL;
     }
     strcpy(kept, name);
-    const int late = strcmp(kind, "late") == 0;
-    const int mutable = strcmp(kind, "mutable") == 0;
-    const int heap = late || mutable || strcmp(kind, "heap") == 0;
-    if (heap) {
-        PyMem_RawFree(made);
-        made = heap_type(found, kept, bases, mutable ? 0 : Py_TPFLAGS_IMMUTABLETYPE);
-        if (made == NULL) {
-            return NULL;
-        }
-    }
     PyTypeObject *type = &made->heap.ht_type;
-    if (!heap) {
-        Py_SET_REFCNT((PyObject *)type, 1);
-        type->tp_name = kept;
-        type->tp_basicsize =
-            (Py_ssize_t)(strcmp(kind, "short") == 0 ? offsetof(Object, view) : sizeof(Object));
-        type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-        type->tp_new = object_new;
-        type->tp_methods = object_methods;
-        type->tp_call = call[0] == 'a' ? object_call : call[0] == 'b' ? other_call : NULL;
-        if (PyTuple_GET_SIZE(bases) > 0) {
-            type->tp_bases = Py_NewRef(bases);
-            type->tp_base = (PyTypeObject *)(void *)Py_NewRef(PyTuple_GET_ITEM(bases, 0));
-        }
-        if (strcmp(kind, "vectorcall") == 0) {
-            type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
-            type->tp_vectorcall_offset = (Py_ssize_t)offsetof(Object, words[WORDS - 1]);
-        }
+    Py_SET_REFCNT((PyObject *)type, 1);
+    type->tp_name = kept;
+    type->tp_basicsize = (Py_ssize_t)sizeof(Object);
+    type->tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type->tp_new = object_new;
+    type->tp_methods = object_methods;
+    type->tp_call = call[0] == 'a' ? object_call : call[0] == 'b' ? other_call : NULL;
+    if (PyTuple_GET_SIZE(bases) > 0) {
+        type->tp_bases = Py_NewRef(bases);
+        type->tp_base = (PyTypeObject *)(void *)Py_NewRef(PyTuple_GET_ITEM(bases, 0));
     }
-    if (late) {
-        return Py_BuildValue("(ON)", type, PyLong_FromVoidPtr(array));
-    }
-    if (strcmp(kind, "imposter") != 0 && strcmp(kind, "plain") != 0) {
+    if (strcmp(kind, "ready") == 0) {
         made->slots = room == 0 && PyList_GET_SIZE(rows) == 0 ? NULL : array;
         made->offset = offset;
-        if (found->ready(made, room < 0 ? -room : room) < 0) {
-            if (strcmp(kind, "fails") == 0) {
-                PyErr_Clear();
-                return Py_BuildValue("(ON)", Py_None, PyLong_FromVoidPtr(made));
-            }
+        if (found->ready(made, room) < 0) {
             return NULL;
         }
-    } else {
-        if (PyType_Ready(type) < 0) {
-            return NULL;
-        }
-        if (strcmp(kind, "imposter") == 0) {
-            made->offset = offset;
-            made->shift = offset - (Py_ssize_t)offsetof(PyObject, ob_type);
-        }
+    } else if (PyType_Ready(type) < 0) {
+        return NULL;
+    } else if (strcmp(kind, "imposter") == 0) {
+        made->offset = offset;
+        made->shift = offset - (Py_ssize_t)offsetof(PyObject, ob_type);
     }
     return Py_BuildValue("(ON)", type, PyLong_FromVoidPtr(array));
 }
@@ -282,77 +184,6 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *view(PyObject *Py_UNUSED(module), PyObject *self)
 {
     return PyCFunction_New(&((Object *)(void *)self)->view, self);
-}
-
-static PyObject *method_view(PyObject *Py_UNUSED(module), PyObject *self)
-{
-    return PyCMethod_New(&((Object *)(void *)self)->method_view, self, NULL, Py_TYPE(self));
-}
-
-/* ---- changes that others may watch ----------------------------------------------------------- */
-
-#define PAUSE 20000 /* turns of an empty loop between two entries, for readers to come between */
-
-static void pause_shortly(void)
-{
-    volatile int turns = PAUSE;
-    while (turns > 0) {
-        turns = turns - 1;
-    }
-}
-
-/* append(table, entries): writes them behind the last, as the document says, without the GIL. */
-static PyObject *append(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    unsigned long long address;
-    PyObject *list;
-    Py_ssize_t i;
-    if (!PyArg_ParseTuple(args, "KO!", &address, &PyList_Type, &list)) {
-        return NULL;
-    }
-    CallTable *table = (CallTable *)(uintptr_t)address;
-    Py_ssize_t n = PyList_GET_SIZE(list);
-    Entry *entries = (Entry *)PyMem_RawCalloc((size_t)n + 1, sizeof(Entry));
-    if (entries == NULL) {
-        return PyErr_NoMemory();
-    }
-    for (i = 0; i < n; i++) {
-        unsigned long long signature;
-        unsigned long long flags;
-        unsigned long long function;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "KKK", &signature, &flags, &function)) {
-            PyMem_RawFree(entries);
-            return NULL;
-        }
-        entries[i].signature = (const char *)(uintptr_t)signature;
-        entries[i].flags = (uintptr_t)flags;
-        entries[i].function = (void *)(uintptr_t)function;
-    }
-    Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
-    {
-        Entry *to = &table->entries[table->count];
-        pause_shortly();
-        to->flags = entries[i].flags;
-        to->function = entries[i].function;
-        pause_shortly();
-        STORE_RELEASE(&to->signature, (uintptr_t)entries[i].signature);
-        pause_shortly();
-        STORE_RELEASE(&table->count, (uintptr_t)(table->count + 1));
-    }
-    Py_END_ALLOW_THREADS PyMem_RawFree(entries);
-    Py_RETURN_NONE;
-}
-
-static PyObject *store(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    unsigned long long address;
-    unsigned long long value;
-    if (!PyArg_ParseTuple(args, "KK", &address, &value)) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS pause_shortly();
-    STORE_RELEASE((uintptr_t)address, (uintptr_t)value);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 /* ---- tier 2 ---------------------------------------------------------------------------------- */
@@ -372,21 +203,7 @@ static const Entry *find(PyObject *object, const char *signature, uintptr_t refu
     return NULL;
 }
 
-/* One that looks neither at what is refused nor at what is asked for. */
-static const Entry *find_any(PyObject *object, const char *Py_UNUSED(signature),
-                             uintptr_t Py_UNUSED(refuse))
-{
-    return offered(object);
-}
-
-/* One that raises, and one that raises and yet gives an entry. */
-static const Entry *find_raises(PyObject *Py_UNUSED(object), const char *signature,
-                                uintptr_t Py_UNUSED(refuse))
-{
-    PyErr_SetString(PyExc_LookupError, signature);
-    return NULL;
-}
-
+/* One that raises, and yet gives an entry. */
 static const Entry *find_and_raise(PyObject *object, const char *signature, uintptr_t refuse)
 {
     PyErr_SetString(PyExc_LookupError, signature);
@@ -401,12 +218,6 @@ static const Entry *entry_at(PyObject *object, size_t position)
         position--;
     }
     return entry->signature != NULL ? entry : NULL;
-}
-
-/* One that never ends. */
-static const Entry *entry_always(PyObject *object, size_t Py_UNUSED(position))
-{
-    return offered(object);
 }
 
 typedef struct {
@@ -451,25 +262,6 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(ended == PY_LOCK_ACQUIRED);
 }
 
-static PyObject *intern_many(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    const char *prefix;
-    int count;
-    int status = 0;
-    const Runtime *found = runtime();
-    if (found == NULL || !PyArg_ParseTuple(args, "si", &prefix, &count)) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS for (int i = 0; i < count && status == 0; i++)
-    {
-        char text[64];
-        const char *interned;
-        int length = PyOS_snprintf(text, sizeof text, "%s %d", prefix, i);
-        status = found->intern(found->registry, text, (size_t)length, &interned);
-    }
-    Py_END_ALLOW_THREADS return PyLong_FromLong(status);
-}
-
 /* ---- the functions of entries ---------------------------------------------------------------- */
 
 #define FUNCTION(n)                                                                                \
@@ -486,31 +278,17 @@ ALL(FUNCTION)
 static PyMethodDef methods[] = {
     {"make_type", make_type, METH_VARARGS, NULL},
     {"view", view, METH_O, NULL},
-    {"method_view", method_view, METH_O, NULL},
-    {"append", append, METH_VARARGS, NULL},
-    {"store", store, METH_VARARGS, NULL},
     {"finds_alone", finds_alone, METH_VARARGS, NULL},
-    {"intern_many", intern_many, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
-};
-
-static PyTypeObject roomy = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.conformance.roomy",
 };
 
 static int module_exec(PyObject *module)
 {
     PyObject *functions = Py_BuildValue("(KKKKKKKK)" ALL(ARGUMENT));
-    PyObject *api = Py_BuildValue("{sKsKsKsKsKsK}", "find", ADDRESS(find), "find_any",
-                                  ADDRESS(find_any), "find_raises", ADDRESS(find_raises),
-                                  "find_and_raise", ADDRESS(find_and_raise), "entry",
-                                  ADDRESS(entry_at), "entry_always", ADDRESS(entry_always));
-    roomy.tp_basicsize = (Py_ssize_t)sizeof(ExtensibleType);
-    roomy.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-    roomy.tp_base = &PyType_Type;
+    PyObject *api = Py_BuildValue("{sKsKsK}", "find", ADDRESS(find), "find_and_raise",
+                                  ADDRESS(find_and_raise), "entry", ADDRESS(entry_at));
     int failed = PyModule_AddObjectRef(module, "functions", functions) < 0 ||
-                 PyModule_AddObjectRef(module, "api", api) < 0 || PyType_Ready(&roomy) < 0 ||
-                 PyModule_AddObjectRef(module, "roomy", (PyObject *)&roomy) < 0 ||
+                 PyModule_AddObjectRef(module, "api", api) < 0 ||
                  PyModule_AddIntConstant(module, "words", (long)offsetof(Object, words)) < 0;
     Py_XDECREF(functions);
     Py_XDECREF(api);

@@ -58,8 +58,6 @@ typedef struct {
     PyObject *record_class;  /* (struct) -> the class that such structs come back as */
     PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
                                 arguments (text, Signature, CallbackSpec or None) */
-    PyObject *enumerator;    /* (call spec, index, str, who) -> the value of an enumerator that is
-                                the argument, or None where that is no enum */
     /* Of native objects: nativecall/_objects. NULL until these are imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> what a class declares */
     PyObject *publish_class;  /* (class, fields, methods): its descriptors */

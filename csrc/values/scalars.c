@@ -297,34 +297,11 @@ char nc_value_letter(PyObject *value)
     return '\0';
 }
 
-/* An int for a str that is an argument of a callable where C declares an enum: the value of the
- * enumerator of that name. A new reference; NULL with an exception, or without one for what is no
- * such argument. */
-NC_NOINLINE PyObject *enumerator_of(PyObject *name, Py_ssize_t index, PyObject *value)
-{
-    if (!PyUnicode_Check(value) || index < 0 || PyUnicode_Check(name)) {
-        return NULL;
-    }
-    NcCallSpec *spec = ((NcCallable *)(void *)name)->spec;
-    PyObject *who = spec != NULL ? nc_conversion_subject(name, index) : NULL;
-    PyObject *found = who != NULL ? PyObject_CallFunction(nc_hooks_of(spec->of)->enumerator, "OnOO",
-                                                          spec, index, value, who)
-                                  : NULL;
-    Py_XDECREF(who);
-    if (found == Py_None) {
-        Py_CLEAR(found);
-    }
-    return found;
-}
-
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
     PyObject *number = nc_integer_of(value);
-    if (number == NULL && !PyErr_Occurred()) {
-        number = enumerator_of(name, index, value);
-    }
     if (number == NULL) {
         if (!PyErr_Occurred()) {
             int is_character =

@@ -1,9 +1,8 @@
 /* csrc/values/scalars.h: numbers of Python's as C scalars and back, with checks.
  *
  * Rules: floats take anything with __float__ or __index__; integers take
- * __index__ and are range-checked, and where C declares an enum the names of its enumerators;
- * complex takes __complex__, floats and integers. On failure an exception is set that names the
- * argument and the callable.
+ * __index__ and are range-checked; complex takes __complex__, floats and integers. On failure an
+ * exception is set that names the argument and the callable.
  *
  * All need the GIL. */
 #ifndef NC_SCALARS_H

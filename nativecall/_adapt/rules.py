@@ -526,7 +526,7 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
         else:
             nodes.append(Given(len(left), arg))
             left.append(index)
-    text, lengths, enums = inner.characters, inner.lengths, inner.enums
+    text, lengths = inner.characters, inner.lengths
     outer = Signature(
         inner.result,
         [inner.args[index] for index in left],
@@ -534,7 +534,6 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
         readonly=[inner.readonly[index] for index in left],
         characters=[text[index] for index in (*left, -1)] if text else (),
         lengths=[lengths[index] for index in left] if lengths else (),
-        enums=[enums[index] for index in left] if enums else (),
     )
     result = None if inner.result.kind == "void" else Result(inner.result)
     errors = convention(flags)

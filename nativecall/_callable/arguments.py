@@ -27,7 +27,7 @@ from .._signature.derived import (
     same_pointee,
 )
 from .._signature.signature import Signature
-from .._values import boxes, callspec, enums, handles, storage
+from .._values import boxes, callspec, handles, storage
 from .._values.outs import visible
 from .entry import refuse_known_otherwise
 from .passing import convert
@@ -531,5 +531,4 @@ _types.set_value_hooks(
     storage.load_result,
     storage.named_tuple,
     passed,
-    enums.argument,
 )

@@ -5,7 +5,7 @@ callable without the policy.
 
 from __future__ import annotations
 
-import _operator as operator  # what operator has; that imports more
+import operator
 from sys import maxsize
 from weakref import ref
 

@@ -8,10 +8,10 @@ changed here, so that a failed call leaves nothing half-done.
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 
 from .. import _lib
 from .._errors import SignatureError
-from .._namedtuple import NamedTuple
 from .._signature.derived import Handle
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -51,7 +51,12 @@ GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 
-class Entry(NamedTuple):
+class Entry(
+    namedtuple(
+        "Entry",
+        "signature address flags errors gil owner trampoline order encoding check fortran out keep",
+    )
+):
     """One row of a native callable's table.
 
     Attributes
@@ -86,6 +91,7 @@ class Entry(NamedTuple):
         How long C keeps functions that are passed, ``"call"`` or longer; see `wrap`.
     """
 
+    __slots__ = ()
     signature: str
     address: int
     flags: int

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from .._signature.ctype import CType
-    from .._signature.signature import Enum
     from .._types import CallSpec
 
 _MARK = "# Made by `nativecall stubs`"
@@ -118,7 +117,7 @@ def made(module: ModuleType) -> str:
         # Overloads of C functions for numbers overlap: one takes what another takes, and more.
         '# mypy: disable-error-code="overload-cannot-match, overload-overlap, misc"',
         "# pyright: reportOverlappingOverload=false",
-        "from typing import Any, Literal, NamedTuple, TypeAlias, overload",
+        "from typing import Any, NamedTuple, overload",
         "",
         "from nativecall import Callback, Library, NativeCallable",
         "from nativecall._library.types import Types",
@@ -218,13 +217,12 @@ def _plain_type(value: object) -> str:
 
 
 class _Writer:
-    """Classes of native callables and of structs, and names of enums, each written once."""
+    """Classes of native callables and of structs, each written once."""
 
     def __init__(self) -> None:
         self.classes: list[str] = []
         self._taken: set[str] = set()
         self._structs: dict[str, str] = {}
-        self._enums: dict[Enum, str] = {}
 
     def library(self, name: str, found: Library) -> str:
         """The class of a library; its name."""
@@ -285,10 +283,7 @@ class _Writer:
         parameters = [_unlike(names, "self")]
         named = bool(passed) and passed[0].named
         for one in passed:
-            enum = spec.signature.enums[one.index] if spec.signature.enums else None
-            kind = self._enum(enum) if enum else self._takes(one.type, one.text, spec)
-            if one.is_array:
-                kind = "object"
+            kind = "object" if one.is_array else self._takes(one.type, one.text, spec)
             parameters.append(f"{one.name}: {kind}")
         if not named and passed:
             parameters.append("/")
@@ -312,15 +307,6 @@ class _Writer:
             number = _TAKES.get(ctype.pointee.kind, "Pointer")
             return "Encoded" if ctype.pointee.size == 1 else f"{number} | Pointer"
         return _TAKES.get(ctype.kind, "object")
-
-    def _enum(self, enum: Enum) -> str:
-        """The type of an integer, or the name of an enumerator."""
-        known = self._enums.get(enum)
-        if known is None:
-            known = self._enums[enum] = self._name(f"_Enum{len(self._enums) + 1}")
-            names = ", ".join([repr(name) for name, _ in enum[1]])
-            self.classes += [f"{known}: TypeAlias = Integer | Literal[{names}]", ""]
-        return known
 
     def _gives(self, ctype: CType, text: str, spec: CallSpec) -> str:
         if text:

@@ -14,10 +14,10 @@ Guarantees:
 from __future__ import annotations
 
 from _weakref import ref  # as in _fifo.py
+from collections import namedtuple
 
 from .. import _lib
 from .._fifo import Cache, Fifo, Shared
-from .._namedtuple import namedtuple
 from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.failure import convention
@@ -198,7 +198,6 @@ def variadic(
             names=(*signature.names, *[None] * len(types)),
             readonly=readonly,
             characters=with_more(signature.characters, len(types)),
-            enums=signature.enums and (*signature.enums, *[None] * len(types)),
             written=signature.written,
         )
         entry = owner()

@@ -16,7 +16,7 @@ from weakref import ref
 from .. import _lib
 from .._signature.ctype import CType
 from .._signature.signature import Signature
-from .._values import callspec, enums, storage
+from .._values import callspec, storage
 from .._values.failure import convention, raise_failure
 from .._values.fortran import lengths
 from .._values.variadic import extra_argument
@@ -125,9 +125,6 @@ def fallback_for(
             return
         promised = index < len(fixed) and signature.readonly[index]
         who = f"argument {index + 1} of '{name}'"
-        if isinstance(value, str) and ctype.kind == "int" and index < len(fixed):
-            found = enums.argument(spec, index, value, who)
-            value = value if found is None else found
         storage.store(ctype, value, at, who, keep, promised, spec.policies)
 
     def fallback(*values: object) -> object:

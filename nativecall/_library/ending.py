@@ -4,9 +4,10 @@ as checks of results (_values/handles.py), with the library's functions that fre
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 from .._callable.wrap import plain
 from .._errors import SymbolError
-from .._namedtuple import namedtuple
 from .._signature.spelling import parse
 from .._values import callspec, handles
 from .._values.outs import check_out, resolved, visible

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from _collections_abc import Iterable, Mapping
-from _operator import index
+from operator import index
 
 from .. import _lib
 from .._errors import LibraryError, SignatureError, warn

@@ -9,7 +9,7 @@ A value that does not fit is an error that names the member, before anybody has 
 
 from __future__ import annotations
 
-import _operator as operator  # what operator has; that imports more
+import operator
 import sys
 
 import _cffi_backend
@@ -20,7 +20,7 @@ from .._signature.cffitype import c_name_of, element, from_ffi, is_same_name
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type
-from .._values import boxes, callspec, enums, handles
+from .._values import boxes, callspec, handles
 from .memoryplan import (
     CFFI_ALIGNS,
     CHARACTERS,
@@ -284,8 +284,6 @@ class _Maker:
         """Write a value as a member or an item."""
         if ctype.kind in ("pointer", "function"):
             value = self._pointer(ctype, value, who)
-        elif ctype.kind == "enum" and isinstance(value, str):
-            value = enums.enumerator(ctype.cname, ctype.relements, value, who)
         elif ctype.kind in RECORDS and handles.is_cdata(value):
             value = _whole(ctype, value)
         elif ctype.kind in RECORDS:

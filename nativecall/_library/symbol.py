@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import namedtuple
 
 from .. import _lib
 from .._callable.wrap import wrap
 from .._errors import LibraryError, SymbolError
 from .._locate import exported_like, find
-from .._namedtuple import namedtuple
 from .._signature.ctype import Single
 
 TYPE_CHECKING = False

@@ -18,7 +18,7 @@ from .._signature.characters import CHARACTERS
 from .._signature.ctype import Scalar
 from .._signature.derived import pointer
 from .._signature.grammar import read_type
-from .._values import boxes, enums, storage
+from .._values import boxes, storage
 from .._values.text import string
 
 TYPE_CHECKING = False
@@ -139,11 +139,6 @@ class Variable:
             raise TypeError(f"{who} is a {self._ctype.text!r}, of which cffi has no type")
         if found is not None and found[1] and isinstance(value, str):
             value = self._encoded(found[0], value, who)
-        elif isinstance(value, str) and isinstance(self._ctype, Scalar):
-            kind = self._owner.variable(self._name)
-            if kind is not None and kind[0].kind == "enum":
-                known = kind[0].relements
-                value = enums.enumerator(kind[0].cname, known, value, who)
         self._store(value, who, policies)
 
     def _encoded(self, kind: FFIType, value: str, who: str) -> object:

@@ -10,9 +10,9 @@ Scalars of numbers alone are known to the core (csrc/values/buffers.c).
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 
 from .._fifo import Cache
-from .._namedtuple import namedtuple
 from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar, same_bytes
 from .derived import Array, Pointer, Struct
 

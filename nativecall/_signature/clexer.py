@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .._namedtuple import namedtuple
+from collections import namedtuple
+
 from .ctype import SCALARS
 
 TYPE_CHECKING = False

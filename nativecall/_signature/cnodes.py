@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from .._types import Foreign
     from .grammar import Row
-    from .signature import Enum
 
 _MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
 
@@ -99,19 +98,9 @@ class Enumeration(Number):
         self.values = values
         self.typedef = ""  # what names it that has no tag
         self.made: object = None  # cffi's type (ffitypes.py)
-        self._told: Enum | None = None
 
     def spell(self, declarator: str) -> str:
         return f"{self.typedef or self.cname} {declarator}".rstrip()
-
-    @property
-    def told(self) -> Enum | None:
-        """Its name and enumerators, one object for all functions that take it; None where these are
-        not declared.
-        """
-        if self._told is None and self.values:
-            self._told = self.typedef or self.cname, tuple(self.values)
-        return self._told
 
 
 #: Begins the names of types whose size and alignment, which follow, are all that is known.
@@ -383,7 +372,7 @@ class NodeConverter(Converter):
         text = texts(function.args, function.readonly, function.result)
         names, readonly = tuple(function.names), tuple(function.readonly)
         lengths = tuple(function.lengths)
-        return made.named[2:-1], names, readonly, text, lengths, _enums(function.args), written
+        return made.named[2:-1], names, readonly, text, lengths, written
 
     def check_by_value(self, node: Node, name: str) -> None:
         """Refuse functions with too much by value, and pointers to such; `name` is called so."""
@@ -418,12 +407,6 @@ class NodeConverter(Converter):
 
     def _layout(self, ctype: Foreign) -> tuple[int, int]:
         return ctype.size, ctype.alignment
-
-
-def _enums(args: Sequence[Node]) -> tuple[Enum | None, ...]:
-    """The enums among the arguments of a function, as a signature has them."""
-    found = [arg.told if isinstance(arg, Enumeration) else None for arg in args]
-    return tuple(found) if any(found) else ()
 
 
 def _flat(fields: Sequence[tuple[str, Member]], start: int = 0) -> list[tuple[str, Member]]:

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .derived import Owner
-    from .signature import Enum
 
     #: A signature as plain data: its text with the names of fields, the names of its arguments,
-    #: which of them are read-only, which are text, arrays or enums, and its declaration.
+    #: which of them are read-only, which are text or arrays, and its declaration.
     Names = tuple[str | None, ...]
     Lengths = tuple[int | str | None, ...]
-    Enums = tuple[Enum | None, ...]
-    Row = tuple[str, Names, tuple[bool, ...], tuple[str, ...], Lengths, Enums, str]
+    Row = tuple[str, Names, tuple[bool, ...], tuple[str, ...], Lengths, str]
 
 SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
@@ -304,16 +302,16 @@ def row(signature: Signature) -> Row:
     """A signature as plain data."""
     named = signature.function.named[2:-1]
     said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return named, *said, signature.enums, signature.written
+    return named, *said, signature.written
 
 
 def from_row(made: Row) -> Signature:
     """The signature that `row` made plain data of, here or elsewhere."""
-    named, names, readonly, characters, lengths, enums, written = made
+    named, names, readonly, characters, lengths, written = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*_KeptReader(named).signature(1, ""))
-    return Signature._of(function, names, readonly, characters, lengths, enums, written)
+    return Signature._of(function, names, readonly, characters, lengths, written)
 
 
 def read_type(named: str) -> CType:

@@ -8,9 +8,9 @@ not found, else a `SignatureError`, with the file and the line.
 from __future__ import annotations
 
 import os
+from collections import namedtuple
 
 from .._errors import LibraryError, SignatureError
-from .._namedtuple import NamedTuple
 from .clexer import macro, tokenizer, with_pragmas, without_digraphs
 from .ctype import WORD
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from .clexer import Macro
 
 
-class Wanted(NamedTuple):
+class Wanted(namedtuple("Wanted", ["headers", "include", "define", "text"])):
     """What is read: names of headers or absolute paths, or a text in their place."""
 
+    __slots__ = ()
     headers: tuple[str, ...]
     include: tuple[str, ...]
     define: tuple[tuple[str, str | None], ...]

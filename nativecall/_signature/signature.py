@@ -14,15 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    #: What C calls an enum, and its enumerators with their values.
-    Enum = tuple[str, tuple[tuple[str, int], ...]]
-
 refuse_reload(globals(), "Signature")
 
 
 _PARTS = (
     *("function", "text", "result", "args", "variadic"),
-    *("names", "readonly", "characters", "lengths", "enums", "written"),
+    *("names", "readonly", "characters", "lengths", "written"),
 )
 
 
@@ -61,9 +58,6 @@ class Signature(Immutable):
     lengths : tuple of (int, str or None)
         For every argument that C declares as an array how many items that has, or the expression
         where it is no constant, else None; empty where none says it.
-    enums : tuple of ((str, tuple of (str, int)) or None)
-        For every argument that C declares as an enum what C calls that, and its enumerators, else
-        None; empty where there is none.
 
     Examples
     --------
@@ -88,7 +82,6 @@ class Signature(Immutable):
     readonly: tuple[bool, ...]
     characters: tuple[str, ...]
     lengths: tuple[int | str | None, ...]
-    enums: tuple[Enum | None, ...]
     variadic: bool
     function: FunctionPointer
 
@@ -105,14 +98,13 @@ class Signature(Immutable):
         readonly: Sequence[bool] | None = None,
         characters: Sequence[str] = (),
         lengths: Sequence[int | str | None] = (),
-        enums: Sequence[Enum | None] = (),
         written: str | None = None,
     ) -> None:
         if hasattr(self, "function"):
             raise AttributeError(f"{self._shown} is immutable; it has been made already")
         if isinstance(result, str):
             read = Signature._read(result)
-            said = (read.names, read.readonly, read.characters, read.lengths, read.enums)
+            said = (read.names, read.readonly, read.characters, read.lengths)
             self._fill_in(read.function, *said, read.written)
             return
         function = FunctionPointer(result, args, variadic)
@@ -121,7 +113,6 @@ class Signature(Immutable):
             ("names", names),
             ("readonly", readonly),
             ("lengths", lengths or None),
-            ("enums", enums or None),
         ):
             if given is not None and len(given) != count:
                 raise ValueError(
@@ -138,7 +129,6 @@ class Signature(Immutable):
             (False,) * count if readonly is None else tuple(readonly),
             tuple(characters) if any(characters) else (),
             tuple(lengths) if any(lengths) else (),
-            tuple(enums) if any(enums) else (),
             _shown(function) if written is None else written,
         )
 
@@ -150,12 +140,11 @@ class Signature(Immutable):
         readonly: tuple[bool, ...],
         characters: tuple[str, ...],
         lengths: tuple[int | str | None, ...],
-        enums: tuple[Enum | None, ...],
         written: str,
     ) -> Signature:
         """The signature of functions of a type, with the other parts as attributes have them."""
         self = cls.__new__(cls)
-        self._fill_in(function, names, readonly, characters, lengths, enums, written)
+        self._fill_in(function, names, readonly, characters, lengths, written)
         return self
 
     def _fill_in(
@@ -165,11 +154,10 @@ class Signature(Immutable):
         readonly: tuple[bool, ...],
         characters: tuple[str, ...],
         lengths: tuple[int | str | None, ...],
-        enums: tuple[Enum | None, ...],
         written: str,
     ) -> None:
         parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
-        said = names, readonly, characters, lengths, enums, written
+        said = names, readonly, characters, lengths, written
         for name, value in zip(_PARTS, (*parts, *said), strict=True):
             object.__setattr__(self, name, value)
 
@@ -245,8 +233,8 @@ class Signature(Immutable):
         return f"Signature({self.text!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        said = (self.names, self.readonly, self.characters, self.lengths, self.enums)
-        return Signature._of, (self.function, *said, self.written)
+        said = (self.names, self.readonly, self.characters, self.lengths, self.written)
+        return Signature._of, (self.function, *said)
 
 
 def _parameters(text: str) -> list[str]:

@@ -68,7 +68,7 @@ def _read_native(source: str) -> Signature:
     reader.finish("the signature")
     made = reader.signed(result, args, variadic)
     if isinstance(reader, _ConstReader):
-        return Signature._of(made.function, made.names, tuple(reader.readonly), (), (), (), source)
+        return Signature._of(made.function, made.names, tuple(reader.readonly), (), (), source)
     return made
 
 

@@ -133,7 +133,7 @@ class Tables:
         return {
             node.typedef or node.cname: (
                 node.scalar.text,
-                None if node.values is None else (node.told or ("", ()))[1],
+                None if node.values is None else tuple(node.values),
             )
             for node in self.parser.tags.values()
             if isinstance(node, Enumeration)

@@ -86,7 +86,7 @@ def _of(signature: Signature, hidden: int, policies: Policies) -> CallSpec:
 def _said(signature: Signature) -> tuple[object, ...]:
     """What calls follow beside the types."""
     said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return *said, signature.enums, written(signature.written)
+    return *said, written(signature.written)
 
 
 def written(text: str) -> str:

@@ -6,11 +6,11 @@ C obeys its row; names and flags are the core's (csrc/object/failure.c).
 
 from __future__ import annotations
 
-import _operator as operator  # what operator has; that imports more
+import operator
+from collections import namedtuple
 
 from .. import _lib
 from .._errors import NativeFailure
-from .._namedtuple import namedtuple
 from .._signature.ctype import CType, integer_range
 
 TYPE_CHECKING = False

@@ -67,7 +67,6 @@ def _extended(signature: Signature) -> Signature:
         readonly=(*signature.readonly, *[False] * count),
         characters=with_more(signature.characters, count),
         lengths=signature.lengths and (*signature.lengths, *[None] * count),
-        enums=signature.enums and (*signature.enums, *[None] * count),
         written=signature.written,
     )
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import sys
 from _collections_abc import Mapping, Sequence
+from collections import namedtuple
 
-from .._namedtuple import NamedTuple
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Handle, Pointer, Record, Struct
 from .failure import convention
@@ -30,7 +30,7 @@ MOST_BYTES = 128
 _ALIGNMENT = 16
 
 
-class Out(NamedTuple):
+class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(False, None, None))):
     """An out-parameter.
 
     Attributes
@@ -46,10 +46,11 @@ class Out(NamedTuple):
         The index of the argument that is the array's length.
     """
 
-    index: int  # type: ignore[assignment]  # not what tuples have by this name
-    given: bool = False
-    length: int | None = None
-    sized: int | None = None
+    __slots__ = ()
+    index: int  # not what tuples have by this name
+    given: bool
+    length: int | None
+    sized: int | None
 
     @property
     def is_array(self) -> bool:

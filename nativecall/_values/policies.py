@@ -8,8 +8,8 @@ trampolines' machine code and C code that looks do not know them. A further one 
 from __future__ import annotations
 
 import codecs
+from collections import namedtuple
 
-from .._namedtuple import NamedTuple
 from .outs import check_out
 
 TYPE_CHECKING = False
@@ -40,7 +40,13 @@ if TYPE_CHECKING:
         keep: str | int | None
 
 
-class Policies(NamedTuple):
+class Policies(
+    namedtuple(
+        "Policies",
+        ["order", "encoding", "check", "fortran", "out", "keep", "uncounted"],
+        defaults=("C", None, None, False, (), "call", ()),
+    )
+):
     """All policies of a function.
 
     Attributes
@@ -63,13 +69,14 @@ class Policies(NamedTuple):
         called for one whose caller does not pass them.
     """
 
-    order: Order = "C"
-    encoding: str | None = None
-    check: Check | None = None
-    fortran: bool = False
-    out: tuple[Out, ...] = ()
-    keep: str | int = "call"
-    uncounted: tuple[int, ...] = ()
+    __slots__ = ()
+    order: Order
+    encoding: str | None
+    check: Check | None
+    fortran: bool
+    out: tuple[Out, ...]
+    keep: str | int
+    uncounted: tuple[int, ...]
 
     def options(self) -> dict[str, Foreign]:
         """What `wrap` takes for them."""

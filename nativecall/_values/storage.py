@@ -13,6 +13,7 @@ was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``),
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 from itertools import islice
 
 from .. import _lib
@@ -393,8 +394,6 @@ def named_tuple(struct: Struct) -> Callable[..., object]:
 
 
 def _named_tuple(struct: Struct) -> Callable[..., object]:
-    from collections import namedtuple  # renames what is no name, as these classes have to
-
     make: Foreign = namedtuple
     made = make("Struct", struct.field_names, rename=True)
 

@@ -11,25 +11,23 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from .._cli import guarded
 from .._cli.output import CommandError, Output
-from . import _consumer, _looks, _provider, _rules, _runtime, _types, _unfit  # noqa: F401  # they register rules
+from . import _apart, _consumer, _provider, _rules, _runtime  # noqa: F401  # they register rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     Verdicts = dict[str, tuple[str, str]]
 
 # Ctrl-C is told of by the process that waits for this one.
 _QUIET = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
 _CHILD = (
-    _QUIET + _unfit.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
+    _QUIET + _apart.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
 )
-_TICK = 0.1  # seconds between looks at the report
 _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
 _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 
@@ -37,9 +35,8 @@ _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m nativecall.conformance",
-        description="Checks a module against the specification of the ABI (docs/abi): says of "
-        "each rule whether it is kept, and where the specification has it. Exit status 1 when one "
-        "is broken.",
+        description="Check a module against the ABI (docs/abi), rule by rule. Exit status 1 when "
+        "one is broken.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
@@ -50,26 +47,18 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--consumer",
         metavar="MODULE:FUNCTION",
-        help="check what find(obj, signature, refuse), which gives an address or None, finds in "
-        "providers of every kind",
+        help="check what find(obj, signature, refuse), which gives an address or None, finds",
     )
     what.add_argument(
         "--runtime",
         metavar="MODULE",
-        help="import a module first, check the runtime that it brings, and what it does with "
-        "others' runtimes",
+        help="import a module first, and check the runtime that it brings",
     )
     parser.add_argument(
         "--rule",
         action="append",
         metavar="NAME",
         help="check this rule only; may be given several times",
-    )
-    parser.add_argument(
-        "--on",
-        metavar="MODULE",
-        default="",
-        help="of a provider or consumer: import this module first, and check on its runtime",
     )
     parser.add_argument(
         "--tier2",
@@ -80,62 +69,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _status_of(command: Sequence[str], report: Path, done: Callable[[], None]) -> int:
-    """Run a process, and call `done` for each verdict that comes into its report; its exit status.
-
-    Raises
-    ------
-    subprocess.TimeoutExpired
-        Where the process takes more than the limit; it is ended.
-    """
-    seen = 0
-    deadline = time.monotonic() + _unfit.LIMIT
+def _status_of(command: Sequence[str]) -> int:
+    """Run a process; its exit status."""
     # What the module prints is no part of the report.
-    with subprocess.Popen(command, stdout=2) as process:
-        try:
-            while True:
-                left = deadline - time.monotonic()
-                try:
-                    return process.wait(max(0.0, min(_TICK, left)))
-                except subprocess.TimeoutExpired:
-                    if left <= 0:
-                        raise
-                count = report.read_bytes().count(b'"status"')
-                for _ in range(seen, count):
-                    done()
-                seen = count
-        except BaseException:
-            process.kill()
-            raise
+    return subprocess.run(command, stdout=2, timeout=_apart.LIMIT, check=False).returncode
 
 
-def _run(
-    role: str, place: str, given: str, skip: Collection[str], done: Callable[[], None]
-) -> tuple[Verdicts, str]:
-    """What came of each rule, and whose runtime it was checked on; a rule during which the process
-    ended is broken by that. `done` is called for each verdict while others are awaited.
-    """
+def _run(role: str, place: str, tier2: bool, skip: Collection[str]) -> Verdicts:
+    """What came of each rule; a rule during which the process ended is broken by that."""
     found: Verdicts = {}
-    runtime = ""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         while True:
             report.write_text("")
-            command = [sys.executable, "-c", _CHILD, _unfit.FOLDER, role, place, given]
+            command = [sys.executable, "-c", _CHILD, _apart.FOLDER, role, place]
+            command += ["tier 2" if tier2 else "", str(report), *skip, *found]
             ended = ""
             try:
-                words = [*command, str(report), *skip, *found]
-                code = _status_of(words, report, done)
+                code = _status_of(command)
                 if code:
                     ended = f"the process ended with {_status(code)}"
             except subprocess.TimeoutExpired:
-                ended = f"it takes more than {_unfit.LIMIT} seconds"
+                ended = f"it takes more than {_apart.LIMIT} seconds"
             started = about = ""
             for line in report.read_text(encoding="utf-8").splitlines():
                 told = json.loads(line)
                 if "fault" in told:
                     raise CommandError(told["fault"])
-                runtime = told.get("runtime", runtime)
                 about = told.get("about", "")
                 if "rule" not in told:
                     continue
@@ -143,14 +103,10 @@ def _run(
                 if not started:
                     found[told["rule"]] = told["status"], told["found"]
             if not ended:
-                return found, runtime
+                return found
             if not started:
                 raise CommandError(f"{place!r} cannot be checked: {ended}")
-            more = next(one.meanwhile for one in _rules.of(role) if one.name == started)
-            found[started] = (
-                "broken",
-                f"{ended} while this was checked{more}{about and ', '}{about}",
-            )
+            found[started] = "broken", f"{ended} while this was checked{about and ', '}{about}"
 
 
 def _skipped(role: str, wanted: list[str] | None) -> list[str]:
@@ -181,12 +137,11 @@ def _checked(argv: Sequence[str] | None) -> int:
     role = next(one for one in ("provider", "consumer", "runtime") if getattr(options, one))
     place = getattr(options, role)
     output = Output()
-    if (options.on and role == "runtime") or (options.tier2 and role != "consumer"):
-        raise CommandError(f"a {role} has no option {'--on' if options.on else '--tier2'}")
-    given = json.dumps({"on": options.on, "tier2": options.tier2})
+    if options.tier2 and role != "consumer":
+        raise CommandError(f"a {role} has no option --tier2")
     skip = _skipped(role, options.rule)
-    with output.working(f"checking {place}", len(_rules.of(role)) - len(skip)) as done:
-        verdicts, runtime = _run(role, place, given, skip, done)
+    with output.working(f"checking {place}"):
+        verdicts = _run(role, place, options.tier2, skip)
     rules = [(one, *verdicts[one.name]) for one in _rules.of(role) if one.name in verdicts]
     broken = len([status for _, status, _ in rules if status == "broken"])
     if options.json:
@@ -201,22 +156,15 @@ def _checked(argv: Sequence[str] | None) -> int:
             }
             for one, status, found in rules
         ]
-        report = {role: place, "on": runtime, "broken": broken, "rules": told}
-        print(json.dumps(report, indent=1))
+        print(json.dumps({role: place, "broken": broken, "rules": told}, indent=1))
         return 1 if broken else 0
-    output.heading(f"{place} as a {role}" + (f", on the runtime of {runtime}" if runtime else ""))
-    shown = rules
-    if broken == 1 and all([status != "kept" for _, status, _ in rules]):
-        shown = [one for one in rules if one[1] == "broken"]  # the others have nothing to look at
-    width = max([len(one.name) for one, _, _ in shown])
-    for one, status, found in shown:
+    output.heading(f"{place} as a {role}")
+    width = max([len(one.name) for one, _, _ in rules])
+    for one, status, found in rules:
         where = f"({one.document}, {one.heading!r})"
         output.text(f"{_SIGNS[status]} {one.name:{width}}  {one.says} {where}", _STYLES[status])
         if found:
             output.text(f"  {'':{width}}  {found}", _STYLES[status])
-    if len(shown) < len(rules):
-        text = f"{_SIGNS['absent']} the other {len(rules) - len(shown)} have nothing to check"
-        output.text(text, _STYLES["absent"])
     output.space()
     kept = len([status for _, status, _ in rules if status == "kept"])
     verdict = f"{broken} broken" if broken else "none is broken"

@@ -64,9 +64,9 @@ WORD: int = ffi.sizeof("void *")
 HEAP_TYPE: int = type.__dict__["__basicsize__"].__get__(type)
 ABI_VERSION = 1
 MODULE, ATTRIBUTE, CAPSULE = "_extensibletype", "runtime_v1", "_extensibletype.runtime_v1"
-NATIVECALLABLE, PACKEDCALLABLE, OBJECTSLOTS = 0x04000001, 0x04000003, 0x04000101
+NATIVECALLABLE, PACKEDCALLABLE = 0x04000001, 0x04000003
 CALL_KEYS = (NATIVECALLABLE, PACKEDCALLABLE)
-NEEDS_GIL, TAKES_GIL, RELEASE_GIL, ERRNO = 1, 2, 4, 8
+NEEDS_GIL, TAKES_GIL = 1, 2
 ERRORS, ERRORS_PYTHON = 0x70, 0x10
 #: The error conventions, and what is found in the signatures that they fit: a result that is an
 #: integer, a pointer; a last argument that is one to an int, and not the end of another type.
@@ -86,7 +86,6 @@ API_ATTRIBUTE, API_CAPSULE, API_NAME = (
     0x6E635F6170690001,
 )
 API_MOST = 64
-E_TOOLONG = -4
 #: Of a Python object: where its type is.
 OB_TYPE = object.__basicsize__ - WORD
 
@@ -124,12 +123,6 @@ def runtime() -> Foreign:
     return at("NcRuntime", capsule_pointer(found, CAPSULE.encode()))
 
 
-def ready(kind: type, rows: int) -> int:
-    """What the runtime's `ready` gives, or its exception."""
-    call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_ssize_t)
-    return int(call(number(runtime().ready))(kind, rows))
-
-
 def metatype() -> type:
     found: type = sys.modules[MODULE].extensibletype_v1
     return found
@@ -146,7 +139,6 @@ def intern(text: bytes) -> int:
 
 _K = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
 _ALL = 2**64 - 1
-EXPECTED = 0xE220A8397B1DCDAF
 
 
 def hash_of(data: bytes) -> int:
@@ -186,11 +178,6 @@ def rows(kind: type) -> list[tuple[int, int, int]]:
     return [(row.id, row.flags, row.data) for row in rows_of(table)[0 : table.count]]
 
 
-def expected(table: Foreign, key: int) -> int:
-    """The number of the row that a reader compares first."""
-    return int(table.expected[(key * EXPECTED & _ALL) >> 56])
-
-
 def probe(table: Foreign, key: int) -> tuple[int, Foreign]:
     """The row number that a key leads to, and the row."""
     x = key * table.multiplier & _ALL
@@ -210,31 +197,6 @@ def find_slot(kind: type, key: int) -> Foreign:
 
 
 # -- call tables ---------------------------------------------------------------------------------
-
-
-def is_read(kind: type) -> bool:
-    """Whether readers follow an extensible type's call tables (docs/abi/find.md, Step 2)."""
-    if type(kind) is metatype():
-        return True
-    base = _unchangeable(kind)
-    return base is not None and _call(base) == _call(kind)
-
-
-def overrides(kind: type) -> bool:
-    """Whether readers pass over the call tables of a type because its `__call__` is another."""
-    base = _unchangeable(kind)
-    return base is not None and is_extensible(base) and call_offset(base) != 0
-
-
-def _unchangeable(kind: type) -> type | None:
-    base: type | None = kind
-    while base is not None and not base.__flags__ & 1 << 8:  # Py_TPFLAGS_IMMUTABLETYPE
-        base = base.__base__
-    return base
-
-
-def _call(kind: type) -> int:
-    return pointer_at(id(kind) + object.__basicsize__ + 14 * WORD)  # tp_call
 
 
 def call_offset(kind: type) -> int:
@@ -273,16 +235,16 @@ def kept(made: Foreign) -> Foreign:
     return made
 
 
-def call_table(given: Iterable[tuple[str, int, int]], room: int = 0) -> Foreign:
-    """A call table of (signature, flags, function), with room for more entries."""
+def call_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
+    """A call table of (signature, flags, function)."""
     given = list(given)
-    made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + room + 1]))
+    made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + 1]))
     made.count = len(given)
     for position, (text, flags, function) in enumerate(given):
         entry = made.entries[position]
         entry.flags, entry.funcptr = flags, function
         entry.signature = ffi.cast("char *", intern(text.encode()))
-    if not given and not room:
+    if not given:
         made.entries[0].flags = ABI_MASK
     return made
 

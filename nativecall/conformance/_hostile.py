@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from . import _abi, _providers
 from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
 from ._rules import about
@@ -65,16 +63,6 @@ def call_row(key: int = NATIVECALLABLE, word: int = _CALLS) -> tuple[int, int, i
     return key, 0, WORDS[word]
 
 
-def _met() -> list[int]:
-    """Four keys that have the place of the call table's key in `expected`."""
-
-    def place(key: int) -> int:
-        return (key * 0xE220A8397B1DCDAF & 2**64 - 1) >> 56
-
-    keys = (key for key in range(0x05000001, 0x06000000, 2) if place(key) == place(NATIVECALLABLE))
-    return list(islice(keys, 4))
-
-
 class Types:
     """The types that several cases share."""
 
@@ -85,10 +73,6 @@ class Types:
         self.unpacked = make_type("Unpacked", [call_row()], offset=WORDS[_CALLS])
         others = [(0x05000001 + 256 * n, 0, n) for n in range(40)]
         self.elsewhere = make_type("Elsewhere", [*others[:20], call_row(), packed, *others[20:]])
-        # A place in `expected` is one key's, which is the first or the last where keys meet.
-        met = [(key, 0, 0) for key in _met()]
-        self.short = make_type("Short", [call_row()], kind="short", offset=WORDS[_CALLS])
-        self.met = make_type("Met", [*met[:2], call_row(), packed, *met[2:]])
         self.far = make_type("Far", [call_row(word=_PACKED)], offset=WORDS[_PACKED])
         self.no_table = make_type("NoTable", others[:3])
         self.imposter = make_type("Imposter", kind="imposter", offset=WORDS[_CALLS])
@@ -96,39 +80,23 @@ class Types:
 
 
 def set_word(made: object, word: int, memory: Foreign) -> None:
-    """Have a word of an object, which nobody reads yet, lead to memory."""
+    """Have a word of an object lead to memory."""
     ffi.cast("uintptr_t *", id(made) + WORDS[word])[0] = _abi.number(memory)
 
 
-def provider(kind: type, entries: Entries, packed: Entries | None = None, room: int = 0) -> Foreign:
+def provider(kind: type, entries: Entries, packed: Entries | None = None) -> Foreign:
     """An object whose call table, and packed table, have these entries."""
     made = kind()
-    table = _abi.call_table(entries, room)
-    set_word(made, _CALLS, table)
+    publish(made, _abi.call_table(entries))
     known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
     words = _abi.packed_table(known if packed is None else packed)
     set_word(made, _PACKED, words)
     return made
 
 
-def table_of(made: Foreign) -> Foreign:
-    """The call table of such an object."""
-    return _abi.at("PyNativeCallableTable", _abi.pointer_at(id(made) + WORDS[_CALLS]))
-
-
 def publish(made: Foreign, table: Foreign) -> None:
-    _providers.store(id(made) + WORDS[_CALLS], _abi.number(table))
-
-
-def append(table: Foreign, entries: Entries) -> None:
-    """Append in place, without the GIL."""
-    given = [(_abi.intern(text.encode()), flags, function) for text, flags, function in entries]
-    _providers.append(_abi.number(table), given)
-
-
-def replace(table: Foreign, position: int, function: int) -> None:
-    field = _abi.number(ffi.addressof(table.entries[position], "funcptr"))
-    _providers.store(field, function)
+    """Put a call table in place of the one that an object has."""
+    set_word(made, _CALLS, table)
 
 
 def api_capsule(

@@ -9,11 +9,11 @@ import ctypes
 import gc
 import re
 import sys
-from types import BuiltinFunctionType, MethodDescriptorType
+from types import BuiltinFunctionType
 
 from . import _abi, _providers
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at, ffi
-from ._rules import Absent, Broken, a, attribute, check, rules_of, same
+from ._rules import Absent, Broken, a, about, attribute, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class Provider:
         is_type = isinstance(given, type) and _abi.is_extensible(given)
         self.kind: type = given if is_type else type(self.object)
         self.offset = 0 if is_type else _abi.call_offset(self.kind)
-        self.snapshot = _block(self.kind)
 
     def slot_table(self) -> Foreign:
         """The type's slot table."""
@@ -67,6 +66,7 @@ class Provider:
 
     def api(self) -> Foreign:
         """The struct of `__nativecall_api__`, which can be asked."""
+        about("where 'find' is called without the GIL")
         try:
             return self.interface()
         except Broken:
@@ -146,26 +146,10 @@ def _viewed(given: Foreign) -> Foreign:
     return owner if 0 <= within < type(owner).__basicsize__ else None
 
 
-def _bound_elsewhere(given: Foreign, name: str, member: Foreign) -> bool:
-    """Whether an attribute is a built-in function bound to the object, and no method of its type:
-    one that is meant to be a view, and is none."""
-    return (
-        type(member) is BuiltinFunctionType
-        and member.__self__ is given
-        and not isinstance(getattr(type(given), name, None), MethodDescriptorType)
-    )
-
-
-def _block(kind: type) -> bytes:
-    """The bytes of a type's slot table."""
-    table = _abi.extension(kind).etp_custom_slots if _abi.is_extensible(kind) else None
-    return bytes(ffi.buffer(ffi.cast("char *", table), table.size)) if table else b""
-
-
 # -- the slot table ------------------------------------------------------------------------------
 
 
-@rule("Words", "the object has slots, entries or an interface")
+@rule("abi/README.md, Words", "the object has slots, entries or an interface")
 def offers(it: Provider) -> None:
     if isinstance(it.object, type) and _api_capsule(it.object) is not None:
         check(_abi.is_extensible(it.object), _BY_AN_OBJECT)
@@ -177,123 +161,36 @@ def offers(it: Provider) -> None:
     )
 
 
-@slot_rule("Building a slot table", "header and size of the table")
-def slot_table_header(table: Foreign) -> None:
+@slot_rule("abi/runtime.md, Building a slot table", "header, rows, and what leads to them")
+def slot_table(table: Foreign) -> None:
     same(int(table.abi_version), _abi.ABI_VERSION, "'abi_version'")
-    check(0 < table.count <= 65536, f"'count' is {table.count}")
-    least = ffi.sizeof("PyCustomSlotTable") + 24 * (table.count + 1)
-    check(table.size > least, f"'size' is {table.size}, too small for {table.count} rows")
-
-
-@slot_rule("Building a slot table", "a zero row follows the last (guarantee 1)")
-def slot_zero_row(table: Foreign) -> None:
-    row = _abi.rows_of(table)[table.count]
-    found = (int(row.id), int(row.flags), int(row.data))
-    same(found, (0, 0, 0), f"row {table.count}, behind the last,")
-
-
-@slot_rule("Building a slot table", "sizes and shifts of the perfect hash (guarantee 2)")
-def slot_hash_sizes(table: Foreign) -> tuple[int, int]:
-    """F and G of a table."""
-    check(table.multiplier % 2, f"'multiplier' is {table.multiplier:#x}, which is even")
-    f = 2**64 - table.f_high
-    check(f > 0 and f & (f - 1) == 0, f"F is {f}, no power of two")
-    check(0 < table.g_shift <= 63, f"'g_shift' is {table.g_shift}, so G is not 2 or more")
-    wanted = table.g_shift - (f.bit_length() - 1)
-    check(wanted >= 0, f"F · G is above 2^64: 'g_shift' is {table.g_shift}, F is {f}")
-    same(int(table.f_shift), wanted, "'f_shift'")
-    return f, 2 ** (64 - table.g_shift)
-
-
-@slot_rule("Building a slot table", "each key leads to its row, and stands once (guarantee 3)")
-def slot_found(table: Foreign) -> None:
-    seen: dict[int, int] = {}
-    for index in range(table.count):
-        key = int(_abi.rows_of(table)[index].id)
-        if key in (0, 1):
-            continue
-        check(key not in seen, f"rows {seen.get(key)} and {index} have the same key {key:#x}")
-        seen[key] = index
-        found = _abi.probe(table, key)[0]
-        check(found == index, f"find({key:#x}) leads to row {found}, not to row {index}")
-
-
-@slot_rule(
-    "Building a slot table",
-    "each cell and expected row is there, and 0 and 1 are not found (guarantees 4 and 5)",
-)
-def slot_cells(table: Foreign) -> None:
-    f, g = slot_hash_sizes(table)
-    start = _abi.number(table)
-    cells = _abi.number(table.cells)
-    behind = start + ffi.sizeof("PyCustomSlotTable") + 24 * (table.count + 1)
-    same(cells - 2 * f, behind, "the address of the first cell")
-    check(cells + 2 * g <= start + table.size, "the G cells end behind the table")
-    for index in range(-f, 0):
-        row = table.cells[index]
-        check(row <= table.count, f"cell {index} names row {row} of {table.count}")
-    for index, row in enumerate(table.expected):
-        check(row <= table.count, f"'expected[{index}]' is row {row} of {table.count}")
+    count = int(table.count)
+    check(0 < count <= 65536, f"'count' is {count}")
+    least = ffi.sizeof("PyCustomSlotTable") + 24 * (count + 1)
+    check(table.size > least, f"'size' is {table.size}, too small for {count} rows")
+    rows = _abi.rows_of(table)
+    last = int(rows[count].id), int(rows[count].flags), int(rows[count].data)
+    same(last, (0, 0, 0), f"row {count}, behind the last,")
+    keys = [int(rows[index].id) for index in range(count)]
+    for index, key in enumerate(keys):
+        if key not in (0, 1):
+            first = keys.index(key)
+            check(first == index, f"rows {first} and {index} have the same key {key:#x}")
+            found = _abi.probe(table, key)[0]
+            check(found == index, f"find({key:#x}) leads to row {found}, not to row {index}")
     for key in (0, 1):
-        row = _abi.probe(table, key)[1]
-        check(row.id != key, f"find({key}) leads to a row with that key")
-        row = _abi.rows_of(table)[_abi.expected(table, key)]
-        check(row.id != key, f"find({key}) expects a row with that key")
+        check(_abi.probe(table, key)[1].id != key, f"find({key}) leads to a row with that key")
+    for place, row in enumerate(table.expected):
+        check(row <= count, f"'expected[{place}]' is row {row} of {count}")
 
 
-@slot_rule("Keys", "keys are allocated IDs or addresses")
+@slot_rule("abi/provide.md, Keys", "keys are allocated IDs or addresses")
 def slot_keys(table: Foreign) -> None:
     for row in _abi.rows_of(table)[0 : table.count]:
         key = int(row.id)
         if key % 2 and key != 1:
             check(key < 2**32, f"the key {key:#x} has bits above bit 31")
             check(key >> 24, f"the key {key:#x} has no registrar in bits 24 to 31")
-
-
-@rule("Call tables", "rows of call tables lead into the object")
-def call_slots(it: Provider) -> None:
-    it.slot_table()
-    found = {key: row for key in CALL_KEYS if (row := _abi.find_slot(it.kind, key)) is not None}
-    if not found:
-        raise Absent("the type brings no call table")
-    check(NATIVECALLABLE in found, "there is the row 0x04000003 and no row 0x04000001")
-    for key, row in found.items():
-        _within(it.kind, int(row.data), f"'objoffset' of the row {key:#010x}")
-        same(int(row.flags), 0, f"'flags' of the row {key:#010x}")
-
-
-@rule("Heap types", "readers do not pass over the call table")
-def readable(it: Provider) -> None:
-    if _abi.call_offset(it.kind) == 0:
-        raise Absent("the type has no call table")
-    if _abi.is_read(it.kind):
-        return
-    if _abi.overrides(it.kind):
-        raise Absent("the type overrides the __call__ of the one that brings the call table")
-    name, meta = it.kind.__name__, type(it.kind).__name__
-    raise Broken(
-        f"'{name}' is mutable and of the metaclass '{meta}', which derives from the runtime's: "
-        "readers cannot know whether it was given another __call__, and find nothing; make it with "
-        "Py_TPFLAGS_IMMUTABLETYPE, or of the runtime's metaclass itself"
-    )
-
-
-@rule("Slots of single objects", "the object's own slot table")
-def object_slots(it: Provider) -> None:
-    it.slot_table()
-    row = _abi.find_slot(it.kind, _abi.OBJECTSLOTS)
-    if row is None:
-        raise Absent("the type's objects have no slots of their own")
-    _within(it.kind, int(row.data), "'objoffset' of the row 0x04000101")
-    address = 0 if isinstance(it.object, type) else _abi.pointer_at(id(it.object) + int(row.data))
-    if not address:
-        raise Absent("the object has no slots of its own")
-    table = at("PyCustomSlotTable", address)
-    for sound in (slot_table_header, slot_zero_row, slot_found, slot_cells, slot_keys):
-        sound(table)
-    keys = [int(one.id) for one in _abi.rows_of(table)[0 : table.count]]
-    wrong = [hex(key) for key in keys if key % 2 and key >> 8 in (0x040000, 0x040001)]
-    same(wrong, [], "the keys whose data lead into objects")
 
 
 def _within(kind: type, offset: int, what: str) -> None:
@@ -304,30 +201,32 @@ def _within(kind: type, offset: int, what: str) -> None:
     )
 
 
-@rule("Types", "direct offset, shift and slot say the same")
+@rule("abi/runtime.md, Types", "direct offset, shift and slot say the same")
 def offset(it: Provider) -> None:
     if not _abi.is_extensible(it.kind):
         raise Absent("the type's metatype is not the runtime's")
     extension = _abi.extension(it.kind)
-    direct, shift = (
-        int(extension.etp_obj_custom_slots_offset),
-        int(extension.etp_table_shift),
-    )
+    direct, shift = int(extension.etp_obj_custom_slots_offset), int(extension.etp_table_shift)
     same(shift, direct - _abi.OB_TYPE if direct else 0, "'etp_table_shift'")
+    rows = {key: row for key in CALL_KEYS if (row := _abi.find_slot(it.kind, key)) is not None}
+    for key, row in rows.items():
+        _within(it.kind, int(row.data), f"'objoffset' of the row {key:#010x}")
+        same(int(row.flags), 0, f"'flags' of the row {key:#010x}")
+    if direct or rows:
+        check(NATIVECALLABLE in rows, "there is a call table and no row 0x04000001")
     if direct:
-        _within(it.kind, direct, "'etp_obj_custom_slots_offset'")
-        row = _abi.find_slot(it.kind, NATIVECALLABLE)
-        check(row is not None, "there is a direct offset and no row 0x04000001")
-        same(int(row.data), direct, "'objoffset' of the row 0x04000001")
+        same(int(rows[NATIVECALLABLE].data), direct, "'objoffset' of the row 0x04000001")
 
 
 # -- entries -------------------------------------------------------------------------------------
 
 
-@rule("Call tables", "count, and the zero entry behind the last")
+@rule("abi/provide.md, Call tables", "count, functions, and the zero entry behind the last")
 def call_table(it: Provider) -> None:
     table = it.call_table()
     found = _abi.entries(table)
+    for text, _, function, _ in found:
+        check(function, f"the function of {text!r} is NULL")
     same(int(table.count), len(found), "'count', with that many entries before the NULL signature,")
     last = table.entries[len(found)]
     wanted = 0 if found else _abi.ABI_MASK
@@ -335,13 +234,7 @@ def call_table(it: Provider) -> None:
     same(int(last.funcptr), 0, "'funcptr' of the entry behind the last")
 
 
-@rule("Call tables", "no function of an entry is NULL")
-def functions(it: Provider) -> None:
-    for text, _, function, _ in it.entries():
-        check(function, f"the function of {text!r} is NULL")
-
-
-@rule("Canonical form", "signatures are in canonical form")
+@rule("abi/signatures.md, Canonical form", "signatures are in canonical form")
 def canonical(it: Provider) -> None:
     from nativecall._errors import SignatureError
     from nativecall._signature.spelling import parse
@@ -354,7 +247,7 @@ def canonical(it: Provider) -> None:
         same(text, wanted, "a signature")
 
 
-@rule("Call tables", "signatures are interned in the registry")
+@rule("abi/provide.md, Call tables", "signatures are interned in the registry")
 def interned(it: Provider) -> None:
     it.call_table()
     for text, _, _, address in it.entries():
@@ -365,19 +258,13 @@ def interned(it: Provider) -> None:
         )
 
 
-@rule("Flags", "no bit of a flag is set that version 1 does not have")
+@rule("abi/provide.md, Flags", "no bit of a flag is set that version 1 does not have")
 def flags(it: Provider) -> None:
     for text, found, _, _ in it.entries():
-        check(not found & _abi.ABI_MASK, f"{text!r} has the flags {found:#x}: bit 7 or above 23")
-        check(found >> 8 == 0, f"{text!r} has the flags {found:#x}: bits from 8 to 23")
-        convention = found & _abi.ERRORS
-        check(
-            convention in _abi.CONVENTIONS,
-            f"{text!r} has the error convention {convention:#x}, which has no meaning",
-        )
+        check(not found & ~0x7F, f"{text!r} has the flags {found:#x}: bits from 7 on")
 
 
-@rule("Flags", "what handles objects or sets exceptions needs the GIL")
+@rule("abi/provide.md, Flags", "what handles objects or sets exceptions needs the GIL")
 def needs_gil(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         if "O" in text:
@@ -390,18 +277,18 @@ def needs_gil(it: Provider) -> None:
             )
 
 
-@rule("Flags", "the error convention fits the signature")
+@rule("abi/provide.md, Flags", "the error convention fits the signature")
 def convention(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         kind = found & _abi.ERRORS
-        fits = re.search(_abi.CONVENTIONS.get(kind, ""), text)
+        fits = kind in _abi.CONVENTIONS and re.search(_abi.CONVENTIONS[kind], text)
         check(fits, f"{text!r} has the convention {kind:#x}, which it does not fit")
 
 
 # -- the packed table ----------------------------------------------------------------------------
 
 
-@rule("Packed tables", "the same entries in the same order")
+@rule("abi/provide.md, Packed tables", "the same entries in the same order")
 def packed(it: Provider) -> None:
     it.call_table()
     row = _abi.find_slot(it.kind, PACKEDCALLABLE)
@@ -426,20 +313,13 @@ def packed(it: Provider) -> None:
 # -- views ---------------------------------------------------------------------------------------
 
 
-@rule("Built-in views", "built-in views lead to a callable")
+@rule("abi/provide.md, Built-in views", "built-in views lead to a callable")
 def view(it: Provider) -> None:
-    views, outside = list(it.views), ""
-    if not isinstance(it.object, type):
-        for name in dir(type(it.object)):
-            member = attribute(it.object, name) if not name.startswith("__") else None
-            if _viewed(member) is it.object:
-                views.append(member)
-            elif _bound_elsewhere(it.object, name, member):
-                outside = (
-                    f"; the PyMethodDef of its '{name}', which is bound to it, lies outside of it"
-                )
+    names = [] if isinstance(it.object, type) else dir(type(it.object))
+    members = [attribute(it.object, name) for name in names if not name.startswith("__")]
+    views = [*it.views, *[one for one in members if _viewed(one) is it.object]]
     if not views:
-        raise Absent(f"the object has no attribute that is a view of it{outside}")
+        raise Absent("the object has no attribute that is a view of it")
     for one in views:
         offers = it.offset or _api_capsule(type(it.object)) is not None
         check(offers, f"{one!r} is a view of an object without a call table or tier 2")
@@ -450,20 +330,18 @@ def view(it: Provider) -> None:
 # -- tier 2 --------------------------------------------------------------------------------------
 
 
-@rule("Tier 2", "capsule, size, name and functions of the interface")
+@rule("abi/provide.md, Tier 2", "capsule, size, name and functions of the interface")
 def api_struct(it: Provider) -> None:
     it.interface()
 
 
-_ALONE = ", where 'find' is called without the GIL"
-#: What many providers have, and what hardly one has.
-_COMMON = ("d:d", "f:f", "d:dd", "i:i", "q:q", "v:", "i:", "P:P", "O:O", "v:P", "i:d&f", "d:ddd")
+#: What hardly a provider has.
 _RARE = {"v:bBhHiI", "Zg:Zg", "d:&&&&d"}
 #: Seconds in which `find` must have come to an end.
 _LIMIT = 10
 
 
-@rule("Tier 2", "'find' needs no GIL and never takes it", _ALONE)
+@rule("abi/provide.md, Tier 2", "'find' needs no GIL and never takes it")
 def api_without_gil(it: Provider) -> None:
     find = _abi.number(it.api().find)
     short = {entry[0] for entry in it.entries()[:8] if len(entry[0]) < 64}
@@ -475,20 +353,7 @@ def api_without_gil(it: Provider) -> None:
         )
 
 
-@rule("Tier 2", "'entry' tells what 'find' finds, up to the 64th", _ALONE)
-def api_entry(it: Provider) -> None:
-    api, texts = it.api(), [row[0] for row in it.entries()] if it.offset else []
-    it.listed()
-    for text in [*texts[: _abi.API_MOST], *_COMMON]:
-        found = api.find(id(it.object), text.encode("latin-1"), 0)
-        told = it.listed()
-        check(
-            not found or len(told) == _abi.API_MOST or text in [row[0] for row in told],
-            f"find({text!r}) gives an entry, and the {len(told)} that 'entry' tells have none",
-        )
-
-
-@rule("Tier 2", "'find' gives what is asked for, by its characters", _ALONE)
+@rule("abi/provide.md, Tier 2", "'find' gives what is asked for, by its characters, or NULL")
 def api_find(it: Provider) -> None:
     api = it.api()
     for text, flags in {entry[0]: entry[1] for entry in reversed(it.entries())}.items():
@@ -502,30 +367,12 @@ def api_find(it: Provider) -> None:
                 not other or not other.flags & flags,
                 f"find({text!r}) with {flags:#x} refused gives an entry with such flags",
             )
-
-
-@rule("Tier 2", "'find' gives NULL for what is not there, quietly", _ALONE)
-def api_missing(it: Provider) -> None:
-    api = it.api()
     offered = {entry[0] for entry in it.entries()} if api.entry or it.offset else set()
     for text in _RARE - offered:
         found = api.find(id(it.object), text.encode(), 0)
         if found:
             given = ffi.string(found.signature).decode("latin-1")
             same(given, text, f"the signature that find({text!r}) gives")
-
-
-@rule("Tier 2", "tier 2 tells what the call table has")
-def api_agrees(it: Provider) -> None:
-    if not it.offset:
-        raise Absent("the object has no call table")
-    api = it.api()
-    for text, _, function, _ in it.entries():
-        found = api.find(id(it.object), text.encode("latin-1"), 0)
-        check(
-            found and int(found.funcptr) in [row[2] for row in it.entries() if row[0] == text],
-            f"find({text!r}) gives another function than the call table, which has {function:#x}",
-        )
 
 
 # -- inheritance ---------------------------------------------------------------------------------
@@ -541,7 +388,7 @@ def _subclass(it: Provider, namespace: dict[str, object]) -> type:
     return made
 
 
-@rule("Inheritance", "a Python subclass has the rows and the call table")
+@rule("abi/runtime.md, Inheritance", "a Python subclass has the rows and the call table")
 def subclass(it: Provider) -> None:
     made = _subclass(it, {"__slots__": ()})
     same(_abi.rows(made), _abi.rows(it.kind), "the rows of a subclass")
@@ -551,7 +398,7 @@ def subclass(it: Provider) -> None:
     same(found, wanted, "'etp_obj_custom_slots_offset' of a subclass")
 
 
-@rule("Inheritance", "objects of a Python subclass come and go")
+@rule("abi/runtime.md, Inheritance", "objects of a Python subclass come and go")
 def subclass_objects(it: Provider) -> None:
     made = _subclass(it, {"__slots__": ()})
     kept = [made] * 1000  # a reference that is given back too often is not the last
@@ -572,7 +419,7 @@ def subclass_objects(it: Provider) -> None:
     )
 
 
-@rule("Inheritance", "a subclass with a __call__ has no call table")
+@rule("abi/runtime.md, Inheritance", "a subclass with a __call__ has no call table")
 def override(it: Provider) -> None:
     if not it.offset and _abi.call_offset(it.kind) == 0:
         raise Absent("the object has no call table")
@@ -583,9 +430,3 @@ def override(it: Provider) -> None:
     wanted = [row for row in _abi.rows(it.kind) if row[0] not in CALL_KEYS and row[0] != 1]
     found = [row for row in _abi.rows(made) if row[0] != 1]
     same(found, wanted, "the other rows of the subclass")
-
-
-@rule("Building a slot table", "a published table never changes (guarantee 6)")
-def slot_table_constant(it: Provider) -> None:
-    it.slot_table()
-    check(_block(it.kind) == it.snapshot, "bytes of the table have changed since it was first read")

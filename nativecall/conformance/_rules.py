@@ -19,44 +19,6 @@ if TYPE_CHECKING:
 
     Check = TypeVar("Check", bound=Callable[[Foreign], object])
 
-#: Where the specification has the sections that rules name.
-DOCUMENTS = {
-    "docs/conformance.md": ["Consumers"],
-    "docs/abi/README.md": ["Words"],
-    "docs/abi/find.md": [
-        "Step 1: the runtime",
-        "Step 2: extensible types",
-        "Step 3: the call table",
-        "Step 4: the entry",
-        "Step 6: built-in views",
-        'Step 7: types without the metaclass ("tier 2")',
-        "What stays valid",
-    ],
-    "docs/abi/provide.md": [
-        "Tier 2",
-        "Keys",
-        "Static types",
-        "Heap types",
-        "Python classes",
-        "Call tables",
-        "Flags",
-        "Packed tables",
-        "Built-in views",
-        "Slots of single objects",
-    ],
-    "docs/abi/signatures.md": ["Canonical form", "The hash", "Interned strings"],
-    "docs/abi/runtime.md": [
-        "The handshake",
-        "The registry",
-        "Building a slot table",
-        "Types",
-        "Inheritance",
-        "Changes of classes",
-        "Threads and memory",
-    ],
-}
-_DOCUMENT = {heading: document for document, names in DOCUMENTS.items() for heading in names}
-
 
 class Broken(Exception):
     """What was found where a rule is broken."""
@@ -72,14 +34,10 @@ class Rule:
 
     role: str  # "provider", "consumer" or "runtime"
     name: str
-    heading: str  # of the section that has it
+    document: str  # that has it
+    heading: str  # of the section
     says: str  # in a few words
     check: Callable[[Foreign], object]
-    meanwhile: str  # what a message says of a process that ended during the check
-
-    @property
-    def document(self) -> str:
-        return _DOCUMENT[self.heading]
 
 
 #: All rules, in the order in which they are checked.
@@ -89,17 +47,17 @@ RULES: list[Rule] = []
 def rules_of(
     role: str, part: Callable[[Foreign], Foreign] | None = None
 ) -> Callable[..., Callable[[Check], Check]]:
-    """The decorator by which functions become rules of a role: `@rule(heading, says)`, and what
-    a message says of a process that ended meanwhile.
+    """The decorator by which functions become rules of a role: `@rule("document, heading", says)`.
 
     A rule has the name of its function, which is given the thing under test, or the `part` of it.
     """
 
-    def rule(heading: str, says: str, meanwhile: str = "") -> Callable[[Check], Check]:
+    def rule(where: str, says: str) -> Callable[[Check], Check]:
         def make(check: Check) -> Check:
             whole = check if part is None else lambda it: check(part(it))
             name = check.__name__.replace("_", "-")
-            RULES.append(Rule(role, name, heading, says, whole, meanwhile))
+            document, _, heading = where.partition(", ")
+            RULES.append(Rule(role, name, f"docs/{document}", heading, says, whole))
             return check
 
         return make

@@ -624,28 +624,6 @@ def test_a_check_that_is_interrupted_says_so(monkeypatch, capsys):
     assert capsys.readouterr().err == "python -m nativecall.conformance: interrupted\n"
 
 
-def test_verdicts_are_counted_while_a_check_runs(monkeypatch, tmp_path):
-    """One that the report has before the process ends, which waits until it was counted."""
-    from nativecall.conformance import __main__ as kit
-
-    report, counted = tmp_path / "report", tmp_path / "counted"
-    report.write_text("")
-    monkeypatch.setattr(kit, "_TICK", 0.01)
-    child = (
-        "import os, sys, time\n"
-        "report, counted = sys.argv[1:]\n"
-        "print('{\"rule\": 1, \"status\": 2}', file=open(report, 'a'), flush=True)\n"
-        "while not os.path.exists(counted): time.sleep(0.01)\n"
-        "sys.exit(7)\n"
-    )
-    call = [sys.executable, "-I", "-S", "-c", child, str(report), str(counted)]
-    assert kit._status_of(call, report, counted.touch) == 7
-    assert counted.exists()
-    monkeypatch.setattr(kit._unfit, "LIMIT", 0)
-    with pytest.raises(subprocess.TimeoutExpired):
-        kit._status_of([*call[:-1], str(tmp_path / "never")], report, list)
-
-
 def test_inspect_an_object_that_answers_nothing(tmp_path):
     (tmp_path / "silent.py").write_text(
         "class Silent:\n    def __getattr__(self, name): raise RuntimeError\nsilent = Silent()\n"

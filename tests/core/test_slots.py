@@ -6,6 +6,7 @@ import abc
 import collections
 import gc
 import math
+import os
 import sys
 import types
 import weakref
@@ -460,6 +461,25 @@ def test_assigning_and_deleting_call_later(consumer, cos, fails):
     assert f(0.0) == 1.0
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython passes it on from then on")
+def test_vectorcall_is_inherited_while_the_call_table_is():
+    vectorcall = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL
+
+    class Sub(nc.NativeCallable):
+        pass
+
+    class Over(Sub):
+        def __call__(self, x):
+            return x
+
+    assert Sub.__flags__ & vectorcall
+    assert not Over.__flags__ & vectorcall
+    Sub.__call__ = Over.__call__
+    assert not Sub.__flags__ & vectorcall
+    del Sub.__call__
+    assert Sub.__flags__ & vectorcall
+
+
 def test_a_provider_of_c_follows_the_same_rule(consumer, provider):
     class Overriding(provider.Base):
         def __call__(self, x):
@@ -481,6 +501,35 @@ def test_interned_keys_are_one_address():
     address = _lib.intern(b"a key\0of this test")
     assert _lib.interned(address) == b"a key\0of this test"
     assert _lib.interned(address + 8) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_fork_can_intern(python):
+    """The registry's mutex is held across the fork, while other threads intern without the GIL."""
+    code = """
+import os, signal, threading, warnings
+import nativecall as nc
+from nativecall.conformance import _abi
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+over = threading.Event()
+def run(number):
+    count = 0
+    while not over.is_set():
+        _abi.intern(b"thread %d, string %d" % (number, count))
+        count += 1
+threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
+for one in threads: one.start()
+for number in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        _abi.intern(b"child %d" % number)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+over.set()
+for one in threads: one.join()
+"""
+    assert python(code) == ""
 
 
 def test_over_long_keys(fails):

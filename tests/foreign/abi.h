@@ -124,16 +124,10 @@ static inline const Runtime *look_for_runtime(void)
         Py_DECREF(capsule);
     }
     PyErr_Clear();
-#ifdef BROKEN_ANY_RUNTIME
-    return found;
-#endif
     if (found == NULL || found->abi_version != 1 || found->struct_size < sizeof(Runtime) ||
         found->type_size < sizeof(Type) || found->slot_size != sizeof(Slot) ||
-#ifndef BROKEN_NULL
         found->provider == NULL || found->metatype == NULL || found->registry == NULL ||
-        found->intern == NULL ||
-#endif
-        found->ready == NULL) {
+        found->intern == NULL || found->ready == NULL) {
         return NULL;
     }
     return found;

@@ -31,9 +31,6 @@ static int is_called(PyTypeObject *type)
 #ifdef BROKEN_DERIVED
     return 0;
 #endif
-#ifdef BROKEN_PAST
-    return is_extensible(type, runtime->metatype);
-#endif
     while (base != NULL && (PyType_GetFlags(base) & Py_TPFLAGS_IMMUTABLETYPE) == 0) {
         base = base->tp_base;
     }
@@ -66,18 +63,11 @@ static const CallTable *call_table(PyObject *obj)
 static PyObject *behind(PyObject *obj)
 {
     PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
-#ifdef BROKEN_VIEW_KIND
-    if (PyCFunction_Check(obj) && function->m_self != NULL) {
-#else
     if (Py_TYPE(obj) == &PyCFunction_Type && function->m_self != NULL) {
-#endif
 #ifdef BROKEN_METHOD
         return function->m_self;
 #elif !defined(BROKEN_VIEW)
         uintptr_t within = (uintptr_t)function->m_ml - (uintptr_t)function->m_self;
-#ifdef BROKEN_VIEW_END
-        within -= within != 0;
-#endif
         if (within < (uintptr_t)Py_TYPE(function->m_self)->tp_basicsize) {
             return function->m_self;
         }
@@ -194,20 +184,9 @@ static PyObject *find(PyObject *module, PyObject *args)
 #endif
         }
     }
-#ifdef BROKEN_API_KEPT
-    static PyTypeObject *kept_for = NULL;
-    static const Api *kept = NULL;
-    if (Py_TYPE(obj) == kept_for) {
-        api = kept;
-    } else
-#endif
-        if (api_of(Py_TYPE(obj), &api) < 0) {
+    if (api_of(Py_TYPE(obj), &api) < 0) {
         return NULL;
     }
-#ifdef BROKEN_API_KEPT
-    kept_for = Py_TYPE(obj);
-    kept = api;
-#endif
     if (api != NULL) {
 #ifdef BROKEN_API_REFUSE
         const Entry *entry = api->find(obj, text, 0);

@@ -220,9 +220,6 @@ static const Entry *find(PyObject *obj, const char *signature, uintptr_t refuse)
 static const Entry *entry(PyObject *obj, size_t position)
 {
     (void)obj;
-#ifdef BROKEN_API_ENTRY
-    position = position == 0 ? ENTRIES : position - 1;
-#endif
     return position < ENTRIES ? &told[position] : NULL;
 }
 

@@ -92,13 +92,7 @@ static const char *insert(const char *bytes, size_t length, uint64_t hash)
     header[0] = length;
     header[1] = hash;
     memcpy(block + 16, bytes, length);
-#ifdef BROKEN_REGISTRY
-    if (16 * (registry.used + 1) > 15 * (table->mask + 1)) {
-#elif defined(BROKEN_HALF)
-    if (4 * (registry.used + 1) > 3 * (table->mask + 1)) {
-#else
     if (2 * (registry.used + 1) > table->mask + 1) {
-#endif
         CellTable *larger = cells_new(2 * (table->mask + 1));
         if (larger == NULL) {
             free(block);
@@ -125,11 +119,9 @@ static int intern(RegistryHead *self, const char *bytes, size_t length, const ch
 #ifdef BROKEN_NUL
     length = strnlen(bytes, length);
 #endif
-#ifndef BROKEN_LIMIT
     if (length > 65535) {
         return -4;
     }
-#endif
     hash = hash_of(bytes, length);
     pthread_mutex_lock(&registry.lock);
     *out = search(registry.head.table, bytes, length, hash);
@@ -142,16 +134,12 @@ static int intern(RegistryHead *self, const char *bytes, size_t length, const ch
 
 static void before_fork(void)
 {
-#ifndef BROKEN_FORK
     pthread_mutex_lock(&registry.lock);
-#endif
 }
 
 static void after_fork(void)
 {
-#ifndef BROKEN_FORK
     pthread_mutex_unlock(&registry.lock);
-#endif
 }
 
 /* ---- slot tables ----------------------------------------------------------------------------- */
@@ -392,9 +380,6 @@ static int is_hidden(PyTypeObject *type, Type **brings)
     Type *from = first_with_calls(type->tp_mro, &before);
     int hidden = from != NULL && (type->tp_call != ((Own *)from->own)->call ||
                                   from->heap.ht_type.tp_call != ((Own *)from->own)->call);
-#ifdef BROKEN_OWN_CALL
-    hidden = from != NULL && type->tp_call != ((Own *)from->own)->call;
-#endif
     for (i = 0; from != NULL && i < before; i++) {
         PyTypeObject *one = (PyTypeObject *)(void *)PyTuple_GET_ITEM(type->tp_mro, i);
         hidden |= (one->tp_flags & Py_TPFLAGS_HEAPTYPE) && !is_extensible(one, &metatype) &&
@@ -413,9 +398,6 @@ static Slot offered(Slot row, const Type *brings)
     const Own *own = brings != NULL ? (const Own *)brings->own : NULL;
     int has = !is_call_key(row.id);
     size_t n;
-#ifdef BROKEN_PADDING
-    has &= row.id != 1;
-#endif
     for (n = 0; own != NULL && n < own->count; n++) {
         has |= own->rows[n].id == row.id;
     }
@@ -536,14 +518,11 @@ static int publish(Type *type, const Slot *rows, size_t count, Py_ssize_t offset
 
 static void pass_vectorcall_on(Type *type, Py_ssize_t offset)
 {
-#if PY_VERSION_HEX < 0x030C0000 && !defined(BROKEN_VECTORCALL)
+#if PY_VERSION_HEX < 0x030C0000
     PyTypeObject *self = &type->heap.ht_type;
     PyTypeObject *base = self->tp_base;
     if (base != NULL && (self->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         self->tp_flags &= ~(unsigned long)Py_TPFLAGS_HAVE_VECTORCALL;
-#ifdef BROKEN_VECTORCALL_SLOT
-        offset = 1;
-#endif
         if (offset != 0 && (base->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) != 0 &&
             self->tp_call == base->tp_call) {
             self->tp_vectorcall_offset = base->tp_vectorcall_offset;
@@ -564,11 +543,6 @@ static int refresh(Type *type)
     Slot *rows = merge(type, &count, &offset);
     int status = rows != NULL ? publish(type, rows, count, offset) : -1;
     free(rows);
-#ifdef BROKEN_WITHDRAWN
-    if (status < 0) {
-        return status;
-    }
-#endif
     if (status < 0) {
         STORE(&type->slots, NULL);
         STORE(&type->shift, 0);
@@ -757,9 +731,6 @@ static int metatype_init(PyObject *self, PyObject *args, PyObject *kwargs)
     }
     own->call = type->heap.ht_type.tp_call;
     type->own = own;
-#ifdef BROKEN_INIT_SUBCLASS
-    return refresh(type);
-#endif
     if (refresh_tree(self) < 0) {
         abandon(type);
         return -1;
@@ -791,7 +762,7 @@ static int metatype_setattro(PyObject *self, PyObject *name, PyObject *value)
 }
 
 /* Whether a changed MRO leaves the table of a class as it is. */
-static inline int is_harmless(PyTypeObject *type, PyObject *changed)
+static int is_harmless(PyTypeObject *type, PyObject *changed)
 {
     PyObject *mro = type->tp_mro;
     Py_ssize_t size = PyTuple_GET_SIZE(changed);
@@ -799,9 +770,6 @@ static inline int is_harmless(PyTypeObject *type, PyObject *changed)
     Type *brings;
     Py_ssize_t i;
     Py_ssize_t k = 0;
-#ifdef BROKEN_STRICT
-    return PyObject_RichCompareBool(mro, changed, Py_EQ);
-#endif
     for (i = 0; i < PyTuple_GET_SIZE(mro); i++) {
         Type *one = ready_at(mro, i);
         while (one != NULL && k < size && ready_at(changed, k) == NULL) {
@@ -811,13 +779,11 @@ static inline int is_harmless(PyTypeObject *type, PyObject *changed)
             return 0;
         }
     }
-#ifndef BROKEN_ADDED
     for (; k < size; k++) {
         if (ready_at(changed, k) != NULL) {
             return 0;
         }
     }
-#endif
     if (first_with_calls(mro, &before) == NULL || is_hidden(type, &brings)) {
         return 1;
     }
@@ -836,12 +802,9 @@ static PyObject *metatype_mro(PyObject *self, PyObject *none)
     Type *type = (Type *)(void *)self;
     int harmless = 1;
     (void)none;
-    (void)type;
-#ifndef BROKEN_BASES
     if (changed != NULL && type->own != NULL && type->heap.ht_type.tp_mro != NULL && !changing) {
         harmless = is_harmless(&type->heap.ht_type, changed);
     }
-#endif
     Py_XDECREF(changed);
     if (!harmless) {
         PyErr_SetString(PyExc_TypeError, "bases are changed past the metaclass");
@@ -872,22 +835,14 @@ static int ready(Type *type, Py_ssize_t room)
     size_t n;
     size_t k;
     if (Py_TYPE((PyObject *)self) != NULL && (self->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-#ifdef BROKEN_HEAP_META
-        Py_TYPE((PyObject *)self) != &metatype) {
-#else
         !is_extensible(self, &metatype)) {
-#endif
-#ifndef BROKEN_HEAP_TYPE
         PyErr_SetString(PyExc_TypeError, "a heap type of another metatype");
         return -1;
-#endif
     } else if (type->own != NULL) {
         return 0;
     }
-#ifndef BROKEN_FAILS
     type->slots = NULL;
     type->offset = 0;
-#endif
     if (room < 0 || (room > 0 && array == NULL)) {
         PyErr_SetString(PyExc_ValueError, "there is no array of so many rows");
         return -1;
@@ -940,31 +895,19 @@ static int ready(Type *type, Py_ssize_t room)
     if (rows != NULL && array != NULL && count > (size_t)room) {
         PyErr_SetString(PyExc_ValueError, "the array has no room for the inherited rows");
     } else if (rows != NULL && publish(type, rows, count, offset) == 0) {
-#ifndef BROKEN_WRITE_BACK
         if (array != NULL) {
             memcpy(array, rows, count * sizeof(Slot));
         }
-#endif
-#ifdef BROKEN_ARRAY
-        if (array != NULL) {
-            memset(array + count, 0, ((size_t)room - count) * sizeof(Slot));
-        }
-#endif
         free(rows);
-#ifndef BROKEN_HEAP_LATE
         if (refresh_tree((PyObject *)self) == 0) {
             return 0;
         }
-#ifndef BROKEN_HEAP_FAILS
         type->own = NULL; /* its tables stay: classes below may have been made of them */
         STORE(&type->slots, NULL);
         STORE(&type->shift, 0);
         STORE(&type->offset, 0);
         (void)refresh_tree((PyObject *)self);
-#endif
         return -1;
-#endif
-        return 0;
     }
     free(rows);
     abandon(type);
@@ -984,29 +927,11 @@ static PyMethodDef metatype_methods[] = {
 #define CAPSULE_NAME "_extensibletype.runtime_v1"
 #endif
 
-#ifdef BROKEN_DESTRUCTOR
-static void capsule_destroyed(PyObject *capsule)
-{
-    (void)capsule;
-}
-#endif
-
-#ifdef BROKEN_TP_NEW
-static PyObject *metatype_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    return PyType_Type.tp_new(type, args, kwargs);
-}
-#endif
-
 /* `module` is what is there, or NULL. */
 static int publish_runtime(PyObject *modules, PyObject *module)
 {
     static Runtime made;
-#ifdef BROKEN_DESTRUCTOR
-    PyObject *capsule = PyCapsule_New(&made, CAPSULE_NAME, capsule_destroyed);
-#else
     PyObject *capsule = PyCapsule_New(&made, CAPSULE_NAME, NULL);
-#endif
     Py_SET_REFCNT((PyObject *)&metatype, 1);
     metatype.tp_name = MODULE_NAME ".extensibletype";
     metatype.tp_basicsize = (Py_ssize_t)sizeof(Type);
@@ -1014,9 +939,6 @@ static int publish_runtime(PyObject *modules, PyObject *module)
     metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     metatype.tp_base = &PyType_Type;
     metatype.tp_init = metatype_init;
-#ifdef BROKEN_TP_NEW
-    metatype.tp_new = metatype_new;
-#endif
     metatype.tp_setattro = metatype_setattro;
     metatype.tp_methods = metatype_methods;
     metatype.tp_dealloc = metatype_dealloc;
@@ -1035,9 +957,6 @@ static int publish_runtime(PyObject *modules, PyObject *module)
     made.intern = intern;
     made.ready = ready;
     runtime = &made;
-#ifdef BROKEN_BESIDE
-    module = NULL;
-#endif
     if (module == NULL) {
         module = PyModule_New("_extensibletype");
     }
@@ -1067,13 +986,11 @@ static int join(PyObject *module)
     if (found == NULL) {
         PyObject *shown = PyObject_Repr(module);
         PyErr_Clear();
-#ifndef BROKEN_REPR
         if (shown == NULL ||
             PyUnicode_FindChar(shown, '\n', 0, PyUnicode_GET_LENGTH(shown), 1) >= 0) {
             Py_XSETREF(shown,
                        PyUnicode_FromFormat("an object of type '%s'", Py_TYPE(module)->tp_name));
         }
-#endif
         PyErr_Format(PyExc_ImportError,
                      "sys.modules['_extensibletype'] is %S, which is not an extensibletype "
                      "runtime that %s (ABI 1) can use: it has no capsule 'runtime_v1'",
@@ -1081,12 +998,8 @@ static int join(PyObject *module)
         Py_XDECREF(shown);
         return -1;
     }
-    if (
-#ifndef BROKEN_HANDSHAKE
-        found->abi_version != 1 ||
-#endif
-        found->struct_size < sizeof(Runtime) || found->type_size < sizeof(Type) ||
-        found->slot_size != sizeof(Slot)) {
+    if (found->abi_version != 1 || found->struct_size < sizeof(Runtime) ||
+        found->type_size < sizeof(Type) || found->slot_size != sizeof(Slot)) {
         PyErr_Format(PyExc_ImportError,
                      "%s was built for extensibletype ABI 1 (sizes %zu/%zu/%zu), but %s, which was "
                      "imported first, provides ABI %u (sizes %u/%u/%u); rebuild the older of the "

@@ -1,7 +1,8 @@
 """nativecall_abi.h: one copied file finds what objects offer.
 
 The consumers are built with a directory that holds this file and nothing else of ours. The kit
-asks them about runtimes that come late or do not suit (tests/conformance/test_kit.py).
+asks them about runtimes that come late (tests/conformance/test_kit.py), and the vectors about
+runtimes that do not suit (tests/core/test_vectors.py).
 """
 
 from __future__ import annotations

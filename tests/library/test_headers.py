@@ -677,7 +677,7 @@ def test_a_typedef_with_an_alignment_names_a_struct_without_a_tag(folder):
     assert found.ffi.sizeof("struct holder") == 64
     assert found.ffi.typeof(found.environ).item is found.types.wide
     assert found.new("struct holder", {"y": {"i": 3}}).y.i == 3
-    assert (found.ffi.sizeof("struct ones"), found.toupper("W_ONE")) == (16, 1)
+    assert (found.ffi.sizeof("struct ones"), found.toupper(found.W_ONE)) == (16, 1)
     assert found.types.one.elements == {1: "W_ONE"}
 
 

@@ -148,7 +148,7 @@ def test_call_specs_of_declarations(monkeypatch):
     """A row says the types, and what else a call follows: both count."""
     monkeypatch.setattr(callspec, "_made", Cache(8))
     rows = [
-        (f"d:{'d' * n}", names, (False,) * n, (), (), (), "")
+        (f"d:{'d' * n}", names, (False,) * n, (), (), "")
         for n in range(1, 20)
         for names in (("",) * n, tuple([f"x{one}" for one in range(n)]))
     ]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nativecall.conformance._rules import DOCUMENTS, RULES
+from nativecall.conformance import __main__  # noqa: F401  # has all rules
+from nativecall.conformance._rules import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include" / "nativecall"
@@ -32,16 +33,8 @@ def test_files_and_folders_that_a_document_names_exist(document: str) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_sections_that_the_conformance_kit_names_exist(document: str) -> None:
-    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
-    found = {line.lstrip("# ") for line in lines if line.startswith("#")}
-    assert not set(DOCUMENTS[document]) - found
-
-
-def test_the_kit_names_no_section_for_nothing() -> None:
-    from nativecall.conformance import __main__  # noqa: F401  # has all rules
-
-    assert {rule.heading for rule in RULES} == {one for all in DOCUMENTS.values() for one in all}
+def test_sections_that_the_conformance_kit_names_exist() -> None:
     assert len({(rule.role, rule.name) for rule in RULES}) == len(RULES)
-    assert all([(ROOT / rule.document).exists() for rule in RULES])
+    for rule in RULES:
+        lines = (ROOT / rule.document).read_text(encoding="utf-8").splitlines()
+        assert rule.heading in [line.lstrip("# ") for line in lines if line.startswith("#")]

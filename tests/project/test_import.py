@@ -80,7 +80,7 @@ def test_a_load_from_the_cache_imports_what_it_needs_alone(python, tmp_path):
     said, imported = python(code, tmp_path).splitlines()
     assert said == "1.0 0.5"
     own = {name.removeprefix("nativecall.") for name in imported.split()}
-    others = {"collections", "functools", "weakref", "operator", "importlib", "re", "subprocess"}
+    others = {"functools", "weakref", "importlib", "inspect", "re", "subprocess", "typing"}
     assert not own & others
     assert not own & {"_callback", "_objects", "_callable.hooks", "_callable.arguments"}
     assert not own & {"_signature.cparser", "_signature.bufferformat", "_values.storage"}

@@ -162,9 +162,6 @@ except TypeError as error:
 else:
     raise AssertionError("the class is the main interpreter's")
 
-# Enumerators.
-h = nc.load(None, "enum sign {LESS = -1}; int abs(enum sign);")
-assert h.abs("LESS") == 1
 assert sys.modules["_extensibletype"].extensibletype_v1 is _lib.types.extensibletype
 """
 
@@ -227,7 +224,6 @@ def test_objects_of_one_interpreter_in_another(forked):
 import ctypes
 double = nativecall.callback("d:d", lambda x: x * 2)
 narrow = nativecall.wrap(ctypes.CDLL(None).labs, "long (long)").convert("int (long)")
-absolute = nativecall.load(None, "enum sign {LESS = -1}; int abs(enum sign);").abs
 cycle('''
 import ctypes
 import nativecall as nc
@@ -239,18 +235,17 @@ def refused(function, *arguments):
     except RuntimeError as error:
         return str(error)
 
-other, absolute = [ctypes.cast(one, ctypes.py_object).value for one in (COS, ABS)]
+other = ctypes.cast(COS, ctypes.py_object).value
 assert other(0.0) == 1.0
 assert "belongs to another Python interpreter" in refused(nc.wrap, other)
 assert "belongs to another Python interpreter" in refused(other.convert, "double (int)")
-assert "belongs to another Python interpreter" in refused(absolute, "LESS")
 assert "in another interpreter than its own" in refused(nc.wrap(DOUBLE, "d:d"), 1.0)
 assert nc.wrap(NARROW, "i:q")(-3) == 3
 assert "in another interpreter than its own" in refused(nc.wrap(NARROW, "i:q"), 1 << 40)
 # A thread that holds the GIL for nobody enters the interpreter of the function.
 assert nc.wrap(DOUBLE, "d:d", gil="release")(4.0) == 8.0
-del other, absolute
-''', COS=id(cos), ABS=id(absolute), DOUBLE=double.address(), NARROW=narrow.address())
+del other
+''', COS=id(cos), DOUBLE=double.address(), NARROW=narrow.address())
 assert double(1.0) == 2.0 and narrow(-4) == 4
 """
     assert forked(START + SIZE + code) == ""

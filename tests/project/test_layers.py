@@ -22,7 +22,7 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_cache _core _errors _hints _lib _fifo _locate _namedtuple _types _version"),
+    ("ground", "_cache _core _errors _hints _lib _fifo _locate _types _version"),
     # C types, signatures and declarations; no native code
     ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them
@@ -50,8 +50,8 @@ BY_NAME = {
     "_cli.doctor": "the packages that it tries",
     "_cli.place": "what the user names",
     "conformance._child": "the same",
-    "conformance._looks": "the same",
-    "conformance._unfit": "the same",
+    "conformance._consumer": "the same",
+    "conformance._runtime": "the same",
 }
 
 #: The same for units of C, by their places in `csrc`: x.c and x.h are one unit.

@@ -123,7 +123,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
             found = owner.enclosed(errors)
             known[key] = owner, found
     promised += signature.readonly[len(args) :]
-    rest = signature.characters, signature.lengths, signature.enums, signature.written
+    rest = signature.characters, signature.lengths, signature.written
     told = Signature._of(signature.function, signature.names, promised, *rest)
     return Function(found.address, told, owner, found.name, found.flags)
 

@@ -1,4 +1,4 @@
-"""Generated trampolines: their calls, what the first call costs, and how many are made."""
+"""First calls of a shape: what it costs to compile code for them, or to link what is on disk."""
 
 from __future__ import annotations
 
@@ -15,45 +15,38 @@ from functools import partial
 from typing import Any
 
 from bench import installed
-from bench.peers import generated_peers, load_all
-from bench.peers.kernels import GENERATED, MANY, Kernels
-from bench.rows import Effort, calls
+from bench.peers.kernels import MANY, Kernels
+from bench.rows import Effort
 from bench.section import Group, Section
 
 METHOD = (
-    "Calls as in their own section, through generated code though there is an ahead-of-time "
-    "trampoline for some of these signatures. The hand-written peers make the same checks, the "
-    "struct is given as a tuple and comes back as a named tuple. First calls: ms of the first call "
-    "of each of 50 signatures in a fresh process whose LLVM has made one trampoline before, with "
-    "no cache directory, with an empty one, then in further processes that find the object files "
-    "there; fastest, median and slowest. Beside each, in shuffled order, what LLVM takes for the "
-    "same IR: llvmlite parses it, makes an object file by the same code generator, which does not "
-    "optimize, and links that; the same with a file of these bytes that is created in the cache "
-    "directory, and renamed; or it links an object file that is in memory already. A first call "
-    "writes and verifies the IR besides, and reads the file. "
-    "Then callables of these signatures, in turn, each called once."
+    "ms of the first call of each of 50 signatures in a fresh process whose LLVM has made one "
+    "trampoline before, with no cache directory, with an empty one, then in further processes that "
+    "find the object files there; fastest, median and slowest. Beside each, in shuffled order, "
+    "what LLVM takes for the same IR: llvmlite parses it, makes an object file by the same code "
+    "generator, which does not optimize, and links that; the same with a file of these bytes that "
+    "is created in the cache directory, and renamed; or it links an object file that is in memory "
+    "already. A first call writes and verifies the IR besides, and reads the file."
 )
 SIGNATURES = 50
 OURS = "nativecall"
-LLVM, LLVM_JIT, LLVM_FILE = "LLVM, the same IR", "LLJIT, the same IR", "LLVM, the object file"
+LLVM, LLVM_FILE = "LLVM, the same IR", "LLVM, the object file"
 LLVM_WRITTEN = "LLVM, the same IR, and a file"
 COMPILED = "first call of a new shape"
 WRITTEN = "first call of a new shape, to be kept on disk"
 KEPT = "first call, object file on disk"
 #: Row, peer, and how many times what the peer takes a first call may take.
 GOALS = ((COMPILED, LLVM, 1.2), (WRITTEN, LLVM_WRITTEN, 1.2), (KEPT, LLVM_FILE, 1.5))
-CALLABLES = 10_000
 
 
-def processes(effort: Effort) -> int:
-    """Return the number of processes."""
-    return effort.choose(5, 1)
+def processes(_: Effort) -> int:
+    """Return the number of processes; first calls are timed in others, by `finish`."""
+    return 1
 
 
-def measure(effort: Effort) -> Section:
-    """Time the calls."""
-    loaded = load_all(generated_peers(), GENERATED)
-    return calls.measure_loaded("generated", METHOD, loaded, effort)
+def measure(_: Effort) -> Section:
+    """Return the section, which `finish` fills."""
+    return Section("first", METHOD)
 
 
 class Llvm:
@@ -106,13 +99,6 @@ class Llvm:
         """The same with the file, beside those of nativecall."""
         return self.compiled(function, os.environ.get("NATIVECALL_CACHE_DIR", ""))
 
-    def compiled_by_jit(self, function: Any) -> float:
-        """Leave it all to LLJIT."""
-        text = self.written(function._spec.signature)
-        start = time.perf_counter_ns()
-        self.link(self.llvm.JITLibraryBuilder().add_ir(text))
-        return (time.perf_counter_ns() - start) / 1e6
-
     def linked(self, function: Any) -> float:
         """Link its object file."""
         data = self.emitted(self.written(function._spec.signature))
@@ -131,7 +117,7 @@ def _called(function: Any, values: list[Any]) -> float:
 
 
 def run_first() -> dict[str, Any]:
-    """Time first calls and count trampolines, in a process that is used for nothing else."""
+    """Time first calls, in a process that is used for nothing else."""
     nc = installed.import_nativecall()
     kernels = Kernels()
     arguments = {"d": 0.5, "q": 1000, "i": 20, "f": 1.5, "h": 7}
@@ -145,7 +131,6 @@ def run_first() -> dict[str, Any]:
     llvm = Llvm()
     peers = {
         LLVM: llvm.compiled,
-        LLVM_JIT: llvm.compiled_by_jit,
         LLVM_WRITTEN: llvm.compiled_to_file,
         LLVM_FILE: llvm.linked,
     }
@@ -158,24 +143,12 @@ def run_first() -> dict[str, Any]:
         random.shuffle(subjects)
         for name, sample in subjects:
             times[name].append(sample())
-    used = made[:SIGNATURES]
-    more = []
-    for number in range(CALLABLES):
-        function, values = used[number % len(used)]
-        another = nc.wrap(function.address(), str(function._spec.signature))
-        another(*values)
-        more.append(another)
-    return {
-        "signatures": len(used),
-        "times": times,
-        "callables": len(more),
-        "trampolines": len({id(one._generated) for one in more}),
-    }
+    return {"signatures": len(made[:SIGNATURES]), "times": times}
 
 
 def _first(directory: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.worker", "first"],
+        [sys.executable, "-m", "bench.worker", "calls-once"],
         cwd=installed.ROOT,
         env={**os.environ, "NATIVECALL_CACHE_DIR": directory},
         capture_output=True,
@@ -186,7 +159,7 @@ def _first(directory: str) -> dict[str, Any]:
 
 
 def finish(section: Section, effort: Effort) -> None:
-    """Add the first calls and the number of trampolines, from processes of their own."""
+    """Add the first calls, from processes of their own."""
     rows: dict[str, dict[str, list[float]]] = {COMPILED: {}, WRITTEN: {}, KEPT: {}}
     found: dict[str, Any] = {}
     try:
@@ -200,7 +173,7 @@ def finish(section: Section, effort: Effort) -> None:
         section.absent["first calls"] = error.stderr.strip().splitlines()[-1]
         return
     for row, peers in (
-        (COMPILED, (LLVM, LLVM_JIT)),
+        (COMPILED, (LLVM,)),
         (WRITTEN, (LLVM_WRITTEN, LLVM)),
         (KEPT, (LLVM_FILE,)),
     ):
@@ -214,5 +187,3 @@ def finish(section: Section, effort: Effort) -> None:
         }
         section.figures[f"first call {name}, ms"] = figures
     section.figures["signatures"] = found["signatures"]
-    section.figures["callables"] = found["callables"]
-    section.figures["trampolines"] = found["trampolines"]
