@@ -606,7 +606,8 @@ ALIKE = {
         "lib.ffi.sizeof('struct s')": 6
     },
     "#pragma pack(1)\n#pragma pack(push, a, 0)\nstruct s { char c; int i; };\n"
-    "#pragma pack(pop, a)\n#pragma pack(1 + 1)\n#pragma pack(pop, 4)\n#pragma pack(show)\nstruct t { char c; int i; };": {
+    "#pragma pack(pop, a)\n#pragma pack(1 + 1)\n#pragma pack(pop, 4)\n#pragma pack(show)\n"
+    "struct t { char c; int i; };": {
         "lib.ffi.sizeof('struct s')": 8,
         "lib.ffi.sizeof('struct t')": 5,
     },
