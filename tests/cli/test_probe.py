@@ -85,7 +85,7 @@ def test_what_cannot_be_called_is_refused(m, fails):
     results = array.array("d", X)
     for function, name in (
         (abs, "<built-in function abs>"),
-        (nc.wrap(m.cos, gil="need"), "<native callable cos 'd:d'>"),
+        (nc.wrap(m.cos, gil="need"), "<native callable double cos(double)>"),
     ):
         message = f"no native entry for 'd:d' in {name} that runs without the GIL"
         for way in ("pointer", "offset", "slot"):

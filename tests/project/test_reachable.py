@@ -280,7 +280,7 @@ WRONG = {
     "m.function('cos', m.cos)": (TypeError, "a signature must be str or Signature (got"),
     "m.cos.convert(m.cosf)": (TypeError, "a signature must be str or Signature (got Na"),
     "nc.load('m', 'd:d')": (nc.SignatureError, "unknown type name 'd' at column 1"),
-    "nc.Signature('d:d')": (TypeError, "a result must be a CType (got str)"),
+    "nc.Signature(3)": (TypeError, "a result must be a CType (got int)"),
 }
 
 
