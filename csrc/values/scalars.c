@@ -307,9 +307,9 @@ NC_NOINLINE PyObject *enumerator_of(PyObject *name, Py_ssize_t index, PyObject *
     }
     NcCallSpec *spec = ((NcCallable *)(void *)name)->spec;
     PyObject *who = spec != NULL ? nc_conversion_subject(name, index) : NULL;
-    PyObject *found = who != NULL ? PyObject_CallFunction(nc_hooks_of(spec->of)->enumerator, "OnOO",
-                                                          spec, index, value, who)
-                                  : NULL;
+    PyObject *found =
+        who != NULL ? PyObject_CallFunction(nc_hooks.enumerator, "OnOO", spec, index, value, who)
+                    : NULL;
     Py_XDECREF(who);
     if (found == Py_None) {
         Py_CLEAR(found);
