@@ -74,7 +74,6 @@ NC_FUNCTIONS(NC_DECLARE)
 
 extern PyTypeObject NcCtypesCallback_Type, NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
 extern PyTypeObject NcField_Type, NcLock_Type, NcMethod_Type, NcObjectArray_Type;
-/* What set_object_hooks sets for arrays (objects/classes.c). */
 
 /* Native callables, and the root class of native objects, for the module: 0, or -1 with an
  * exception. */

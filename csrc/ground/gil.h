@@ -28,16 +28,17 @@ static inline int nc_is_foreign(const PyThreadState *thread)
 /* The thread state that this thread has the GIL with, or NULL. The answer is right beside
  * subinterpreters too, where PyGILState_Check says yes to every thread.
  *
- * Before 3.12 PyGILState knows one state of a thread alone, which need not be the one that it runs
- * with since somebody has swapped it for another interpreter's. Only the holder's state tells whose
- * it is, and no lock keeps that of another thread. The answer is right all the same: where this
- * thread is the holder, nobody else changes or frees its state. Where another one is, its state has
- * that thread's ident as long as it is the holder, and it lets go of the GIL before it frees the
- * state; so an ident that is read before the same state is found again is the holder's, and one
- * that is not is thrown away. What is left is a read of memory that was just freed, a block of some
- * hundred bytes of malloc's, which stays mapped but where its arena is trimmed between two
- * instructions here. It is done only where there is a subinterpreter (the newest interpreter is the
- * head of CPython's list), in a thread that has a state of its own and does not run with it. */
+ * Before 3.12 PyGILState knows one state of a thread alone, which need not be the one that it
+ * runs with: C code may have swapped it for another interpreter's. Only the holder's state tells
+ * whose it is, and no lock keeps that of another thread. The answer is right all the same: where
+ * this thread is the holder, no other thread changes or frees its state. Where another one is,
+ * its state has that thread's ident as long as it is the holder, and it lets go of the GIL
+ * before it frees the state; so an ident that is read before the same state is found again is
+ * the holder's, and one that is not is thrown away. What is left is a read of memory that was
+ * just freed, a block of some hundred bytes of malloc's, which stays mapped but where its arena
+ * is trimmed between two instructions here. It is done only where there is a subinterpreter (the
+ * newest interpreter is the head of CPython's list), in a thread that has a state of its own and
+ * does not run with it. */
 NC_STATIC_INLINE PyThreadState *nc_thread_attached(void)
 {
     PyThreadState *state = nc_thread_unchecked();
@@ -58,7 +59,7 @@ enum {
     NC_GIL_HELD = 0,     /* it had the GIL already */
     NC_GIL_RESTORED = 1, /* it had given up its thread state, and does so again */
     NC_GIL_ENSURED = 2,  /* PyGILState_Ensure made a thread state */
-    NC_GIL_REFUSED = -1, /* it has not acquired it: Python ends */
+    NC_GIL_REFUSED = -1, /* it did not acquire the GIL: Python is shutting down */
 };
 
 /* Acquires the GIL, unless this thread has it. The thread state may be foreign. */
