@@ -19,7 +19,7 @@
 #define NC_LAYOUT_H
 
 #include "ground/functions.h"
-#include "ground/interpreter.h"
+#include "ground/hooks.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
@@ -73,7 +73,6 @@ enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, 
 typedef struct NcCallSpec {
     PyObject_HEAD
     PyObject *signature;   /* the Python Signature */
-    NcInterpreter *of;     /* whose Python functions it leads to */
     const char *text;      /* interned canonical text: the entry's key */
     uint64_t *words;       /* the same packed, without flags: the other table's key */
     size_t word_count;     /* 1, 3, 5 … */
@@ -178,23 +177,10 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
 #define NC_SINGLE_TARGET(self) ((self)->single.entries[0].funcptr)
 #define NC_SINGLE_FLAGS(self) ((self)->single.entries[0].flags)
 
-/* Whose a callable is; this interpreter's while it has no entry. */
-static inline const NcInterpreter *nc_callable_of(const NcCallable *self)
-{
-    PyObject *parts = self->more->parts;
-    if (self->spec == NULL && parts != NULL && PyTuple_GET_SIZE(parts) != 0) {
-        self = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, 0);
-    }
-    return self->spec != NULL ? self->spec->of : nc_here();
-}
-
 extern NcMore nc_no_more;
 
 /* The callable's own NcMore, to be written to. NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
-
-/* Makes the hooks set themselves when they are called: 0, or -1 with an exception. */
-int nc_hooks_put_off(NcInterpreter *here);
 
 /* Keeps what Python code made on demand, unless it was made meanwhile, in another thread: what is
  * kept is used by borrowed references, so it never changes. Takes the reference. */

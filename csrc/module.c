@@ -2,14 +2,14 @@
  * handle Python objects. (The first, nativecall._core, is written by cffi from core.cdef.txt.)
  *
  * nativecall/_lib.py loads it from the same file by its own init function, so that these types get
- * ordinary exceptions. Each interpreter that shares the GIL has one, of the same types
- * (ground/interpreter.h). */
+ * ordinary exceptions. Its types are static, so only the main interpreter may have it. */
 #include "callback/pycallbackobject.h"
 #include "codegen/symbols.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/functions.h"
-#include "ground/interpreter.h"
+#include "ground/gil.h"
+#include "ground/hooks.h"
 #include "ground/lists.h"
 #include "object/failure.h"
 #include "object/making.h"
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Code relies on what the hooks return, so an interpreter sets them once. */
+/* Code relies on what the hooks return, so they are set once. */
 static int refuse_again(int set)
 {
     if (set) {
@@ -34,36 +34,25 @@ static int refuse_again(int set)
     return 0;
 }
 
-/* Sets hooks that stand one behind the other, from `first` on, each to an item of a tuple. */
-static PyObject *set_hooks(PyObject **first, PyObject *args)
-{
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
-        Py_XSETREF(first[i], Py_NewRef(PyTuple_GET_ITEM(args, i)));
-    }
-    Py_RETURN_NONE;
-}
-
 /* set_spec_hooks(describe, spec_of) */
 static PyObject *set_spec_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    NcHooks *hooks = &nc_here()->hooks;
     PyObject *one;
-    if (refuse_again(hooks->describe != NULL) < 0 || !PyArg_ParseTuple(args, "OO", &one, &one)) {
+    if (refuse_again(nc_hooks.describe != NULL) < 0 || !PyArg_ParseTuple(args, "OO", &one, &one)) {
         return NULL;
     }
-    return set_hooks(&hooks->describe, args);
+    nc_hooks_set(&nc_hooks.describe, args);
+    Py_RETURN_NONE;
 }
 
 /* set_call_hooks(generate, make_fallback, failure, specialize, no_entry, bridge, thunks,
  * thunk_specs) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    NcHooks *hooks = &nc_here()->hooks;
     PyObject *one;
     PyObject *specs;
     PyObject *others;
-    PyObject *set;
-    if (refuse_again(hooks->thunk_specs != NULL) < 0 ||
+    if (refuse_again(nc_hooks.thunk_specs != NULL) < 0 ||
         !PyArg_ParseTuple(args, "OOOOOOOO!", &one, &one, &one, &one, &one, &one, &one, &PyDict_Type,
                           &specs)) {
         return NULL;
@@ -72,39 +61,39 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     if (others == NULL) {
         return NULL;
     }
-    set = set_hooks(&hooks->generate, others);
+    nc_hooks_set(&nc_hooks.generate, others);
     Py_DECREF(others);
-    hooks->thunk_specs = Py_NewRef(specs);
-    return set;
+    nc_hooks.thunk_specs = Py_NewRef(specs);
+    Py_RETURN_NONE;
 }
 
 /* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
  * passed) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    NcInterpreter *here = nc_here();
+    static int are_set;
     PyObject *one;
-    if (refuse_again(here->has_value_hooks) < 0 ||
+    if (refuse_again(are_set) < 0 ||
         !PyArg_ParseTuple(args, "OOOOOOOO", &one, &one, &one, &one, &one, &one, &one, &one)) {
         return NULL;
     }
-    here->has_value_hooks = 1;
-    return set_hooks(&here->hooks.pointer_argument, args);
+    are_set = 1;
+    nc_hooks_set(&nc_hooks.pointer_argument, args);
+    Py_RETURN_NONE;
 }
 
 /* set_callable_class(type): NativeCallable. */
 static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
-    PyObject **place = &nc_here()->kept[NC_CALLABLE_CLASS];
-    if (refuse_again(*place != NULL) < 0) {
+    PyTypeObject *base = (PyTypeObject *)(void *)&NcCallable_Type;
+    if (refuse_again(nc_callable_class != base) < 0) {
         return NULL;
     }
-    if (!PyType_Check(type) ||
-        !PyType_IsSubtype((PyTypeObject *)(void *)type, (PyTypeObject *)&NcCallable_Type)) {
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)(void *)type, base)) {
         PyErr_SetString(PyExc_TypeError, "the class of callables must be one of theirs");
         return NULL;
     }
-    *place = Py_NewRef(type);
+    nc_callable_class = (PyTypeObject *)(void *)Py_NewRef(type);
     Py_RETURN_NONE;
 }
 
@@ -118,21 +107,11 @@ static PyObject *viewed(PyObject *Py_UNUSED(module), PyObject *object)
     return Py_NewRef(self);
 }
 
-/* of_here(object): the native callable that it is, or that it is the built-in view of, or None;
- * RuntimeError for one of another interpreter, whose Python code may not run here. */
-static PyObject *of_here(PyObject *Py_UNUSED(module), PyObject *object)
+/* callable_of(object): the native callable that it is, or that it is the built-in view of, or None. */
+static PyObject *callable_of(PyObject *module, PyObject *object)
 {
-    PyObject *self = PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type)
-                         ? object
-                         : nc_native_viewed(object);
-    if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type)) {
-        Py_RETURN_NONE;
-    }
-    if (NC_UNLIKELY(nc_has_others) && nc_callable_of((NcCallable *)(void *)self) != nc_here()) {
-        nc_interpreter_refuse();
-        return NULL;
-    }
-    return Py_NewRef(self);
+    return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ? Py_NewRef(object)
+                                                                        : viewed(module, object);
 }
 
 /* store_scalar(letter, value, address, who): converts into memory; `who` begins the message. */
@@ -230,7 +209,7 @@ static PyMethodDef functions[] = {
     {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
     {"set_callable_class", set_callable_class, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
-    {"of_here", of_here, METH_O, NULL},
+    {"callable_of", callable_of, METH_O, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
@@ -264,159 +243,59 @@ static PyObject *flags_of_entries(void)
                          "errno", (unsigned)NC_FLAG_ERRNO, "errors_mask", (unsigned)NC_ERRORS_MASK);
 }
 
-/* What the process has once: types, and what they need. In the main interpreter. */
-static int make_process(void)
+static int module_exec(PyObject *module)
 {
+    static int is_loaded;
     const char *trace = getenv("NATIVECALL_TRACE");
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "nativecall cannot be imported in a subinterpreter: its types are shared "
+                        "by the process; import it in the main interpreter");
+        return -1;
+    }
+    if (is_loaded) {
+        PyErr_SetString(PyExc_ImportError,
+                        "nativecall's core cannot be loaded twice in one process; restart Python");
+        return -1;
+    }
+    nc_interpreter = PyInterpreterState_Main();
     nc_calls_traced = trace != NULL && strcmp(trace, "1") == 0;
     nc_symbols_ready();
     nc_pass_function = nc_pycallback_pass;
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {
-        if (PyType_Ready(types[i]) < 0) {
-            return -1;
-        }
-    }
-    return nc_objects_bring_runtime() < 0 || PyType_Ready(&NcPin_Type) < 0 ||
-                   PyType_Ready(&NcShortcut_Type) < 0 || PyType_Ready(&NcBlock_Type) < 0 ||
-                   nc_buffers_ready() < 0 || nc_exceptions_ready() < 0 || nc_callable_ready() < 0 ||
-                   nc_objects_ready() < 0
-               ? -1
-               : 0;
-}
-
-/* Puts the runtime of the process (extensibletype.h) where modules of another interpreter look for
- * it, with all that the main interpreter's has: its metaclass, and the IDs that are given out. */
-static int share_runtime(void)
-{
-    static PyObject *shared; /* of the main interpreter, for ever */
-    PyObject *modules = PyImport_GetModuleDict();
-    PyObject *there = nc_dict_item(modules, NC_RUNTIME_MODULE);
-    PyObject *name;
-    PyObject *value;
-    Py_ssize_t position = 0;
-    int status = -1;
-    if (PyErr_Occurred()) {
-        return -1;
-    }
-    if (shared == NULL) {
-        shared = there;
-        return 0;
-    }
-    if (there != NULL) {
-        const NcRuntime *found = nc_runtime_accept(there);
-        if (found != NULL && found != nc_runtime) {
-            PyErr_Format(PyExc_ImportError,
-                         "%s has brought an extensibletype runtime of its own into this "
-                         "interpreter; import nativecall before it",
-                         found->provider);
-        }
-        Py_DECREF(there);
-        return found == nc_runtime ? 0 : -1;
-    }
-    there = PyModule_New(NC_RUNTIME_MODULE);
-    if (there != NULL) {
-        status = PyDict_SetItemString(modules, NC_RUNTIME_MODULE, there);
-    }
-    while (status == 0 && PyDict_Next(PyModule_GetDict(shared), &position, &name, &value)) {
-        if (strncmp(PyUnicode_AsUTF8(name), "__", 2) != 0) {
-            status = PyDict_SetItem(PyModule_GetDict(there), name, value);
-        }
-    }
-    Py_XDECREF(there);
-    return status;
-}
-
-/* The end of an interpreter begins. Of another than the main one, what the collector does not look
- * into is dropped here; what is made yet is made anew. */
-static PyObject *at_exit(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
-{
-    NcInterpreter *here = nc_here();
-    PyObject *caches[] = {here->hooks.thunk_specs, here->kept[NC_SPECS_BY_TEXT]};
-    nc_interpreter_close(here);
-    if (here == &nc_main) {
-        Py_RETURN_NONE;
-    }
-    nc_thunks_forget(here);
-    nc_left_ask_anew();
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(caches); i++) {
-        if (caches[i] != NULL) {
-            PyDict_Clear(caches[i]);
-        }
-    }
-    Py_RETURN_NONE;
-}
-
-typedef struct {
-    NcInterpreter *here; /* NULL before module_exec, and where it failed */
-} State;
-
-static int module_exec(PyObject *module)
-{
-    static PyMethodDef end = {"end_of_interpreter", at_exit, METH_NOARGS, NULL};
-    NcInterpreter *here = nc_interpreter_begin(&end);
-    ((State *)PyModule_GetState(module))->here = here;
-    if (here == NULL || (here == &nc_main && make_process() < 0) || nc_hooks_put_off(here) < 0 ||
-        share_runtime() < 0) {
-        return -1;
-    }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {
         if (PyModule_AddType(module, types[i]) < 0) {
             return -1;
         }
     }
-    if (PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type) < 0 ||
-        nc_exceptions_add(module) < 0 || nc_pointers_ready(module, here) < 0 ||
-        nc_objects_add(module) < 0 ||
+    if (nc_hooks_put_off() < 0 || nc_objects_bring_runtime() < 0 || PyType_Ready(&NcPin_Type) < 0 ||
+        PyType_Ready(&NcShortcut_Type) < 0 || PyType_Ready(&NcBlock_Type) < 0 ||
+        nc_buffers_ready() < 0 || nc_exceptions_ready(module) < 0 ||
+        nc_pointers_ready(module) < 0 || nc_callable_ready(module) < 0 ||
+        nc_objects_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||
         add_new(module, "flags", flags_of_entries()) < 0 ||
         PyModule_AddIntConstant(module, "abi_version", NC_ABI_VERSION) < 0 ||
         PyModule_AddIntConstant(module, "calls_traced", nc_calls_traced) < 0 ||
-        PyModule_AddIntConstant(module, "in_subinterpreter", here != &nc_main) < 0 ||
         PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {
         return -1;
     }
-    return nc_interpreter_ready(here, &end);
-}
-
-static int module_traverse(PyObject *module, visitproc visit, void *arg)
-{
-    const State *state = (const State *)PyModule_GetState(module);
-    return state != NULL && state->here != NULL ? nc_interpreter_traverse(state->here, visit, arg)
-                                                : 0;
-}
-
-static int module_clear(PyObject *module)
-{
-    const State *state = (const State *)PyModule_GetState(module);
-    if (state != NULL && state->here != NULL) {
-        nc_thunks_forget(state->here);
-        nc_interpreter_clear(state->here);
-    }
+    is_loaded = 1;
     return 0;
-}
-
-static void module_free(void *module)
-{
-    (void)module_clear((PyObject *)module);
 }
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, (void *)(uintptr_t)module_exec},
-    NC_INTERPRETERS_SLOT{0, NULL},
+    NC_ANY_INTERPRETER_SLOT{0, NULL},
 };
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "nativecall._types",
     .m_doc = "Python types of the compiled core; private to nativecall._lib.",
-    .m_size = sizeof(State),
     .m_methods = functions,
     .m_slots = module_slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__types(void);

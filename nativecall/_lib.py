@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
 def _without_core(reason: ImportError) -> ImportError:
     """What to say when there is no compiled core beside this file."""
-    if "subinterpreter" in str(reason):
-        return ImportError(
-            "nativecall cannot be imported in an interpreter with a GIL of its own, or that takes "
-            "modules of its own GIL alone: its types, and cffi's, are shared by the process; "
-            f"interpreters that share the GIL can ({reason})",
-            name=reason.name,
-        )
     here = os.path.dirname(os.path.abspath(__file__))
     if os.path.exists(os.path.join(os.path.dirname(here), "meson.build")):
         return ImportError(

@@ -150,13 +150,12 @@ def _for_linker(reason: str) -> str | None:
 
 
 def _searched(name: str) -> str | None:
-    """What ctypes.util finds; it looks into files that it may not find, for names such as libm, and
-    starts programs, which isolated interpreters may not."""
+    """What ctypes.util finds; it looks into files that it may not find, for names such as libm."""
     from ctypes.util import find_library
 
     try:
         return find_library(name)
-    except (OSError, RuntimeError):
+    except OSError:
         return None
 
 

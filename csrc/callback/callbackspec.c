@@ -104,7 +104,6 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     if (self == NULL) {
         return NULL;
     }
-    self->of = nc_here();
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
     self->result = (NcCallSpec *)(void *)given(result);

@@ -16,7 +16,6 @@ typedef struct {
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
                                 or 0 with the sentinel in `out`, and the callback may be gone.
                                 Set with the first callback */
-    NcInterpreter *of;                                           /* whose functions are called */
     PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of
                                it */
     PyObject *objects;  /* tuple: offsets of Python objects in the result */

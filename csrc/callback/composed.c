@@ -82,16 +82,12 @@ enum { FEW = 16 };                            /* arguments that need no memory o
 
 /* By the addresses of objects, dicts of what is kept as long as these; each has the weak reference
  * that ends it. */
-static inline PyObject **of_objects(void)
-{
-    return &nc_here()->kept[NC_KEPT_WITH];
-}
+static PyObject *of_objects; /* NULL before the first */
 
 /* An object has gone: `key` is what its address was. */
 static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 {
-    PyObject *kept = *of_objects();
-    if (kept == NULL || PyDict_DelItem(kept, key) < 0) {
+    if (PyDict_DelItem(of_objects, key) < 0) {
         PyErr_Clear();
     }
     Py_RETURN_NONE;
@@ -103,7 +99,7 @@ static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 static PyObject *kept_of(PyObject *holder, PyObject *who)
 {
     PyObject *key = PyLong_FromVoidPtr(holder);
-    PyObject *kept = key != NULL ? PyDict_GetItemWithError(*of_objects(), key) : NULL;
+    PyObject *kept = key != NULL ? PyDict_GetItemWithError(of_objects, key) : NULL;
     if (kept != NULL || PyErr_Occurred()) {
         Py_XDECREF(key);
         return kept;
@@ -114,7 +110,7 @@ static PyObject *kept_of(PyObject *holder, PyObject *who)
     if (reference != NULL) {
         kept = PyDict_New();
         if (kept != NULL && (PyDict_SetItem(kept, Py_None, reference) < 0 ||
-                             PyDict_SetItem(*of_objects(), key, kept) < 0)) {
+                             PyDict_SetItem(of_objects, key, kept) < 0)) {
             Py_CLEAR(kept);
         }
         Py_XDECREF(kept); /* of_objects has it */
@@ -246,7 +242,7 @@ PyObject *nc_keeping(PyObject *Py_UNUSED(module), PyObject *args)
             return NULL;
         }
     }
-    if (*of_objects() == NULL && (*of_objects() = PyDict_New()) == NULL) {
+    if (of_objects == NULL && (of_objects = PyDict_New()) == NULL) {
         return NULL;
     }
     return PyCFunction_New(&keeping_definition, args);

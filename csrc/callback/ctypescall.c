@@ -110,7 +110,7 @@ static PyObject *called_by_ctypes(PyObject *object, PyObject *const *args, size_
         PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
         return NULL;
     }
-    if (nc_is_foreign(base->spec->of, thread)) {
+    if (nc_is_foreign(thread)) {
         if (!nc_thread_has_exception(thread)) {
             nc_exception_refuse_foreign(thread);
             PyErr_WriteUnraisable(NULL); /* ctypes takes no result with an exception set */

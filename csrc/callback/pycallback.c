@@ -11,16 +11,17 @@
 /* ---- machine code that has to return --------------------------------------------------------- */
 
 /* A set: code of callbacks that died in calls of their own, which have to return through it. */
+static PyObject *kept_machine_code;
+
 NC_COLD void keep_machine_code(PyObject *machine_code)
 {
-    PyObject **kept = &nc_here()->kept[NC_KEPT_CODE];
     if (machine_code == NULL) {
         return;
     }
-    if (*kept == NULL) {
-        *kept = PySet_New(NULL);
+    if (kept_machine_code == NULL) {
+        kept_machine_code = PySet_New(NULL);
     }
-    if (*kept == NULL || PySet_Add(*kept, machine_code) < 0) {
+    if (kept_machine_code == NULL || PySet_Add(kept_machine_code, machine_code) < 0) {
         PyErr_Clear();
         Py_INCREF(machine_code); /* without the set, once for each time */
     }
@@ -39,9 +40,9 @@ static inline void drop(NcPyCallback *self)
 
 static inline void release_gil(const NcPyCallbackCall *call)
 {
-    int entered = call->ending & NC_PYCALLBACK_ENTERED;
-    if (entered != 0) {
-        nc_interpreter_leave(call->of, entered);
+    int acquired = call->ending & NC_PYCALLBACK_ACQUIRED;
+    if (acquired != 0) {
+        nc_gil_release(acquired);
     }
 }
 
@@ -110,7 +111,7 @@ NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                          void *out)
 {
-    if (nc_is_foreign(self->spec->of, thread)) {
+    if (nc_is_foreign(thread)) {
         nc_exception_refuse_foreign(thread);
         return_sentinel(self, out);
         release_gil(call);
@@ -138,7 +139,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
 static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                         void *out)
 {
-    if (NC_UNLIKELY(nc_thread_has_exception(thread) || thread->interp != self->spec->of->state ||
+    if (NC_UNLIKELY(nc_thread_has_exception(thread) || nc_is_foreign(thread) ||
                     !nc_stack_has_room(thread, call))) {
         return begin_unusual(self, call, thread, out);
     }
@@ -149,20 +150,18 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 /* A thread without the GIL takes it. */
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
-    NcInterpreter *of = self->spec->of;
     /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
     int slot = PyGILState_GetThisThreadState() == NULL
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
-    int entered = nc_interpreter_enter_outside(of);
+    int acquired = nc_gil_acquire_detached();
     nc_waiting_end(slot);
-    if (entered < 0) {
+    if (acquired < 0) {
         /* Without the GIL no reference is counted. */
         memcpy(out, self->spec->sentinel, self->spec->size);
         return 0;
     }
-    call->of = of;
-    call->ending = entered;
+    call->ending = acquired;
     return begin(self, call, PyThreadState_Get(), out);
 }
 
@@ -273,7 +272,7 @@ PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int 
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
     int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
-    int held = (call->ending & NC_PYCALLBACK_ENTERED) == 0;
+    int held = (call->ending & NC_PYCALLBACK_ACQUIRED) == 0;
     PyObject *left = nc_pycallback_place_exception(self, has_before, held);
     Py_XDECREF(value);
     call->ending |= NC_PYCALLBACK_FAILED;

@@ -41,6 +41,7 @@
 #define NC_PYCALLBACK_H
 
 #include "callbackspec.h"
+#include "ground/gil.h"
 #include "object/failure.h"
 #include "values/pointers.h"
 
@@ -50,16 +51,15 @@
 
 /* One call, in the frame of the callback. */
 struct NcPyCallbackCall {
-    int ending;        /* how it entered (ground/interpreter.h), and what its end has to see to
-                          besides: NC_PYCALLBACK_...; how it ended */
-    int error_number;  /* errno for C */
-    int *outer;        /* that of the callback outside of this one */
-    NcInterpreter *of; /* which it entered */
-    NcRaised before;   /* what the C code had raised */
+    int ending;       /* how it acquired the GIL (ground/gil.h), and what its end has to see to
+                         besides: NC_PYCALLBACK_...; how it ended */
+    int error_number; /* errno for C */
+    int *outer;       /* that of the callback outside of this one */
+    NcRaised before;  /* what the C code had raised */
 };
 
 enum {
-    NC_PYCALLBACK_ENTERED = NC_OWN_STATE | NC_ENSURED | NC_NEW_STATE,
+    NC_PYCALLBACK_ACQUIRED = NC_GIL_RESTORED | NC_GIL_ENSURED,
     NC_PYCALLBACK_RESTORE = 4, /* an exception in `before` */
     NC_PYCALLBACK_FAILED = 8   /* nothing: it has ended, and C got the sentinel */
 };

@@ -93,9 +93,8 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
 static int learn(const NcCallSpec *spec_of, Py_ssize_t index)
 {
     NcArgument *argument = &spec_of->arguments[index];
-    PyObject *found =
-        PyObject_CallFunction(nc_hooks_of(spec_of->of)->passed, "OOn",
-                              PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
+    PyObject *found = PyObject_CallFunction(
+        nc_hooks.passed, "OOn", PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
     const char *signature;
     Py_ssize_t length;
     PyObject *callee;

@@ -3,6 +3,7 @@
 
 #include "ground/address.h"
 #include "ground/exceptions.h"
+#include "ground/gil.h"
 #include "values/names.h"
 #include "values/scalars.h"
 #include "nativecall/detail/callbackcalls.h"
@@ -13,45 +14,41 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static NcInterpreter *of_thunk(const NcThunk *thunk)
+/* Acquires the GIL; a thread of another interpreter gets a RuntimeError instead. How it acquired
+ * the GIL; NC_GIL_REFUSED. */
+static int take_gil(void)
 {
-    return thunk->spec->inner->of;
-}
-
-/* Takes the GIL for the thunk's interpreter; a thread that has it for another one keeps a
- * RuntimeError. How it entered; NC_NOT_ENTERED. */
-static int take_gil(const NcThunk *thunk)
-{
-    NcInterpreter *of = of_thunk(thunk);
-    int entered = nc_interpreter_enter(of);
-    if (entered == NC_WAS_INSIDE) {
-        const PyThreadState *state = PyThreadState_Get();
-        if (nc_is_foreign(of, state)) {
-            nc_exception_refuse_foreign(state);
-            return NC_NOT_ENTERED;
-        }
+    int acquired = nc_is_finalizing() ? NC_GIL_REFUSED : nc_gil_acquire();
+    if (acquired < 0) {
+        return acquired;
     }
-    return entered;
+    const PyThreadState *state = PyThreadState_Get();
+    if (nc_is_foreign(state)) {
+        nc_exception_refuse_foreign(state);
+        nc_gil_release(acquired);
+        return NC_GIL_REFUSED;
+    }
+    return acquired;
 }
 
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
     NcRaised before;
-    NcInterpreter *of = of_thunk(thunk); /* Python code runs, and may drop the thunk */
-    int entered = nc_is_finalizing() ? NC_NOT_ENTERED : take_gil(thunk);
-    if (entered < 0) {
+    int acquired = take_gil();
+    if (acquired < 0) {
         errno = code;
         return;
     }
     if (PyErr_Occurred() && nc_left_here()) {
         /* The call from Python fails already. */
-        nc_interpreter_leave(of, entered);
+        nc_gil_release(acquired);
         errno = code;
         return;
     }
     nc_raised_take(&before);
     int reported = nc_report_taken(thunk->target);
+    /* Python code runs, and may drop the thunk. */
     PyObject *helper = Py_NewRef(thunk->spec->helper);
     PyObject *maker = PyObject_CallMethod(helper, "maker", "O", nc_name(thunk->function));
     PyObject *made = NULL;
@@ -80,30 +77,29 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int kee
         nc_raised_restore(&before);
     }
     Py_DECREF(helper);
-    nc_interpreter_leave(of, entered);
+    nc_gil_release(acquired);
     errno = code;
 }
 
-int nc_thunk_take_gil(const NcThunk *thunk)
+int nc_thunk_take_gil(void)
 {
     int code = errno;
-    int entered = nc_is_finalizing() ? NC_NOT_ENTERED : take_gil(thunk);
-    if (entered >= 0 && nc_is_left() && nc_left_here()) {
-        nc_interpreter_leave(of_thunk(thunk), entered);
-        entered = NC_NOT_ENTERED;
+    int acquired = take_gil();
+    if (acquired >= 0 && nc_is_left() && nc_left_here()) {
+        nc_gil_release(acquired);
+        acquired = NC_GIL_REFUSED;
     }
     errno = code;
-    return entered;
+    return acquired;
 }
 
 void nc_thunk_drop_gil(const NcThunk *thunk, int taken, int keep)
 {
     int code = errno;
-    NcInterpreter *of = of_thunk(thunk);
-    if (!keep || taken != NC_WAS_INSIDE) {
+    if (!keep || taken != NC_GIL_HELD) {
         nc_exception_settle(thunk->function);
     }
-    nc_interpreter_leave(of, taken);
+    nc_gil_release(taken);
     errno = code;
 }
 
@@ -115,20 +111,19 @@ int nc_thunk_raised(void)
 void nc_thunk_settle(const NcThunk *thunk)
 {
     /* A thread's own state is the thread's to look at, with the GIL or without it. */
-    const PyThreadState *state = nc_thread_last();
-    NcInterpreter *of = of_thunk(thunk);
+    const PyThreadState *state = PyGILState_GetThisThreadState();
     if (NC_LIKELY(state == NULL || !nc_thread_has_exception(state)) || nc_is_finalizing() ||
-        nc_is_foreign(of, state)) {
+        nc_is_foreign(state)) {
         return;
     }
-    int entered = nc_interpreter_enter(of);
-    if (entered < 0) {
+    int acquired = nc_gil_acquire();
+    if (acquired < 0) {
         return;
     }
     PyObject *helper = Py_NewRef(thunk->spec->helper);
     nc_exception_settle(helper);
     Py_DECREF(helper);
-    nc_interpreter_leave(of, entered);
+    nc_gil_release(acquired);
 }
 
 int nc_thunk_errno(void)

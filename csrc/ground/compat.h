@@ -43,48 +43,6 @@ NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 
 /* ---- threads and the interpreter ------------------------------------------------------------- */
 
-/* Takes the GIL for this thread, which has not got it, with a new thread state of an interpreter.
- * NULL, and no GIL: no memory.
- *
- * Before 3.12 the state is made with the GIL. CPython's module of interpreters looks there whether
- * an interpreter has one thread state, and takes the newest for it, to run code or to end the
- * interpreter: one that came in between would be this thread's. What waits for the GIL is a state
- * of the main interpreter, which CPython lets ask that one's threads alone to let go of it; so it
- * says meanwhile that it is the other one's. It goes before the new state is made, because
- * PyGILState keeps the first that a thread has. */
-NC_STATIC_INLINE PyThreadState *nc_thread_enter_new(PyInterpreterState *interpreter)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    PyThreadState *made = PyThreadState_New(interpreter);
-    if (made != NULL) {
-        PyEval_RestoreThread(made);
-    }
-    return made;
-#else
-    PyThreadState *made = NULL;
-    PyThreadState *waiting = PyThreadState_New(PyInterpreterState_Main());
-    if (waiting == NULL) {
-        return NULL;
-    }
-    waiting->interp = interpreter;
-    PyEval_RestoreThread(waiting);
-    waiting->interp = PyInterpreterState_Main();
-    PyThreadState_Clear(waiting);
-    (void)PyThreadState_Swap(NULL); /* the GIL stays this thread's */
-    PyThreadState_Delete(waiting);
-    made = PyThreadState_New(interpreter);
-    if (made != NULL) {
-        (void)PyThreadState_Swap(made);
-    } else {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-        PyEval_ReleaseLock(); /* all else that gives the GIL back needs a thread state */
-#pragma GCC diagnostic pop
-    }
-    return made;
-#endif
-}
-
 #if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
 /* Py_AddPendingCall but for which threads may run the function: with 0 in the end any thread. It is
  * private to CPython, though exported by 3.12 to 3.15; weak, so that a Python without it loads this
@@ -99,22 +57,14 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 #define NC_ADD_ANY_THREAD_CALL(function) ((void)(function), -1)
 #endif
 
-/* The slots of a module that works in interpreters that share the GIL; one line of a
- * PyModuleDef_Slot array, which 3.12 brought. */
+/* The slot of a module whose exec slot itself refuses other interpreters than the main one, with a
+ * message of its own; one line of a PyModuleDef_Slot array, which 3.12 brought. */
 #if PY_VERSION_HEX >= 0x030C0000
-#define NC_INTERPRETERS_SLOT {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
+#define NC_ANY_INTERPRETER_SLOT                                                                    \
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #else
-#define NC_INTERPRETERS_SLOT
+#define NC_ANY_INTERPRETER_SLOT
 #endif
-
-/* Whether this CPython, which need not be the one of its headers, leaves alone what others use of
- * an interpreter that ends: modules of single-phase initialisation, as cffi's are, share objects
- * between interpreters. 3.12 lost it, 3.12.8 and 3.13.1 have it again (gh-116510). */
-NC_STATIC_INLINE int nc_interpreters_end_well(void)
-{
-    return Py_Version < 0x030C0000 || (Py_Version >= 0x030C0800 && Py_Version < 0x030D0000) ||
-           Py_Version >= 0x030D0100;
-}
 
 /* ---- objects --------------------------------------------------------------------------------- */
 

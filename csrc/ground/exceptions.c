@@ -2,6 +2,7 @@
  * exceptions.h has the table. */
 #include "exceptions.h"
 
+#include "gil.h"
 #include "links.h"
 
 #include <stddef.h>
@@ -302,13 +303,9 @@ static Mark *mark_here(void)
 
 static int is_alive(const PyThreadState *thread)
 {
-    PyInterpreterState *of = PyInterpreterState_Head();
-    PyThreadState *one = NULL;
-    for (; of != NULL && one == NULL; of = PyInterpreterState_Next(of)) {
-        one = PyInterpreterState_ThreadHead(of);
-        while (one != NULL && one != thread) {
-            one = PyThreadState_Next(one);
-        }
+    PyThreadState *one = PyInterpreterState_ThreadHead(nc_interpreter);
+    while (one != NULL && one != thread) {
+        one = PyThreadState_Next(one);
     }
     return one != NULL;
 }
@@ -388,12 +385,6 @@ static void ask(void)
     }
 }
 
-void nc_left_ask_anew(void)
-{
-    is_queued = 0;
-    is_queued_anywhere = 0;
-}
-
 void nc_exception_leave(PyObject *exception, PyObject *object)
 {
     nc_exception_put(exception);
@@ -468,7 +459,6 @@ void nc_exception_refuse_foreign(const PyThreadState *thread)
         PyErr_SetString(PyExc_RuntimeError,
                         "a Python function was called by C code in another interpreter than its "
                         "own");
-        nc_exception_leave(nc_exception_take(), NULL);
     }
 }
 
@@ -562,13 +552,11 @@ static PyTypeObject Check_Type = {
     .tp_vectorcall_offset = offsetof(Check, call),
 };
 
-int nc_exceptions_ready(void)
+int nc_exceptions_ready(PyObject *module)
 {
-    return PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&Check_Type) < 0 ? -1 : 0;
-}
-
-int nc_exceptions_add(PyObject *module)
-{
+    if (PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&Check_Type) < 0) {
+        return -1;
+    }
     Check *check = PyObject_New(Check, &Check_Type);
     if (check == NULL) {
         return -1;

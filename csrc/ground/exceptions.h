@@ -90,9 +90,9 @@ void nc_exception_defer(PyObject *exception, PyObject *object);
  * meanwhile stays. */
 void nc_exception_report(PyObject *exception, PyObject *object);
 
-/* Leaves RuntimeError in the thread, unless there is an exception: C code called what needs Python
- * while the thread has the GIL for another interpreter (nc_is_foreign). The function may not run
- * there, so the exception is that thread's, for whoever called the C code. */
+/* Sets RuntimeError, unless there is an exception: C code called what needs Python in a thread of
+ * another interpreter (nc_is_foreign). Nothing of ours may run there, so the exception stays set in
+ * that thread, for whoever called the C code. */
 void nc_exception_refuse_foreign(const PyThreadState *thread);
 
 /* For native code that a C caller called, and that is no callback: leaves the exception that is
@@ -136,17 +136,12 @@ static inline int nc_is_left(void)
 /* Whether this thread has an exception that was left or deferred. */
 int nc_left_here(void);
 
-/* An interpreter ends: what CPython was asked there may never happen. */
-void nc_left_ask_anew(void);
-
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */
 int nc_left_raise(void);
 
-/* Adds raise_left: the errcheck of functions that ctypes calls for us. ctypes looks at
- * nothing where it has dropped the GIL, and returning with an exception set is a SystemError, which
- * debug builds of CPython end the process for. -1 with an exception. */
-int nc_exceptions_add(PyObject *module);
-/* Before the first of these. */
-int nc_exceptions_ready(void);
+/* Makes the types ready and adds raise_left: the errcheck of functions that ctypes calls for us.
+ * ctypes looks at nothing where it has dropped the GIL, and returning with an exception set is a
+ * SystemError, which debug builds of CPython end the process for. -1 with an exception. */
+int nc_exceptions_ready(PyObject *module);
 
 #endif

@@ -58,7 +58,7 @@
     ROW(nc_convert_number, "convert_number", METH_VARARGS)                                         \
     ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
     ROW(nc_set_object_hooks, "set_object_hooks", METH_VARARGS)                                     \
-    ROW(nc_set_root_hooks, "set_root_hooks", METH_VARARGS)                                         \
+    ROW(nc_finish_root, "finish_root", METH_O)                                                     \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
     ROW(nc_object_fields_of, "object_fields", METH_VARARGS)                                        \
@@ -72,14 +72,13 @@ NC_FUNCTIONS(NC_DECLARE)
 
 extern PyTypeObject NcCtypesCallback_Type, NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
 extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
-/* What set_object_hooks sets for arrays (objects/classes.c). */
 
-/* Native callables, and the root class of native objects: 0, or -1 with an exception. */
-int nc_callable_ready(void);
+/* Native callables, and the root class of native objects, for the module: 0, or -1 with an
+ * exception. */
+int nc_callable_ready(PyObject *module);
 /* Brings the process's metaclass and registry, before anything else is made of them: 0, or -1 with
  * ImportError. Here alone, because each unit of C that calls it has the whole metaclass in it. */
 int nc_objects_bring_runtime(void);
-int nc_objects_ready(void);
-int nc_objects_add(PyObject *module);
+int nc_objects_ready(PyObject *module);
 
 #endif

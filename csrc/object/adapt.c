@@ -38,9 +38,9 @@ static PyObject *key_of(const NcCallable *self, const NcCallSpec *wanted, Py_ssi
 }
 
 /* A module's attribute, of those that are imported when they are first needed. */
-static PyObject *python(const NcCallable *self, const char *name)
+static PyObject *python(const char *name)
 {
-    PyObject *module = PyObject_CallNoArgs(nc_hooks_of(nc_callable_of(self))->thunks);
+    PyObject *module = PyObject_CallNoArgs(nc_hooks.thunks);
     PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
     Py_XDECREF(module);
     return found;
@@ -53,7 +53,7 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObjec
     Py_ssize_t count = PyBytes_GET_SIZE(key) - (Py_ssize_t)sizeof(Key);
     Key parts;
     PyObject *name = nc_callable_name(self);
-    PyObject *make = name != NULL ? python(self, "spec_of") : NULL;
+    PyObject *make = name != NULL ? python("spec_of") : NULL;
     PyObject *found = NULL;
     memcpy(&parts, PyBytes_AS_STRING(key), sizeof(Key));
     if (make != NULL) {
@@ -67,7 +67,7 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObjec
         Py_CLEAR(found);
     }
     if (found != NULL && ((NcThunkSpec *)(void *)found)->lasts) {
-        PyObject *done = PyObject_CallMethod(nc_here()->hooks.thunk_specs, "put", "OO", key, found);
+        PyObject *done = PyObject_CallMethod(nc_hooks.thunk_specs, "put", "OO", key, found);
         if (done == NULL) {
             Py_CLEAR(found);
         }
@@ -83,7 +83,7 @@ static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
     /* As they are now: conversions may run code that replaces the entry. */
     void *target = NC_SINGLE_TARGET(self);
     NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(unchecked(self->spec));
-    PyObject *known = nc_hooks_of(inner->of)->thunk_specs;
+    PyObject *known = nc_hooks.thunk_specs;
     PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
     NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
     if (spec != NULL && spec->code != NULL && NC_UNLIKELY(nc_stubs_refused())) {
@@ -104,7 +104,7 @@ enum { MOST_CHECKED = 256 };
 
 /* The call spec of a thunk's callable, with the check of the function that is called: a new
  * reference, or NULL with an exception. */
-NC_NOINLINE NcCallSpec *checked(const NcCallable *self, NcCallSpec *inner, const NcThunkSpec *spec)
+NC_NOINLINE NcCallSpec *checked(NcCallSpec *inner, const NcThunkSpec *spec)
 {
     PyObject *outer = (PyObject *)spec->outer;
     PyObject *found =
@@ -112,7 +112,7 @@ NC_NOINLINE NcCallSpec *checked(const NcCallable *self, NcCallSpec *inner, const
     if (found != NULL || PyErr_Occurred()) {
         return (NcCallSpec *)(void *)Py_XNewRef(found);
     }
-    PyObject *make = python(self, "with_check");
+    PyObject *make = python("with_check");
     if (make != NULL) {
         found = PyObject_CallFunction(make, "OnO", outer, (Py_ssize_t)spec->flags, inner);
         Py_DECREF(make);
@@ -144,7 +144,7 @@ static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObj
     PyObject *made = NULL;
     if (thunk != NULL) {
         outer = NC_LIKELY(inner->bare == NULL) ? (NcCallSpec *)(void *)Py_NewRef(spec->outer)
-                                               : checked(self, inner, spec);
+                                               : checked(inner, spec);
     }
     if (outer != NULL) {
         made =
@@ -172,8 +172,7 @@ NC_NOINLINE PyObject *leave(const char *name, PyObject *self, PyObject *const *a
 {
     Py_ssize_t count = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
     PyObject **given = (PyObject **)PyMem_Calloc((size_t)count + 1, sizeof(PyObject *));
-    PyObject *function =
-        given != NULL ? python((const NcCallable *)(void *)self, name) : PyErr_NoMemory();
+    PyObject *function = given != NULL ? python(name) : PyErr_NoMemory();
     PyObject *made = NULL;
     if (function != NULL) {
         given[0] = self;

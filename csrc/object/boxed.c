@@ -23,16 +23,15 @@ static const struct {
 /* Flags that no box of an entry depends on. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
 
-static PyObject *objects_name; /* "_objects" */
-static PyObject *entry_name;   /* "nativecall" */
+static PyObject *bridges[NC_BOXES]; /* NULL until one is asked for */
+static PyObject *objects_name;      /* "_objects" */
+static PyObject *entry_name;        /* "nativecall" */
 
-/* The bridge of a kind, for an object of an interpreter: a borrowed reference; NULL with an
- * exception. */
-static PyObject *bridge_of(const NcInterpreter *of, int kind)
+/* The bridge of a kind, a borrowed reference; NULL with an exception. */
+static PyObject *bridge_of(int kind)
 {
-    PyObject **bridges = nc_here()->kept + NC_BRIDGES;
-    if (NC_UNLIKELY(bridges[kind] == NULL || of != nc_here())) {
-        PyObject *found = PyObject_CallFunction(nc_hooks_of(of)->bridge, "s", kinds[kind].bridge);
+    if (NC_UNLIKELY(bridges[kind] == NULL)) {
+        PyObject *found = PyObject_CallFunction(nc_hooks.bridge, "s", kinds[kind].bridge);
         if (found == NULL) {
             return NULL;
         }
@@ -53,7 +52,7 @@ static PyObject *form_of(int kind, PyObject *entry)
     if (NC_LIKELY(form != NULL)) {
         return Py_NewRef(form);
     }
-    bridge = bridge_of(spec->of, kind);
+    bridge = bridge_of(kind);
     form = bridge != NULL ? PyObject_CallMethod(bridge, "form", "O", entry) : NULL;
     if (form != NULL && form != Py_None && !PyTuple_CheckExact(form)) {
         PyErr_SetString(PyExc_TypeError, "form() must return a tuple or None");
@@ -179,7 +178,7 @@ static PyObject *taking_gil(PyObject *entry)
     if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->spec->variadic) {
         return entry;
     }
-    thunks = PyObject_CallNoArgs(nc_hooks_of(self->spec->of)->thunks);
+    thunks = PyObject_CallNoArgs(nc_hooks.thunks);
     made = thunks != NULL ? PyObject_CallMethod(thunks, "taking_gil", "O", entry) : NULL;
     Py_XDECREF(thunks);
     Py_DECREF(entry);
@@ -197,7 +196,7 @@ PyObject *nc_scipy_box(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *form;
     PyObject *entry;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &form, nc_callable_class(), &entry)) {
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &form, nc_callable_class, &entry)) {
         return NULL;
     }
     return scipy_box(form, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry);
@@ -305,7 +304,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
         box = entry != NULL ? box_of(kind, entry) : NULL;
     }
     if (box == NULL && !PyErr_Occurred()) {
-        PyObject *bridge = bridge_of(nc_callable_of(self), kind);
+        PyObject *bridge = bridge_of(kind);
         Py_XDECREF(entry);
         box = bridge != NULL ? PyObject_CallMethod(bridge, "from_callable", "OOO", (PyObject *)self,
                                                    given[0], given[1])
@@ -341,7 +340,7 @@ static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyO
  * a type of cffi's, and the consumer's `ffi`. Nobody keeps it, unless it is the usual one. */
 NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 {
-    PyObject *bridge = bridge_of(nc_callable_of(self), kind);
+    PyObject *bridge = bridge_of(kind);
     PyObject *found = bridge != NULL ? PyObject_CallMethod(bridge, "typed", "OOO", (PyObject *)self,
                                                            given[0], given[1])
                                      : NULL;
@@ -349,7 +348,7 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
     PyObject *form;
     PyObject *entry = NULL;
     PyObject *made = NULL;
-    if (found != NULL && PyArg_ParseTuple(found, "O!O", nc_callable_class(), &part, &form)) {
+    if (found != NULL && PyArg_ParseTuple(found, "O!O", nc_callable_class, &part, &form)) {
         NcCallable *chosen = (NcCallable *)(void *)part;
         if (form == Py_None) {
             PyObject *text = PyUnicode_FromString(chosen->spec->text);
@@ -545,7 +544,7 @@ PyObject *nc_boxed_parameter(PyObject *object)
         return box;
     }
     PyErr_Clear();
-    bridge = bridge_of(nc_callable_of((const NcCallable *)(const void *)object), NC_TO_CTYPES);
+    bridge = bridge_of(NC_TO_CTYPES);
     return bridge != NULL ? PyObject_CallMethod(bridge, "Unfit", "O", object) : NULL;
 }
 

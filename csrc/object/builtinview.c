@@ -52,11 +52,11 @@ static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *function)
 static int tell_how_to_pickle(void)
 {
     static PyMethodDef method = {"reduce_builtin", reduce, METH_O, NULL};
-    PyObject **place = &nc_here()->kept[NC_PICKLES_VIEWS];
+    static PyObject *registered;
     PyObject *made;
     PyObject *copyreg;
     PyObject *done;
-    if (*place != NULL) {
+    if (registered != NULL) {
         return 0;
     }
     copyreg = PyImport_ImportModule("copyreg");
@@ -67,11 +67,11 @@ static int tell_how_to_pickle(void)
     if (done == NULL) {
         Py_CLEAR(made);
     } else {
-        nc_keep_first(place, made);
+        nc_keep_first(&registered, made);
     }
     Py_XDECREF(done);
     Py_XDECREF(copyreg);
-    return *place != NULL ? 0 : -1;
+    return registered != NULL ? 0 : -1;
 }
 
 /* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */

@@ -15,7 +15,7 @@
 #include "making.h"
 #include "overload.h"
 #include "ground/address.h"
-#include "ground/compat.h"
+#include "ground/gil.h"
 #include "nativecall/nativeapi.h"
 #include "values/names.h"
 
@@ -512,12 +512,13 @@ static const PyNativeCallableEntry *published_entry(const NcCallable *self, cons
 }
 
 /* How consumers that found nothing in the table have the specialize hook asked: the `find` of
- * nativeapi.h. Without the GIL it looks into the table only. */
+ * nativeapi.h. Without the GIL, and in another interpreter, it looks into the table only. */
 static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
                                                  uintptr_t refuse)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     const PyNativeCallableEntry *entry;
+    const PyThreadState *thread;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
         nc_native_table(object) == NULL) {
         /* The attribute was copied to another class; or this one has a __call__ of its own, or may
@@ -525,15 +526,13 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         return NULL;
     }
     entry = published_entry(self, signature);
-    if (entry == NULL && nc_thread_attached() != NULL && self->more->specializer != NULL &&
-        !PyErr_Occurred()) {
+    thread = entry == NULL && self->more->specializer != NULL ? nc_thread_attached() : NULL;
+    if (thread != NULL && !nc_is_foreign(thread) && !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
-        PyObject *done =
-            text == NULL
-                ? NULL
-                : PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->specialize,
-                                               object, text, (PyObject *)NULL);
+        PyObject *done = text == NULL ? NULL
+                                      : PyObject_CallFunctionObjArgs(nc_hooks.specialize, object,
+                                                                     text, (PyObject *)NULL);
         Py_XDECREF(text);
         if (done == NULL) {
             return NULL;
@@ -560,7 +559,7 @@ static int publish_api(void)
     return status;
 }
 
-int nc_callable_ready(void)
+int nc_callable_ready(PyObject *module)
 {
     callable_slots[0].data.objoffset = (intptr_t)offsetof(NcCallable, calls);
     callable_slots[1].data.objoffset = (intptr_t)offsetof(NcCallable, packed);
@@ -569,5 +568,5 @@ int nc_callable_ready(void)
     return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
                    nc_runtime->ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
                ? -1
-               : 0;
+               : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);
 }

@@ -52,8 +52,7 @@ int nc_callable_generate(NcCallable *self, PyObject *fixed)
         return 0;
     }
     Py_INCREF(spec);
-    made = PyObject_CallFunctionObjArgs(nc_hooks_of(spec->of)->generate, (PyObject *)self, fixed,
-                                        NULL);
+    made = PyObject_CallFunctionObjArgs(nc_hooks.generate, (PyObject *)self, fixed, NULL);
     if (made != NULL && fixed == NULL && Py_IS_TYPE(made, &NcGenerated_Type)) {
         remember(spec, flags, made);
     }
@@ -114,8 +113,7 @@ static PyObject *call_fallback(NcCallable *self, PyObject *const *args, Py_ssize
         /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
          * is kept must call the new one. */
         void *target = NC_SINGLE_TARGET(self);
-        fallback =
-            PyObject_CallOneArg(nc_hooks_of(self->spec->of)->make_fallback, (PyObject *)self);
+        fallback = PyObject_CallOneArg(nc_hooks.make_fallback, (PyObject *)self);
         if (fallback == NULL) {
             return NULL;
         }

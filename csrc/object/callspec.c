@@ -210,7 +210,6 @@ static PyObject *callspec_new(PyObject *args)
     if (self == NULL) {
         return NULL;
     }
-    self->of = nc_here();
     self->signature = Py_NewRef(signature);
     self->types = Py_NewRef(types);
     self->names = names != Py_None ? Py_NewRef(names) : NULL;
@@ -261,7 +260,7 @@ fail:
  * memory is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
 PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *parts = PyObject_Call(nc_here()->hooks.describe, args, NULL);
+    PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
     PyObject *made = NULL;
     if (parts != NULL && PyTuple_Check(parts)) {
         made = callspec_new(parts);
@@ -276,24 +275,24 @@ PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* Texts of signatures as they are written. All are dropped when one comes to so many others. */
 enum { MOST_TEXTS = 2048 };
+static PyObject *texts; /* dict of call specs; NULL before the first */
 
 /* The spec of what was not seen before, which is parsed. */
 NC_NOINLINE NcCallSpec *spec_of(PyObject *signature)
 {
-    PyObject **texts = &nc_here()->kept[NC_SPECS_BY_TEXT];
-    PyObject *found = PyObject_CallOneArg(nc_here()->hooks.spec_of, signature);
+    PyObject *found = PyObject_CallOneArg(nc_hooks.spec_of, signature);
     if (found != NULL && !Py_IS_TYPE(found, &NcCallSpec_Type)) {
         PyErr_SetString(PyExc_TypeError, "spec_of() must return a CallSpec");
         Py_CLEAR(found);
     }
     /* A subclass of str may equal other texts than its own. */
     if (found != NULL && PyUnicode_CheckExact(signature)) {
-        if (*texts == NULL) {
-            *texts = PyDict_New();
-        } else if (PyDict_GET_SIZE(*texts) >= MOST_TEXTS) {
-            PyDict_Clear(*texts);
+        if (texts == NULL) {
+            texts = PyDict_New();
+        } else if (PyDict_GET_SIZE(texts) >= MOST_TEXTS) {
+            PyDict_Clear(texts);
         }
-        if (*texts == NULL || PyDict_SetItem(*texts, signature, found) < 0) {
+        if (texts == NULL || PyDict_SetItem(texts, signature, found) < 0) {
             Py_CLEAR(found);
         }
     }
@@ -302,7 +301,6 @@ NC_NOINLINE NcCallSpec *spec_of(PyObject *signature)
 
 NcCallSpec *nc_callspec_of(PyObject *signature)
 {
-    PyObject *texts = nc_here()->kept[NC_SPECS_BY_TEXT];
     if (NC_LIKELY(PyUnicode_CheckExact(signature) && texts != NULL)) {
         PyObject *found = PyDict_GetItemWithError(texts, signature);
         if (NC_LIKELY(found != NULL)) {

@@ -102,8 +102,7 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
     NcCallable *part = NULL;
     PyObject *done;
     if (self->more->specializer != NULL) {
-        done = PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->specialize,
-                                            (PyObject *)self, text, NULL);
+        done = PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
         if (done == NULL) {
             return NULL;
         }
@@ -111,8 +110,7 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
         part = part_of(self, spec);
     }
     if (part == NULL) {
-        Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->no_entry,
-                                                (PyObject *)self, text, NULL));
+        Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, text, NULL));
     }
     return part;
 }
@@ -172,8 +170,8 @@ NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
         return part_for(self, signature);
     }
     if (offered(self) != 1) {
-        Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks_of(nc_callable_of(self))->no_entry,
-                                                (PyObject *)self, Py_None, NULL));
+        Py_XDECREF(
+            PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, Py_None, NULL));
         return NULL;
     }
     return self->more->parts != NULL ? part_at(self, 0) : self;

@@ -66,12 +66,8 @@ PyObject *nc_error_conventions(void)
 /* What the hook raises; 0 when it does not. */
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {
-    /* Only a callable may be another interpreter's. */
-    const NcInterpreter *of = PyObject_TypeCheck(name, (PyTypeObject *)&NcCallable_Type)
-                                  ? nc_callable_of((const NcCallable *)(void *)name)
-                                  : nc_here();
     PyObject *text = nc_name(name);
-    PyObject *answer = text != NULL ? PyObject_CallFunction(nc_hooks_of(of)->failure, "OnOi", text,
+    PyObject *answer = text != NULL ? PyObject_CallFunction(nc_hooks.failure, "OnOi", text,
                                                             (Py_ssize_t)convention, value, code)
                                     : NULL;
     Py_XDECREF(answer);

@@ -12,6 +12,8 @@
 #define CALL_FLAGS                                                                                 \
     ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
 
+PyTypeObject *nc_callable_class = (PyTypeObject *)(void *)&NcCallable_Type;
+
 static void publish(NcCallable *self, const PyNativeCallableTable *calls, const uint64_t *packed)
 {
     nc_store_release_ptr(&self->packed, packed);
@@ -201,7 +203,7 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
 PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
                            PyObject *name)
 {
-    PyObject *made = nc_callable_new(nc_callable_class(), NULL, NULL);
+    PyObject *made = nc_callable_new(nc_callable_class, NULL, NULL);
     if (made != NULL) {
         ((NcCallable *)(void *)made)->as.unviewed.name = Py_XNewRef(name);
         if (nc_callable_begin((NcCallable *)(void *)made, spec, target, flags, owner) < 0) {

@@ -9,13 +9,9 @@
 
 #include "layout.h"
 
-/* nativecall.NativeCallable, which callables that are made here are: set once, a borrowed
- * reference to a class that lives as long as the process. */
-static inline PyTypeObject *nc_callable_class(void)
-{
-    PyObject *found = nc_here()->kept[NC_CALLABLE_CLASS];
-    return found != NULL ? (PyTypeObject *)(void *)found : (PyTypeObject *)&NcCallable_Type;
-}
+/* The class of the callables that are made here: nativecall.NativeCallable once that is set, its
+ * base before. It lives as long as the process. */
+extern PyTypeObject *nc_callable_class;
 
 /* The type's tp_new: a callable without entries. */
 PyObject *nc_callable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);

@@ -148,7 +148,7 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
         return NC_COST_EXACT;
     }
     answer = PyObject_CallFunctionObjArgs(
-        nc_hooks_of(spec->of)->match, PyTuple_GET_ITEM(spec->types, index), value,
+        nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
         spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
     if (answer == NULL) {
         return -2;

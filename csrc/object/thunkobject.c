@@ -289,6 +289,10 @@ unsigned nc_thunk_stack(const NcCallable *function)
 
 /* Those that ended last, as memory. A call says nowhere that it runs, for that would cost more than
  * the call, so what it may read stays until as many others have come to their end. */
+enum { ENDED = 256 };
+static NcThunk *ended[ENDED];
+static size_t next_ended;
+
 static void free_thunk(NcThunk *self)
 {
     PyObject *function = self->function;
@@ -301,36 +305,10 @@ static void free_thunk(NcThunk *self)
 /* Takes one that has ended, and gives the one that has been there longest, or NULL. */
 static NcThunk *exchange_ended(NcThunk *self)
 {
-    NcInterpreter *of = self->spec->inner->of;
-    PyObject **places = of->ended_thunks;
-    if (places == NULL) {
-        places = (PyObject **)PyMem_Calloc(NC_ENDED_THUNKS, sizeof(*places));
-        if (places == NULL || nc_interpreter_has_ended(of)) {
-            PyMem_Free(places);
-            return self;
-        }
-        of->ended_thunks = places;
-    }
-    PyObject **place = &places[of->next_ended];
-    NcThunk *old = (NcThunk *)(void *)*place;
-    *place = (PyObject *)self;
-    of->next_ended = (of->next_ended + 1) % NC_ENDED_THUNKS;
+    NcThunk *old = ended[next_ended];
+    ended[next_ended] = self;
+    next_ended = (next_ended + 1) % ENDED;
     return old;
-}
-
-void nc_thunks_forget(NcInterpreter *of)
-{
-    PyObject **places = of->ended_thunks;
-    if (of == &nc_main) {
-        return; /* C code may call until the process ends */
-    }
-    of->ended_thunks = NULL;
-    for (size_t i = 0; places != NULL && i < NC_ENDED_THUNKS; i++) {
-        if (places[i] != NULL) {
-            free_thunk((NcThunk *)(void *)places[i]);
-        }
-    }
-    PyMem_Free(places);
 }
 
 static int thunk_traverse(PyObject *object, visitproc visit, void *arg)

@@ -57,9 +57,6 @@ extern PyTypeObject NcThunk_Type;
 NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
                       PyObject *const *values);
 
-/* Frees those of an interpreter that have ended, when it ends. */
-void nc_thunks_forget(NcInterpreter *of);
-
 /* How much of the C stack a call of a function takes for the thunks that it is made of. */
 unsigned nc_thunk_stack(const NcCallable *function);
 

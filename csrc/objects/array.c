@@ -4,10 +4,9 @@
  * their fields is there as long as the array; an object that is taken out is counted by itself and
  * may outlive it. The memory of all goes with the last.
  * All need the GIL. */
-#include "ground/interpreter.h"
-#include "ground/functions.h"
-
 #include "ground/address.h"
+#include "ground/functions.h"
+#include "ground/hooks.h"
 #include "nativecall/nativeobject.h"
 
 #include <structmember.h>
@@ -144,7 +143,7 @@ static PyObject *array_field(Array *self, PyObject *name)
                 if (self->count != 0) {
                     place = self->first + cls->parts[p].offset + (intptr_t)field->offset;
                 }
-                return PyObject_CallFunction(nc_here()->hooks.view_array, "OONzO", self, name,
+                return PyObject_CallFunction(nc_hooks.view_array, "OONzO", self, name,
                                              PyLong_FromVoidPtr(place), field->type,
                                              (PyObject *)part->type);
             }

@@ -2,7 +2,7 @@
  * NcClass: what nativecall/_objects asks the core for. All need the GIL. */
 #include "ground/address.h"
 #include "ground/functions.h"
-#include "ground/interpreter.h"
+#include "ground/hooks.h"
 #include "ground/lists.h"
 #include "nativecall/nativeobject.h"
 
@@ -143,11 +143,8 @@ static PyObject *class_of_description(PyObject *named, PyObject *description)
 
 static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
 {
-    PyObject *hook = nc_here()->hooks.describe_class;
-    if (hook == NULL) {
-        Py_RETURN_NONE; /* another interpreter alone has imported nativecall._objects */
-    }
-    PyObject *said = PyObject_CallFunctionObjArgs(hook, name, bases, space, NULL);
+    PyObject *said =
+        PyObject_CallFunctionObjArgs(nc_hooks.describe_class, name, bases, space, NULL);
     if (said == NULL || said == Py_None) {
         return said;
     }
@@ -189,21 +186,12 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
 
 static int publish(PyTypeObject *type, NcClass *cls)
 {
-    PyObject *const *place = &nc_here()->hooks.publish_class;
-    PyObject *module = NULL;
-    if (*place == NULL) { /* a class of C's, and another interpreter alone has imported it */
-        module = PyImport_ImportModule("nativecall._objects");
-        Py_XDECREF(module);
-    }
-    PyObject *hook = *place;
-    if (hook == NULL) {
-        return module != NULL ? 0 : -1;
-    }
     PyObject *fields = list_of_fields(cls);
     PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
-    PyObject *found = methods != NULL ? PyObject_CallFunction(hook, "OOON", type, fields, methods,
-                                                              PyLong_FromVoidPtr(cls))
-                                      : NULL;
+    PyObject *found = methods != NULL
+                          ? PyObject_CallFunction(nc_hooks.publish_class, "OOON", type, fields,
+                                                  methods, PyLong_FromVoidPtr(cls))
+                          : NULL;
     int status = found != NULL ? 0 : -1;
     Py_ssize_t position = 0;
     PyObject *name;
@@ -245,43 +233,38 @@ static NcClass *class_of(PyObject *type)
  *   field in all objects of an array. */
 PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    NcHooks *hooks = &nc_here()->hooks;
-    if (hooks->describe_class != NULL) {
+    if (nc_hooks.describe_class != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the hooks of native objects are set already");
         return NULL;
     }
-    PyObject *describing;
-    PyObject *publishing;
-    PyObject *viewing;
-    if (!PyArg_ParseTuple(args, "OOO", &describing, &publishing, &viewing)) {
+    PyObject *one;
+    if (!PyArg_ParseTuple(args, "OOO", &one, &one, &one)) {
         return NULL;
     }
-    hooks->describe_class = Py_NewRef(describing);
-    hooks->publish_class = Py_NewRef(publishing);
-    hooks->view_array = Py_NewRef(viewing);
+    nc_hooks_set(&nc_hooks.describe_class, args);
     nc_objects->describe = describe;
     nc_objects->publish = publish;
     Py_RETURN_NONE;
 }
 
-/* set_root_hooks(show, state, restore): once; what the root's __repr__, __getstate__ and
- * __setstate__ call. */
-PyObject *nc_set_root_hooks(PyObject *Py_UNUSED(module), PyObject *args)
+/* finish_root(methods): gives the root the methods of a dict, by name. Nothing changes the root from
+ * then on. */
+PyObject *nc_finish_root(PyObject *Py_UNUSED(module), PyObject *methods)
 {
-    NcHooks *hooks = &nc_here()->hooks;
-    if (hooks->show_object != NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the hooks of the root class are set already");
+    PyTypeObject *root = nc_objects->root;
+    Py_ssize_t position = 0;
+    PyObject *name;
+    PyObject *method;
+    if (!PyDict_Check(methods)) {
+        PyErr_SetString(PyExc_TypeError, "finish_root() takes a dict");
         return NULL;
     }
-    PyObject *showing;
-    PyObject *stating;
-    PyObject *restoring;
-    if (!PyArg_ParseTuple(args, "OOO", &showing, &stating, &restoring)) {
-        return NULL;
+    while (PyDict_Next(methods, &position, &name, &method)) {
+        if (PyObject_SetAttr((PyObject *)root, name, method) < 0) {
+            return NULL;
+        }
     }
-    hooks->show_object = Py_NewRef(showing);
-    hooks->state_object = Py_NewRef(stating);
-    hooks->restore_object = Py_NewRef(restoring);
+    root->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
     Py_RETURN_NONE;
 }
 
@@ -474,85 +457,16 @@ static int add_init(PyTypeObject *root)
     return status;
 }
 
-/* Calls a hook of this interpreter's, whose offset is given. `argument` may be NULL. */
-static PyObject *ask(size_t hook, PyObject *self, PyObject *argument)
-{
-    PyObject *const *place = (PyObject *const *)(void *)((char *)&nc_here()->hooks + hook);
-    if (*place == NULL) {
-        PyObject *module = PyImport_ImportModule("nativecall._objects");
-        Py_XDECREF(module);
-        if (module == NULL || *place == NULL) {
-            if (module != NULL) {
-                PyErr_SetString(PyExc_RuntimeError,
-                                "nativecall._objects has not set the hooks of the root class yet");
-            }
-            return NULL;
-        }
-    }
-    return PyObject_CallFunctionObjArgs(*place, self, argument, NULL);
-}
-
-static PyObject *object_repr(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return ask(offsetof(NcHooks, show_object), self, NULL);
-}
-
-static PyObject *object_state(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return ask(offsetof(NcHooks, state_object), self, NULL);
-}
-
-static PyObject *object_restore(PyObject *self, PyObject *state)
-{
-    return ask(offsetof(NcHooks, restore_object), self, state);
-}
-
-/* Gives the root what Python code does for it, as C functions: Python functions would be those of
- * one interpreter. */
-static int add_methods(PyTypeObject *root)
-{
-    static PyMethodDef methods[] = {
-        {"__repr__", object_repr, METH_NOARGS, NULL},
-        {"__getstate__", object_state, METH_NOARGS, NULL},
-        {"__setstate__", object_restore, METH_O, NULL},
-    };
-    int status = 0;
-    for (size_t i = 0; status == 0 && i < Py_ARRAY_LENGTH(methods); i++) {
-        PyObject *made = PyDescr_NewMethod(root, &methods[i]);
-        status =
-            made != NULL ? PyObject_SetAttrString((PyObject *)root, methods[i].ml_name, made) : -1;
-        Py_XDECREF(made);
-    }
-    return status;
-}
-
 int nc_objects_bring_runtime(void)
 {
     return PyExtensibleType_Import() != NULL ? 0 : -1;
 }
 
-/* Nothing changes the root from now on, whose subclasses all interpreters make. From 3.12 on
- * CPython gives types that cannot change version tags from one counter for the process, and others
- * from one of each interpreter: with such a tag the root could pass for another interpreter's
- * class. What it has had goes first. */
-static void seal(PyTypeObject *root)
+int nc_objects_ready(PyObject *module)
 {
-    PyType_Modified(root);
-    root->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
-}
-
-int nc_objects_ready(void)
-{
-    if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ||
-        add_methods(nc_objects->root) < 0) {
+    if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0) {
         return -1;
     }
-    seal(nc_objects->root);
-    return 0;
-}
-
-int nc_objects_add(PyObject *module)
-{
     return PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) < 0 ||
                    PyModule_AddObjectRef(module, "nativeobjecttype",
                                          (PyObject *)nc_objects->metatype) < 0

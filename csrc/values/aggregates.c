@@ -24,9 +24,8 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
     }
     if (address != NULL && who != NULL && keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
-            nc_hooks_of(self->spec->of)->store, PyTuple_GET_ITEM(self->spec->types, index), value,
-            address, who, keep, self->spec->arguments[index].readonly ? Py_True : Py_False,
-            self->spec->policies, NULL);
+            nc_hooks.store, PyTuple_GET_ITEM(self->spec->types, index), value, address, who, keep,
+            self->spec->arguments[index].readonly ? Py_True : Py_False, self->spec->policies, NULL);
     }
     if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);
@@ -45,8 +44,8 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
         return NULL;
     }
     if (spec->record_class == NULL) {
-        PyObject *found = PyObject_CallOneArg(nc_hooks_of(spec->of)->record_class,
-                                              PyTuple_GET_ITEM(spec->types, spec->nargs));
+        PyObject *found =
+            PyObject_CallOneArg(nc_hooks.record_class, PyTuple_GET_ITEM(spec->types, spec->nargs));
         if (found == NULL) {
             return NULL;
         }
@@ -62,15 +61,14 @@ PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
 }
 
 /* What is in memory, by Python code. */
-static PyObject *load(const NcCallSpec *spec, PyObject *type, void *memory)
+static PyObject *load(PyObject *type, void *memory)
 {
-    return PyObject_CallFunction(nc_hooks_of(spec->of)->load, "ON", type,
-                                 PyLong_FromVoidPtr(memory));
+    return PyObject_CallFunction(nc_hooks.load, "ON", type, PyLong_FromVoidPtr(memory));
 }
 
 PyObject *nc_load_result(NcCallable *self, void *memory)
 {
-    return load(self->spec, PyTuple_GET_ITEM(self->spec->types, self->spec->nargs), memory);
+    return load(PyTuple_GET_ITEM(self->spec->types, self->spec->nargs), memory);
 }
 
 static PyObject *load_out(const NcCallSpec *spec, NcOut *out, char text, char *area)
@@ -83,7 +81,7 @@ static PyObject *load_out(const NcCallSpec *spec, NcOut *out, char text, char *a
         memcpy(&found, area + out->offset, sizeof(found));
         return nc_given_pointer(spec, text, out->type, &out->pointer_type, found);
     }
-    return load(spec, out->type, area + out->offset);
+    return load(out->type, area + out->offset);
 }
 
 /* What a call gives: `result` unless NULL, and the out-parameters; one alone as it is. Of a call

@@ -20,49 +20,46 @@ typedef struct {
 } Taken;
 
 enum { TAKEN = 64, CLASSES = 8 };
-static Taken taken[TAKEN]; /* the main interpreter's; others ask each time */
+static Taken taken[TAKEN];
 /* The classes of objects in rows, which cffi has four of; others are asked about. */
 static const PyTypeObject *classes[CLASSES];
 
 /* The objects of cffi that a function has closed or freed, by their addresses
  * (nativecall/_values/handles.py): the hook is asked about these. */
-static inline PyObject *ended_here(void)
-{
-    return nc_here()->kept[NC_ENDED_POINTERS];
-}
+static PyObject *ended;
+/* The types of cffi that text is read from without asking Python: dict of these to the pointer type
+ * that they convert to (nativecall/_values/text.py). */
+static PyObject *texts;
 
-int nc_pointers_ready(PyObject *module, NcInterpreter *here)
+int nc_pointers_ready(PyObject *module)
 {
-    PyObject **ended = &here->kept[NC_ENDED_POINTERS];
-    /* The types of cffi that text is read from without asking Python: dict of these to the pointer
-     * type that they convert to (nativecall/_values/text.py). */
-    PyObject **texts = &here->kept[NC_TEXT_TYPES];
-    if (*ended == NULL) {
-        *ended = PyDict_New();
+    if (ended == NULL) {
+        ended = PyDict_New();
     }
-    if (*texts == NULL) {
-        *texts = PyDict_New();
+    if (texts == NULL) {
+        texts = PyDict_New();
     }
-    if (*ended == NULL || *texts == NULL || PyModule_AddObjectRef(module, "ended", *ended) < 0) {
+    if (ended == NULL || texts == NULL || PyModule_AddObjectRef(module, "ended", ended) < 0) {
         return -1;
     }
-    return PyModule_AddObjectRef(module, "texts", *texts);
+    return PyModule_AddObjectRef(module, "texts", texts);
 }
+
+static PyObject *known_typeof; /* NULL before the first question */
 
 /* cffi's typeof(), a borrowed reference; NULL with an exception. */
 static PyObject *typeof_of_cffi(void)
 {
-    PyObject **place = &nc_here()->kept[NC_CFFI_TYPEOF];
-    if (NC_UNLIKELY(*place == NULL)) {
+    if (NC_UNLIKELY(known_typeof == NULL)) {
         PyObject *module = PyImport_ImportModule("_cffi_backend");
         PyObject *found = module != NULL ? PyObject_GetAttrString(module, "typeof") : NULL;
         Py_XDECREF(module);
         if (found == NULL) {
             return NULL;
         }
-        nc_keep_first(place, found);
+        nc_keep_first(&known_typeof, found);
     }
-    return *place;
+    return known_typeof;
 }
 
 static int is_class(const PyTypeObject *found)
@@ -99,8 +96,7 @@ PyObject *nc_integer_of_cffi(PyObject *value)
 
 int nc_is_ended(PyObject *value)
 {
-    PyObject *ended = ended_here();
-    if (ended == NULL || PyDict_GET_SIZE(ended) == 0) {
+    if (PyDict_GET_SIZE(ended) == 0) {
         return 0;
     }
     PyObject *key = PyLong_FromVoidPtr(value);
@@ -130,9 +126,6 @@ PyObject *nc_take_pointers(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *type_of = typeof_of_cffi();
     if (type_of == NULL || !PyArg_ParseTuple(args, "OOOn", &wanted, &value, &pointer, &alignment)) {
         return NULL;
-    }
-    if (nc_here() != &nc_main) {
-        Py_RETURN_NONE;
     }
     foreign = PyObject_CallOneArg(type_of, value);
     if (foreign == NULL) {
@@ -164,8 +157,8 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
     if (!is_class(Py_TYPE(value))) {
         return 0;
     }
-    PyObject *type_of = nc_here()->kept[NC_CFFI_TYPEOF];
-    PyObject *foreign = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
+    /* Who has put a class there has asked for typeof(). */
+    PyObject *foreign = PyObject_CallOneArg(known_typeof, value);
     if (foreign == NULL) {
         PyErr_Clear();
         return 0;
@@ -179,7 +172,7 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
         return 0;
     }
     if (!known || ((uintptr_t)address & row->mask) != 0 ||
-        (row->may_end && NC_UNLIKELY(PyDict_GET_SIZE(ended_here()) != 0) && nc_is_ended(value))) {
+        (row->may_end && NC_UNLIKELY(PyDict_GET_SIZE(ended) != 0) && nc_is_ended(value))) {
         return 0;
     }
     out->address = address;
@@ -218,9 +211,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssiz
         return NULL;
     }
     PyObject *type_of = typeof_of_cffi();
-    PyObject *texts = nc_here()->kept[NC_TEXT_TYPES];
-    PyObject *foreign =
-        type_of != NULL && texts != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
+    PyObject *foreign = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
     PyObject *pointer = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     int is_array = pointer != foreign;
     Py_XDECREF(foreign);

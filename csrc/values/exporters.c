@@ -18,9 +18,9 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     if (found != '\0' || size == 0) {
         return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
     }
-    answer = PyObject_CallFunction(nc_hooks_of(spec->of)->struct_buffer, "OOsn",
-                                   PyTuple_GET_ITEM(spec->types, index), value, buffer->format,
-                                   buffer->itemsize);
+    answer =
+        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(spec->types, index),
+                              value, buffer->format, buffer->itemsize);
     if (answer == NULL) {
         return -1;
     }
@@ -401,8 +401,8 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
             return status;
         }
     }
-    PyObject *found = PyObject_CallFunction(nc_hooks_of(spec->of)->pointer_argument, "OOOnO",
-                                            wanted, value, name, place, spec);
+    PyObject *found =
+        PyObject_CallFunction(nc_hooks.pointer_argument, "OOOnO", wanted, value, name, place, spec);
     if (found == NULL) {
         return -1;
     }

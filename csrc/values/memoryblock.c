@@ -5,8 +5,10 @@
 
 #include <string.h>
 
-/* Finds from_buffer and char[] of cffi, before the first block of an interpreter. */
-static int learn_cffi(PyObject **kept)
+static PyObject *from_buffer; /* cffi's; NULL before the first block */
+static PyObject *characters;  /* cffi's char[] */
+
+static int learn_cffi(void)
 {
     PyObject *module = PyImport_ImportModule("_cffi_backend");
     PyObject *found = module != NULL ? PyObject_GetAttrString(module, "from_buffer") : NULL;
@@ -24,8 +26,8 @@ static int learn_cffi(PyObject **kept)
         Py_XDECREF(found);
         return -1;
     }
-    nc_keep_first(&kept[NC_CFFI_CHARACTERS], array);
-    nc_keep_first(&kept[NC_CFFI_FROM_BUFFER], found);
+    nc_keep_first(&characters, array);
+    nc_keep_first(&from_buffer, found);
     return 0;
 }
 
@@ -40,8 +42,7 @@ PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
         }
         return NULL;
     }
-    PyObject **kept = nc_here()->kept;
-    if (NC_UNLIKELY(kept[NC_CFFI_FROM_BUFFER] == NULL) && learn_cffi(kept) < 0) {
+    if (NC_UNLIKELY(from_buffer == NULL) && learn_cffi() < 0) {
         return NULL;
     }
     NcBlock *block = PyObject_GC_NewVar(NcBlock, &NcBlock_Type, bytes);
@@ -51,8 +52,8 @@ PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
     block->kept = NULL;
     memset(block->data, 0, (size_t)bytes);
     PyObject_GC_Track(block);
-    PyObject *const args[] = {kept[NC_CFFI_CHARACTERS], (PyObject *)block};
-    PyObject *made = PyObject_Vectorcall(kept[NC_CFFI_FROM_BUFFER], args, 2, NULL);
+    PyObject *const args[] = {characters, (PyObject *)block};
+    PyObject *made = PyObject_Vectorcall(from_buffer, args, 2, NULL);
     Py_DECREF(block);
     return made;
 }

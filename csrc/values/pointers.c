@@ -143,8 +143,7 @@ PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, P
         return nc_text_to_python(spec, text, address);
     }
     if (*foreign == NULL) {
-        PyObject *found = PyObject_CallOneArg(
-            (spec != NULL ? nc_hooks_of(spec->of) : &nc_here()->hooks)->pointer_type, ctype);
+        PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);
         if (found == NULL) {
             return NULL;
         }

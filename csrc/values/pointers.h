@@ -76,7 +76,7 @@ int nc_is_ended(PyObject *value);
 PyObject *nc_string_at(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Adds `ended` to the module: a dict whose keys are the addresses of cffi's objects that were
  * closed and still live; and `texts`, a dict of cffi's types. 0 or -1. */
-int nc_pointers_ready(PyObject *module, NcInterpreter *here);
+int nc_pointers_ready(PyObject *module);
 
 /* The C function pointer for a Python function, or an object with a call table, that is argument
  * `index` of a callable; set once by what stands above (callback/pycallbackobject.c). 1; 0 where

@@ -86,7 +86,7 @@ class ThunkCode:
         arguments = [self.value(node) for node in plan.arguments]
         if plan.clears_errno_before:
             self.serve("nc_thunk_set_errno", ir.VoidType(), _INT(0))
-        taken = self.take_gil(data) if plan.takes_gil else None
+        taken = self.take_gil() if plan.takes_gil else None
         self.call(target, arguments)
         if taken is not None:
             keep = _INT(int(plan.after.shown_by == "exception"))
@@ -127,9 +127,9 @@ class ThunkCode:
         function = ir.FunctionType(result, [value.type for value in values])
         return self.builder.call(abi.Callee(pointer, function), values)
 
-    def take_gil(self, data: ir.Value) -> ir.Value:
+    def take_gil(self) -> ir.Value:
         """Take the GIL, or return the sentinel where the function must not be called."""
-        taken = self.serve("nc_thunk_take_gil", _INT, data)
+        taken = self.serve("nc_thunk_take_gil", _INT)
         here = self.builder.append_basic_block()
         had = self.builder.icmp_signed(">=", taken, _INT(0))
         self.builder.cbranch(had, here, self.sentinel()).set_weights([1000, 1])

@@ -14,7 +14,6 @@ import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, CFuncPtr
 from _weakref import ref
 
-from .. import _lib
 from .._errors import SignatureError
 from .._fifo import Cache
 from .._signature import derived
@@ -361,18 +360,7 @@ _callback_types: Cache[tuple[Foreign, tuple[Foreign, ...], bool], Foreign] = Cac
 def callback_type(restype: Foreign, argtypes: Sequence[Foreign], *, errno: bool = False) -> Foreign:
     """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all; `errno`
     as for `prototype`.
-
-    Raises
-    ------
-    RuntimeError
-        In a subinterpreter: ctypes has such functions enter the main one.
     """
-    if _lib.types.in_subinterpreter:
-        raise RuntimeError(
-            "no code can be generated for this C function pointer, and those that libffi makes "
-            "run Python functions in the main interpreter alone; make it there, or let llvmlite "
-            "generate code here ('nativecall doctor' says what hinders it)"
-        )
     key = (restype, tuple(argtypes), errno)
     found = _callback_types.get(key)
     if found is None:

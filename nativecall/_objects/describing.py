@@ -32,8 +32,7 @@ refuse_reload(globals(), "describe")
 
 _types = _lib.types
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
-#: This interpreter's classes by their native ones' addresses; the root's subclasses are those of
-#: other interpreters, too.
+#: Classes by the addresses of their native ones.
 _published: WeakValueDictionary[int, type] = WeakValueDictionary()
 #: The native names of classes: a method's signature, "" for a field.
 _names: WeakKeyDictionary[type, dict[str, str | None]] = WeakKeyDictionary()
@@ -196,7 +195,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
 
 
 def _known_classes() -> list[type]:
-    """All classes of native objects that this interpreter has; other threads may make some."""
+    """All classes of native objects; other threads may make some."""
     known = [one() for one in _published.valuerefs()]
     return [_types.NativeObject, *[cls for cls in known if cls is not None]]
 

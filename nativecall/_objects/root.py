@@ -1,8 +1,4 @@
-"""What the root class of native objects asks of Python: how objects show, are copied and pickled.
-
-The class is shared by all interpreters of the process, so its methods are the core's, and each
-interpreter has these functions called for it.
-"""
+"""What the root class of native objects has in Python: how objects show, are copied and pickled."""
 
 from __future__ import annotations
 
@@ -77,4 +73,4 @@ def _flat(state: object) -> list[Foreign]:
     return [state]
 
 
-_types.set_root_hooks(_repr, _getstate, _setstate)
+_types.finish_root({"__repr__": _repr, "__getstate__": _getstate, "__setstate__": _setstate})

@@ -422,7 +422,7 @@ def _ask(obj: object, question: str, *given: object) -> Foreign:
 
 def _native(obj: object) -> Native | None:
     """The native callable that `obj` is, or is the built-in view of."""
-    return _lib.types.of_here(obj)
+    return _lib.types.callable_of(obj)
 
 
 def native(obj: object) -> Native | None:

@@ -247,7 +247,24 @@ def test_after_a_fork(callers, native):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="PyGILState of 3.11 waits for ever there")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            "PYFUNCTYPE",
+            marks=pytest.mark.skipif(
+                sys.version_info < (3, 12) and not GENERATED,
+                reason="ctypes enters by PyGILState, which waits for ever there",
+            ),
+        ),
+        pytest.param(
+            "CFUNCTYPE",
+            marks=pytest.mark.skipif(
+                hasattr(sys, "gettotalrefcount"), reason="ends debug builds of CPython"
+            ),
+        ),
+    ],
+)
 @pytest.mark.parametrize(
     ("made", "sentinel"),
     [
@@ -261,11 +278,11 @@ def test_after_a_fork(callers, native):
         ),
     ],
 )
-def test_another_interpreter_is_refused(process, made, sentinel):
-    """Python functions run in their own interpreter alone, those that say why a thunk failed too.
+def test_another_interpreter_is_refused(process, made, sentinel, kind):
+    """Python functions run in the main interpreter alone, those that say why a thunk failed too.
 
-    C code that has generated code before it looks for the exception; ctypes takes none, so it is
-    reported there and C gets the sentinel.
+    C code that has generated code before it looks for the exception, with the GIL or without it;
+    ctypes takes none, so it is reported there and C gets the sentinel.
     """
     script = """
         import sys, nativecall as nc
@@ -275,11 +292,14 @@ def test_another_interpreter_is_refused(process, made, sentinel):
             import _xxsubinterpreters as interpreters
         MADE
         code = "\\n".join([
-            "import ctypes, sys",
+            "import ctypes, sys, threading",
             "sys.unraisablehook = lambda report: print(report.exc_value, flush=True)",
-            "call = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)(%d)" % g.address(),
-            "try: print(call(1e12), flush=True)",
-            "except RuntimeError as error: print(error, flush=True)",
+            "call = ctypes.KIND(ctypes.c_double, ctypes.c_double)(%d)" % g.address(),
+            "def run():",
+            "    try: print(call(1e12), flush=True)",
+            "    except RuntimeError as error: print(error, flush=True)",
+            "    except SystemError as error: print(error.__cause__, flush=True)",
+            RUN
         ])
         new = sys.version_info >= (3, 13)
         one = interpreters.create(*["legacy"] if new else [], **{} if new else {"isolated": False})
@@ -288,7 +308,10 @@ def test_another_interpreter_is_refused(process, made, sentinel):
         print(g(2.0), flush=True)
         interpreters.destroy(one)
     """
-    done = process(script.replace("MADE", made))
+    in_thread = "thread = threading.Thread(target=run); thread.start(); thread.join()"
+    run = "run()" if kind == "PYFUNCTYPE" else in_thread  # a state of its own on 3.11, too
+    script = script.replace("MADE", made).replace("KIND", kind).replace("RUN", repr(run))
+    done = process(script)
     lines = ["a Python function was called by C code in another interpreter than its own"]
     lines += [] if GENERATED else [sentinel]
     assert (done.stdout.splitlines(), done.stderr) == ([*lines, "2.0"], "")

@@ -12,7 +12,10 @@ import pytest
 
 import nativecall as nc
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="the C code uses pthreads")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="the C code uses pthreads"),
+    pytest.mark.skipif(os.environ.get("NATIVECALL_JIT") == "0", reason="libffi's are not watched"),
+]
 
 SOURCE = """
 #include <pthread.h>
@@ -82,7 +85,7 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
     """What a program prints on stderr until some text, or its end."""
     program = PROGRAM.format(path=path, declared=DECLARED, gil=gil or {}) + lines
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-W", "ignore", "-c", program],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         cwd=folder,

@@ -146,7 +146,7 @@ def test_a_name_of_a_base_s(ext, fails):
 
 
 def test_the_root_cannot_be_changed():
-    """It is the process's: CPython then gives it a version tag that no interpreter gives again."""
+    """It is the base of all classes of the process, those of C modules too."""
     for name in ("added", "__repr__", "__init__"):
         with pytest.raises(TypeError, match="immutable type 'NativeObject'"):
             setattr(nc.NativeObject, name, None)

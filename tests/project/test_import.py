@@ -6,6 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 import nativecall as nc
 
 PACKAGE = Path(nc.__file__).parent
@@ -167,8 +169,45 @@ def test_a_second_import_after_the_first_was_thrown_away(python):
         "print(cos(0.0))\n"
     )
     assert python(code) == (
-        "nativecall's core cannot be loaded twice in one Python interpreter; restart Python\n1.0\n"
+        "nativecall's core cannot be loaded twice in one process; restart Python\n1.0\n"
     )
+
+
+SUBINTERPRETER = """
+import sys
+if sys.argv[1] == "after":
+    import nativecall
+if sys.version_info >= (3, 13):
+    import _interpreters as interpreters
+    made = interpreters.create(sys.argv[2])
+else:
+    import _xxsubinterpreters as interpreters
+    made = interpreters.create(isolated=sys.argv[2] == "isolated")
+code = '''
+try:
+    import nativecall
+except ImportError as error:
+    print(type(error).__name__, error, flush=True)
+else:
+    print("imported", flush=True)
+'''
+failure = interpreters.run_string(made, code)
+assert failure is None, failure
+interpreters.destroy(made)
+import nativecall
+print(nativecall.load("m").function("cos", "d:d")(0.0))
+"""
+
+
+@pytest.mark.parametrize("kind", ["legacy", "isolated"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_subinterpreters_are_refused(python, when, kind):
+    """The main interpreter works on. From 3.12 on, isolated ones have a GIL of their own."""
+    assert python(SUBINTERPRETER, when, kind).splitlines() == [
+        "ImportError nativecall cannot be imported in a subinterpreter: its types are shared by "
+        "the process; import it in the main interpreter",
+        "1.0",
+    ]
 
 
 def test_the_first_pointer_of_cffi_that_a_process_makes(python):

@@ -1,0 +1,55 @@
+/* csrc/ground/hooks.h: the Python functions that the core calls.
+ *
+ * The package sets each of them once. Those of call specs are set by nativecall/_values/callspec.py,
+ * those of native objects by nativecall/_objects. All others set themselves: each begins as a
+ * function that imports the module of the hook when it is called first (nc_hooks_put_off).
+ *
+ * Threads: with the GIL, in the interpreter of the package (gil.h). */
+#ifndef NC_HOOKS_H
+#define NC_HOOKS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+typedef struct {
+    /* Of calls and entries: nativecall/_callable/hooks.py. */
+    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_fallback */
+    PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
+    PyObject *failure;       /* (name, convention, result, code): raises what they mean */
+    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
+    PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
+    PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
+    PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
+    /* Of values: nativecall/_callable/arguments.py. */
+    PyObject
+        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
+                                (Memory, object to keep) for an array to be taken as a buffer */
+    PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
+    PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
+    PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
+    PyObject *store;         /* (ctype, value, address, who, keep, read-only, policies): writes any
+                                value to memory */
+    PyObject *load;          /* (ctype, address) -> the value in memory */
+    PyObject *record_class;  /* (struct) -> the class that such structs come back as */
+    PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
+                                arguments (text, Signature, CallbackSpec or None) */
+    /* Of native objects: nativecall/_objects. NULL until these are imported. */
+    PyObject *describe_class; /* (name, bases, namespace) -> what a class declares */
+    PyObject *publish_class;  /* (class, fields, methods): its descriptors */
+    PyObject *view_array;     /* of objects' fields, for NumPy */
+    /* The others are there from the beginning. */
+    PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
+    PyObject *spec_of;     /* (signature in any spelling) -> its call spec */
+    PyObject *thunk_specs; /* dict with put(key, spec), which keeps a number of them; NULL before
+                                `thunks` was called */
+} NcHooks;
+
+extern NcHooks nc_hooks;
+
+/* Makes the hooks set themselves when they are called: 0, or -1 with an exception. */
+int nc_hooks_put_off(void);
+
+/* Sets neighbouring hooks, from `first` on, each to an item of a tuple. */
+void nc_hooks_set(PyObject **first, PyObject *functions);
+
+#endif
