@@ -107,7 +107,7 @@ static PyObject *viewed(PyObject *Py_UNUSED(module), PyObject *object)
     return Py_NewRef(self);
 }
 
-/* callable_of(object): the native callable that it is, or that it is the built-in view of, or None. */
+/* callable_of(object): the native callable that it is or is the view of, or None. */
 static PyObject *callable_of(PyObject *module, PyObject *object)
 {
     return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ? Py_NewRef(object)

@@ -15,7 +15,7 @@
  * callers that have the GIL and look. Takes the GIL; errno stays. */
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep);
 /* For thunks of functions that need the GIL: takes it, whoever has it. Returns what
- * nc_thunk_drop_gil takes; -1, with the GIL as it was, where the function must not be called: Python
+ * nc_thunk_drop_gil takes; -1, the GIL as it was, where the function must not be called: Python
  * ends, the thread is in another interpreter, or it has an exception that was left in it. errno
  * stays. */
 int nc_thunk_take_gil(void);

@@ -2,7 +2,7 @@
  *
  * Which interpreter. Only the main interpreter can import the package. Others may exist all the
  * same: a program, or CPython's own modules, can make subinterpreters, and C code that runs in one
- * can call a function of ours. Python code of the package must not run there. From 3.12 on CPython's
+ * can call a function of ours. Its Python code must not run there: from 3.12 on CPython's
  * caches know functions and classes by tags that each interpreter counts for itself, and an
  * exception would be the other interpreter's. So code that takes the GIL for a call asks
  * nc_is_foreign before it runs Python.

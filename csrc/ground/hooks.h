@@ -1,6 +1,6 @@
 /* csrc/ground/hooks.h: the Python functions that the core calls.
  *
- * The package sets each of them once. Those of call specs are set by nativecall/_values/callspec.py,
+ * Each is set once. Those of call specs are set by nativecall/_values/callspec.py,
  * those of native objects by nativecall/_objects. All others set themselves: each begins as a
  * function that imports the module of the hook when it is called first (nc_hooks_put_off).
  *

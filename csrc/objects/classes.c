@@ -247,7 +247,7 @@ PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* finish_root(methods): gives the root the methods of a dict, by name. Nothing changes the root from
+/* finish_root(methods): gives the root the methods of a dict. Nothing changes the root from
  * then on. */
 PyObject *nc_finish_root(PyObject *Py_UNUSED(module), PyObject *methods)
 {
