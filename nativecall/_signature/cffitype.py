@@ -154,8 +154,7 @@ class Converter:
                 reason = f"{name_of(ctype)} cannot be passed by value: its field "
                 reason += f"{'.'.join(path)!r}: {why}"
                 raise SignatureError(reason, hint=WRAP_IT) from None
-        said = getattr(ctype, "packed", False)  # by nodes
-        for packed in (said, not said):
+        for packed in (False, True):  # one that need not be packed is not
             struct = Struct(fields, packed)
             if self._same_layout(struct, ctype):
                 return struct

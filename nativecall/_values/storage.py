@@ -204,6 +204,12 @@ def store_items(
     """Write a sequence of `count` items, one behind the other from `address` on, and never more:
     conversions may run code that changes it.
     """
+    if isinstance(value, (bytes, bytearray)) and item.text in ("b", "B"):
+        if len(value) > count:
+            raise ValueError(f"{who} must have at most {count} bytes (got {len(value)})")
+        text = bytes(value).ljust(count, b"\0")  # as C has an array that text initialises
+        _lib.ffi.memmove(_lib.ffi.cast("char *", address), text, count)
+        return
     # Nothing is built before the number of items is known.
     try:
         if isinstance(value, memoryview) and value.ndim > 1:

@@ -831,3 +831,22 @@ def test_every_reader_reads_what_c_allows(builder, folder, reader):
     assert lib.same.signatures == ("P:P",)
     with pytest.raises(TypeError, match=r"takes (exactly 0|no) arguments"):
         lib.one(1)
+
+
+def test_packing_without_effect_is_none(builder):
+    text = "#pragma pack(1)\ntypedef struct { unsigned char r, g, b; } rgb;\n#pragma pack()\n"
+    text += "int sum(rgb);"
+    body = "int sum(rgb x) { return x.r + x.g + x.b; }"
+    lib = nc.load(builder.library(f"{text}\n{body}", "rgb"), text)
+    assert lib.sum.signatures == ("i:T{BBB}",)
+    assert lib.sum((1, 2, 3)) == lib.sum(lib.new("rgb *", (1, 2, 3))[0]) == 6
+
+
+def test_bytes_for_an_array_of_characters(builder):
+    text = "typedef struct { char name[8]; int n; } who; int length(who w);"
+    body = "int length(who w) { return (int)strlen(w.name) + w.n; }"
+    lib = nc.load(builder.library(f"#include <string.h>\n{text}\n{body}", "who"), text)
+    assert lib.length((b"abc", 10)) == lib.length({"name": bytearray(b"ab"), "n": 11}) == 13
+    assert lib.length((b"", 1)) == 1
+    with pytest.raises(ValueError, match=r"must have at most 8 bytes \(got 9\)"):
+        lib.length((b"123456789", 0))

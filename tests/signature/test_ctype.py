@@ -154,7 +154,11 @@ def test_any_type(ctype: ct.CType) -> None:
         if ctype.kind == "array":
             ctype = derived.pointer(ctype)
         parsed = parse_function(f"void ({ctype.c_declaration('x')})")
-        assert (parsed.args, parsed.names) == ((ctype,), ("x",))
+        # Of C, structs are packed only where that makes a difference.
+        (read,) = parsed.args
+        assert (read.text.replace("=", ""), read.size) == (ctype.text.replace("=", ""), ctype.size)
+        assert parsed.names == ("x",)
+        assert read == ctype or "=" in ctype.text
 
 
 def test_codes_of_one_width_are_one_type() -> None:
