@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _EXCERPT = 72  # characters of a long source that a message repeats
+_MOST = 1000  # characters of a reason, which may quote a name
 
 
 def refuse_reload(module: dict[str, object], made: str) -> None:
@@ -120,6 +121,8 @@ class SignatureError(NativeCallError, ValueError):
         line: int | None = None,
         hint: str | None = None,
     ) -> None:
+        if len(reason) > _MOST:
+            reason = f"{reason[:_MOST]}…"
         self.reason = reason
         self.hint = hint
         self.text = text

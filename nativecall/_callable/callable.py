@@ -12,6 +12,7 @@ the callable.
 from __future__ import annotations
 
 import os
+import sys
 from _collections_abc import Mapping
 from _thread import RLock
 
@@ -485,9 +486,10 @@ class NativeCallable(_types.CallableBase):
 
 def _describe_instances(cls: type) -> None:
     """Have a class leave `__annotations__` to its instances. A look at those of the class itself,
-    as `inspect` takes, would make Python store a dict there, which all instances would then show.
+    as `inspect` takes, would make Python before 3.14 store a dict there, which all instances would
+    then show.
     """
-    if "__annotations__" not in cls.__dict__:
+    if sys.version_info < (3, 14) and "__annotations__" not in cls.__dict__:
         cls.__annotations__ = vars(_types.CallableBase).get("__annotations__")  # type: ignore[assignment]  # a descriptor
 
 

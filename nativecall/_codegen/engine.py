@@ -367,7 +367,10 @@ def _probe() -> tuple[_Machine | None, str]:
 
             import llvmlite
             import llvmlite.binding as llvm
+            from llvmlite import ir
 
+            # llvmlite fills a table at its first text, and is not ready for two threads that do it.
+            str(ir.Constant(ir.ArrayType(ir.IntType(8), 1), bytearray(b" ")))
             idle.locks[1:] = [llvm.ffi.lib._lock._lock]
             outcome = _started(ctypes, llvm, llvmlite.__version__)
     except NoRoom:

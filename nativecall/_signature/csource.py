@@ -272,7 +272,9 @@ class CSource:
         try:
             return condition([token for token, _ in self._expanded(tokens)])
         except (Unknown, RecursionError) as error:
-            raise self._error(f"'#if {text}' cannot be computed: {error}", at, _COMPILER) from None
+            hint = _COMPILER if "used as a function" in str(error) else None
+            reason = f"'#{name} {text[:60]}' cannot be computed: {error}"
+            raise self._error(reason, at, hint) from None
 
     def _check_brackets(self) -> None:
         pairs = {")": "(", "]": "[", "}": "{"}

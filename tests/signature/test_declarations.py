@@ -576,6 +576,8 @@ def chained(n: int) -> str:
         ("#if 0\n#else\n#endif\n#else\nint f(int);", 4, 1, "'#else' without '#if'"),
         ("int f(int);\n#if F(1)\n#endif", 2, 1, "'F' is used as a function"),
         ("#if 1 / 0\n#endif", 1, 1, "divided by zero"),
+        ("#if " + "(" * 5000 + "\n#endif", 1, 1, "'#if " + "(" * 60 + "' cannot be computed"),
+        ("int f(" + "a" * 5000 + " x);", None, 7, "unknown type name 'aaaa"),
         ("#ifdef NO\n#error not read\n#endif\n# error no width\n", 4, 1, "#error no width"),
         ("#include <math.h>", None, 1, "nothing is declared: #include is read over in a text"),
         ("/* */\n #  include <a.h>\n#include <b.h>\n", 2, 2, "header='math.h'"),
@@ -598,6 +600,7 @@ def test_errors_name_the_place_and_what_is_wrong(
     assert message in str(caught.value)
     assert (caught.value.line, caught.value.position) == (line, position)
     assert caught.value.text == text
+    assert len(str(caught.value)) < 1300
     _without_noise(str(caught.value))
 
 
