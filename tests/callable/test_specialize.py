@@ -18,6 +18,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 import weakref
 
 import pytest
@@ -745,7 +746,13 @@ def test_a_child_asks_again_what_its_parent_is_asking():
     assert started.wait(LIMIT)
     child = os.fork()
     if child == 0:
-        os._exit(0 if f["f:f"](4.0) == 2.0 else 1)
+        status = 1
+        try:
+            status = 0 if f["f:f"](4.0) == 2.0 else 2
+        except BaseException:
+            traceback.print_exc(file=sys.__stderr__)
+        finally:
+            os._exit(status)
     try:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:

@@ -95,7 +95,9 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
     found, end = b"", time.monotonic() + limit
     try:
         while until.encode() not in found and time.monotonic() < end:
-            ended = process.poll() is not None
+            # Not reaped yet: its group is to be ended, and no other one of the same number.
+            kinds = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            ended = os.waitid(os.P_PID, process.pid, kinds) is not None
             found += process.stderr.read() or b""
             if ended:
                 break
