@@ -13,7 +13,7 @@ from .cconstant import Unclosed, Unknown, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS, name_of
 from .clexer import BASIC, KEYWORDS, basic_type, tokenizer, typed_integer
-from .cnodes import BASICS, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
+from .cnodes import BASICS, ArrayOf, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
 from .ctype import SCALARS, WORD, integer
 from .grammar import shown
 
@@ -87,6 +87,10 @@ def _alignment(word: str) -> int:
         return typed_integer(word)[0]
     except (ValueError, OverflowError):
         return -1
+
+
+def _has_no_length(node: Node) -> bool:
+    return isinstance(node, ArrayOf) and node.length is None
 
 
 class Said:
@@ -301,8 +305,16 @@ class Specifiers(Expressions):
         if self.starts_type(self.tokens[self.at]):
             found = self.type_name().alignment
         else:
-            found = self.integer()
+            found = self.alignment()
         self.expect(")")
+        return found
+
+    def alignment(self) -> int:
+        """The alignment that is written next."""
+        start = self.at
+        found = self.integer()
+        if found < 0 or found & (found - 1):
+            raise Unknown(f"an alignment is a power of two (found {found})", start)
         return found
 
     def attribute(self, said: Said) -> None:
@@ -321,7 +333,7 @@ class Specifiers(Expressions):
                 said.packed = True
             elif name == "aligned":
                 self.at += 1
-                said.aligned = max(said.aligned, self.integer() if given else _MAX_ALIGNMENT)
+                said.aligned = max(said.aligned, self.alignment() if given else _MAX_ALIGNMENT)
             elif name == "mode" and given:
                 said.mode = tokens[self.at + 1].strip("_")
             elif name == "vector_size":
@@ -391,7 +403,7 @@ class Specifiers(Expressions):
         end = self.closing(self.at)
         self._open.append(record)
         try:
-            members = self._members()
+            members = self._members(kind)
             self.trailing(said)
             record.transparent = said.odd == TRANSPARENT
             if said.odd and not record.transparent:
@@ -412,7 +424,7 @@ class Specifiers(Expressions):
         self._open.pop()
         return record
 
-    def _members(self) -> list[tuple[str | None, Node, int | None, int, bool]]:
+    def _members(self, kind: str) -> list[tuple[str | None, Node, int | None, int, bool]]:
         tokens = self.tokens
         members: list[tuple[str | None, Node, int | None, int, bool]] = []
         seen: set[str] = set()
@@ -430,6 +442,10 @@ class Specifiers(Expressions):
                 continue
             start = self.at
             said, node = self.specifiers()
+            if said.storage:
+                raise Unknown(f"{said.storage!r} says nothing of a member", start)
+            if members and _has_no_length(members[-1][1]) and kind == "struct":
+                raise Unknown("an array of unknown length ends a struct", start)
             if tokens[self.at] == ";":
                 if isinstance(node, Record) and ANONYMOUS in node.cname:
                     self._once(node.names(), seen, start)
@@ -445,9 +461,11 @@ class Specifiers(Expressions):
                         raise Unknown(f"expected a member, found {shown(tokens[self.at])}", self.at)
                     self._once([name], seen, self.named)
                 width = self.integer() if self.accept(":") else None
-                kind = found.scalar.kind if isinstance(found, Number) else ""
-                if width is not None and kind not in ("int", "bool"):
+                what = found.scalar.kind if isinstance(found, Number) else ""
+                if width is not None and what not in ("int", "bool"):
                     raise Unknown("a bit-field is an integer")
+                if (width == 0 and name is not None) or (what == "bool" and (width or 0) > 1):
+                    raise Unknown(f"the bit-field {name!r} has {width} bits")
                 self.trailing(one)
                 members.append((name, one.type(found), width, one.aligned, one.packed))
                 if not self.accept(","):
