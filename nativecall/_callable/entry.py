@@ -51,12 +51,32 @@ GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 
-class Entry(
-    namedtuple(
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    class _Row(NamedTuple):
+        signature: str
+        address: int
+        flags: int
+        errors: Errors
+        gil: Gil
+        owner: object
+        trampoline: str
+        order: Order
+        encoding: str | None
+        check: Check | None
+        fortran: bool
+        out: tuple[Out, ...]
+        keep: str | int
+
+else:  # without typing, which a load does not import
+    _Row = namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
     )
-):
+
+
+class Entry(_Row):
     """One row of a native callable's table.
 
     Attributes
@@ -92,19 +112,6 @@ class Entry(
     """
 
     __slots__ = ()
-    signature: str
-    address: int
-    flags: int
-    errors: Errors
-    gil: Gil
-    owner: object
-    trampoline: str
-    order: Order
-    encoding: str | None
-    check: Check | None
-    fortran: bool
-    out: tuple[Out, ...]
-    keep: str | int
 
 
 Entry.__module__ = "nativecall"

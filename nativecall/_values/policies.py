@@ -40,13 +40,27 @@ if TYPE_CHECKING:
         keep: str | int | None
 
 
-class Policies(
-    namedtuple(
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    class _Row(NamedTuple):
+        order: Order = "C"
+        encoding: str | None = None
+        check: Check | None = None
+        fortran: bool = False
+        out: tuple[Out, ...] = ()
+        keep: str | int = "call"
+        uncounted: tuple[int, ...] = ()
+
+else:  # without typing, which a load does not import
+    _Row = namedtuple(
         "Policies",
         ["order", "encoding", "check", "fortran", "out", "keep", "uncounted"],
         defaults=("C", None, None, False, (), "call", ()),
     )
-):
+
+
+class Policies(_Row):
     """All policies of a function.
 
     Attributes
@@ -70,13 +84,6 @@ class Policies(
     """
 
     __slots__ = ()
-    order: Order
-    encoding: str | None
-    check: Check | None
-    fortran: bool
-    out: tuple[Out, ...]
-    keep: str | int
-    uncounted: tuple[int, ...]
 
     def options(self) -> dict[str, Foreign]:
         """What `wrap` takes for them."""
