@@ -174,8 +174,9 @@ class Signature(Immutable):
         """
         written = self._in_c()
         if written is not None:
-            start, end = written
-            return f"{self.written[:start]}{name}{self.written[end:]}".rstrip("; ")
+            before, behind = self.written[: written[0]], self.written[written[1] :]
+            gap = " " if before[-1:].isalnum() else ""
+            return f"{before}{gap}{name}{behind}".rstrip("; ")
         return self.function.declare_function(name, self.names, self.readonly)
 
     @property

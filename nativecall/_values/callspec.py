@@ -90,8 +90,15 @@ def _said(signature: Signature) -> tuple[object, ...]:
 
 
 def written(text: str) -> str:
-    """What was written of the arguments of a signature in C, which messages quote; else ``""``."""
-    return "" if ":" in text else text.partition("(")[2]
+    """What was written of the types of a signature in C, which messages quote; else ``""``."""
+    if ":" in text:
+        return ""
+    before, _, behind = text.partition("(")
+    before = before.rstrip()
+    end = len(before)
+    while end and (before[end - 1].isalnum() or before[end - 1] == "_"):
+        end -= 1  # the name
+    return f"{before[:end]}({behind}"
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:

@@ -257,6 +257,13 @@ static void scan(Reader *reader, const Object *object)
     reader->scans++;
 }
 
+/* What is seldom: a reader goes on for it, within limits. */
+static int has_seen_all(const Reader *reader)
+{
+    return reader->misses != 0 && reader->refused_misses != 0 && reader->firsts != 0 &&
+           reader->scans != 0;
+}
+
 static void *read_on(void *argument)
 {
     const size_t me = (size_t)(uintptr_t)argument;
@@ -266,7 +273,8 @@ static void *read_on(void *argument)
     reader->state = me;
     while (!__atomic_load_n(&start, __ATOMIC_ACQUIRE)) {
     }
-    while (reader->calls < reader->quota || reader->objects < 2) {
+    while (reader->calls < reader->quota || reader->objects < 2 ||
+           (!has_seen_all(reader) && reader->calls < 100 * reader->quota)) {
         Object *object = take_newest();
         if (object->number != last) {
             last = object->number;

@@ -309,6 +309,7 @@ def test_declarations_read_like_c() -> None:
         ("d:di", "double g(double, int32_t)", ["d", "i"]),
         ("double (double, size_t n)", "double g(double, size_t n)", ["double", "size_t"]),
         ("double cos (double x)", "double g (double x)", ["double"]),
+        ("double(double)", "double g(double)", ["double"]),
         ("unsigned long (int a[4])", "unsigned long g(int a[4])", ["int [4]"]),
         ("size_t f(void)", "size_t g(void)", []),
         ("char **f(char **)", "char **g(char **)", ["char **"]),
