@@ -36,6 +36,7 @@ static void put_name(char *line, size_t *length, PyObject *name)
     }
 }
 
+/* Appends one of the texts below. With two names they fill less than MOST, so nothing is cut. */
 static void put(char *line, size_t *length, const char *text)
 {
     *length += (size_t)snprintf(line + *length, MOST - *length, "%s", text);
@@ -58,8 +59,7 @@ static void say(PyObject *names)
     put(line, &length, is_argument ? "'," : "'");
     put(line, &length,
         " is called in another thread and has waited for the GIL for a second; if a C function "
-        "waits "
-        "for its own threads, call it with gil=\"release\"\n");
+        "waits for its own threads, call it with gil=\"release\"\n");
     (void)!write(2, line, (unsigned)length);
 }
 

@@ -49,8 +49,6 @@ CODES = {
     "long double _Complex": "Zg",
 }
 BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
-_SUFFIX = r"(?:[uU](?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU]?)?"
-_INTEGER = rf"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*){_SUFFIX}"
 TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
@@ -165,16 +163,6 @@ def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
         else:
             yield at, tokens[at]
             at += 1
-
-
-def integer(literal: str) -> Integer:
-    """The value of an integer literal of C, which may have a sign, and its type.
-
-    >>> [integer(text)[0] for text in ("-3", "-1U", "0x10", "010", "0b11")]
-    [-3, 4294967295, 16, 8, 3]
-    """
-    value, bits, signed = typed_integer(literal.lstrip("+-"))
-    return fit(-value, bits, signed) if literal[0] == "-" else value, bits, signed
 
 
 def typed_integer(literal: str) -> Integer:

@@ -9,7 +9,7 @@ import pytest
 
 import nativecall as nc
 
-scipy = pytest.importorskip("scipy")
+scipy = pytest.importorskip("scipy")  # an extra; the tests try its LowLevelCallable
 
 SOURCE = """
 typedef struct { double a, b; } pair;
