@@ -57,7 +57,6 @@ UNSANITIZED = [
     "tests/codegen/test_abi.py",
     "tests/conformance",  # starts a process for each rule
     "tests/core/test_c.py",  # compiles with sanitizers itself
-    "tests/headers/test_conformance.py",
     "tests/headers/test_cython.py",
     "tests/headers/test_cython_views.py",
     "tests/hostile",  # has a session of its own
@@ -137,7 +136,7 @@ def tests(session: nox.Session) -> None:
         others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
         left = ["tests/adapt", "tests/library", "tests/project/test_leaks.py", "tests/ufunc"]
         # They compile the same for each Python.
-        compiled = ["test_conformance.py", "test_cython.py", "test_cython_views.py"]
+        compiled = ["test_cython.py", "test_cython_views.py"]
         if session.python == PYTHONS[-1]:
             selection = [*CORE, *others]
         else:

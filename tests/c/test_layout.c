@@ -1,8 +1,7 @@
-/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi/, and
- * its algorithms find what our functions put there.
+/* tests/c/test_layout.c: the structs and constants without Python.h are those of docs/abi/, which is
+ * for the compiler (layout.h); and descriptors of views lead where the document says.
  *
- * The first half is for the compiler (layout.h). The second is a reader written from the document
- * alone: it knows no struct of ours, only byte offsets, and meets tables of random content. */
+ * Tables and hashes are held to the document by the vectors (tests/core/test_vectors.py). */
 #include <string.h>
 
 #include "check.h"
@@ -121,14 +120,7 @@ VIEW_LAYOUT(long double, 3);
 VIEW_LAYOUT(NcView, 8);
 VIEW_LAYOUT(void *, 64);
 
-/* ---- a reader that knows the document only --------------------------------------------------- */
-
-static uint32_t word32(const void *base, size_t offset)
-{
-    uint32_t value;
-    memcpy(&value, (const char *)base + offset, sizeof value);
-    return value;
-}
+/* ---- descriptors of views -------------------------------------------------------------------- */
 
 static uint64_t word64(const void *base, size_t offset)
 {
@@ -142,190 +134,6 @@ static const char *pointer(const void *base, size_t offset)
     const char *value;
     memcpy(&value, (const char *)base + offset, sizeof value);
     return value;
-}
-
-static uint64_t read_hash(const unsigned char *bytes, size_t length)
-{
-    uint64_t h = 0x9E3779B97F4A7C15 + length * 0xBF58476D1CE4E5B9;
-    size_t start, i;
-    for (start = 0; start < length; start += 8) {
-        uint64_t w = 0;
-        for (i = 0; i < 8 && start + i < length; i++) {
-            w |= (uint64_t)bytes[start + i] << (8 * i);
-        }
-        w *= 0xBF58476D1CE4E5B9;
-        w ^= w >> 32;
-        h = (h ^ w) * 0x94D049BB133111EB;
-        h ^= h >> 29;
-    }
-    h *= 0xD6E8FEB86659FD93;
-    return h ^ h >> 32;
-}
-
-static const char *read_registry(const NcRegistry *registry, const void *bytes, size_t length)
-{
-    const char *table = pointer(registry, 8);
-    const uint64_t mask = word64(table, 0);
-    const uint64_t hash = read_hash((const unsigned char *)bytes, length);
-    uint64_t i;
-    for (i = hash;; i++) {
-        const char *s = pointer(table + 16, (size_t)(i & mask) * 8);
-        if (s == NULL || (word64(s - 16, 0) == length && word64(s - 8, 0) == hash &&
-                          memcmp(s, bytes, length) == 0)) {
-            return s;
-        }
-    }
-}
-
-/* The number of the row, or -1. */
-static long read_slot(const void *table, uint64_t id)
-{
-    const uint64_t x = id * word64(table, 8);
-    const uint16_t *cells = (const uint16_t *)(const void *)pointer(table, 16);
-    const uint16_t *expected = (const uint16_t *)(const void *)((const char *)table + 48);
-    uint64_t f = x >> word32(table, 36) | word64(table, 24);
-    uint16_t row = expected[id * UINT64_C(0xE220A8397B1DCDAF) >> 56];
-    if (word64(table, 560 + (size_t)row * 24) == id) {
-        return (long)row;
-    }
-    f ^= cells[x >> word32(table, 32)];
-    row = cells[(int64_t)f];
-    return word64(table, 560 + (size_t)row * 24) == id ? (long)row : -1;
-}
-
-static const char *read_entry(const void *object, const char *signature, uint64_t refuse)
-{
-    const char *entry = pointer(object, 0) + 8;
-    for (; pointer(entry, 0) != NULL; entry += 24) {
-        if (pointer(entry, 0) == signature &&
-            (word64(entry, 8) & (refuse | 0xFFFFFFFFFF000080)) == 0) {
-            return entry;
-        }
-    }
-    return NULL;
-}
-
-/* ---- tests ----------------------------------------------------------------------------------- */
-
-static void test_interned(size_t count, uint64_t *state)
-{
-    NcRegistry *registry = NULL;
-    unsigned char bytes[64];
-    size_t i, j;
-
-    CHECK(nc_registry_new(&registry) == NC_OK);
-    CHECK(word32(registry, 0) == 1 && word32(registry, 4) == 0);
-    for (i = 0; i < count; i++) {
-        const size_t length = (size_t)(check_random(state) % sizeof bytes);
-        const char *known, *found = NULL;
-        for (j = 0; j < length; j++) {
-            bytes[j] = (unsigned char)(check_random(state) % 5);
-        }
-        CHECK(read_hash(bytes, length) == nc_hash_bytes(bytes, length));
-        known = read_registry(registry, bytes, length);
-        CHECK(nc_intern(registry, (const char *)bytes, length, &found) == NC_OK);
-        CHECK(known == NULL || known == found);
-        CHECK(read_registry(registry, bytes, length) == found);
-        CHECK((uintptr_t)found % 8 == 0 && found[length] == 0);
-    }
-    nc_registry_free(registry);
-}
-
-/* What the document asks of a builder. */
-static void check_built(const PyCustomSlotTable *table, const PyCustomSlot *rows, size_t count)
-{
-    const uint64_t f = 0 - word64(table, 24);
-    const uint32_t g_shift = word32(table, 32);
-    const uint16_t *cells = (const uint16_t *)(const void *)pointer(table, 16);
-    const char *end = (const char *)table + word64(table, 40);
-    const char zero[24] = {0};
-    uint64_t i;
-
-    CHECK(word32(table, 0) == 1);
-    CHECK(word32(table, 4) == count);
-    CHECK(memcmp((const char *)table + 560, rows, count * 24) == 0);
-    CHECK(memcmp((const char *)table + 560 + count * 24, zero, 24) == 0);
-    CHECK(word64(table, 8) % 2 == 1);
-    CHECK(g_shift < 64 && f != 0 && (f & (f - 1)) == 0);
-    CHECK(f == (uint64_t)1 << (g_shift - word32(table, 36)));
-    CHECK((const char *)(cells - f) == (const char *)table + 560 + (count + 1) * 24);
-    CHECK((const char *)(cells + ((size_t)1 << (64 - g_shift))) <= end);
-    for (i = 0; i < f; i++) {
-        CHECK(cells[-1 - (int64_t)i] <= count);
-    }
-    for (i = 0; i < 256; i++) {
-        CHECK(table->expected[i] <= count);
-    }
-    CHECK(read_slot(table, 0) == -1 && read_slot(table, 1) == -1);
-}
-
-static void test_slots(size_t count, uint64_t *state)
-{
-    static PyCustomSlot rows[3001];
-    size_t i, j;
-
-    for (i = 0; i < count; i++) {
-        const size_t most = i % 100 == 0 ? 3000 : 40;
-        const size_t size = 1 + (size_t)(check_random(state) % most);
-        PyCustomSlotTable *table = NULL;
-        size_t filled = 0;
-        for (j = 0; j < size; j++) {
-            const uint64_t kind = check_random(state) % 8;
-            rows[j].id = kind < 2 ? (uintptr_t)kind : (uintptr_t)check_random(state);
-            rows[j].flags = check_random(state);
-            rows[j].data.objoffset = (intptr_t)j;
-            filled += rows[j].id != 0;
-        }
-        CHECK(nc_slottable_build(rows, size, &table, NULL) == (filled != 0 ? NC_OK : NC_E_RANGE));
-        if (table == NULL) {
-            continue;
-        }
-        check_built(table, rows, size);
-        for (j = 0; j < size; j++) {
-            const long found = read_slot(table, rows[j].id);
-            CHECK(found == (rows[j].id > 1 ? (long)j : -1));
-        }
-        for (j = 0; j < 20; j++) {
-            CHECK(read_slot(table, check_random(state)) == -1);
-        }
-        nc_slottable_free(table);
-    }
-}
-
-static void test_calls(size_t count, uint64_t *state)
-{
-    static char names[64];
-    static char functions[64];
-    NcCallTable calls;
-    size_t i, j;
-
-    nc_calltable_init(&calls);
-    CHECK(read_entry(&calls, names, 0) == NULL);
-    CHECK(word64(pointer(&calls, 0), 0) == 0);
-    for (i = 0; i < count % 1000 + 64; i++) {
-        const size_t which = i % 64;
-        const uintptr_t random = (uintptr_t)(check_random(state) & 0xFFFF7F);
-        const uintptr_t flags =
-            random | ((random & NC_ERRORS_MASK) == NC_ERRORS_PYTHON ? NC_FLAG_NEEDS_GIL : 0);
-        const char *entry = read_entry(&calls, &names[which], ~flags & 0xFFFFFF);
-        CHECK(nc_calltable_append(&calls, &names[which], flags, &functions[which]) == NC_OK);
-        if (entry == NULL) {
-            entry = read_entry(&calls, &names[which], ~flags & 0xFFFFFF);
-            CHECK(entry != NULL && word64(entry, 8) == flags);
-        }
-        CHECK(word64(pointer(&calls, 0), 0) == i + 1);
-        CHECK(calls.retired_bytes < nc_calltable_live_bytes(&calls));
-    }
-    for (j = 0; j < 64; j++) {
-        const char *entry = read_entry(&calls, &names[j], 0);
-        CHECK(entry != NULL && pointer(entry, 16) == &functions[j]);
-    }
-    /* An entry of a later ABI, as a later writer would make it. */
-    calls.published->entries[5].flags |= (uintptr_t)1 << 24;
-    CHECK(read_entry(&calls, &names[5], 0) != (const char *)&calls.published->entries[5]);
-    CHECK(nc_calltable_find(calls.published, &names[5], 0) != &calls.published->entries[5]);
-    nc_calltable_clear(&calls);
-    CHECK(read_entry(&calls, names, 0) == NULL);
 }
 
 /* An element by the document: words only, of a descriptor of any type and ndim. */
@@ -409,9 +217,6 @@ static void run(size_t count)
 {
     uint64_t state = 8;
     test_views(count, &state);
-    test_interned(count, &state);
-    test_slots(count, &state);
-    test_calls(count, &state);
 }
 
 #else

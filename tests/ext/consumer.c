@@ -1,10 +1,20 @@
-/* tests/ext/consumer.c: a consumer: native code that finds what objects offer, by our headers.
+/* tests/ext/consumer.c: a consumer: native code that finds what objects offer, by our headers, and
+ * calls it. Functions are looked for in one of several ways:
+ *
+ *     offset slot                    nc_native_find, nc_native_find_by_slot
+ *     function function_by_slot      nc_native_function, nc_native_function_by_slot
+ *     words                          nc_native_function_packed, which agrees with ..._word
+ *     next                           a loop with nc_native_next
+ *     api                            nc_nativeapi_find
  *
  * Built against the installed headers and against vendored copies of them, as C99 and as C++11,
  * under several names: MODULE is the module's. */
 #include "module.h"
 
+#include <math.h>
+#include <nativecall/callback.h>
 #include <nativecall/customslots.h>
+#include <nativecall/signature.h>
 #include <nativecall/nativecallable.h>
 
 static const char *signature_d_d;
@@ -102,38 +112,129 @@ static PyObject *intern(PyObject *module, PyObject *key)
     return read_key(key, &id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
-/* entry(object, signature, refuse, by_slot) -> (flags, address) or None; a signature that is None
- * is looked up as NULL */
+typedef struct {
+    void *function;                     /* NULL: not found */
+    const PyNativeCallableEntry *entry; /* NULL: the way gives none */
+} Found;
+
+/* Looks packed words up, without the GIL. 0, or -1 with an exception. */
+static int look_words(PyObject *object, const uint64_t *words, size_t count, uintptr_t refuse,
+                      Found *out)
+{
+    (void)PyCustomSlots_Import();
+    Py_BEGIN_ALLOW_THREADS out->function = nc_native_function_packed(object, words, count, refuse);
+    Py_END_ALLOW_THREADS if (count == 1 &&
+                             nc_native_function_word(object, words[0], refuse) != out->function)
+    {
+        PyErr_SetString(PyExc_AssertionError, "a word and words of one find different functions");
+        return -1;
+    }
+    return 0;
+}
+
+static int look_text(PyObject *object, const char *text, uintptr_t refuse, Found *out)
+{
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    size_t count = 0;
+    int status = nc_signature_pack(text, strlen(text), 0, words, NC_PACKED_MAX_WORDS, &count);
+    if (status != NC_OK) {
+        PyErr_SetString(PyExc_AssertionError, nc_status_text(status));
+        return -1;
+    }
+    return look_words(object, words, count, refuse, out);
+}
+
+/* Looks a signature up in one of the ways; NULL as it is. 0, or -1 with an exception. */
+static int look(PyObject *object, const char *way, const char *text, uintptr_t refuse, Found *out)
+{
+    const char *signature = NULL;
+    out->function = NULL;
+    out->entry = NULL;
+    if (text != NULL && nc_signature_intern(text, &signature) < 0) {
+        return -1;
+    }
+    if (strcmp(way, "words") == 0) {
+        return look_text(object, text, refuse, out);
+    } else if (strcmp(way, "function") == 0) {
+        out->function = nc_native_function(object, signature, refuse);
+    } else if (strcmp(way, "function_by_slot") == 0) {
+        out->function = nc_native_function_by_slot(object, signature, refuse);
+    } else if (strcmp(way, "offset") == 0) {
+        out->entry = nc_native_find(object, signature, refuse);
+    } else if (strcmp(way, "slot") == 0) {
+        out->entry = nc_native_find_by_slot(object, signature, refuse);
+    } else if (strcmp(way, "next") == 0) {
+        do {
+            out->entry = nc_native_next(object, out->entry);
+        } while (out->entry != NULL && (out->entry->signature != signature ||
+                                        !nc_calltable_flags_suit(out->entry->flags, refuse)));
+    } else if (strcmp(way, "api") == 0) {
+        if (nc_nativeapi_find(object, text, refuse, &out->entry) < 0) {
+            return -1;
+        }
+    } else {
+        PyErr_Format(PyExc_AssertionError, "no way '%s'", way);
+        return -1;
+    }
+    if (out->entry != NULL) {
+        out->function = nc_calltable_funcptr(out->entry);
+    }
+    return 0;
+}
+
+/* look(object, way, signature, refuse) -> (flags, address), or None; flags are None where the way
+ * does not tell them */
+static PyObject *look_for(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    const char *way;
+    const char *text;
+    Py_ssize_t refuse = 0;
+    Found found;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Osz|n", &object, &way, &text, &refuse) ||
+        look(object, way, text, (uintptr_t)refuse, &found) < 0) {
+        return NULL;
+    }
+    if (found.function == NULL) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("(NN)",
+                         found.entry != NULL ? PyLong_FromSize_t((size_t)found.entry->flags)
+                                             : Py_NewRef(Py_None),
+                         PyLong_FromVoidPtr(found.function));
+}
+
+/* entry(object, signature, refuse, by_slot) -> (flags, address), or None where no function is
+ * found either; a signature that is None is looked up as NULL */
 static PyObject *entry(PyObject *module, PyObject *args)
 {
     PyObject *object;
     const char *text;
-    const char *signature = NULL;
     Py_ssize_t refuse = 0;
     int by_slot = 0;
-    const PyNativeCallableEntry *found;
+    Found found;
+    Found function;
     (void)module;
     if (!PyArg_ParseTuple(args, "Oz|np", &object, &text, &refuse, &by_slot) ||
-        (text != NULL && nc_signature_intern(text, &signature) < 0)) {
+        look(object, by_slot ? "slot" : "offset", text, (uintptr_t)refuse, &found) < 0 ||
+        look(object, by_slot ? "function_by_slot" : "function", text, (uintptr_t)refuse,
+             &function) < 0) {
         return NULL;
     }
-    found = by_slot ? nc_native_find_by_slot(object, signature, (uintptr_t)refuse)
-                    : nc_native_find(object, signature, (uintptr_t)refuse);
-    if (found == NULL) {
-        void *function = by_slot ? nc_native_function_by_slot(object, signature, (uintptr_t)refuse)
-                                 : nc_native_function(object, signature, (uintptr_t)refuse);
-        if (function != NULL) {
-            PyErr_SetString(PyExc_AssertionError, "a function is found, and no entry");
-            return NULL;
-        }
+    if (found.function != function.function) {
+        PyErr_SetString(PyExc_AssertionError, "an entry and a function are not the same");
+        return NULL;
+    }
+    if (found.entry == NULL) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("(nN)", (Py_ssize_t)found->flags,
-                         PyLong_FromVoidPtr(nc_calltable_funcptr(found)));
+    return Py_BuildValue("(nN)", (Py_ssize_t)found.entry->flags,
+                         PyLong_FromVoidPtr(found.function));
 }
 
 /* packed(object, words as bytes, refuse) -> the address of the function by packed signature, or
- * None: of a signature of one word, by nc_native_function_word too, which must agree. */
+ * None */
 static PyObject *packed(PyObject *module, PyObject *args)
 {
     PyObject *object;
@@ -141,7 +242,7 @@ static PyObject *packed(PyObject *module, PyObject *args)
     Py_ssize_t length = 0;
     Py_ssize_t refuse = 0;
     uint64_t words[NC_PACKED_MAX_WORDS];
-    void *found;
+    Found found;
     (void)module;
     if (!PyArg_ParseTuple(args, "Oy#|n", &object, &bytes, &length, &refuse)) {
         return NULL;
@@ -151,19 +252,30 @@ static PyObject *packed(PyObject *module, PyObject *args)
         return NULL;
     }
     memcpy(words, bytes, (size_t)length);
-    (void)PyCustomSlots_Import();
-    Py_BEGIN_ALLOW_THREADS found =
-        nc_native_function_packed(object, words, (size_t)length / sizeof *words, (uintptr_t)refuse);
-    Py_END_ALLOW_THREADS if (length == sizeof *words &&
-                             nc_native_function_word(object, words[0], (uintptr_t)refuse) != found)
-    {
-        PyErr_SetString(PyExc_AssertionError, "a word and words of one find different functions");
+    if (look_words(object, words, (size_t)length / sizeof *words, (uintptr_t)refuse, &found) < 0) {
         return NULL;
     }
-    if (found == NULL) {
+    if (found.function == NULL) {
         Py_RETURN_NONE;
     }
-    return PyLong_FromVoidPtr(found);
+    return PyLong_FromVoidPtr(found.function);
+}
+
+/* entries(object) -> [(signature, flags, address)], by nc_native_next */
+static PyObject *entries(PyObject *module, PyObject *object)
+{
+    PyObject *list = PyList_New(0);
+    const PyNativeCallableEntry *entry = NULL;
+    (void)module;
+    while (list != NULL && (entry = nc_native_next(object, entry)) != NULL) {
+        PyObject *row = Py_BuildValue("(snN)", entry->signature, (Py_ssize_t)entry->flags,
+                                      PyLong_FromVoidPtr(nc_calltable_funcptr(entry)));
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
 }
 
 /* total(object, x, n): f(x) + f(x + 1) + ... of n terms, found once and called with the GIL
@@ -244,13 +356,64 @@ static PyObject *runtime_provider(PyObject *module, PyObject *none)
     return PyUnicode_FromString(PyCustomSlots_Import() ? nc_runtime->provider : "nobody");
 }
 
+/* ---- callbacks ------------------------------------------------------------------------------- */
+
+NC_CALLBACK_DECLARE(plain, double, (double), NAN);
+NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), NAN);
+
+static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(plain), NC_CALLBACK_ACCEPT(with_data)};
+
+static double call(const NcCallback *f, double x)
+{
+    return f->matched == 0 ? NC_CALLBACK_FUNCTION(f, double (*)(double))(x)
+                           : NC_CALLBACK_FUNCTION(f, double (*)(double, void *))(x, f->user_data);
+}
+
+/* integrate(object, x, n, options) -> (sum as total, native, matched), by callback.h */
+static PyObject *integrate(PyObject *module, PyObject *args)
+{
+    PyObject *obj;
+    NcCallback f;
+    double x;
+    double sum = 0.0;
+    unsigned options;
+    int native;
+    Py_ssize_t i;
+    Py_ssize_t n;
+    Py_ssize_t matched;
+    PyThreadState *state = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OdnI", &obj, &x, &n, &options) ||
+        nc_callback_prepare(&f, obj, accepted, 2, options) < 0) {
+        return NULL;
+    }
+    if ((options & NC_CALLBACK_HOLDS_GIL) == 0) {
+        state = PyEval_SaveThread();
+    }
+    for (i = 0; i < n && !nc_callback_failed(&f); i++) {
+        sum += call(&f, x + (double)i);
+    }
+    if (state != NULL) {
+        PyEval_RestoreThread(state);
+    }
+    native = f.native;
+    matched = (Py_ssize_t)f.matched;
+    if (nc_callback_release(&f) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("(dOn)", sum, native ? Py_True : Py_False, matched);
+}
+
 static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, NULL},
     {"find_key", find_key, METH_VARARGS, NULL},
     {"table", table, METH_O, NULL},
     {"intern", intern, METH_O, NULL},
+    {"look", look_for, METH_VARARGS, NULL},
     {"entry", entry, METH_VARARGS, NULL},
     {"packed", packed, METH_VARARGS, NULL},
+    {"entries", entries, METH_O, NULL},
+    {"integrate", integrate, METH_VARARGS, NULL},
     {"total", total, METH_VARARGS, NULL},
     {"lookups", lookups, METH_VARARGS, NULL},
     {"metatype", metatype, METH_NOARGS, NULL},

@@ -2,7 +2,8 @@
 # nativecall/__init__.pxd.
 #
 # Built as C and as C++. A function is named for what it does; results are plain Python values, for
-# tests/headers/test_cython.py to compare. Whatever is `nogil` in the .pxd is called in a nogil block here.
+# tests/headers/test_cython.py to compare, which adds `constants`. Whatever is `nogil` in the .pxd is
+# called in a nogil block here.
 
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New
@@ -43,83 +44,6 @@ ctypedef double (*Function)(double) noexcept nogil
 ctypedef double (*FunctionData)(double, void *) noexcept nogil
 
 nc.PyCustomSlots_Import()
-
-
-# ---- constants -----------------------------------------------------------------------------------
-
-def constants():
-    """Every constant, by name."""
-    return {
-        "NC_ABI_VERSION": nc.NC_ABI_VERSION,
-        "NC_OK": nc.NC_OK,
-        "NC_E_NOMEM": nc.NC_E_NOMEM,
-        "NC_E_DUPLICATE": nc.NC_E_DUPLICATE,
-        "NC_E_RANGE": nc.NC_E_RANGE,
-        "NC_E_TOOLONG": nc.NC_E_TOOLONG,
-        "NC_E_FORMAT": nc.NC_E_FORMAT,
-        "NC_E_MISSING": nc.NC_E_MISSING,
-        "NC_E_VERSION": nc.NC_E_VERSION,
-        "NC_E_GIL": nc.NC_E_GIL,
-        "PYCUSTOMSLOT_NATIVECALLABLE_ID": nc.PYCUSTOMSLOT_NATIVECALLABLE_ID,
-        "PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS": nc.PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS,
-        "PYCUSTOMSLOT_PACKEDCALLABLE_ID": nc.PYCUSTOMSLOT_PACKEDCALLABLE_ID,
-        "PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS": nc.PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS,
-        "PYCUSTOMSLOT_OBJECTSLOTS_ID": nc.PYCUSTOMSLOT_OBJECTSLOTS_ID,
-        "PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS": nc.PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS,
-        "NC_SIGNATURE_MAX_LENGTH": nc.NC_SIGNATURE_MAX_LENGTH,
-        "NC_SIGNATURE_MAX_DEPTH": nc.NC_SIGNATURE_MAX_DEPTH,
-        "NC_SIGNATURE_MAX_NDIM": nc.NC_SIGNATURE_MAX_NDIM,
-        "NC_KIND_VOID": nc.NC_KIND_VOID,
-        "NC_KIND_BOOL": nc.NC_KIND_BOOL,
-        "NC_KIND_INT": nc.NC_KIND_INT,
-        "NC_KIND_FLOAT": nc.NC_KIND_FLOAT,
-        "NC_KIND_COMPLEX": nc.NC_KIND_COMPLEX,
-        "NC_KIND_VOIDPTR": nc.NC_KIND_VOIDPTR,
-        "NC_KIND_POINTER": nc.NC_KIND_POINTER,
-        "NC_KIND_FUNCTION": nc.NC_KIND_FUNCTION,
-        "NC_KIND_STRUCT": nc.NC_KIND_STRUCT,
-        "NC_KIND_ARRAY": nc.NC_KIND_ARRAY,
-        "NC_KIND_VIEW": nc.NC_KIND_VIEW,
-        "NC_KIND_OBJECT": nc.NC_KIND_OBJECT,
-        "NC_PLACE_RESULT": nc.NC_PLACE_RESULT,
-        "NC_PLACE_ARGUMENT": nc.NC_PLACE_ARGUMENT,
-        "NC_PLACE_FIELD": nc.NC_PLACE_FIELD,
-        "NC_PLACE_POINTEE": nc.NC_PLACE_POINTEE,
-        "NC_PLACE_ELEMENT": nc.NC_PLACE_ELEMENT,
-        "NC_PLACE_ITEM": nc.NC_PLACE_ITEM,
-        "NC_PACKED_MAX_WORDS": nc.NC_PACKED_MAX_WORDS,
-        "NC_PACKED_START": nc.NC_PACKED_START,
-        "NC_PACKED_CONTINUATION": nc.NC_PACKED_CONTINUATION,
-        "NC_PACKED_FLAGS_MASK": nc.NC_PACKED_FLAGS_MASK,
-        "NC_FLAG_NEEDS_GIL": nc.NC_FLAG_NEEDS_GIL,
-        "NC_FLAG_TAKES_GIL": nc.NC_FLAG_TAKES_GIL,
-        "NC_FLAG_RELEASE_GIL": nc.NC_FLAG_RELEASE_GIL,
-        "NC_FLAG_ERRNO": nc.NC_FLAG_ERRNO,
-        "NC_ERRORS_MASK": nc.NC_ERRORS_MASK,
-        "NC_ERRORS_NONE": nc.NC_ERRORS_NONE,
-        "NC_ERRORS_PYTHON": nc.NC_ERRORS_PYTHON,
-        "NC_ERRORS_NONZERO": nc.NC_ERRORS_NONZERO,
-        "NC_ERRORS_ZERO": nc.NC_ERRORS_ZERO,
-        "NC_ERRORS_NULL": nc.NC_ERRORS_NULL,
-        "NC_ERRORS_ERRNO": nc.NC_ERRORS_ERRNO,
-        "NC_ERRORS_ARGUMENT": nc.NC_ERRORS_ARGUMENT,
-        "NC_NATIVEAPI_ATTRIBUTE": nc.NC_NATIVEAPI_ATTRIBUTE,
-        "NC_NATIVEAPI_CAPSULE": nc.NC_NATIVEAPI_CAPSULE,
-        "NC_NATIVEAPI_NAME": nc.NC_NATIVEAPI_NAME,
-        "NC_CALL_MAX_ARGUMENTS": nc.NC_CALL_MAX_ARGUMENTS,
-        "NC_WAY_EXACT": nc.NC_WAY_EXACT,
-        "NC_WAY_PROMOTED": nc.NC_WAY_PROMOTED,
-        "NC_WAY_BOXED": nc.NC_WAY_BOXED,
-        "NC_CALLBACK_POOL": nc.NC_CALLBACK_POOL,
-        "NC_FAILED_RAISED": nc.NC_FAILED_RAISED,
-        "NC_FAILED_SHUTDOWN": nc.NC_FAILED_SHUTDOWN,
-        "NC_FAILED_RELEASED": nc.NC_FAILED_RELEASED,
-        "NC_CALLBACK_HOLDS_GIL": nc.NC_CALLBACK_HOLDS_GIL,
-        "NC_CALLBACK_SCOPED": nc.NC_CALLBACK_SCOPED,
-        "NC_CALLBACK_CHECKS_ERRORS": nc.NC_CALLBACK_CHECKS_ERRORS,
-        "NC_CALLBACK_CHECKS_ARGUMENT": nc.NC_CALLBACK_CHECKS_ARGUMENT,
-        "NC_CALLBACK_DISTRUSTS_NAMES": nc.NC_CALLBACK_DISTRUSTS_NAMES,
-    }
 
 
 def status_text(int status):

@@ -35,27 +35,14 @@ SUFFIXES = {"c": "c", "c++": "cpp"}
 # ---- what is declared ----------------------------------------------------------------------------
 
 # Headers whose functions are for providers, or for other headers.
-INTERNAL = {"base.h", "box.h", "compat.h", "hash.h"}
-INTERNAL |= {
-    "intern.h",
-    "metaclass.h",
-    "nativetable.h",
-    "packedtable.h",
-    "promotion.h",
-    "registercall.h",
+INTERNAL = {
+    *("base.h", "box.h", "compat.h", "hash.h", "intern.h", "metaclass.h", "nativetable.h"),
+    *("packedtable.h", "promotion.h", "registercall.h", "runtime.h", "slotmapping.h"),
+    *("slottable.h", "callbackcalls.h", "callbackfunctions.h", "typetable.h", "values.h"),
+    # Native objects are made by C and C++ (docs/objects.md says what a Cython compiler would emit).
+    *("nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"),
+    *("objectbody.h", "objectmemory.h", "objectorder.h"),
 }
-INTERNAL |= {
-    "runtime.h",
-    "slotmapping.h",
-    "slottable.h",
-    "callbackcalls.h",
-    "callbackfunctions.h",
-    "typetable.h",
-}
-INTERNAL |= {"values.h"}
-# Native objects are made by C and C++ (docs/objects.md says what a Cython compiler would emit).
-INTERNAL |= {"nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"}
-INTERNAL |= {"objectbody.h", "objectmemory.h", "objectorder.h"}
 EXCLUDED = {
     "steps of other functions": {
         *("nc_slots_of_object", "nc_slot_id_valid", "nc_slots_of", "nc_object_slots_place"),
@@ -137,6 +124,13 @@ def declared() -> set[str]:
     return set(re.findall(r"\b(?:nc_|Nc[A-Z]|NC_|PYCUSTOMSLOT_|Py[A-Z])\w+", text))
 
 
+def constants() -> set[str]:
+    """The constants that the .pxd declares."""
+    return set(
+        re.findall(r"\b(?:NC|PYCUSTOMSLOT)_\w+\b(?!\()", re.sub(r"#.*", "", PXD.read_text()))
+    )
+
+
 def test_every_function_for_consumers_is_declared():
     excluded = set().union(*EXCLUDED.values())
     found = header_functions()
@@ -156,7 +150,7 @@ def test_every_constant_for_consumers_is_declared():
 
 def test_every_declaration_is_tested_here():
     sources = [(EXT / f"cython_{name}.pyx").read_text() for name in ("consumer", "views")]
-    used = set(re.findall(r"\w+", re.sub(r"#.*", "", "\n".join(sources))))
+    used = set(re.findall(r"\w+", re.sub(r"#.*", "", "\n".join(sources)))) | constants()
     fields = re.findall(
         r"^ {8}[\w *]*?\*?(?:\(\*)?(\w+)(?:\)\(.*|\[1\])? *(?:#.*)?$", PXD.read_text(), re.M
     )
@@ -179,7 +173,11 @@ def made(request, builder, include) -> tuple[str, Path, Path]:
     if build.compiler(language) is None:
         pytest.skip(f"no {language} compiler")
     name = LANGUAGES[language]
-    output = builder.cython(EXT / "cython_consumer.pyx", name, include=include, language=language)
+    rows = ", ".join(f'"{name}": nc.{name}' for name in sorted(constants()))
+    source = builder.directory / f"{name}.pyx"
+    text = (EXT / "cython_consumer.pyx").read_text()
+    source.write_text(f"{text}\n\ndef constants():\n    return {{{rows}}}\n")
+    output = builder.cython(source, name, include=include, language=language)
     return language, output.parent / f"{name}.{SUFFIXES[language]}", output
 
 

@@ -105,10 +105,7 @@ def test_a_provider_without_a_packed_table(look, modules, lib):
     assert [row[:2] for row in look.entries(base)] == [("d:d", 0)]
 
 
-def test_entries_of_a_later_abi_are_not_found(look, builder, include, lib):
-    bad = build.load_extension(
-        builder.extension("conformance_badinput.c", "look_bad", include=include)
-    )
+def test_entries_of_a_later_abi_are_not_found(look, bad, lib):
     square = lib.address("square")
     for bit in (24, 40, 62):
         later = ("d:d", 1 << bit, 8)
@@ -169,10 +166,7 @@ def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
     assert look.slot(object(), named) is None
 
 
-def test_tier_2(look, builder, include, lib):
-    bad = build.load_extension(
-        builder.extension("conformance_badinput.c", "look_bad", include=include)
-    )
+def test_tier_2(look, bad, lib):
     square = lib.address("square")
 
     class Offers:
@@ -203,11 +197,8 @@ def test_tier_2(look, builder, include, lib):
         assert look.ask(kind(), "d:d") is None
 
 
-def test_a_builtin_base_overrides_tier_2(look, builder, include, lib):
+def test_a_builtin_base_overrides_tier_2(look, bad, lib):
     """CPython keeps dictionaries of its static types elsewhere than in tp_dict, from 3.12 on."""
-    bad = build.load_extension(
-        builder.extension("conformance_badinput.c", "look_bad", include=include)
-    )
 
     class Offers:
         __nativecall_api__ = bad.api([("d:d", 0, lib.address("square"))])

@@ -1,7 +1,7 @@
 """C types that bring call tables: every way of finding leads to the same function.
 
 The types are made by tests/ext/types.c as a test asks: static ones and heap types, with rows that
-agree and rows that do not. What is found is what tests/ext/conformance_consumer.c finds.
+agree and rows that do not. What is found is what tests/ext/consumer.c finds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support.modes import at_full_size
 CALL, PACKED, OTHER = 0x04000001, 0x04000003, 0x05000003
 SKIP = 1
 BY_TEXT = ("offset", "slot", "function", "function_by_slot", "next")
-WAYS = (*BY_TEXT, "word", "words")
+WAYS = (*BY_TEXT, "words")
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 from_metaclass = pytest.mark.skipif(
@@ -34,20 +34,12 @@ def c(builder, include):
     return build.load_extension(builder.extension("types.c", "nc_types", include=include))
 
 
-@pytest.fixture(scope="module")
-def seeker(builder, include):
-    """The module of tests/ext/conformance_consumer.c."""
-    return build.load_extension(
-        builder.extension("conformance_consumer.c", "nc_types_consumer", include=include)
-    )
-
-
 @pytest.fixture
-def found(seeker):
+def found(consumer):
     """What all ways find: one address, or None."""
 
     def found(obj, signature="d:d", refuse=0):
-        entries = {way: seeker.find(obj, way, signature, refuse) for way in WAYS}
+        entries = {way: consumer.look(obj, way, signature, refuse) for way in WAYS}
         addresses = {way: entry and entry[1] for way, entry in entries.items()}
         assert len(set(addresses.values())) == 1, addresses
         return addresses["offset"]

@@ -19,18 +19,11 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.ctype import SCALARS, part_of
-from support import build, packed
+from support import packed
 from support.headers import REFUSED, events
+from support.vectors import Api, Entry
 
 REPEAT = 10_000
-
-
-@pytest.fixture(scope="session")
-def tier2(builder, include):
-    """A provider whose type has ``__nativecall_api__``."""
-    return build.load_extension(
-        builder.extension("conformance_tier2.c", "dispatch_tier2", include=include)
-    )
 
 
 def d(x):
@@ -196,48 +189,6 @@ def test_a_low_level_callable_with_user_data_does_not_fit(c, functions, fails):
     made = scipy.LowLevelCallable(kind(functions.address("d_d")), ctypes.c_void_p(1234))
     with fails(TypeError, f"no function for 'd:d' in {made!r}, and Python cannot call it"):
         c.prepare(made, "d:d")
-
-
-def test_types_with_nativecall_api(c, tier2, fails):
-    f = tier2.Function()
-    assert ask(c, f, "d:d", d(3.0)) == ("exact", d(9.0))
-    assert ask(c, f, "d:i", i(3)) == ("promoted", d(9.0))
-    assert ask(c, f, "d:" + 16 * "d", *(16 * [d(0.5)])) == ("exact", d(8.0))
-    assert ask(c, f, "q:q", q(3)) == ("exact", q(-3))
-    assert c.call(c.prepare(f, "q:q"), (q(3),), True) == REFUSED
-    # An entry that reports failures is Python's to call, and Python squares.
-    prepared = c.prepare(f, "i:i")
-    assert c.way(prepared) == "boxed"
-    with fails(TypeError, "'float' object cannot be interpreted as an integer"):
-        c.call(prepared, (i(3),))
-    # Of entries that are not enumerated, the exact one is found.
-    names = ["size", "name", "release", "find", "entry"]
-    kinds = [ctypes.c_size_t, ctypes.c_uint64] + 3 * [ctypes.c_void_p]
-    api = type("Api", (ctypes.Structure,), {"_fields_": list(zip(names, kinds, strict=True))})
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ctypes.cast(get, ctypes.c_void_p).value
-    )
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-        ctypes.cast(ctypes.pythonapi.PyCapsule_New, ctypes.c_void_p).value
-    )
-    silent = api.from_buffer_copy(api.from_address(pointer(tier2.CAPSULE, b"nativecall_api_v1")))
-    silent.entry = None
-    silent_type = type(
-        "Silent",
-        (),
-        {"__nativecall_api__": new(ctypes.addressof(silent), b"nativecall_api_v1", None)},
-    )
-    assert ask(c, silent_type(), "d:d", d(3.0)) == ("exact", d(9.0))
-    with pytest.raises(
-        TypeError, match=r"^no function for 'd:i' in .*, and Python cannot call it$"
-    ):
-        c.prepare(silent_type(), "d:i")
-    del silent_type.__nativecall_api__
-    gc.collect()
-    bad = type("Bad", (), {"__nativecall_api__": 3})
-    with pytest.raises(TypeError, match=r"^'__nativecall_api__' of Bad must be a capsule"):
-        c.prepare(bad(), "d:d")
 
 
 def test_flags(c, functions, fails):
@@ -607,32 +558,8 @@ def test_threads_share_a_call(c, functions):
 # -- providers that are wrong, and entries that differ in flags only -----------------------------
 
 
-class Entry(ctypes.Structure):
-    """PyNativeCallableEntry."""
-
-    _fields_ = (
-        ("signature", ctypes.c_char_p),
-        ("flags", ctypes.c_size_t),
-        ("funcptr", ctypes.c_void_p),
-    )
-
-
 FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p, ctypes.c_size_t)
 TELL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_size_t)
-
-
-class Api(ctypes.Structure):
-    """NcNativeApi."""
-
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("name", ctypes.c_uint64),
-        ("release", ctypes.c_void_p),
-        ("find", FIND),
-        ("entry", TELL),
-    )
-
-
 NEEDS_GIL = 1
 NONZERO = 0x20
 
@@ -661,13 +588,44 @@ class Provider:
         self.asked = []
         self.told = (Entry * len(told))(*told)
         self.found = self.told if found is None else (Entry * len(found))(*found)
-        self.api = Api(ctypes.sizeof(Api), 0x6E635F6170690001, None, FIND(find), TELL(tell))
+        self.functions = FIND(find), TELL(tell)
+        addresses = [ctypes.cast(one, ctypes.c_void_p) for one in self.functions]
+        self.api = Api(ctypes.sizeof(Api), 0x6E635F6170690001, None, *addresses)
         new = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
         )(python_address("PyCapsule_New"))
         capsule = new(ctypes.addressof(self.api), b"nativecall_api_v1", None)
         members = {"__nativecall_api__": capsule, "__call__": lambda self, x: 7.0}
         self.obj = type("Made", (), members)()
+
+
+def test_types_with_nativecall_api(c, functions, fails):
+    names = {"d:d": "d_d", "d:dddddddd": "d_8", "q:q": "same_P", "i:i": "same_i"}
+    flags = {"q:q": NEEDS_GIL, "i:i": NONZERO}
+    made = Provider(
+        [(s.encode(), flags.get(s, 0), functions.address(name)) for s, name in names.items()]
+    )
+    assert ask(c, made.obj, "d:d", d(3.0)) == ("exact", d(4.0))
+    assert ask(c, made.obj, "d:i", i(3)) == ("promoted", d(4.0))
+    assert ask(c, made.obj, "d:dddddddd", *(8 * [d(0.5)])) == ("exact", d(18.0))
+    assert ask(c, made.obj, "q:q", q(-3)) == ("exact", q(-3))
+    assert c.call(c.prepare(made.obj, "q:q"), (q(3),), True) == REFUSED
+    # An entry that reports failures is Python's to call, and Python gives a float.
+    prepared = c.prepare(made.obj, "i:i")
+    assert c.way(prepared) == "boxed"
+    with fails(TypeError, "'float' object cannot be interpreted as an integer"):
+        c.call(prepared, (i(3),))
+    # Of entries that are not enumerated, the exact one is found.
+    made.api.entry = None
+    del type(made.obj).__call__
+    assert ask(c, made.obj, "d:d", d(3.0)) == ("exact", d(4.0))
+    with pytest.raises(
+        TypeError, match=r"^no function for 'd:i' in .*, and Python cannot call it$"
+    ):
+        c.prepare(made.obj, "d:i")
+    bad = type("Bad", (), {"__nativecall_api__": 3})
+    with pytest.raises(TypeError, match=r"^'__nativecall_api__' of Bad must be a capsule"):
+        c.prepare(bad(), "d:d")
 
 
 def test_entries_that_cannot_be_used_are_passed_over(c, functions):
@@ -703,16 +661,7 @@ def test_a_provider_that_never_ends(c, functions):
     assert ask(c, made.obj, "d:f", f4(1.0)) == ("boxed", d(7.0))
 
 
-@pytest.fixture(scope="session")
-def raw(builder, include):
-    """Makes an object with these rows of a call table: the same signature may stand twice."""
-    module = build.load_extension(
-        builder.extension("conformance_badinput.c", "dispatch_raw", include=include)
-    )
-    return lambda *rows: module.raw(list(rows), [], len(rows))
-
-
-def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw):
+def test_calls_with_the_gil_and_without_take_different_entries(c, functions, bad):
     plus_one, fails = functions.address("d_d"), functions.address("holds")
     fives, wide = functions.address("five_d"), functions.address("d_q")
 
@@ -722,7 +671,7 @@ def test_calls_with_the_gil_and_without_take_different_entries(c, functions, raw
         """What calls with the GIL and without give, by both sorts of provider."""
         results = set()
         for obj in (
-            raw(*rows),
+            bad.raw(rows, [], len(rows)),
             (provider := Provider([(s.encode(), *row) for s, *row in rows])).obj,
         ):
             prepared = c.prepare(obj, signature)
@@ -758,7 +707,7 @@ FLAGS = {
     "`NC_FLAG_ERRNO`": (0x8,),
     "`NC_ERRORS_PYTHON`": (0x10 | NEEDS_GIL, 0x10 | 0x2),
 }
-BOXED = -1.0  # what Python gives for objects of `raw`
+BOXED = -1.0  # what Python gives for objects of `bad.raw`
 WITH_GIL = {
     "called": {3.0},
     "called with the GIL dropped, or boxed": {-3.0, BOXED},
@@ -768,11 +717,8 @@ WITH_GIL = {
 }
 
 
-def test_flags_decide_as_the_document_says(c, builder, include, functions):
+def test_flags_decide_as_the_document_says(c, functions, bad):
     """The table of decisions, by both headers: `holds` tells whether the GIL was held."""
-    module = build.load_extension(
-        builder.extension("conformance_badinput.c", "dispatch_raw", include=include)
-    )
     heading = "| flags of the entry | with the GIL | without |\n|---|---|---|\n"
     table = ABI.split(heading)[1].split("\n\n")[0].splitlines()
     rows = {cells[0]: cells[1:] for cells in (line.strip("| ").split(" | ") for line in table)}
@@ -781,7 +727,7 @@ def test_flags_decide_as_the_document_says(c, builder, include, functions):
     for name, (held, free) in rows.items():
         for flags in FLAGS[name]:
             words = [packed.pack("d:d")[0] | flags << 56, holds]
-            obj = module.raw([("d:d", flags, holds)], words, 1)
+            obj = bad.raw([("d:d", flags, holds)], words, 1)
             prepared = c.prepare(obj, "d:d")
             for nogil, allowed in (
                 (False, WITH_GIL[held]),
@@ -794,11 +740,8 @@ def test_flags_decide_as_the_document_says(c, builder, include, functions):
                 assert result in allowed, (name, nogil)
 
 
-def test_dispatch_finds_entries_of_a_call_table_alone(builder, include, c, functions):
+def test_dispatch_finds_entries_of_a_call_table_alone(provider, c, functions):
     """A packed table is not required of a provider, and none of these types has one."""
-    provider = build.load_extension(
-        builder.extension("provider.c", "dispatch_provider", include=include)
-    )
     obj = provider.Base()
     packed = functions.function("d_d", "d:d")
     few = events(lambda: c.dispatch("one", False, packed, 3.0))

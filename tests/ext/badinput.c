@@ -1,4 +1,4 @@
-/* tests/ext/conformance_badinput.c: what a wrong or a newer provider would put before a consumer:
+/* tests/ext/badinput.c: what a wrong or a newer provider would put before a consumer:
  * tables written by hand, past every check of the functions that make them; and calls of the public
  * functions with arguments that they refuse. MODULE is the module's name.
  *
