@@ -22,7 +22,8 @@ from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse
 from support import build, compilecache, packed
 from support.packed import pack, unpack
-from support.spellings import CSide, Maker, python_side
+from support.spellings import Maker, python_side
+from support.vectors import Core
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include"
@@ -58,28 +59,28 @@ def compile_c(compiler: str, source: Path, output: Path, *options: str) -> None:
     compilecache.compiled(words, output)
 
 
+class CSide:
+    """What the C headers make of texts and words."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.pack = core.pack
+
+    def canonical(self, text: str) -> str | int:
+        """The canonical form, or the 1-based column of an error."""
+        status, found = self.core.canonical(text)
+        assert status in (0, -4, -5)
+        return found if isinstance(found, str) else found + 1
+
+    def unpack(self, words: tuple[int, ...]) -> tuple[str, int] | None:
+        status, *found = self.core.unpack(words)
+        assert status in (0, -5)
+        return (found[0], found[1]) if status == 0 else None
+
+
 @pytest.fixture(scope="module")
-def c(tmp_path_factory: pytest.TempPathFactory) -> CSide:
-    directory = tmp_path_factory.mktemp("packed")
-    source = directory / "side.c"
-    source.write_text(
-        """#include "nativecall/signature.h"
-int canonical(const char *t, size_t n, char *o, size_t s, size_t *w);
-int canonical(const char *t, size_t n, char *o, size_t s, size_t *w)
-{ return nc_signature_canonical(t, n, o, s, w); }
-int pack(const char *t, size_t n, size_t f, uint64_t *o, size_t s, size_t *c);
-int pack(const char *t, size_t n, size_t f, uint64_t *o, size_t s, size_t *c)
-{ return nc_signature_pack(t, n, (uintptr_t)f, o, s, c); }
-int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t *f);
-int unpack(const uint64_t *i, size_t c, char *o, size_t s, size_t *w, uintptr_t *f)
-{ return nc_signature_unpack(i, c, o, s, w, f); }
-""",
-        encoding="utf-8",
-    )
-    library = directory / "side.so"
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
-    compile_c(compiler, source, library, "-O2", "-shared", "-fPIC")
-    return CSide(library)
+def c(builder, include) -> CSide:
+    return CSide(Core(builder, include))
 
 
 @needs_c
@@ -192,8 +193,8 @@ def test_packed_words_are_the_same_in_c(c: CSide) -> None:
             continue  # larger than the address space
         flags = maker.random.randrange(128)
         words = pack(signature, flags)
-        assert c.pack(signature.text, flags) == words
-        assert c.pack(signature.written, flags) == words
+        assert tuple(c.pack(signature.text, flags)) == words
+        assert tuple(c.pack(signature.written, flags)) == words
         assert c.unpack(words) == (signature.text, flags)
         assert unpack(words) == (signature, flags)
         assert words[0] & packed.START

@@ -484,72 +484,49 @@ static PyObject *pending(PyObject *module, PyObject *args)
         return got == value;                                                                       \
     }
 
-ROUND(double, double)
-ROUND(float, float)
-ROUND(longdouble, long double)
-ROUND(schar, signed char)
-ROUND(uchar, unsigned char)
-ROUND(short, short)
-ROUND(ushort, unsigned short)
-ROUND(int, int)
-ROUND(unsigned, unsigned)
-ROUND(long, long)
-ROUND(ulong, unsigned long)
-ROUND(longlong, long long)
-ROUND(ulonglong, unsigned long long)
-ROUND(ssize, Py_ssize_t)
-ROUND(size, size_t)
-ROUND(int8, int8_t)
-ROUND(int16, int16_t)
-ROUND(int32, int32_t)
-ROUND(int64, int64_t)
-ROUND(uint8, uint8_t)
-ROUND(uint16, uint16_t)
-ROUND(uint32, uint32_t)
-ROUND(uint64, uint64_t)
-ROUND(boolean, NC_BOOL)
-ROUND(pointer, void *)
-#ifndef __cplusplus
-ROUND(complex64, float _Complex)
-ROUND(complex128, double _Complex)
+/* clang-format off */
+#define ROUNDS_OF_BOTH(X) \
+    X(double, double) \
+    X(float, float) \
+    X(longdouble, long double) \
+    X(schar, signed char) \
+    X(uchar, unsigned char) \
+    X(short, short) \
+    X(ushort, unsigned short) \
+    X(int, int) \
+    X(unsigned, unsigned) \
+    X(long, long) \
+    X(ulong, unsigned long) \
+    X(longlong, long long) \
+    X(ulonglong, unsigned long long) \
+    X(ssize, Py_ssize_t) \
+    X(size, size_t) \
+    X(int8, int8_t) \
+    X(int16, int16_t) \
+    X(int32, int32_t) \
+    X(int64, int64_t) \
+    X(uint8, uint8_t) \
+    X(uint16, uint16_t) \
+    X(uint32, uint32_t) \
+    X(uint64, uint64_t) \
+    X(boolean, NC_BOOL) \
+    X(pointer, void *)
+#ifdef __cplusplus
+#define ROUNDS(X) ROUNDS_OF_BOTH(X)
+#else
+#define ROUNDS(X) ROUNDS_OF_BOTH(X) X(complex64, float _Complex) X(complex128, double _Complex)
 #endif
+/* clang-format on */
+
+ROUNDS(ROUND)
 
 typedef struct {
     const char *word;
     int (*run)(PyObject *obj, unsigned long long bits, const char **signature);
 } RoundEntry;
 
-static const RoundEntry rounds[] = {
-    {"double", run_double},
-    {"float", run_float},
-    {"longdouble", run_longdouble},
-    {"schar", run_schar},
-    {"uchar", run_uchar},
-    {"short", run_short},
-    {"ushort", run_ushort},
-    {"int", run_int},
-    {"unsigned", run_unsigned},
-    {"long", run_long},
-    {"ulong", run_ulong},
-    {"longlong", run_longlong},
-    {"ulonglong", run_ulonglong},
-    {"ssize", run_ssize},
-    {"size", run_size},
-    {"int8", run_int8},
-    {"int16", run_int16},
-    {"int32", run_int32},
-    {"int64", run_int64},
-    {"uint8", run_uint8},
-    {"uint16", run_uint16},
-    {"uint32", run_uint32},
-    {"uint64", run_uint64},
-    {"boolean", run_boolean},
-    {"pointer", run_pointer},
-#ifndef __cplusplus
-    {"complex64", run_complex64},
-    {"complex128", run_complex128},
-#endif
-};
+#define ROUND_ENTRY(word, type) {#word, run_##word},
+static const RoundEntry rounds[] = {ROUNDS(ROUND_ENTRY)};
 
 /* round_trip(word, f, number) -> (signature, whether f's result was the argument) */
 static PyObject *round_trip(PyObject *module, PyObject *args)

@@ -112,34 +112,6 @@ static PyObject *entries(PyObject *module, PyObject *object)
     return list;
 }
 
-/* total(object, x, n): f(x) + f(x + 1) + ... without the GIL, or None where there is no function */
-static PyObject *total(PyObject *module, PyObject *args)
-{
-    static const char *d_d;
-    const PyNativeCallableEntry *entry;
-    PyObject *object;
-    double x;
-    double sum = 0.0;
-    Py_ssize_t i;
-    Py_ssize_t n;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Odn", &object, &x, &n)) {
-        return NULL;
-    }
-    if (d_d == NULL) {
-        d_d = nc_abi_intern("d:d");
-    }
-    entry = nc_abi_find(object, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
-    if (entry == NULL) {
-        Py_RETURN_NONE;
-    }
-    Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
-    {
-        sum += ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x + (double)i);
-    }
-    Py_END_ALLOW_THREADS return PyFloat_FromDouble(sum);
-}
-
 /* lookups(object, signature, n): how many of n lookups without the GIL find an entry; each passes
  * over all entries too, and none may be without a function */
 static PyObject *lookups(PyObject *module, PyObject *args)
@@ -166,15 +138,10 @@ static PyObject *lookups(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"find", find, METH_VARARGS, NULL},
-    {"find_null", find_null, METH_O, NULL},
-    {"word", word, METH_VARARGS, NULL},
-    {"slot", slot, METH_VARARGS, NULL},
-    {"ask", ask, METH_VARARGS, NULL},
-    {"entries", entries, METH_O, NULL},
-    {"total", total, METH_VARARGS, NULL},
-    {"lookups", lookups, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
+    {"word", word, METH_VARARGS, NULL},       {"slot", slot, METH_VARARGS, NULL},
+    {"ask", ask, METH_VARARGS, NULL},         {"entries", entries, METH_O, NULL},
+    {"lookups", lookups, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {

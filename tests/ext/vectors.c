@@ -22,9 +22,10 @@ int vec_pack(const char *text, size_t length, size_t flags, uint64_t *out, size_
     return nc_signature_pack(text, length, (uintptr_t)flags, out, size, count);
 }
 
-int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written)
+int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written,
+               uintptr_t *flags)
 {
-    return nc_signature_unpack(words, count, out, size, written, NULL);
+    return nc_signature_unpack(words, count, out, size, written, flags);
 }
 
 int vec_slots(const uint64_t *rows, size_t count, char *out, size_t size, size_t *written)

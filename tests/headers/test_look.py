@@ -1,8 +1,8 @@
 """nativecall_abi.h: one copied file finds what objects offer.
 
-The consumers are built with a directory that holds this file and nothing else of ours. The kit
-asks them about runtimes that come late (tests/conformance/test_kit.py), and the vectors about
-runtimes that do not suit (tests/core/test_vectors.py).
+The consumers are built with a directory that holds this file and nothing else of ours. That they
+keep all rules of consumers is asked by the kit (tests/conformance/test_kit.py), and by the vectors
+which runtimes suit (tests/core/test_vectors.py).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def copied(include, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def modules(builder, copied, vendored) -> Path:
-    """A directory of two consumers, in C and C++, and a provider that bundles all headers."""
+def modules(builder, copied) -> Path:
+    """A directory of two consumers, in C and C++."""
     for language in LANGUAGES:
         if build.compiler(language) is None:
             pytest.skip(f"no {language} compiler")
@@ -43,7 +43,6 @@ def modules(builder, copied, vendored) -> Path:
         path = builder.extension(
             "look.c", name, include=copied, language=language, directory="look"
         )
-    builder.extension("provider.c", "look_provider", include=vendored, directory="look")
     return path.parent
 
 
@@ -81,65 +80,6 @@ def test_every_entry_is_found(look, lib):
         assert look.find(g, "d:dd") is None
         assert look.word(g, word("d:dd")) is None
         assert look.find_null(g) is None
-    assert look.total(f, 1.0, 3) == 14.0
-
-
-def test_what_offers_nothing(look, lib):
-    square = lib.function("square", "d:d")
-    for other in (None, 1, object(), print, [].append, type, nc.NativeCallable, square.address):
-        assert look.find(other, "d:d") is None
-        assert look.word(other, word("d:d")) is None
-        assert look.word(other, 0) is None
-        assert look.entries(other) == []
-        assert look.ask(other, "d:d") is None
-        assert look.total(other, 1.0, 1) is None
-    empty = nc.NativeCallable.__new__(nc.NativeCallable)
-    assert (look.entries(empty), look.find_null(empty)) == ([], None)
-
-
-def test_a_provider_without_a_packed_table(look, modules, lib):
-    (path,) = modules.glob("look_provider.*")
-    base = build.load_extension(path).Base()
-    assert look.word(base, word("d:d")) is None, "is to be asked by the text"
-    assert look.total(base, 1.0, 2) == 1.5
-    assert [row[:2] for row in look.entries(base)] == [("d:d", 0)]
-
-
-def test_entries_of_a_later_abi_are_not_found(look, bad, lib):
-    square = lib.address("square")
-    for bit in (24, 40, 62):
-        later = ("d:d", 1 << bit, 8)
-        assert look.find(bad.raw([later], [], 1), "d:d") is None
-        both = bad.raw([later, ("d:d", 0, square)], [], 2)
-        assert look.find(both, "d:d") == (0, square)
-        assert look.entries(both) == [("d:d", 0, square)]
-    # An ignorable flag is ignored.
-    assert look.find(bad.raw([("d:d", 1 << 20, square)], [], 1), "d:d") == (1 << 20, square)
-
-
-def test_overridden_calls_are_not_found(look, lib):
-    class Same(nc.NativeCallable):
-        pass
-
-    class Other(nc.NativeCallable):
-        def __call__(self, x):
-            return 2.0
-
-    class Meta(nc.extensibletype):
-        __setattr__ = type.__setattr__  # they go past the runtime's
-        __delattr__ = type.__delattr__
-
-    class Derived(nc.NativeCallable, metaclass=Meta):
-        pass
-
-    args = (lib.address("square"), "d:d")
-    assert look.total(Same(*args), 3.0, 1) == 9.0
-    assert look.total(Other(*args), 3.0, 1) is None
-    derived = Derived(*args)
-    assert look.total(derived, 3.0, 1) == 9.0
-    Derived.__call__ = lambda self, x: 2.0
-    assert look.total(derived, 3.0, 1) is None
-    assert look.word(derived, word("d:d")) is None
 
 
 def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
@@ -166,37 +106,6 @@ def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
     assert look.slot(object(), named) is None
 
 
-def test_tier_2(look, bad, lib):
-    square = lib.address("square")
-
-    class Offers:
-        __nativecall_api__ = bad.api([("f:f", 0, 8), ("d:d", 1, square)])
-
-    class Same(Offers):
-        pass
-
-    class Overrides(Offers):
-        def __call__(self, x):
-            return x
-
-    class Takes(Offers):
-        __nativecall_api__ = None
-
-    class Wrong:
-        __nativecall_api__ = "no capsule"
-
-    for kind in (Offers, Same):
-        assert look.ask(kind(), "d:d") == (1, square)
-        assert look.ask(kind(), "d:d", 1) is None
-        assert look.ask(kind(), "q:q") is None
-        assert look.find(kind(), "d:d") is None
-    for kind in (Overrides, Takes, Wrong):
-        assert look.ask(kind(), "d:d") is None
-    for entry in (("d:d", 1 << 30, 8), ("d:d", 0, 0), (None, 0, 8)):
-        kind = type("Offers", (), {"__nativecall_api__": bad.api([entry])})
-        assert look.ask(kind(), "d:d") is None
-
-
 def test_a_builtin_base_overrides_tier_2(look, bad, lib):
     """CPython keeps dictionaries of its static types elsewhere than in tp_dict, from 3.12 on."""
 
@@ -212,30 +121,6 @@ def test_a_builtin_base_overrides_tier_2(look, bad, lib):
     assert "__call__" in vars(weakref.ref)
     assert look.ask(Called(Offers), "d:d") is None
     assert look.ask(Offered(Offers), "d:d") == (0, lib.address("square"))
-
-
-def test_a_view_of_what_offers_by_tier_2(look, foreign):
-    folder = foreign("provider", "look_foreign")
-    offered = build.load_extension(next(folder.glob("look_foreign.*.so"))).tier2
-    assert look.find(offered.view, "d:d") is None
-    found = look.ask(offered, "d:d")
-    assert found is not None
-    assert look.ask(offered.view, "d:d") == found
-
-
-def test_an_entry_made_on_demand(look, lib):
-    f = nc.wrap(lib.address("square"), "d:d")
-    f.specialize = lambda f, signature: lib.address("same_f32") if signature == "f:f" else None
-    assert look.find(f, "f:f") is None
-    assert look.ask(f, "f:f") == (0, lib.address("same_f32"))
-    assert look.find(f, "f:f") == (0, lib.address("same_f32"))
-
-    def fails(f, signature):
-        raise LookupError(signature)
-
-    f.specialize = fails
-    with pytest.raises(LookupError, match="q:q"):
-        look.ask(f, "q:q")
 
 
 def test_entries_appear_while_others_read(look, lib):

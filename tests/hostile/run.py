@@ -32,12 +32,10 @@ import driver  # noqa: E402  # found by sys.path
 # Steps of each kind that take a second or a few.
 STEPS = {
     "conversions": 1000,
-    "allocation": 1200,
     "classes": 600,
     "boxes": 400,
     "races": 30,
     "endings": 10,
-    "grammar": 500,
     "echoes": 60,
 }
 

@@ -1,67 +1,12 @@
-"""Random signatures in every spelling of the grammar, as the C headers and as Python read them."""
+"""Random signatures in every spelling of the grammar, and how Python reads them."""
 
 from __future__ import annotations
 
-import ctypes
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 from nativecall._errors import SignatureError
-from nativecall._signature.ctype import MAX_TEXT
 from nativecall._signature.spelling import parse
-
-
-class CSide:
-    """The functions of the C headers."""
-
-    def __init__(self, path: Path) -> None:
-        self.lib = ctypes.CDLL(str(path))
-        self.out = ctypes.create_string_buffer(MAX_TEXT + 1)
-        self.words = (ctypes.c_uint64 * 547)()
-        self.number = ctypes.c_size_t()
-        self.flags = ctypes.c_size_t()
-
-    def canonical(self, text: str) -> str | int:
-        """The canonical form, or the 1-based column of an error."""
-        data = text.encode()
-        status = self.lib.canonical(
-            data,
-            ctypes.c_size_t(len(data)),
-            self.out,
-            ctypes.c_size_t(len(self.out)),
-            ctypes.byref(self.number),
-        )
-        if status == 0:
-            assert len(self.out.value) == self.number.value
-            return self.out.value.decode()
-        assert status in (-4, -5)
-        return self.number.value + 1
-
-    def pack(self, text: str, flags: int) -> tuple[int, ...]:
-        data = text.encode()
-        status = self.lib.pack(
-            data,
-            ctypes.c_size_t(len(data)),
-            ctypes.c_size_t(flags),
-            self.words,
-            ctypes.c_size_t(len(self.words)),
-            ctypes.byref(self.number),
-        )
-        assert status == 0
-        return tuple(self.words[: self.number.value])
-
-    def unpack(self, words: tuple[int, ...]) -> tuple[str, int] | None:
-        status = self.lib.unpack(
-            (ctypes.c_uint64 * len(words))(*words),
-            ctypes.c_size_t(len(words)),
-            self.out,
-            ctypes.c_size_t(len(self.out)),
-            ctypes.byref(self.number),
-            ctypes.byref(self.flags),
-        )
-        assert status in (0, -5)
-        return (self.out.value.decode(), self.flags.value) if status == 0 else None
 
 
 class Maker:
@@ -128,7 +73,7 @@ class Maker:
 
 
 def python_side(text: str) -> str | int:
-    """As `CSide.canonical`; columns counted through line ends."""
+    """The canonical form, or the 1-based column of an error, counted through line ends."""
     try:
         return parse(text, hint="native").text
     except SignatureError as raised:

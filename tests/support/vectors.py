@@ -38,7 +38,8 @@ CDEF = """
 int vec_canonical(const char *text, size_t length, char *out, size_t size, size_t *written);
 int vec_pack(const char *text, size_t length, size_t flags, uint64_t *out, size_t size,
              size_t *count);
-int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written);
+int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written,
+               uintptr_t *flags);
 int vec_slots(const uint64_t *rows, size_t count, char *out, size_t size, size_t *written);
 long vec_probe(char *bytes, uint64_t id, intptr_t position);
 long vec_call(const uint64_t *entries, uint64_t signature, uint64_t refuse);
@@ -116,11 +117,11 @@ class Core:
         assert status == 0, text
         return list(out[0 : self._size[0]])
 
-    def unpack(self, words: Sequence[int]) -> int:
-        """The status."""
-        out = self.ffi.new("char[]", 5000)
-        status: int = self.lib.vec_unpack(words, len(words), out, 5000, self._size)
-        return status
+    def unpack(self, words: Sequence[int]) -> tuple[int, str, int]:
+        """The status; then the signature and the flags."""
+        out, flags = self.ffi.new("char[]", 5000), self.ffi.new("uintptr_t *")
+        status = self.lib.vec_unpack(words, len(words), out, 5000, self._size, flags)
+        return status, self.ffi.string(out).decode(), flags[0]
 
     def slots(self, rows: Iterable[Row]) -> bytes:
         """A slot table, with its `cells` counted from its beginning."""
@@ -338,7 +339,7 @@ def packed(core: Core) -> tuple[str, list[Vector]]:
         ([0x8016000000000000], "half a type"), ([0x80D1000000000000], "no result"),
     ]  # fmt: skip
     for words, why in bad:
-        assert core.unpack(words) == -5, words
+        assert core.unpack(words)[0] == -5, words
         vectors.append({"words": [word(each) for each in words], "error": why})
     about = (
         "signature: canonical on 64-bit Linux on x86; flags: of the entry; words: packed; or "

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib
-import math
-import subprocess
 import sys
 
 import pytest
@@ -14,7 +12,6 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.ctype import scalar
-from support import build
 from support.erf import (
     ERF,
     NATIVE,
@@ -62,42 +59,6 @@ def test_python_callables_give_the_integral_through_a_thunk(c, name, which, hold
     assert value == pytest.approx(ERF, rel=1e-14)
     # With user_data no slot is needed, so that signature comes first.
     assert (native, matched) == (False, which.find("d") if "d" in which else 0)
-
-
-@pytest.fixture(scope="module")
-def integrator(tmp_path_factory):
-    """The module of examples/integrator, built by its setup.py."""
-    built = tmp_path_factory.mktemp("integrator")
-    places = ["--build-lib", str(built), "--build-temp", str(built / "temp")]
-    done = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext", *places],
-        cwd=build.EXT.parent.parent / "examples" / "integrator",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (path,) = built.glob("numerics*")
-    return build.load_extension(path)
-
-
-# The integral of erf from 0 to 1 in closed form.
-ERF_0_1 = math.erf(1.0) + (math.exp(-1.0) - 1.0) / math.sqrt(math.pi)
-
-
-@pytest.mark.parametrize("name", [*NATIVE, *PYTHON])
-def test_all_go_through_the_example_integrator(integrator, name):
-    """The same integral, and no call of Python but for what has nothing native in it."""
-    f = {**NATIVE, **PYTHON}[name]()
-    value, native = integrator.integrate(f, 0.0, 1.0, 500)
-    assert value == pytest.approx(ERF_0_1, rel=1e-13)
-    assert native == (name in NATIVE)
-    few = events(lambda: integrator.integrate(f, 0.0, 1.0, 1))
-    many = events(lambda: integrator.integrate(f, 0.0, 1.0, 500))
-    if native:
-        assert many < few + 499, "the package may run Python code to read the box, once"
-    elif name == "function":
-        assert many >= few + 2 * 499, "2n + 1 points, an event for each at least"
 
 
 def test_a_profiler_does_see_calls_of_python(c):

@@ -1,6 +1,5 @@
-"""callback.h: each header alone, and copies of all of them beside each other and the package.
-
-The vendored modules also run in processes where the package is absent.
+"""callback.h, dispatch.h and dynamiccall.h: each header alone; copies of callback.h beside each
+other, in processes where the package is absent.
 """
 
 from __future__ import annotations
@@ -15,12 +14,9 @@ from support import build
 from support.headers import compiler
 
 HEADERS = [
-    "callback.h",
-    "detail/callbackcalls.h",
-    "detail/callbackfunctions.h",
-    "detail/values.h",
-    "detail/box.h",
-    "nativeapi.h",
+    *("callback.h", "detail/callbackcalls.h", "detail/callbackfunctions.h", "detail/values.h"),
+    *("detail/box.h", "nativeapi.h", "dispatch.h", "dynamiccall.h", "detail/registercall.h"),
+    "detail/promotion.h",
 ]
 
 
@@ -108,33 +104,6 @@ def test_with_the_package_absent(bundles, tmp_path, order):
         check=False,
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "alone\n")
-
-
-TOGETHER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-modules = {name: __import__(name) for name in sys.argv[2].split()}
-nc = modules["nativecall"]
-f = nc.load("m").function("erf", "d:d")
-for name, c in modules.items():
-    if name != "nativecall":
-        for g in (f, f.builtin):
-            value, native, _ = c.integrate(g)
-            assert abs(value - 0.4860679301150624) < 1e-15 and native
-print("together")
-"""
-
-
-@pytest.mark.parametrize(
-    "order",
-    [
-        "nativecall bundled_c bundled_cpp",
-        "bundled_c nativecall bundled_cpp",
-        "bundled_cpp bundled_c nativecall",
-    ],
-)
-def test_with_the_package_before_and_after(bundles, python, order):
-    assert python(TOGETHER, bundles, order) == "together\n"
 
 
 def test_linked_from_two_source_files(builder, include):

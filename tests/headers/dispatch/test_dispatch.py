@@ -35,21 +35,6 @@ def compiled(include, folder, command, standard, flags, sources):
     return [build.refusal([*words, str(path)]) for path in paths]
 
 
-@pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
-@pytest.mark.parametrize("command", ["gcc", "clang"])
-def test_every_header_alone_and_twice(include, tmp_path, command, standard):
-    inner = ("detail/registercall.h", "detail/promotion.h", "detail/values.h")
-    headers = ("dispatch.h", "dynamiccall.h", *inner)
-    lines = [f"#include <nativecall/{header}>\n" for header in headers]
-    all_done = compiled(
-        include, tmp_path, command, standard, ["-fsyntax-only"], [line * 2 for line in lines]
-    )
-    for header, message in zip(headers, all_done, strict=True):
-        assert message == "", header
-        lines = (include / "nativecall" / header).read_text().splitlines()
-        assert len(lines) < 500, header
-
-
 GOOD = [
     "NC_DISPATCH(f, double, (nothing));",
     "NC_DISPATCH(f, nothing, (double));",

@@ -20,6 +20,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.ctype import SCALARS, part_of
 from support import packed
+from support.erf import NATIVE
 from support.headers import REFUSED, events
 from support.vectors import Api, Entry
 
@@ -122,46 +123,22 @@ def test_many_arguments(c, functions):
     assert ask(c, lambda *x: len(x), "i:" + 32 * "b", *(32 * [b"\0"])) == ("boxed", i(32))
 
 
-def box(functions, name):
-    """A function "d:d", x + 1, in a box."""
-    native = functions.function("d_d", "d:d")
-    pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(native.address())
-    if name in ("scipy", "numba"):
-        module = pytest.importorskip(name)
-    makers = {
-        "native": lambda: native,
-        "view": lambda: native.builtin,
-        "overloaded": lambda: nc.wrap({"f:fq": functions.address("f_fq"), "d:d": native.address()}),
-        "ctypes": lambda: pointer,
-        "cffi": native.to_cffi,
-        "capsule": lambda: native.to_capsule("d:d"),
-        "scipy": lambda: module.LowLevelCallable(pointer),
-        "numba": lambda: module.cfunc("float64(float64)")(lambda x: x + 1),
-    }
-    return makers[name]()
+ERF_OF_HALF = math.erf(0.5)
+(ERFF_OF_HALF,) = struct.unpack("f", f4(ERF_OF_HALF))  # of the overload for floats
 
 
-NAMES = ["native", "view", "overloaded", "ctypes", "cffi", "capsule", "scipy", "numba"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_native_box_without_a_python_call(c, functions, name):
-    f = box(functions, name)
+@pytest.mark.parametrize("name", NATIVE)
+def test_every_native_box_without_a_python_call(c, name):
+    f = NATIVE[name]()
     for signature, value, way in (("d:d", d(0.5), "exact"), ("d:f", f4(0.5), "promoted")):
         prepared = c.prepare(f, signature)
         assert c.way(prepared) == way
         few = events(lambda: c.call(prepared, (value,)))
         assert events(lambda: c.call(prepared, (value,), False, True, 1000)) == few
         for nogil in (False, True):
-            assert c.call(prepared, (value,), nogil) == d(1.5)
+            assert c.call(prepared, (value,), nogil) in (d(ERF_OF_HALF), d(ERFF_OF_HALF))
             assert c.call(prepared, (value,), nogil, False) is None
     assert ask(c, f, "v:d", d(0.5)) == ("promoted", None)
-
-
-def test_cython_capsules(c):
-    special = pytest.importorskip("scipy.special.cython_special")
-    capsule = special.__pyx_capi__["__pyx_fuse_1erf"]
-    assert ask(c, capsule, "d:d", d(0.5)) == ("exact", d(special.erf(0.5)))
 
 
 def test_cffi_api_mode_and_the_rest_of_python(c):
