@@ -562,18 +562,6 @@ def test_without_a_library(forked, method, module, way):
 # -- around the world ----------------------------------------------------------------------------
 
 
-def test_one_function_through_every_box(lib, consumer):
-    """From box to box and back: the same address, and no box in the way of calls from C."""
-    f = nc.wrap(lib.address("square"), "d:d", owner=lib)
-    boxes = [f, f.builtin, f.to_ctypes(), f.to_cffi(), f.to_capsule(), f.to_scipy()]
-    for box in boxes:
-        g = nc.wrap(box)
-        assert g.address() == f.address()
-        assert consumer.total(g, 3.0, 1) == (9.0, "native")
-        for other in (g.to_ctypes(), g.to_cffi(), g.to_capsule(), g.to_scipy()):
-            assert nc.wrap(other).address() == f.address()
-
-
 def test_pointers_without_a_type_say_how_to_tell_it(cos, fails):
     ffi = cffi.FFI()
     address = cos.address()

@@ -7,6 +7,7 @@ by consumers in C; or making it is refused.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import pickle
@@ -136,6 +137,18 @@ def to_capsule(f):
     return f.to_capsule()
 
 
+def added(f):
+    g = nc.wrap(address(), "v:dhdhdh")
+    g.add(None, f)
+    return g[f.signatures[0]].to_capsule()
+
+
+def on_demand(f):
+    g = nc.wrap(address(), "v:dhdhdh")
+    g.specialize = lambda g, text: f
+    return g[f.signatures[0]].to_capsule()
+
+
 def scipy_of(box):
     return LowLevelCallable(box)
 
@@ -159,7 +172,18 @@ FORMS = {
         nc.wrap(nc.wrap(f.to_ctypes()).to_capsule()).to_ctypes()
     ).to_capsule(),
     "of the view": lambda f: nc.wrap(f.builtin).to_capsule(),
+    "of a copy": lambda f: copy.deepcopy(f).to_capsule(),
+    "in an array of ctypes": lambda f: (type(f.to_ctypes()) * 1)(f.to_ctypes())[0],
+    "with its signature": lambda f: nc.wrap(f.to_capsule(), f.signatures[0]).to_capsule(),
+    "bound to nothing": lambda f: (f if "." in f.signatures[0] else f.bind()).to_capsule(),
+    "converted to itself": lambda f: f.convert(f.signatures[0]).to_capsule(),
+    "renamed": lambda f: nc.wrap(f, name="other").to_capsule(),
+    "in a mapping": lambda f: nc.wrap({f.signatures[0]: f})[f.signatures[0]].to_capsule(),
+    "added": added,
+    "made on demand": on_demand,
 }
+#: The signature that is said again there has no names and no promises.
+UNNAMED = ("with its signature", "in a mapping", "made on demand")
 REASONS = (
     "cannot call 'e:e': it has no '_Float16'",
     "SciPy has no spelling for",
@@ -195,6 +219,9 @@ def test_a_box_comes_back_whole(c, entry, form):
         assert any(reason in str(info.value) for reason in REASONS)
         return
     box = FORMS[form](f)
+    if form in UNNAMED:
+        many = len(expected[1])
+        expected = expected[0], (None,) * many, (False,) * many, *expected[3:]
     assert facts(nc.wrap(box)) == expected
     assert c.entry(box) == (expected[0], flags)
 

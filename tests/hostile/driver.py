@@ -49,7 +49,6 @@ HERE = Path(__file__).resolve().parent
 KINDS = (
     "conversions",
     "classes",
-    "boxes",
     "races",
     "endings",
     "echoes",

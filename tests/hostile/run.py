@@ -3,8 +3,8 @@
     python tests/hostile/run.py --seconds 3600            all kinds in turn, that long
     python tests/hostile/run.py --steps 200 --seed ci     steps of each kind, always the same
     python tests/hostile/run.py --share 0.1               a tenth of the steps that tests take
-    python tests/hostile/run.py --kinds boxes races       only these
-    python tests/hostile/run.py --replay boxes:ci:117     one step again, in a child
+    python tests/hostile/run.py --kinds classes races       only these
+    python tests/hostile/run.py --replay races:ci:117     one step again, in a child
     python tests/hostile/run.py --corpus                  what was found before
 
 It runs with any Python that has nativecall installed, also under AddressSanitizer (the nox session
@@ -33,7 +33,6 @@ import driver  # noqa: E402  # found by sys.path
 STEPS = {
     "conversions": 1000,
     "classes": 600,
-    "boxes": 400,
     "races": 30,
     "endings": 10,
     "echoes": 60,
