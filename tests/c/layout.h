@@ -1,7 +1,7 @@
 /* tests/c/layout.h: the structs and constants of docs/abi/ as assertions of the compiler.
  *
- * One line for each field and value; tests/core/test_abi.py checks that they are the same lines. A
- * header that moves a field, or gives it another type, does not compile. Also C99. */
+ * One line for each field and value, which tests/core/test_abi.py takes from the documents. A header
+ * that moves a field, or gives it another type, does not compile. Also C99. */
 #ifndef NATIVECALL_TESTS_LAYOUT_H
 #define NATIVECALL_TESTS_LAYOUT_H
 

@@ -1,9 +1,8 @@
 """docs/abi/ is true: its tables are what the compiler sees, and a stranger can go by it.
 
-The tables of the document are compared with the assertions in ``tests/c/test_layout.c`` and
-``tests/ext/layout.c``, which do not compile when a header says something else. Then a reader
-written from the document alone, with nothing but byte offsets taken from its tables, makes the
-handshake, interns, finds slots and calls an entry.
+Sizes, offsets, types and values of the document become assertions, which do not compile when a
+header says something else. Runtimes that are changed at the document's offsets are refused as it
+says.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ GUIDES = {
     for name in ("callbacks", "conformance", "dispatch")
 }
 DOCUMENT = "\n".join([*PAGES.values(), *GUIDES.values()])
-LAYOUTS = [ROOT / "tests" / "c" / "test_layout.c", ROOT / "tests" / "ext" / "layout.c"]
 H = type.__basicsize__
 
 # Headers whose structs are seen by the one module that includes them, and never by another.
@@ -135,6 +133,10 @@ def documented_structs() -> tuple[dict[str, str | None], dict[tuple[str, str], t
                 assert field is not None, line
                 for name, kind in declared(field[1]):
                     fields[struct, name] = (field[2], kind)
+            places = [
+                int(field[0].split()[-1]) for key, field in fields.items() if key[0] == struct
+            ]
+            assert places == sorted(places), struct
     return sizes, fields
 
 
@@ -163,27 +165,19 @@ def at(struct: str, field: str) -> int:
     return sum(H if part == "H" else int(part) for part in FIELDS[struct, field][0].split(" + "))
 
 
-def test_the_tables_are_the_compilers_assertions():
-    sizes: dict[str, str] = {}
-    fields = {}
-    values = {}
-    for path in LAYOUTS:
-        text = re.sub(r"\\\n\s*", "", path.read_text(encoding="utf-8"))
-        text = re.sub(r",\n\s+", ", ", text)
-        for kind, arguments in re.findall(r"^LAYOUT_(SIZE|FIELD|VALUE)\((.*)\);$", text, re.M):
-            if kind == "SIZE":
-                name, size = arguments.split(", ")
-                sizes[name] = size
-            elif kind == "FIELD":
-                name, field, offset, type_ = arguments.split(", ", 3)
-                fields[name, field] = (offset, type_)
-            elif not arguments.startswith("NC_TABLE_SHIFT("):
-                name, value = arguments.split(", ")
-                values[name] = int(value, 0)
-    assert len(fields) > 40
-    assert fields == FIELDS
-    assert sizes == {name: size for name, size in SIZES.items() if size is not None}
-    assert values == VALUES
+def assertions() -> str:
+    """C that compiles where the headers are as the document says."""
+    headers = ["extensibletype.h", "nativeapi.h", "nativetable.h", "view.h"]
+    lines = [f"#include <nativecall/{name}>" for name in headers]
+    lines += ['#include "layout.h"', "#define H sizeof(PyHeapTypeObject)"]
+    lines += [f"LAYOUT_SIZE({name}, {size});" for name, size in SIZES.items() if size is not None]
+    lines += [f"LAYOUT_FIELD({', '.join(key + value)});" for key, value in FIELDS.items()]
+    lines += [f"LAYOUT_VALUE({name}, {value}u);" for name, value in VALUES.items() if value >= 0]
+    lines += [f"LAYOUT_VALUE({name}, {value});" for name, value in VALUES.items() if value < 0]
+    # The shift of docs/abi/runtime.md, "Types".
+    lines += ["LAYOUT_VALUE(NC_TABLE_SHIFT(0), 0);"]
+    lines += ["LAYOUT_VALUE(NC_TABLE_SHIFT(100), 100 - (Py_ssize_t)offsetof(PyObject, ob_type));"]
+    return "\n".join([*lines, ""])
 
 
 def test_every_struct_is_in_the_document():
@@ -265,20 +259,14 @@ def test_a_consumer_copies_the_structs(tmp_path):
 # -- the headers ---------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def layout(builder, include):
-    """The extension module of tests/ext/layout.c."""
-    return build.load_extension(builder.extension("layout.c", "nc_layout", include=include))
-
-
-def test_names_of_the_handshake(layout):
+def test_names_of_the_handshake(provider):
     names = dict(re.findall(r"^\|.*\(`(NC_RUNTIME_\w+)`\) \| `(.*)` \|$", DOCUMENT, re.M))
     assert names == {
-        "NC_RUNTIME_MODULE": layout.MODULE,
-        "NC_RUNTIME_ATTRIBUTE": layout.ATTRIBUTE,
-        "NC_RUNTIME_CAPSULE": layout.CAPSULE,
+        "NC_RUNTIME_MODULE": provider.MODULE,
+        "NC_RUNTIME_ATTRIBUTE": provider.ATTRIBUTE,
+        "NC_RUNTIME_CAPSULE": provider.CAPSULE,
     }
-    assert sys.modules[layout.MODULE].extensibletype_v1 is nc.extensibletype
+    assert sys.modules[provider.MODULE].extensibletype_v1 is nc.extensibletype
 
 
 MUTATIONS = [
@@ -314,13 +302,14 @@ def test_a_change_of_a_header_does_not_compile(include, tmp_path, number):
     text = changed.read_text(encoding="utf-8")
     assert old in text
     changed.write_text(text.replace(old, new), encoding="utf-8")
+    source = tmp_path / "layout.c"
+    source.write_text(assertions(), encoding="utf-8")
+    assert len(FIELDS) > 40
     python = ["-isystem", str(build.sysconfig.get_path("include"))]
-    messages = ""
-    for path in LAYOUTS:
-        options = ["-fsyntax-only", "-std=gnu11", f"-I{tmp_path}", *python, "-DMODULE=x"]
-        # The number tells the entries of the compile cache apart.
-        messages += build.refusal([*compiler, *options, f"-DNUMBER={number}", str(path)])
-    assert ("layout_of_line_" in messages) == (old != new)
+    options = ["-fsyntax-only", "-std=gnu11", f"-I{tmp_path}", f"-I{ROOT / 'tests' / 'c'}", *python]
+    # The number tells the entries of the compile cache apart.
+    messages = build.refusal([*compiler, *options, f"-DNUMBER={number}", str(source)])
+    assert ("layout_of_line_" in messages) is (messages != "") is (old != new), messages
 
 
 # -- rules that two parts share ------------------------------------------------------------------
@@ -368,13 +357,13 @@ module = types.ModuleType("_extensibletype")
 module.runtime_v1 = new(ctypes.addressof(offered), name, None)
 sys.modules["_extensibletype"] = module
 try:
-    import nc_layout
+    import nc_provider
 except ImportError as error:
     print(error)
     assert sys.modules["_extensibletype"] is module and bytes(offered) == before
     assert set(vars(module)) == set(vars(types.ModuleType("m"))) | {"runtime_v1"}
 else:
-    assert nc_layout.runtime == ctypes.addressof(offered)
+    assert nc_provider.RUNTIME == ctypes.addressof(offered)
     print("accepted")
 """
 CAPSULE = "_extensibletype.runtime_v1"
@@ -389,18 +378,18 @@ def messages() -> list[str]:
     return [re.sub(r"<[\w\\ ]+>", "(.+)", re.escape(text)) for text in texts]
 
 
-def offered(forked, layout, name=CAPSULE, **changes):
+def offered(forked, provider, /, name=CAPSULE, **changes):
     """What importing a module prints where a runtime with these fields is there."""
     fields = [(at("NcRuntime", f), n, int(f in POINTERS) * 4 + 4) for f, n in changes.items()]
-    directory = Path(layout.__file__).parent
+    directory = Path(provider.__file__).parent
     return forked(OFFERED, directory, json.dumps(fields), SIZES["NcRuntime"], name).strip()
 
 
 @needs_64_bits
-def test_runtimes_that_do(forked, layout):
-    assert offered(forked, layout) == "accepted"
-    assert offered(forked, layout, struct_size=64) == "accepted"
-    assert offered(forked, layout, type_size=H + 40) == "accepted"
+def test_runtimes_that_do(forked, provider):
+    assert offered(forked, provider) == "accepted"
+    assert offered(forked, provider, struct_size=64) == "accepted"
+    assert offered(forked, provider, type_size=H + 40) == "accepted"
 
 
 @needs_64_bits
@@ -415,7 +404,7 @@ def test_runtimes_that_do(forked, layout):
         ("slot_size", -8),
     ],
 )
-def test_runtimes_that_do_not(forked, layout, field, change):
+def test_runtimes_that_do_not(forked, provider, field, change):
     sizes = {
         "abi_version": VALUES["NC_ABI_VERSION"],
         "struct_size": int(SIZES["NcRuntime"]),
@@ -424,7 +413,7 @@ def test_runtimes_that_do_not(forked, layout, field, change):
     }
     wanted = dict(sizes)
     sizes[field] += change
-    found = re.fullmatch(messages()[1], offered(forked, layout, **{field: sizes[field]}))
+    found = re.fullmatch(messages()[1], offered(forked, provider, **{field: sizes[field]}))
     assert found is not None
     provider = "nativecall" if sizes["abi_version"] else "another module"
 
@@ -432,7 +421,7 @@ def test_runtimes_that_do_not(forked, layout, field, change):
         return "/".join(str(numbers[key]) for key in ("struct_size", "type_size", "slot_size"))
 
     assert found.groups() == (
-        "nc_layout",
+        "nc_provider",
         str(wanted["abi_version"]),
         text(wanted),
         provider,
@@ -442,28 +431,28 @@ def test_runtimes_that_do_not(forked, layout, field, change):
 
 
 @needs_64_bits
-def test_what_is_no_runtime(forked, layout):
-    message = offered(forked, layout, "_extensibletype.runtime_v2")
+def test_what_is_no_runtime(forked, provider):
+    message = offered(forked, provider, "_extensibletype.runtime_v2")
     found = re.fullmatch(messages()[0], message)
     assert found is not None
-    assert found.groups() == ("<module '_extensibletype'>", "nc_layout", "1")
+    assert found.groups() == ("<module '_extensibletype'>", "nc_provider", "1")
 
 
 @needs_64_bits
 @pytest.mark.parametrize("struct_size", [0, 8])
 @pytest.mark.parametrize("missing", POINTERS)
-def test_runtimes_with_nulls(forked, layout, missing, struct_size):
+def test_runtimes_with_nulls(forked, provider, missing, struct_size):
     """Such a runtime is refused before anything that it lacks is needed."""
     changes = {missing: 0, "struct_size": int(SIZES["NcRuntime"]) + struct_size}
-    found = re.fullmatch(messages()[2], offered(forked, layout, **changes))
+    found = re.fullmatch(messages()[2], offered(forked, provider, **changes))
     assert found is not None
     provider = "another module" if missing == "provider" else "nativecall"
-    assert found.groups() == (provider, "nc_layout", "1", missing)
+    assert found.groups() == (provider, "nc_provider", "1", missing)
 
 
 @needs_64_bits
-def test_a_runtime_that_does_not_say_whose_it_is(forked, layout):
-    message = offered(forked, layout, abi_version=3, provider=0)
+def test_a_runtime_that_does_not_say_whose_it_is(forked, provider):
+    message = offered(forked, provider, abi_version=3, provider=0)
     found = re.fullmatch(messages()[1], message)
     assert found is not None
     assert found.groups()[3:5] == ("another module", "3")

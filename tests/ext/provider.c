@@ -330,6 +330,11 @@ PyMODINIT_FUNC MODULE_INIT(void)
         PyModule_AddObject(module, "POINTER_ID", PyLong_FromVoidPtr(&pointer_id_target)) < 0 ||
         PyModule_AddObject(module, "METATYPE", Py_NewRef((PyObject *)nc_metatype)) < 0 ||
         PyModule_AddStringConstant(module, "RUNTIME_PROVIDER", nc_runtime->provider) < 0 ||
+        PyModule_AddObject(module, "RUNTIME", PyLong_FromVoidPtr((void *)(uintptr_t)nc_runtime)) <
+            0 ||
+        PyModule_AddStringConstant(module, "MODULE", NC_RUNTIME_MODULE) < 0 ||
+        PyModule_AddStringConstant(module, "ATTRIBUTE", NC_RUNTIME_ATTRIBUTE) < 0 ||
+        PyModule_AddStringConstant(module, "CAPSULE", NC_RUNTIME_CAPSULE) < 0 ||
         PyModule_AddObject(module, "HALF", PyLong_FromVoidPtr((void *)(uintptr_t)half)) < 0 ||
         PyModule_AddObject(module, "THIRD", PyLong_FromVoidPtr((void *)(uintptr_t)third)) < 0) {
         Py_DECREF(module);
