@@ -255,9 +255,7 @@ SET_CONTEXT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
 
 def test_the_context_of_a_capsule_is_the_user_data(builder):
     code = """
-double scaled(double x, void *data);
 double scaled(double x, void *data) { return x * *(double *)data; }
-double first(double *x);
 double first(double *x) { return *x; }
 """
     lib = nc.load(builder.library(code, "scaled"))
@@ -295,9 +293,7 @@ def test_a_struct_by_value_is_nothing_else(name, tag, signature):
 def test_optional_arguments_of_cython_are_left_out(builder, skip):
     code = """
 #include <stddef.h>
-double plain(double x, void *optional);
 double plain(double x, void *optional) { return optional == NULL ? x : -1.0; }
-double skipping(double x, int skip, void *optional);
 double skipping(double x, int skip, void *optional) { return optional == NULL && !skip ? x : -1.0; }
 """
     lib = nc.load(builder.library(code, "optionals"))

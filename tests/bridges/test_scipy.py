@@ -37,30 +37,27 @@ KERNELS = """
 static int64_t count;
 static void *caller;
 #define CALLED (count++, caller = __builtin_return_address(0))
-int64_t calls(void); int64_t calls(void) { return count; }
-void *last_caller(void); void *last_caller(void) { return caller; }
-double gauss(double x); double gauss(double x) { CALLED; return 1 / (1 + x * x); }
-double scaled(double x, void *scale); double scaled(double x, void *scale)
+int64_t calls(void) { return count; }
+void *last_caller(void) { return caller; }
+double gauss(double x) { CALLED; return 1 / (1 + x * x); }
+double scaled(double x, void *scale)
 { CALLED; return x * *(double *)scale; }
-double many(int n, double *x); double many(int n, double *x)
+double many(int n, double *x)
 { double p = 1; CALLED; for (int i = 0; i < n; i++) p *= x[i]; return p; }
-double many_scaled(int n, double *x, void *scale); double many_scaled(int n, double *x, void *scale)
+double many_scaled(int n, double *x, void *scale)
 { double p = *(double *)scale; CALLED; for (int i = 0; i < n; i++) p *= x[i]; return p; }
-int largest(double *x, ptrdiff_t n, double *out, void *data);
 int largest(double *x, ptrdiff_t n, double *out, void *data)
 {
     CALLED; (void)data; *out = x[0];
     for (ptrdiff_t i = 1; i < n; i++) { if (x[i] > *out) { *out = x[i]; } }
     return 1;
 }
-int shift(ptrdiff_t *out, double *in, int rank_out, int rank_in, void *data);
 int shift(ptrdiff_t *out, double *in, int rank_out, int rank_in, void *data)
 {
     CALLED; (void)data; (void)rank_out;
     for (int i = 0; i < rank_in; i++) { in[i] = (double)out[i] - 1; }
     return 1;
 }
-int running(double *in, ptrdiff_t n_in, double *out, ptrdiff_t n_out, void *data);
 int running(double *in, ptrdiff_t n_in, double *out, ptrdiff_t n_out, void *data)
 {
     CALLED; (void)data;

@@ -1,6 +1,5 @@
-/* objectclass.h and objectcount.h: classes are linearised and laid out as they must be, objects are
- * counted by many threads and end once. What the seed asks of objects without Python, each line a
- * test named after it; what it asks of both sides is tests/objects/.
+/* objectcount.h: objects are counted by many threads and end once, alone, in chains and in blocks.
+ * Classes, and what Python has a part in, are in tests/objects/.
  * Argument: operations of each thread (default 200000). */
 #define NC_OBJECT_CHECKED
 #include "nativecall/detail/core/intern.h"
@@ -91,22 +90,6 @@ static NcObject *new_point(double x, double y)
     point->x = x;
     point->y = y;
     return object;
-}
-
-/* 3. Fields are plain loads, methods are found by their key. */
-static void test_fields_are_plain_loads_and_methods_are_virtual_calls(void)
-{
-    NcObject *object = new_point(3, 4);
-    void *self = NULL;
-    double (*function)(void *);
-    function = (double (*)(void *))(uintptr_t)nc_object_method(object, key("norm d:P"), &self);
-    CHECK(self == (void *)NC_FIRST_FIELDS(object, Point));
-    CHECK(function != NULL && function(self) == 25);
-    function = (double (*)(void *))(uintptr_t)nc_object_method(object, key("sum d:P"), &self);
-    CHECK(self == object && function != NULL && function(self) == 7);
-    CHECK(nc_object_method(object, key("norm f:P"), &self) == NULL);
-    nc_object_release(object);
-    CHECK(made == ended);
 }
 
 /* A chain of a million ends without a stack as deep. */
@@ -285,208 +268,16 @@ static void test_objects_of_a_block_end_one_by_one(void)
     CHECK(nc_objects_new(&point_class, SIZE_MAX >> NC_OBJECT_INDEX_SHIFT) == NULL);
 }
 
-/* ---- bases ----------------------------------------------------------------------------------- */
-
-typedef struct {
-    NcClass cls;
-    NcField field;
-    NcMethod methods[2];
-    const NcClass *bases[4];
-    size_t base_count;
-    char name[8];
-} Node;
-
-static double which_is(void *fields)
-{
-    return *(double *)fields;
-}
-
-static int make_node(Node *node, const char *name, size_t size, NcClassProblem *problem)
-{
-    node->cls.name = name;
-    node->cls.after = 16;
-    node->cls.type_at = 8;
-    node->cls.fields_size = size;
-    node->cls.fields_align = size % 8 != 0 ? 1 : size;
-    return nc_class_make(&node->cls, node->bases, node->base_count, problem);
-}
-
-/* 6, 7. Casts to any base, and the same method through every base; own C3. */
-static void test_a_method_is_the_same_through_every_base(void)
-{
-    static Node a, b, c, d;
-    NcClassProblem problem;
-    NcObject *object;
-    void *self = NULL;
-    double (*function)(void *);
-    size_t i;
-    const char *which = key("which d:P");
-    Node *const all[] = {&a, &b, &c, &d};
-    for (i = 0; i < 4; i++) {
-        all[i]->methods[0].key = which;
-        all[i]->methods[0].function = (void *)(uintptr_t)which_is;
-        all[i]->methods[0].takes_fields = 1;
-        all[i]->cls.methods = all[i]->methods;
-    }
-    a.cls.method_count = c.cls.method_count = 1;
-    b.bases[0] = c.bases[0] = &a.cls;
-    b.base_count = c.base_count = 1;
-    d.bases[0] = &b.cls;
-    d.bases[1] = &c.cls;
-    d.base_count = 2;
-    CHECK(make_node(&a, "A", 8, &problem) == NC_OK);
-    CHECK(make_node(&b, "B", 3, &problem) == NC_OK);
-    CHECK(make_node(&c, "C", 8, &problem) == NC_OK);
-    CHECK(make_node(&d, "D", 16, &problem) == NC_OK);
-    CHECK(d.cls.part_count == 4 && d.cls.parts[0].cls == &d.cls && d.cls.parts[1].cls == &b.cls &&
-          d.cls.parts[2].cls == &c.cls && d.cls.parts[3].cls == &a.cls);
-    object = nc_object_new(&d.cls);
-    for (i = 0; i < 4; i++) {
-        char *fields = (char *)nc_object_cast(object, &all[i]->cls);
-        CHECK(fields != NULL && fields < (char *)nc_object_head(object));
-        CHECK((uintptr_t)fields % all[i]->cls.fields_align == 0);
-        memset(fields, (int)i, all[i]->cls.fields_size);
-    }
-    for (i = 0; i < 4; i++) {
-        CHECK(*(char *)nc_object_cast(object, &all[i]->cls) == (char)i);
-    }
-    /* First bases stay where they are. */
-    CHECK((char *)nc_object_cast(object, &a.cls) == (char *)object + a.cls.offset);
-    CHECK((char *)nc_object_cast(object, &b.cls) == (char *)object + b.cls.offset);
-    *(double *)nc_object_cast(object, &c.cls) = 12;
-    *(double *)nc_object_cast(object, &a.cls) = 10;
-    function = (double (*)(void *))(uintptr_t)nc_object_method(object, which, &self);
-    CHECK(function != NULL && function(self) == 12);
-    /* super() goes on in the order of the object's class. */
-    function = (double (*)(void *))(uintptr_t)nc_object_super(object, &b.cls, which, &self);
-    CHECK(function != NULL && function(self) == 12);
-    function = (double (*)(void *))(uintptr_t)nc_object_super(object, &c.cls, which, &self);
-    CHECK(function != NULL && function(self) == 10);
-    CHECK(nc_object_super(object, &a.cls, which, &self) == NULL);
-    CHECK(nc_object_super(object, &point_class, which, &self) == NULL);
-    CHECK(nc_object_cast(object, &point_class) == NULL);
-    CHECK(nc_class_has_method(&d.cls, which) && !nc_class_has_method(&d.cls, key("which f:P")));
-    CHECK(nc_class_derives(&d.cls, &a.cls) && !nc_class_derives(&a.cls, &d.cls));
-    nc_object_release(object);
-    for (i = 4; i-- > 0;) {
-        nc_class_clear(&all[i]->cls);
-    }
-}
-
-/* Inconsistent orders are refused, and said which. */
-static void test_inconsistent_bases_are_refused(void)
-{
-    static Node a, b, ab, ba, both;
-    NcClassProblem problem;
-    ab.bases[0] = ba.bases[1] = &a.cls;
-    ab.bases[1] = ba.bases[0] = &b.cls;
-    ab.base_count = ba.base_count = both.base_count = 2;
-    both.bases[0] = &ab.cls;
-    both.bases[1] = &ba.cls;
-    CHECK(make_node(&a, "A", 8, &problem) == NC_OK);
-    CHECK(make_node(&b, "B", 8, &problem) == NC_OK);
-    CHECK(make_node(&ab, "AB", 8, &problem) == NC_OK);
-    CHECK(make_node(&ba, "BA", 8, &problem) == NC_OK);
-    CHECK(make_node(&both, "Both", 8, &problem) == NC_E_RANGE);
-    CHECK(problem.first == &a.cls && problem.second == &b.cls);
-    CHECK(both.cls.parts == NULL && both.cls.slots == NULL);
-    both.bases[1] = &ab.cls;
-    CHECK(make_node(&both, "Both", 8, &problem) == NC_E_RANGE);
-    CHECK(problem.first == &ab.cls && problem.second == &ab.cls);
-    both.bases[0] = &a.cls;
-    CHECK(make_node(&both, "Both", 8, &problem) == NC_E_RANGE);
-    nc_class_clear(&ba.cls);
-    nc_class_clear(&ab.cls);
-    nc_class_clear(&b.cls);
-    nc_class_clear(&a.cls);
-}
-
-/* One name is one thing in all classes of an order. */
-static void test_conflicts_are_refused(void)
-{
-    static Node a, b, both;
-    NcClassProblem problem;
-    a.field.name = "x";
-    a.field.type = "d";
-    a.cls.fields = &a.field;
-    a.cls.field_count = 1;
-    b.methods[0].key = key("x d:P");
-    b.cls.methods = b.methods;
-    b.cls.method_count = 1;
-    both.bases[0] = &a.cls;
-    both.bases[1] = &b.cls;
-    both.base_count = 2;
-    CHECK(make_node(&a, "A", 8, &problem) == NC_OK);
-    CHECK(make_node(&b, "B", 8, &problem) == NC_OK);
-    CHECK((b.cls.flags & NC_CLASS_ABSTRACT) != 0 && nc_object_new(&b.cls) == NULL);
-    CHECK(make_node(&both, "Both", 8, &problem) == NC_E_DUPLICATE);
-    CHECK(problem.first == &a.cls && problem.second == &b.cls && problem.first_key == NULL &&
-          problem.second_key == b.methods[0].key && strcmp(problem.name, "x") == 0);
-    both.base_count = 0;
-    both.cls.fields_align = 64;
-    CHECK(nc_class_make(&both.cls, both.bases, 0, &problem) == NC_E_RANGE);
-    CHECK(problem.name == NULL);
-    nc_class_clear(&b.cls);
-    nc_class_clear(&a.cls);
-}
-
-/* Within one class, too; and fields are where a class has some. */
-static void test_fields_and_names_of_one_class(void)
-{
-    static const NcField twice[] = {{"x", "d", 0, NULL}, {"y", "d", 8, NULL}, {"x", "i", 8, NULL}};
-    static const NcField outside = {"x", "d", 16, NULL};
-    static const NcField crooked = {"x", NULL, 4, NULL};
-    static const NcField beyond = {"x", NULL, 16, NULL};
-    const struct {
-        const NcField *fields;
-        size_t count;
-        int status;
-    } wrong[] = {{twice, 3, NC_E_DUPLICATE},
-                 {&outside, 1, NC_E_RANGE},
-                 {&crooked, 1, NC_E_RANGE},
-                 {&beyond, 1, NC_E_RANGE}};
-    static Node node;
-    NcClassProblem problem;
-    size_t i;
-    for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        node.cls.fields = wrong[i].fields;
-        node.cls.field_count = wrong[i].count;
-        CHECK(make_node(&node, "Node", 16, &problem) == wrong[i].status);
-        CHECK(problem.first == &node.cls && strcmp(problem.name, "x") == 0);
-        CHECK(node.cls.parts == NULL && node.cls.slots == NULL);
-    }
-    node.cls.fields = twice;
-    node.cls.field_count = 1;
-    node.methods[0].key = key("x d:P");
-    node.cls.methods = node.methods;
-    node.cls.method_count = 1;
-    CHECK(make_node(&node, "Node", 16, &problem) == NC_E_DUPLICATE);
-    CHECK(problem.first_key == node.methods[0].key && problem.second_key == NULL);
-    node.cls.field_count = 0;
-    node.methods[1].key = key("x f:P");
-    node.cls.method_count = 2;
-    CHECK(make_node(&node, "Node", 16, &problem) == NC_E_DUPLICATE);
-    CHECK(problem.first_key == node.methods[1].key && problem.second_key == node.methods[0].key);
-    node.cls.method_count = 1;
-    CHECK(make_node(&node, "Node", 16, &problem) == NC_OK);
-    nc_class_clear(&node.cls);
-}
-
 int main(int argc, char **argv)
 {
     work = check_argument(argc, argv, 200000);
     CHECK(nc_registry_new(&registry) == NC_OK);
     make_point_class();
-    test_fields_are_plain_loads_and_methods_are_virtual_calls();
     test_references_in_fields_count();
     test_a_long_chain_ends();
     test_counts_are_exact_from_any_thread();
     test_the_last_release_ends_the_object_once();
     test_objects_of_a_block_end_one_by_one();
-    test_a_method_is_the_same_through_every_base();
-    test_inconsistent_bases_are_refused();
-    test_conflicts_are_refused();
-    test_fields_and_names_of_one_class();
     nc_class_clear(&point_class);
     nc_registry_free(registry);
     return check_report("nativeobject");

@@ -1,8 +1,7 @@
-/* tests/c/test_registercall.c: registercall.h and promotion.h.
+/* tests/c/test_registercall.c: registercall.h, and the types of promotion.h.
  *
- * C functions written out here check what reaches them. Widening is compared with what C's own
- * conversions keep, over all pairs of scalar types; the argument is how many random values each
- * pair is tried with. Random signatures are tests/headers/dispatch/test_registercall.py's. */
+ * C functions written out here check what reaches them. Random signatures, and numbers that are
+ * widened, are tests/headers/dispatch/test_registercall.py's. */
 #include "nativecall/detail/registercall.h"
 #include "nativecall/detail/promotion.h"
 
@@ -220,93 +219,6 @@ static void test_what_is_refused(void)
     CHECK(plan(text, &how) == NC_E_MISSING);
 }
 
-/* ---- widening -------------------------------------------------------------------------------- */
-
-/* Every type that a call can pass, as arguments. */
-static const char *const all_types =
-    LDBL_MANT_DIG > DBL_MANT_DIG ? "v:?bBhHiIqQefdZfZdPO&d&ig" : "v:?bBhHiIqQefdZfZdPO&d&i";
-
-/* Random bits as a value: of long double only such as are numbers. */
-static void randomise(const NcCallType *type, void *at, uint64_t *state)
-{
-    uint64_t bits[2];
-    long double number;
-    bits[0] = check_random(state);
-    bits[1] = check_random(state);
-    if (type->kind == NC_KIND_BOOL) {
-        bits[0] &= 0x0101010101010101;
-    } else if (type->code == 'g') {
-        number = (long double)bits[0] * (bits[1] % 2 != 0 ? 1.0L : -1e-300L);
-        memcpy(at, &number, type->size);
-        return;
-    }
-    memcpy(at, bits, type->size);
-}
-
-/* Equal, or both no number. */
-static int same(const NcCallType *type, const void *a, const void *b)
-{
-    const size_t parts = type->kind == NC_KIND_COMPLEX ? 2 : 1;
-    size_t i;
-    if (type->kind != NC_KIND_FLOAT && type->kind != NC_KIND_COMPLEX) {
-        return memcmp(a, b, type->size) == 0;
-    }
-    for (i = 0; i < parts; i++) {
-        const long double x = nc_read_float(type->code, (const char *)a + i * type->size / 2);
-        const long double y = nc_read_float(type->code, (const char *)b + i * type->size / 2);
-        if (x != y && !(x != x && y != y)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Blocks are of the types' sizes, so that the address sanitizer sees what is not theirs. Widening
- * at once is widening in two steps; to the same type it changes nothing. Whether values are kept is
- * compared with exact numbers in tests/headers/dispatch/test_registercall.py. */
-static void test_widening(size_t rounds)
-{
-    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1];
-    uint64_t state = 1;
-    size_t count = 0;
-    size_t a, b, c, round;
-    CHECK(nc_call_types(all_types, types, &count) == NC_OK && count >= 18);
-    for (a = 1; a <= count; a++) {
-        CHECK(nc_call_widening(&types[a], &types[0]) < 0 &&
-              nc_call_widening(&types[0], &types[a]) < 0);
-        for (b = 1; b <= count; b++) {
-            const int there = nc_call_widening(&types[a], &types[b]);
-            CHECK((there == 0) == (a == b));
-            /* Nothing but pointers goes both ways. */
-            CHECK(a == b || there < 0 || nc_call_widening(&types[b], &types[a]) < 0 ||
-                  types[a].kind >= NC_KIND_VOIDPTR);
-            for (c = 1; there >= 0 && c <= count; c++) {
-                if (nc_call_widening(&types[b], &types[c]) < 0 ||
-                    types[b].kind >= NC_KIND_VOIDPTR) {
-                    continue;
-                }
-                CHECK(nc_call_widening(&types[a], &types[c]) >= there);
-                for (round = 0; round < rounds; round++) {
-                    void *in = malloc(types[a].size);
-                    void *between = malloc(types[b].size);
-                    void *out = malloc(types[c].size);
-                    void *direct = malloc(types[c].size);
-                    randomise(&types[a], in, &state);
-                    nc_call_widen(&types[a], in, &types[b], between);
-                    nc_call_widen(&types[b], between, &types[c], out);
-                    nc_call_widen(&types[a], in, &types[c], direct);
-                    CHECK(same(&types[c], out, direct));
-                    CHECK(a != c || memcmp(in, direct, types[a].size) == 0);
-                    free(in);
-                    free(between);
-                    free(out);
-                    free(direct);
-                }
-            }
-        }
-    }
-}
-
 static void test_types(void)
 {
     static const char *const missing[] = {"d:T{dd}", "T{dd}:d", "v:[1]d", "i:P.", "v:dT{d}d"};
@@ -328,7 +240,7 @@ static void test_types(void)
     CHECK(nc_call_types(text, types, &count) == NC_E_RANGE);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     test_extension();
     test_results();
@@ -336,6 +248,5 @@ int main(int argc, char **argv)
     test_complex();
     test_what_is_refused();
     test_types();
-    test_widening(check_argument(argc, argv, 200));
     return check_report("registercall");
 }

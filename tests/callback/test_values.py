@@ -443,8 +443,8 @@ def test_it_is_made_once():
 
 ERRNO = """
 #include <errno.h>
-int kept(void (*f)(void)); int kept(void (*f)(void)) { errno = 33; f(); return errno; }
-int fine(void (*f)(void)); int fine(void (*f)(void)) { f(); return 1; }
+int kept(void (*f)(void)) { errno = 33; f(); return errno; }
+int fine(void (*f)(void)) { f(); return 1; }
 """
 
 

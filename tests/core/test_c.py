@@ -56,7 +56,7 @@ SANITIZED_COUNT = {
     "test_threads": 8_000,
     "test_race": 100_000,
     "test_layout": 1_000,
-    "test_registercall": 20,
+    "test_registercall": 0,
     "test_nativeobject": 1_500,
     "test_objectmemory": 5_000,
     "test_numbers": 0,

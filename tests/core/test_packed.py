@@ -301,7 +301,8 @@ def test_words_that_are_no_signature(words: tuple[int, ...], message: str) -> No
 # ---- literals --------------------------------------------------------------------------------
 
 LITERALS = ["v:", "d:d", "d:dd", "i:d&f", "Zg:g", "l:nN", "c:LcO", "X{v:}:?", "&(5)f:h"]
-LITERALS += ["v:[2]d", "v:&(1,2)d"]
+LITERALS += ["v:[2]d", "v:&(1,2)d", "v:bHqQlNZd", "i:qqIIIII", "&Zd:dd"]
+LITERALS += ["v:&(60)d", "v:&(8,9)d", "v:[45]d", "v:[7]d"]
 LITERALS += ["d:T{bH}", "v:=T{eI}", "i:&c.", "d:dddddddddddd", "&&&&&&&&&&&&d:"]
 REFUSED = [
     "",
@@ -341,7 +342,6 @@ def in_use() -> str:
     )
     return f"""#include "nativecall/signature.h"
 {checks}
-int dispatch(uint64_t word);
 int dispatch(uint64_t word)
 {{
     switch (word & ~NC_PACKED_FLAGS_MASK) {{

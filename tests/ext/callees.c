@@ -9,7 +9,6 @@
 
 /* Each scalar type comes back as it went in. */
 #define SAME(name, type)                                                                           \
-    type same_##name(type x);                                                                      \
     type same_##name(type x)                                                                       \
     {                                                                                              \
         return x;                                                                                  \
@@ -31,7 +30,6 @@ SAME(c128, double _Complex)
 SAME(pointer, const void *)
 
 /* The same through memory, where a result would be refused. */
-void twice_c256(long double _Complex x, long double _Complex *out);
 void twice_c256(long double _Complex x, long double _Complex *out)
 {
     *out = 2 * x;
@@ -40,7 +38,6 @@ void twice_c256(long double _Complex x, long double _Complex *out)
 /* Which overload ran. */
 struct _object; /* a PyObject */
 #define WHICH(name, type)                                                                          \
-    const char *which_##name(type x);                                                              \
     const char *which_##name(type x)                                                               \
     {                                                                                              \
         (void)x;                                                                                   \
@@ -67,7 +64,6 @@ typedef struct {
 } Point;
 WHICH(point, Point)
 
-const char *which_two(double x, double y);
 const char *which_two(double x, double y)
 {
     (void)x;
@@ -75,14 +71,12 @@ const char *which_two(double x, double y)
     return "two";
 }
 
-const char *which_none(void);
 const char *which_none(void)
 {
     return "none";
 }
 
 /* Buffers. */
-double sum(const double *x, ptrdiff_t n);
 double sum(const double *x, ptrdiff_t n)
 {
     double total = 0;
@@ -92,7 +86,6 @@ double sum(const double *x, ptrdiff_t n)
     return total;
 }
 
-void fill(double *x, ptrdiff_t n, double value);
 void fill(double *x, ptrdiff_t n, double value)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -100,25 +93,21 @@ void fill(double *x, ptrdiff_t n, double value)
     }
 }
 
-void increment(int32_t *x);
 void increment(int32_t *x)
 {
     *x += 1;
 }
 
-uintptr_t address_of(const void *x);
 uintptr_t address_of(const void *x)
 {
     return (uintptr_t)x;
 }
 
-ptrdiff_t length(const char *text);
 ptrdiff_t length(const char *text)
 {
     return (ptrdiff_t)strlen(text);
 }
 
-void scale_points(Point *points, int32_t n, double factor);
 void scale_points(Point *points, int32_t n, double factor)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -127,7 +116,6 @@ void scale_points(Point *points, int32_t n, double factor)
     }
 }
 
-int32_t total_length(const char **texts, int32_t n);
 int32_t total_length(const char **texts, int32_t n)
 {
     int32_t total = 0;
@@ -144,7 +132,6 @@ typedef struct {
     ptrdiff_t strides[2];
 } View2;
 
-double sum_view(const View2 *view);
 double sum_view(const View2 *view)
 {
     double total = 0;
@@ -169,13 +156,11 @@ typedef struct {
     } inner;
 } Mixed;
 
-Point add_points(Point a, Point b);
 Point add_points(Point a, Point b)
 {
     return (Point){a.x + b.x, a.y + b.y};
 }
 
-Mixed next_mixed(Mixed m);
 Mixed next_mixed(Mixed m)
 {
     m.tag = (int8_t)(m.tag + 1);
@@ -192,7 +177,6 @@ typedef struct {
     double (*f)(double);
 } Task;
 
-double run_task(Task task);
 double run_task(Task task)
 {
     double total = 0;
@@ -203,40 +187,34 @@ double run_task(Task task)
 }
 
 /* Functions that call. */
-double apply(double (*f)(double), double x);
 double apply(double (*f)(double), double x)
 {
     return f != NULL ? f(x) : -1;
 }
 
-double square(double x);
 double square(double x)
 {
     return x * x;
 }
 
-double (*get_square(void))(double);
 double (*get_square(void))(double)
 {
     return square;
 }
 
 /* Failures. */
-int32_t fail_with(int32_t code);
 int32_t fail_with(int32_t code)
 {
     errno = code;
     return code;
 }
 
-const char *null_unless(bool found);
 const char *null_unless(bool found)
 {
     return found ? "found" : NULL;
 }
 
 /* Variadic. */
-double add_all(int32_t n, ...);
 double add_all(int32_t n, ...)
 {
     va_list arguments;
@@ -251,12 +229,10 @@ double add_all(int32_t n, ...)
 
 /* One function of each number of arguments that says it was called. */
 static int64_t count;
-void called0(void);
 void called0(void)
 {
     count += 1;
 }
-int64_t called(void);
 int64_t called(void)
 {
     return count;

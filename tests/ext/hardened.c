@@ -15,8 +15,6 @@
 #define IS(call, steps) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, steps)
 #define HAS(right, steps) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, right, 0, steps)
 
-int forbid(int any);
-
 int forbid(int any)
 {
     struct sock_filter steps[] = {LOAD(nr),

@@ -22,25 +22,6 @@ typedef struct {
     intptr_t strides[2];
 } View;
 
-double half(double x);
-float twice(float x);
-int64_t next(int64_t x);
-double _Complex product(double _Complex z, float _Complex w);
-Pair pair(double x, int n);
-double area(Pair p);
-Large grown(Large b);
-int status(int x);
-int positive(int x);
-double *same(double *p);
-int failing(int code);
-double checked(double x, int *error);
-double applied(double (*f)(double), double x);
-double total(const double *x, int64_t n);
-void count(double *x, int64_t n);
-bool negation(bool b);
-int8_t narrow(int8_t a, uint16_t b);
-double trace(View *view);
-
 double half(double x)
 {
     return x * 0.5;

@@ -72,9 +72,7 @@ static void view(const intptr_t *v, int ndim, size_t size)
 }
 static void call(function f) { if (f) f(1.0); }
 static void note(int i, const void *p, size_t n) { memcpy(nc_log + 32 * i, p, n); }
-double identity(double x);
 double identity(double x) { return x; }
-int variadic(int n, ...);
 int variadic(int n, ...) { return n; }
 """
 

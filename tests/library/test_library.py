@@ -341,7 +341,6 @@ THREAD = """
 #include <unistd.h>
 static void handler(int number) { (void)number; }
 static void *work(void *data) { usleep(100000); return data; }
-int begin(void);
 int begin(void)
 {
     pthread_t thread;

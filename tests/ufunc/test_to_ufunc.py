@@ -25,78 +25,56 @@ SOURCE = """
 #include <stddef.h>
 #include <stdint.h>
 static int64_t count;
-int64_t calls(void); int64_t calls(void) { return count; }
-double twice(double x); double twice(double x) { count++; return 2 * x; }
-float twicef(float x); float twicef(float x) { count++; return 2 * x; }
-double add(double x, double y); double add(double x, double y) { return x + y; }
-int32_t mixed(int8_t a, uint64_t b, float c);
+int64_t calls(void) { return count; }
+double twice(double x) { count++; return 2 * x; }
+float twicef(float x) { count++; return 2 * x; }
+double add(double x, double y) { return x + y; }
 int32_t mixed(int8_t a, uint64_t b, float c) { return (int32_t)(a + (double)b + c); }
-double _Complex turn(double _Complex z);
 double _Complex turn(double _Complex z) { return z * I; }
-float _Complex turnf(float _Complex z);
 float _Complex turnf(float _Complex z) { return z * I; }
-long double wide(long double x); long double wide(long double x) { return x + 1; }
-bool not(bool x); bool not(bool x) { return !x; }
-bool is_true(bool x); bool is_true(bool x) { return *(volatile unsigned char *)&x == 1; }
-double briefly(int8_t n, uint8_t m, const double *x, const double *y);
+long double wide(long double x) { return x + 1; }
+bool not(bool x) { return !x; }
+bool is_true(bool x) { return *(volatile unsigned char *)&x == 1; }
 double briefly(int8_t n, uint8_t m, const double *x, const double *y)
 { return (n ? x[n - 1] : 0) + (m ? y[m - 1] : 0); }
-double parts(double x, double *whole);
 double parts(double x, double *whole) { *whole = trunc(x); return x - *whole; }
-void both(double x, double *up, int32_t *down);
 void both(double x, double *up, int32_t *down) { *up = x + 1; *down = (int32_t)x - 1; }
-double next(double *state); double next(double *state) { return (*state)++; }
-int half(int x, double *out);
+double next(double *state) { return (*state)++; }
 int half(int x, double *out) { count++; if (x % 2) { return 7; } *out = x / 2.0; return 0; }
-int positive(int x); int positive(int x) { return x > 0 ? x : 0; }
-double domain(double x);
+int positive(int x) { return x > 0 ? x : 0; }
 double domain(double x) { count++; if (x < 0) { errno = EDOM; } return sqrt(fabs(x)); }
-double told(double x, int *error);
 double told(double x, int *error) { if (x < 0) { *error = 3; } return x; }
 typedef struct { double sum; int32_t sign; } Pair;
-Pair pair(double x); Pair pair(double x) { Pair p = {x + x, x < 0 ? -1 : 1}; return p; }
-void scaled(const double *x, const int *by, double *out);
+Pair pair(double x) { Pair p = {x + x, x < 0 ? -1 : 1}; return p; }
 void scaled(const double *x, const int *by, double *out) { *out = *x * *by; }
-double dot(int n, const double *x, const double *y);
 double dot(int n, const double *x, const double *y)
 { double s = 0; for (int i = 0; i < n; i++) { s += x[i] * y[i]; } return s; }
-void sums(ptrdiff_t n, const double *x, double *out);
 void sums(ptrdiff_t n, const double *x, double *out)
 { double s = 0; for (ptrdiff_t i = 0; i < n; i++) { out[i] = s += x[i]; } }
 void turned(const float *a, size_t n, size_t m, float *b);
-void doubled(long n, double *x);
 void doubled(long n, double *x) { for (long i = 0; i < n; i++) x[i] *= 2; }
-void added(int n, double a, const double *x, double *y);
 void added(int n, double a, const double *x, double *y)
 { for (int i = 0; i < n; i++) y[i] += a * x[i]; }
-void swapped(int n, double *x, double *y);
 void swapped(int n, double *x, double *y)
 { for (int i = 0; i < n; i++) { double t = x[i]; x[i] = y[i]; y[i] = t; } }
-void crossed(const double *a, const double *b, double *c);
 void crossed(const double *a, const double *b, double *c)
 {
     c[0] = a[1] * b[2] - a[2] * b[1];
     c[1] = a[2] * b[0] - a[0] * b[2];
     c[2] = a[0] * b[1] - a[1] * b[0];
 }
-void normal(double *x);
 void normal(double *x) { double s = x[0] + x[1] + x[2]; for (int i = 0; i < 3; i++) x[i] /= s; }
-void bumped(double *x, double *y);
 void bumped(double *x, double *y) { *x += 1; *y = *x * 2; }
-void rotated(const double r[3][3], const double p[3], double q[3]);
 void rotated(const double r[3][3], const double p[3], double q[3])
 { for (int i = 0; i < 3; i++) q[i] = r[i][0] * p[0] + r[i][1] * p[1] + r[i][2] * p[2]; }
-double total(int n, const double (*r)[3]);
 double total(int n, const double (*r)[3])
 { double s = 0; for (int i = 0; i < n; i++) { s += r[i][0] + r[i][1] + r[i][2]; } return s; }
 struct strided { char *data; ptrdiff_t length, step; };
-void tripled(struct strided *x);
 void tripled(struct strided *x)
 { for (ptrdiff_t i = 0; i < x->length; i++) *(double *)(x->data + i * x->step) *= 3; }
 void turned(const float *a, size_t n, size_t m, float *b)
 { for (size_t i = 0; i < n * m; i++) { b[i % m * n + i / m] = a[i]; } }
 struct view { double *data; ptrdiff_t shape[1]; ptrdiff_t strides[1]; };
-double spread(struct view *x);
 double spread(struct view *x)
 {
     double low = INFINITY, high = -INFINITY;

@@ -24,7 +24,6 @@ NATIVE_D_I_PD = """
 double first(int n, double *x) { return n * x[0]; }
 double with_data(double x, void *data) { return data ? x * *(double *)data : -1.0; }
 double data_first(void *data, double x) { return data ? x * *(double *)data : -2.0; }
-int by_int(int x);
 int by_int(int x) { return x; }
 """
 

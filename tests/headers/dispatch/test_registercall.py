@@ -164,21 +164,18 @@ static NcCallType first(const char *signature)
     (void)nc_call_types(signature, types, &count);
     return types[0];
 }
-int widening(const char *from, const char *to);
 int widening(const char *from, const char *to)
 {
     NcCallType a = first(from);
     NcCallType b = first(to);
     return nc_call_widening(&a, &b);
 }
-void widen(const char *from, const void *in, const char *to, void *out);
 void widen(const char *from, const void *in, const char *to, void *out)
 {
     NcCallType a = first(from);
     NcCallType b = first(to);
     nc_call_widen(&a, in, &b, out);
 }
-int digits(void);
 int digits(void)
 {
     return LDBL_MANT_DIG;
