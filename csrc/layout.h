@@ -52,6 +52,7 @@ typedef struct {
     char text;              /* which characters a text has (values/text.h); 0 for what is none */
     PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
                              NULL until it is asked for */
+    PyObject *layout;       /* the Layout of a struct, once asked for; or NULL */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
     PyObject *callee;       /* the Signature of such functions, then its call spec; NULL until it is
                              asked for */
@@ -72,24 +73,25 @@ enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, 
 
 typedef struct NcCallSpec {
     PyObject_HEAD
-    PyObject *signature;   /* the Python Signature */
-    const char *text;      /* interned canonical text: the entry's key */
-    uint64_t *words;       /* the same packed, without flags: the other table's key */
-    size_t word_count;     /* 1, 3, 5 … */
-    Py_ssize_t nargs;      /* fixed arguments, but for those of the error convention */
-    int variadic;          /* more may follow the fixed ones */
-    int has_objects;       /* Python objects, by value, in a struct or behind a pointer */
-    NcArgument *arguments; /* one each; then the result, of which only the letter is said */
-    PyObject *types;       /* tuple: the ctype of each argument, then of the result */
-    PyObject *names;       /* tuple of str or None an argument, or NULL */
-    PyObject *alone;       /* tuple of the text alone: the signatures of a single */
-    PyObject *policies;    /* Python's, of which conversions are told (_values/policies.py) */
-    PyObject *encoding;    /* str: of text in char; NULL where that is bytes */
-    char text_result;      /* as `text` of an argument */
-    char order;            /* of arrays behind pointers: 'C', 'F' or 'A' for either */
-    int composed;          /* 1 where policies change what a call takes or returns: no
+    PyObject *signature; /* the Python Signature */
+    const char *text;    /* interned canonical text: the entry's key */
+    uint64_t *words;     /* the same packed, without flags: the other table's key */
+    size_t word_count;   /* 1, 3, 5 … */
+    Py_ssize_t nargs;    /* fixed arguments, but for those of the error convention */
+    int variadic;        /* more may follow the fixed ones */
+    int has_objects;     /* Python objects, by value, in a struct or behind a pointer */
+    NcArgument *
+        arguments; /* one each; then the result, of which only the letter and the layout are said */
+    PyObject *types;    /* tuple: the ctype of each argument, then of the result */
+    PyObject *names;    /* tuple of str or None an argument, or NULL */
+    PyObject *alone;    /* tuple of the text alone: the signatures of a single */
+    PyObject *policies; /* Python's, of which conversions are told (_values/policies.py) */
+    PyObject *encoding; /* str: of text in char; NULL where that is bytes */
+    char text_result;   /* as `text` of an argument */
+    char order;         /* of arrays behind pointers: 'C', 'F' or 'A' for either */
+    int composed;       /* 1 where policies change what a call takes or returns: no
                               ahead-of-time trampoline knows them */
-    NcOut *outs;           /* out-parameters; NULL where there are none */
+    NcOut *outs;        /* out-parameters; NULL where there are none */
     Py_ssize_t out_count;
     int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which
                               Python does not pass, follow the arguments as well */
@@ -97,7 +99,6 @@ typedef struct NcCallSpec {
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     PyObject *generated; /* weak reference to the trampoline that was generated last; or NULL */
     uintptr_t generated_flags; /* of the entry that it was for */
-    PyObject *record_class;    /* the class of struct results, once asked for; or NULL */
     PyObject *pointer_type;    /* the cffi type of a pointer result, once asked for; or NULL */
     PyObject
         *forms[NC_BOXES];    /* what boxes are made of, once asked for (object/boxed.c); or NULL */

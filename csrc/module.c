@@ -19,7 +19,7 @@
 #include "values/keep.h"
 #include "values/memoryblock.h"
 #include "values/pointers.h"
-#include "values/records.h"
+#include "values/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, record_class,
+/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, layout,
  * passed) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -220,10 +220,10 @@ static PyMethodDef functions[] = {
 };
 
 static PyTypeObject *const types[] = {
-    &NcStash_Type,        &NcPointerReader_Type, &NcRecord_Type,         &NcMemory_Type,
-    &NcKeep_Type,         &NcCallSpec_Type,      &NcThunkSpec_Type,      &NcThunk_Type,
-    &NcCallbackSpec_Type, &NcPyCallback_Type,    &NcCtypesCallback_Type, &NcGenerated_Type,
-    &NcLibrary_Type,      &NcMemoryPlan_Type,    &NcField_Type,          &NcMethod_Type,
+    &NcStash_Type,        &NcRecordBase_Type, &NcMemory_Type,         &NcLayout_Type,
+    &NcKeep_Type,         &NcCallSpec_Type,   &NcThunkSpec_Type,      &NcThunk_Type,
+    &NcCallbackSpec_Type, &NcPyCallback_Type, &NcCtypesCallback_Type, &NcGenerated_Type,
+    &NcLibrary_Type,      &NcMemoryPlan_Type, &NcField_Type,          &NcMethod_Type,
     &NcObjectArray_Type,
 };
 

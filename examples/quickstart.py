@@ -37,9 +37,9 @@ print("wrapped           ", by_address(0.0), by_ctypes(-5))
 cos = m.cos.builtin
 print("built-in view     ", cos(0.0), nc.wrap(cos) is m.cos)
 
-# Structs by value come back as named tuples; variadic functions take what C takes.
+# Structs by value come back as Records, with C's names; variadic functions take what C takes.
 c = nc.load(None, "typedef struct { int quot; int rem; } div_t; div_t div(int, int);")
-print("div(17, 5)        ", c.div(17, 5).quot, c.div(17, 5).rem)
+print("div(17, 5)        ", c.div(17, 5))
 text = bytearray(32)
 snprintf = c.function("snprintf", "int (char *, size_t, const char *, ...)")
 length = snprintf(text, len(text), b"%d apples, %g kg", 3, 0.5)

@@ -272,7 +272,7 @@ def callback(
     Parameters
     ----------
     signature : str or Signature
-        Of the C function. Numbers arrive as Python numbers, structs as named tuples, pointers as
+        Of the C function. Numbers arrive as Python numbers, structs as `Record`, pointers as
         cffi pointers and None for NULL, views ``[n]T`` and pointers to arrays of known length
         ``&(n)T`` as NumPy arrays over the caller's memory, which is **valid until the function
         returns** (memoryviews where there is no NumPy). The result is converted by the rules for

@@ -16,6 +16,7 @@ _PLACES = {
     "NativeObject": "_objects",
     "NoEntryError": "_errors",
     "ObjectArray": "_objects",
+    "Record": "_values.storage",
     "Signature": "_signature.spelling",
     "SignatureError": "_errors",
     "Slot": "_slots",

@@ -38,6 +38,7 @@ from ._ufuncloop import ufunc_loop as ufunc_loop
 from ._values.boxes import register_box as register_box
 from ._values.failure import Errors as _Errors
 from ._values.policies import Said as _Said
+from ._values.storage import Record as Record
 
 _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
@@ -233,6 +234,7 @@ __all__ = [
     "NativeObject",
     "NoEntryError",
     "ObjectArray",
+    "Record",
     "Signature",
     "SignatureError",
     "Slot",

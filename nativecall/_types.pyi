@@ -12,6 +12,7 @@ from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
 from ._values.failure import Errors
 from ._values.policies import Check, Policies
+from ._values.storage import About
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _Object = TypeVar("_Object", bound=NativeObject)
@@ -264,16 +265,26 @@ class Memory:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
-class PointerReader:
-    def __new__(cls, ctype: CType, text: CallSpec = ..., /) -> Self: ...
-    def __call__(self, address: int, /) -> object: ...
+class Layout:
+    about: About
+    def __new__(cls, rows: tuple[Foreign, ...], about: About, /, *layout: int) -> Self: ...
+    def __call__(self, address: int, owned: bool = ..., owner: object = ..., /) -> Foreign: ...
 
-@final
-class Record:
-    def __new__(
-        cls, made: Callable[..., object] | None, members: tuple[tuple[int, object], ...], /
-    ) -> Self: ...
-    def __call__(self, address: int, /) -> object: ...
+class RecordBase:
+    _layout: Layout
+    _owner: object
+    _held: dict[object, object] | None
+    _address: int
+    # The fields, of any names.
+    def __getattr__(self, name: str, /) -> Foreign: ...
+    def __setattr__(self, name: str, value: Foreign, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> Foreign: ...
+    def __setitem__(self, place: int, value: object, /) -> None: ...
+    def __iter__(self) -> Iterator[Foreign]: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def set_record_class(record: type[RecordBase], /) -> None: ...
 
 class CallbackOptions(TypedDict):
     keep: object
@@ -295,7 +306,6 @@ class CallbackSpec:
         objects: tuple[int, ...],
         letter: str,
         result: CallSpec | None,
-        record: object,
         writer: object,
         sentinel: bytes,
         *,
@@ -399,7 +409,7 @@ def set_value_hooks(
     struct_buffer: Callable[..., object],
     store: Callable[..., object],
     load: Callable[..., object],
-    record_class: Callable[..., object],
+    layout: Callable[..., object],
     passed: Callable[..., object],
     /,
 ) -> None: ...

@@ -2,7 +2,6 @@
 #include "callbackspec.h"
 
 #include "ground/address.h"
-#include "values/records.h"
 #include "values/scalars.h"
 
 #include <string.h>
@@ -39,19 +38,18 @@ static PyObject *given(PyObject *object)
     return object != Py_None ? Py_NewRef(object) : NULL;
 }
 
-/* CallbackSpec(readers, objects, letter, result, record, writer, sentinel, *, ...); None is what is
+/* CallbackSpec(readers, objects, letter, result, writer, sentinel, *, ...); None is what is
  * not there. `code` is (address, owner) of what stubs lead to; without it the spec is for ctypes,
  * and has the three that say how. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers",       "objects",      "letter",     "result",     "record",
-                            "writer",        "sentinel",     "code",       "keep",       "has_gil",
-                            "python_errors", "passed",       "tells_last", "sets_errno", "foreign",
-                            "carrier",       "pointer_type", NULL};
+    static char *names[] = {"readers",      "objects",    "letter",     "result",  "writer",
+                            "sentinel",     "code",       "keep",       "has_gil", "python_errors",
+                            "passed",       "tells_last", "sets_errno", "foreign", "carrier",
+                            "pointer_type", NULL};
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
-    PyObject *record;
     PyObject *writer;
     PyObject *code = Py_None;
     PyObject *keep = Py_None;
@@ -68,20 +66,18 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     int sets_errno = 0;
     void *address = NULL;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!COOOy#|$OOpppppOOO", names, &PyTuple_Type, &readers, &PyTuple_Type,
-            &objects, &letter, &result, &record, &writer, &sentinel, &size, &code, &keep, &has_gil,
+            args, kwargs, "O!O!COOy#|$OOpppppOOO", names, &PyTuple_Type, &readers, &PyTuple_Type,
+            &objects, &letter, &result, &writer, &sentinel, &size, &code, &keep, &has_gil,
             &python_errors, &passed, &tells_last, &sets_errno, &foreign, &carrier, &pointer_type)) {
         return NULL;
     }
     if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
-        (record != Py_None && !Py_IS_TYPE(record, &NcRecord_Type)) ||
         (carrier != Py_None && !PyType_Check(carrier))) {
-        PyErr_SetString(PyExc_TypeError,
-                        "CallbackSpec() takes a call spec, a Record and a class, or None");
+        PyErr_SetString(PyExc_TypeError, "CallbackSpec() takes a call spec and a class, or None");
         return NULL;
     }
     if (((letter == 'P' || letter == 'T') && result == Py_None) ||
-        ((letter == 'T' || foreign != Py_None) && writer == Py_None)) {
+        (foreign != Py_None && writer == Py_None)) {
         PyErr_SetString(PyExc_TypeError, "CallbackSpec() of such a result takes a call spec and a "
                                          "writer");
         return NULL;
@@ -107,7 +103,6 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
     self->result = (NcCallSpec *)(void *)given(result);
-    self->record = given(record);
     self->writer = given(writer);
     self->foreign = given(foreign);
     self->carrier = given(carrier);
@@ -157,7 +152,6 @@ static void callbackspec_dealloc(PyObject *object)
     Py_XDECREF(self->readers);
     Py_XDECREF(self->objects);
     Py_XDECREF(self->result);
-    Py_XDECREF(self->record);
     Py_XDECREF(self->writer);
     Py_XDECREF(self->foreign);
     Py_XDECREF(self->carrier);

@@ -16,12 +16,11 @@ typedef struct {
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
                                 or 0 with the sentinel in `out`, and the callback may be gone.
                                 Set with the first callback */
-    PyObject *readers;  /* tuple: for each argument that is no number, what makes an object of
-                               it */
+    PyObject *readers;  /* tuple: for each argument that is no number the call spec of a function
+                               that returns it, or what makes an object of it */
     PyObject *objects;  /* tuple: offsets of Python objects in the result */
     NcCallSpec *result; /* has the result as its only argument; NULL for none and objects */
-    PyObject *record;   /* stores the usual values of a struct result; or NULL */
-    PyObject *writer;   /* (value, address, who, keep): stores any struct; with ctypes
+    PyObject *writer;   /* of results, with ctypes
                                (callback, value) -> what ctypes gives to C; or NULL */
     PyObject *foreign;  /* (sentinel) -> what ctypes is given for it; NULL where code was
                                generated */

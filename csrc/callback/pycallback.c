@@ -2,7 +2,8 @@
 #include "pycallback.h"
 
 #include "ground/exceptions.h"
-#include "values/records.h"
+#include "values/aggregates.h"
+#include "values/record.h"
 #include "ground/stack.h"
 #include "ground/waiting.h"
 
@@ -315,11 +316,16 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
     if (PyUnicode_Check(reader)) {
         return nc_pycallback_object_argument(self, index, (PyObject *)given);
     }
-    if (Py_IS_TYPE(reader, &NcPointerReader_Type)) {
-        return nc_pycallback_noted(self, index, nc_pointer_read(reader, given));
-    }
-    if (Py_IS_TYPE(reader, &NcRecord_Type)) {
-        return nc_record_read(reader, (const char *)given);
+    if (Py_IS_TYPE(reader, &NcCallSpec_Type)) {
+        NcCallSpec *spec = (NcCallSpec *)(void *)reader;
+        PyObject *ctype = PyTuple_GET_ITEM(spec->types, 0);
+        if (spec->arguments[0].code == 'T') {
+            PyObject *layout = nc_record_layout(spec, 0);
+            return layout != NULL ? nc_record_new(layout, given, 0) : NULL;
+        }
+        return nc_pycallback_noted(
+            self, index,
+            nc_given_pointer(spec, spec->text_result, ctype, &spec->pointer_type, given));
     }
     if (given == NULL) {
         Py_RETURN_NONE;
@@ -451,26 +457,16 @@ static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *r
 
 static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
-    PyObject *done = NULL;
-    int status = -1;
-    memset(out, 0, self->spec->result->arguments[0].size);
-    if (self->spec->record != NULL &&
-        nc_record_write(self->spec->record, who, value, (char *)out)) {
-        return 0;
-    }
-    memset(out, 0, self->spec->result->arguments[0].size);
-    PyObject *address = PyLong_FromVoidPtr(out);
-    PyObject *keep = PyList_New(0);
-    if (address != NULL && keep != NULL) {
-        done = PyObject_CallFunctionObjArgs(self->spec->writer, value, address, who, keep, NULL);
-    }
-    if (done != NULL) {
+    PyObject *keep;
+    int status = nc_store_value(self->spec->result, who, -1, value, out, &keep);
+    if (status > 0) {
         PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
         nc_pins_close(keep, &none); /* as nc_pointer_end does for one */
         if (rest != NULL && nc_pins_check(nc_pycallback_name(self), rest) < 0) {
             Py_CLEAR(rest);
         }
+        status = -1;
         if (rest != NULL) {
             /* In a tuple, so that it is one result of many. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
@@ -480,9 +476,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
         if (status == 0) {
             reference_objects(self, out);
         }
-        Py_DECREF(done);
     }
-    Py_XDECREF(address);
     Py_XDECREF(keep);
     return status;
 }

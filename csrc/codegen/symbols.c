@@ -8,7 +8,6 @@
 #include "object/callablecalls.h"
 #include "object/failure.h"
 #include "values/fortran.h"
-#include "values/records.h"
 #include "ground/address.h"
 #include "ground/stack.h"
 #include "ground/stub.h"
@@ -308,12 +307,10 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_fail)                                                                              \
     FUNCTION(nc_fail_length)                                                                       \
-    FUNCTION(nc_is_tuple_of)                                                                       \
     FUNCTION(nc_release_and_return)                                                                \
     FUNCTION(nc_left_raise)                                                                        \
     FUNCTION(nc_load_result)                                                                       \
     FUNCTION(nc_pointer_to_python)                                                                 \
-    FUNCTION(nc_record_new)                                                                        \
     FUNCTION(nc_result_double)                                                                     \
     FUNCTION(nc_result_integer)                                                                    \
     FUNCTION(nc_result_lose)                                                                       \

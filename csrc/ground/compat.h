@@ -93,18 +93,6 @@ NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
     return found;
 }
 
-/* Completes a new tuple that tp_alloc of a class of tuples made; NULL is left alone. From 3.14 on a
- * tuple has a place for its hash, which PyTuple_New alone fills. */
-NC_STATIC_INLINE PyObject *nc_tuple_complete(PyObject *made)
-{
-#if PY_VERSION_HEX >= 0x030E0000
-    if (made != NULL) {
-        ((PyTupleObject *)(void *)made)->ob_hash = -1;
-    }
-#endif
-    return made;
-}
-
 /* A Python int of at most one digit, the usual case, without a call; a digit has 30 bits, or 15.
  * Whether it is one (PyUnstable_Long_IsCompact, 3.12). */
 NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)

@@ -57,6 +57,7 @@
     ROW(nc_stubs_refused_text, "stubs_refused", METH_NOARGS)                                       \
     ROW(nc_convert_number, "convert_number", METH_VARARGS)                                         \
     ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
+    ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
     ROW(nc_set_object_hooks, "set_object_hooks", METH_VARARGS)                                     \
     ROW(nc_finish_root, "finish_root", METH_O)                                                     \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \

@@ -29,8 +29,8 @@ typedef struct {
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
     PyObject *store;         /* (ctype, value, address, who, keep, read-only, policies): writes any
                                 value to memory */
-    PyObject *load;          /* (ctype, address) -> the value in memory */
-    PyObject *record_class;  /* (struct) -> the class that such structs come back as */
+    PyObject *load;          /* (ctype, address, policies) -> the value in memory */
+    PyObject *layout;        /* (struct, policies) -> the Layout of such Records */
     PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such
                                 arguments (text, Signature, CallbackSpec or None) */
     /* Of native objects: nativecall/_objects. NULL until these are imported. */

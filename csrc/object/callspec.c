@@ -3,7 +3,7 @@
  *
  * There is one for all callables whose types, names, policies, read-only and hidden arguments are
  * equal: nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type,
- * record_class, passed) is filled in once, with the GIL; nothing else changes. */
+ * layout, passed) is filled in once, with the GIL; nothing else changes. */
 #include "callspec.h"
 
 #include "trampoline.h"
@@ -31,7 +31,6 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->policies);
     Py_XDECREF(self->encoding);
     Py_XDECREF(self->generated);
-    Py_XDECREF(self->record_class);
     Py_XDECREF(self->pointer_type);
     for (int kind = 0; kind < NC_BOXES; kind++) {
         Py_XDECREF(self->forms[kind]);
@@ -44,7 +43,8 @@ static void callspec_dealloc(PyObject *object)
         Py_XDECREF(self->outs[i].pointer_type);
     }
     PyMem_Free(self->outs);
-    for (Py_ssize_t i = 0; self->arguments != NULL && i < self->nargs; i++) {
+    for (Py_ssize_t i = 0; self->arguments != NULL && i <= self->nargs; i++) {
+        Py_XDECREF(self->arguments[i].layout);
         Py_XDECREF(self->arguments[i].passed);
         Py_XDECREF(self->arguments[i].callee);
     }

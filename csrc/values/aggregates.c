@@ -5,70 +5,67 @@
 
 #include "core/cffipointer.h"
 
-#include "records.h"
+#include "record.h"
 #include "text.h"
 
 #include <string.h>
 
 /* ---- structs --------------------------------------------------------------------------------- */
 
-int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
-                      NcPointer *owner)
+int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                   void *memory, PyObject **keep)
 {
+    Py_ssize_t index = place < 0 ? 0 : place;
+    *keep = NULL;
+    if (spec->arguments[index].code == 'T') {
+        PyObject *layout = nc_record_layout(spec, index);
+        memset(memory, 0, spec->arguments[index].size);
+        if (layout == NULL || nc_record_store(layout, value, memory)) {
+            return layout == NULL ? -1 : 0;
+        }
+        memset(memory, 0, spec->arguments[index].size);
+    }
     PyObject *address = PyLong_FromVoidPtr(memory);
-    PyObject *who = nc_conversion_subject((PyObject *)self, index);
-    PyObject *keep = PyList_New(0);
+    PyObject *who = nc_conversion_subject(name, place);
     PyObject *done = NULL;
-    if (self->spec->arguments[index].code == 'T') {
-        memset(memory, 0, self->spec->arguments[index].size);
-    }
-    if (address != NULL && who != NULL && keep != NULL) {
+    *keep = PyList_New(0);
+    if (address != NULL && who != NULL && *keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
-            nc_hooks.store, PyTuple_GET_ITEM(self->spec->types, index), value, address, who, keep,
-            self->spec->arguments[index].readonly ? Py_True : Py_False, self->spec->policies, NULL);
-    }
-    if (done != NULL && owner != NULL && PyList_GET_SIZE(keep) != 0) {
-        owner->keep = Py_NewRef(keep);
+            nc_hooks.store, PyTuple_GET_ITEM(spec->types, index), value, address, who, *keep,
+            spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
     }
     Py_XDECREF(address);
     Py_XDECREF(who);
-    Py_XDECREF(keep);
     Py_XDECREF(done);
     return done != NULL ? 1 : -1;
 }
 
-PyObject *nc_record_new(NcCallable *self, Py_ssize_t count)
+int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
+                      NcPointer *owner)
 {
-    NcCallSpec *spec = self->spec;
-    if (nc_is_left() && nc_left_raise()) {
-        return NULL;
+    PyObject *keep;
+    int status = nc_store_value(self->spec, (PyObject *)self, index, value, memory, &keep);
+    if (status > 0 && owner != NULL && PyList_GET_SIZE(keep) != 0) {
+        owner->keep = Py_NewRef(keep);
     }
-    if (spec->record_class == NULL) {
-        PyObject *found =
-            PyObject_CallOneArg(nc_hooks.record_class, PyTuple_GET_ITEM(spec->types, spec->nargs));
-        if (found == NULL) {
-            return NULL;
-        }
-        if (!PyType_Check(found) ||
-            !PyType_IsSubtype((PyTypeObject *)(void *)found, &PyTuple_Type)) {
-            PyErr_SetString(PyExc_TypeError, "the class of a struct result must be a tuple's");
-            Py_DECREF(found);
-            return NULL;
-        }
-        nc_keep_first(&spec->record_class, found);
-    }
-    return nc_tuple_new((PyTypeObject *)(void *)spec->record_class, count);
+    Py_XDECREF(keep);
+    return status;
 }
 
-/* What is in memory, by Python code. */
-static PyObject *load(PyObject *type, void *memory)
+/* What is in memory: a Record, or by Python code what has none. */
+static PyObject *load(const NcCallSpec *spec, PyObject *type, void *memory)
 {
-    return PyObject_CallFunction(nc_hooks.load, "ON", type, PyLong_FromVoidPtr(memory));
+    return PyObject_CallFunction(nc_hooks.load, "ONO", type, PyLong_FromVoidPtr(memory),
+                                 spec->policies);
 }
 
 PyObject *nc_load_result(NcCallable *self, void *memory)
 {
-    return load(PyTuple_GET_ITEM(self->spec->types, self->spec->nargs), memory);
+    if (nc_is_left() && nc_left_raise()) {
+        return NULL;
+    }
+    PyObject *layout = nc_record_layout(self->spec, self->spec->nargs);
+    return layout != NULL ? nc_record_new(layout, memory, 1) : NULL;
 }
 
 static PyObject *load_out(const NcCallSpec *spec, NcOut *out, char text, char *area)
@@ -81,7 +78,7 @@ static PyObject *load_out(const NcCallSpec *spec, NcOut *out, char text, char *a
         memcpy(&found, area + out->offset, sizeof(found));
         return nc_given_pointer(spec, text, out->type, &out->pointer_type, found);
     }
-    return load(out->type, area + out->offset);
+    return load(spec, out->type, area + out->offset);
 }
 
 /* What a call gives: `result` unless NULL, and the out-parameters; one alone as it is. Of a call

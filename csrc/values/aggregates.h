@@ -1,8 +1,8 @@
 /* csrc/values/aggregates.h: structs and strided views, as generated code needs them.
  *
- * Idea. Generated code converts the usual case inline: a tuple of numbers of the exact types, a
- * result of numbers. All else goes through nativecall/_values/storage.py, as calls through libffi
- * do, so that both ways accept the same values and raise the same errors.
+ * Idea. Generated code converts the usual case inline: a tuple of numbers of the exact types.
+ * Records are copied here. All else goes through nativecall/_values/storage.py, as calls through
+ * libffi do, so that both ways accept the same values and raise the same errors.
  *
  * All need the GIL. */
 #ifndef NC_AGGREGATES_H
@@ -10,8 +10,14 @@
 
 #include "pointers.h"
 
+/* A value for argument `place` of a call spec, with a negative place the first one, whose name is
+ * then the whole subject of messages. What it leads to is in *keep, a new list, or NULL. 0; 1 where
+ * that may have run any code; or -1 with an exception. */
+int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                   void *memory, PyObject **keep);
+
 /* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
- * `owner` is NULL for a type without pointers. 1, since that may run any code, or -1 with an
+ * `owner` is NULL for a type without pointers. 0; 1 where that may have run any code; or -1 with an
  * exception. */
 int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
                       NcPointer *owner);
@@ -22,16 +28,13 @@ int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void 
 int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
                     intptr_t *words, NcPointer *owner);
 
-/* A new tuple of the class that the struct result comes back as, its `count` items NULL; NULL as
- * well where a Python function left an exception. */
-PyObject *nc_record_new(NcCallable *self, Py_ssize_t count);
-
 /* What a call returns that has out-parameters, which are in `area` as its spec says: the only
  * value, or a tuple of `result`, which this takes and drops where `drops` says so, and of them.
  * NULL where `result` is, whose exception keeps them as `out`, or with an exception. */
 PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops);
 
-/* The result of any type that is in `memory`. */
+/* The Record of the struct result that is in `memory`; NULL as well where a Python function left an
+ * exception. */
 PyObject *nc_load_result(NcCallable *self, void *memory);
 /* Gives up the objects in a result that is dropped, while an exception is set. */
 void nc_drop_result(NcCallable *self, void *memory);

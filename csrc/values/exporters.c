@@ -4,6 +4,7 @@
 
 #include "fortran.h"
 #include "names.h"
+#include "record.h"
 #include "text.h"
 
 /* ---- whether a buffer suits ------------------------------------------------------------------ */
@@ -15,6 +16,9 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     size_t size = spec->arguments[index].size;
     char found = nc_buffer_letter(buffer);
     PyObject *answer;
+    if (nc_is_record_behind(value, PyTuple_GET_ITEM(spec->types, index))) {
+        return 1;
+    }
     if (found != '\0' || size == 0) {
         return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
     }

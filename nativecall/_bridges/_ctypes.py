@@ -10,7 +10,7 @@ from .. import _lib
 from .._callable.meant import entry_meant
 from .._errors import SignatureError
 from .._libffi import types
-from .._signature.ctype import PY_OBJECT, VOID, CType, integer, scalar
+from .._signature.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
 from .._signature.derived import Array, Struct
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
@@ -104,12 +104,14 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
                 raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
             fields.append((field[0], ctype_of(field[1], kind, known)))
         packed = getattr(kind, "_pack_", 0) == 1
-        for made in (Struct(fields, packed), Struct(fields, not packed)):
+        name = kind.__name__ if kind.__name__.isidentifier() else ""
+        for made in [Struct(fields, one, name) for one in (packed, not packed)]:
             if _same_layout(made, kind):
                 return made
         raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
     elif issubclass(kind, ctypes.Array):
-        return Array(ctype_of(kind._type_, holder, known), (kind._length_,))
+        item = CHAR if kind._type_ is ctypes.c_char else ctype_of(kind._type_, holder, known)
+        return Array(item, (kind._length_,))
     raise SignatureError(f"a {kind.__name__} of ctypes cannot be passed by value")
 
 

@@ -329,14 +329,16 @@ def texts_of(spec: CallSpec | None, index: int) -> _Texts | None:
     """
     if spec is None or index < 0:
         return None
-    signature = spec.signature
-    if not signature.characters:
-        return None
+    signature, encoding = spec.signature, spec.policies.encoding
     place = visible(signature, 0, spec.policies.out)[index][0]
-    said, encoding = signature.characters[place], spec.policies.encoding
-    if not said.startswith("("):
+    said = signature.characters[place] if signature.characters else ""
+    ctype = signature.args[place]
+    if said.startswith("("):
+        each = tuple(said[1:-1].split(","))
+    elif encoding is not None and isinstance(ctype, FunctionPointer) and "T{" in ctype.text:
+        each = ("",) * (len(ctype.args) + 1)  # structs have text in them
+    else:
         return None
-    each = tuple(said[1:-1].split(","))
     return (each, encoding) if encoding is not None or CONST in each else None
 
 
@@ -513,9 +515,10 @@ def _match_items(types: Sequence[CType], value: Sequence[object], policies: Poli
 def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
     if not isinstance(ctype, Array):
         return int(_types.match(callspec.of_argument(ctype, policies), value))
-    item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+    if ctype.is_text and isinstance(value, bytes):
+        return _EXACT
     if isinstance(value, (tuple, list)):
-        return _match_items([item] * min(ctype.shape[0], len(value) + 1), value, policies)
+        return _match_items([ctype.row] * min(ctype.shape[0], len(value) + 1), value, policies)
     try:
         return _WIDER if len(value) == ctype.shape[0] else _NO
     except TypeError:
@@ -529,6 +532,6 @@ _types.set_value_hooks(
     struct_buffer,
     storage.store_whole,
     storage.load_result,
-    storage.named_tuple,
+    storage.layout,
     passed,
 )

@@ -201,8 +201,9 @@ class Memory:
             found = [self.record(ctype, index) for index in several]
             return found[0] if length is None else found
         if length is None:
-            return storage.load(ctype, self.address)
-        return [storage.load(ctype, self.address + i * ctype.size) for i in range(length)]
+            return storage.load(ctype, self.address, policies=self.spec.policies)
+        places = [self.address + i * ctype.size for i in range(length)]
+        return [storage.load(ctype, one, policies=self.spec.policies) for one in places]
 
     def _texts(self, length: int | None) -> object:
         """The text behind pointers, None for NULL."""

@@ -13,9 +13,9 @@ from .. import _lib
 from .._fifo import Cache, Fifo
 from .._signature import bufferformat
 from .._signature.ctype import VOID, CType, Scalar
-from .._signature.derived import Array, Pointer, Struct, View, object_offsets
+from .._signature.derived import Array, Pointer, View, object_offsets
 from .._signature.signature import Signature
-from .._values import callspec, storage
+from .._values import callspec
 from .._values.policies import DEFAULT
 
 TYPE_CHECKING = False
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .._types import CallbackOptions as Options
-    from .._types import CallbackSpec, CallSpec, Memory, PyCallback, Record
+    from .._types import CallbackSpec, CallSpec, Memory, PyCallback
 
-    #: Makes a Python object of what is at an address; of a scalar, the core's letter.
-    Reader: TypeAlias = Callable[[int], object] | str
+    #: Says how a Python object is made of an argument.
+    Reader: TypeAlias = Callable[[int], object] | CallSpec | str
 
 _types = _lib.types
 #: Marks a Python object among the readers of arguments.
 _OBJECT = "O"
-_MOST_PARTS = 256  # of a struct or array that is described part by part
 
 
 # -- arguments -----------------------------------------------------------------------------------
@@ -55,9 +54,10 @@ def reader(
 
     Returns
     -------
-    callable, str or None
-        A function of the pointer's value, or of the address of a struct; None for numbers, and a
-        mark for Python objects. NULL is None without it.
+    CallSpec, callable, str or None
+        That of a function which returns a struct or a pointer; of arrays a function of the
+        pointer's value, and NULL is None without it; None for numbers, and a mark for Python
+        objects.
     """
     if isinstance(ctype, Scalar):
         return None
@@ -68,32 +68,9 @@ def reader(
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
         array = ctype.pointee
         return _array_reader(array.item, array.shape, readonly)
-    if text and text[0] not in "(*" and encoding is not None:
-        result = Signature(ctype, characters=(text,))
-        given = callspec.of(result, 0, DEFAULT._replace(encoding=encoding))
-        return _types.PointerReader(ctype, given)
-    if ctype.kind in ("pointer", "voidptr", "function"):
-        return _types.PointerReader(ctype)
-    return _record(ctype) or (lambda address: storage.load(ctype, address))
-
-
-def _record(ctype: CType) -> Record | str | None:
-    """What reads and writes a struct, or an array in one, of nothing but numbers; else None."""
-    if isinstance(ctype, Array) and ctype.shape[0] > _MOST_PARTS:
-        return None
-    if isinstance(ctype, Struct):
-        made = storage.named_tuple(ctype)
-        parts = [(field.offset, field.type) for field in ctype.fields]
-    elif isinstance(ctype, Array):
-        made = None
-        item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
-        parts = [(place * item.size, item) for place in range(ctype.shape[0])]
-    else:
-        return ctype.letter if isinstance(ctype, Scalar) else None
-    if len(parts) > _MOST_PARTS:
-        return None
-    members = tuple([(offset, _record(part)) for offset, part in parts])
-    return None if any([one is None for _, one in members]) else _types.Record(made, members)
+    if text[:1] in ("(", "*") or encoding is None:
+        text = ""
+    return callspec.of(Signature(ctype, characters=(text,)), 0, DEFAULT._replace(encoding=encoding))
 
 
 def _as_array(memory: Memory, ndim: int) -> object:
@@ -136,17 +113,13 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 class _Shared:
     """What all callbacks of a signature share, whatever their options are."""
 
-    __slots__ = ("key", "letter", "objects", "readers", "record", "result", "writer")
+    __slots__ = ("key", "letter", "objects", "readers", "result")
 
     def __init__(self, signature: Signature, tells_last: bool, encoding: str | None) -> None:
         from .._codegen.callback import key
 
         result = signature.result
 
-        def write(value: object, address: int, who: str, keep: list[object]) -> None:
-            storage.store_whole(result, value, address, who, keep, False, DEFAULT)
-
-        is_struct = result.kind == "struct"
         count = len(signature.args) - tells_last
         text = (signature.characters or ("",) * len(signature.args))[:count]
         told = zip(signature.args[:count], signature.readonly[:count], text, strict=True)
@@ -154,8 +127,6 @@ class _Shared:
         self.objects = object_offsets(result)
         self.letter = callspec.letter(result)
         self.result = _result_spec(signature, encoding)
-        self.record = _record(result) if is_struct else None
-        self.writer = write if is_struct else None
         self.key = key(signature, tells_last)
 
 
@@ -166,7 +137,7 @@ def _result_spec(signature: Signature, encoding: str | None) -> CallSpec | None:
         return None
     text = signature.characters[-1] if signature.characters and encoding is not None else ""
     if not text or text[0] in "(*":
-        return callspec.of_argument(result)
+        return callspec.of_argument(result, DEFAULT._replace(encoding=encoding))
     taking = Signature(VOID, (result,), readonly=(True,), characters=(text, ""))
     return callspec.of(taking, 0, DEFAULT._replace(encoding=encoding))
 
@@ -244,8 +215,7 @@ def spec_of(
             shared.objects,
             shared.letter,
             shared.result,
-            shared.record,
-            shared.writer,
+            None,
             sentinel,
             code=found,
             **options,

@@ -19,7 +19,7 @@ from .._callable.annotations import arguments, results
 from .._callable.callable import NativeCallable
 from .._callback import Callback
 from .._library import Library
-from .._signature.derived import Pointer, Struct
+from .._signature.derived import Array, Pointer, Struct
 from .._signature.plaintext import common_types
 from .output import CommandError
 from .place import find, functions, imported
@@ -117,9 +117,9 @@ def made(module: ModuleType) -> str:
         # Overloads of C functions for numbers overlap: one takes what another takes, and more.
         '# mypy: disable-error-code="overload-cannot-match, overload-overlap, misc"',
         "# pyright: reportOverlappingOverload=false",
-        "from typing import Any, NamedTuple, overload",
+        "from typing import Any, overload",
         "",
-        "from nativecall import Callback, Library, NativeCallable",
+        "from nativecall import Callback, Library, NativeCallable, Record",
         "from nativecall._library.types import Types",
         "from nativecall._hints import (",
         *[f"    {one}," for one in ("Array", "Complex", "Encoded", "FromC", "Function")],
@@ -222,7 +222,7 @@ class _Writer:
     def __init__(self) -> None:
         self.classes: list[str] = []
         self._taken: set[str] = set()
-        self._structs: dict[str, str] = {}
+        self._structs: dict[tuple[str, str | None], str] = {}
 
     def library(self, name: str, found: Library) -> str:
         """The class of a library; its name."""
@@ -312,28 +312,30 @@ class _Writer:
         if text:
             return "FromC"
         if isinstance(ctype, Struct):
-            return self._struct(ctype)
+            return self._struct(ctype, spec.policies.encoding)
         return _GIVES.get(ctype.kind, "FromC")
 
-    def _struct(self, ctype: Struct) -> str:
-        """The class of named tuples that a struct comes back as."""
-        known = self._structs.get(ctype.named)
+    def _struct(self, ctype: Struct, encoding: str | None) -> str:
+        """The class of Records that a struct comes back as."""
+        key = ctype.named, encoding
+        known = self._structs.get(key)
         if known is not None:
             return known
-        names = [field.name for field in ctype.fields]
-        types = [
-            self._struct(field.type)
-            if isinstance(field.type, Struct)
-            else _GIVES.get(field.type.kind, "Any")
-            for field in ctype.fields
+        wanted = "".join([one if one.isalnum() else "_" for one in ctype.name]) or "struct"
+        members = [
+            f"{name}: {self._member(field.type, encoding)}"
+            for name, field in zip(ctype.field_names, ctype.fields, strict=True)
+            if _is_public(name)
         ]
-        if not all([_is_public(name or "_") for name in names]):
-            self._structs[ctype.named] = f"tuple[{', '.join(types)}]"
-            return self._structs[ctype.named]
-        chosen = self._structs[ctype.named] = self._name(f"_Struct{len(self._structs) + 1}")
-        members = [f"    {name}: {kind}" for name, kind in zip(names, types, strict=True)]
-        self.classes += [f"class {chosen}(NamedTuple):", *members, ""]
-        return chosen
+        self._structs[key] = self._class(f"_{wanted}", "Record", [*members, *_CLOSED])
+        return self._structs[key]
+
+    def _member(self, ctype: CType, encoding: str | None) -> str:
+        if isinstance(ctype, Struct):
+            return self._struct(ctype, encoding)
+        if isinstance(ctype, Array) and ctype.is_text and len(ctype.shape) == 1:
+            return "str" if encoding else "bytes"
+        return _GIVES.get(ctype.kind, "Any")
 
 
 def _rank(parameters: Sequence[str]) -> list[int]:

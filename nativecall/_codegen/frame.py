@@ -8,7 +8,7 @@ or that the core converts.
 from __future__ import annotations
 
 from .._signature.ctype import Scalar
-from .._signature.derived import Array, Struct, View, inner_types
+from .._signature.derived import View, inner_types
 from .._values.callspec import letter
 from .shape import layout
 from .writer import WORD, is_inline
@@ -19,19 +19,7 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
 
-_MAX_INLINE = 16  # numbers of one struct that are converted inline
-_MAX_NUMBERS = 32  # numbers of all arguments that are: each one takes LLVM its time
-
-
-def _inline_numbers(ctype: CType) -> int:
-    """Numbers in a type of which inline code takes every one; more than the limit for others."""
-    if isinstance(ctype, Scalar):
-        return 1 if is_inline(ctype) else _MAX_INLINE + 1
-    if isinstance(ctype, Struct):
-        return sum([_inline_numbers(field.type) for field in ctype.fields])
-    if isinstance(ctype, Array):
-        return ctype.length * _inline_numbers(ctype.item)
-    return _MAX_INLINE + 1
+_MAX_NUMBERS = 32  # numbers that are converted inline: each one takes LLVM its time
 
 
 def _holds_owners(ctype: CType) -> bool:
@@ -40,19 +28,6 @@ def _holds_owners(ctype: CType) -> bool:
         return False
     owned = ctype.kind in ("pointer", "voidptr", "function", "view", "object")
     return owned or any(map(_holds_owners, inner_types(ctype)))
-
-
-def is_padded(ctype: CType) -> bool:
-    """Whether a type has bytes that belong to no number."""
-    inner = inner_types(ctype)
-    padded = isinstance(ctype, Struct) and sum([one.size for one in inner]) != ctype.size
-    return padded or any(map(is_padded, inner))
-
-
-def is_record(struct: Struct) -> bool:
-    """Whether inline code makes the named tuple of a struct."""
-    numbers = all([isinstance(field.type, Scalar) for field in struct.fields])
-    return numbers and len(struct.fields) <= _MAX_INLINE
 
 
 class Place:
@@ -81,9 +56,8 @@ def lay_out(places: Sequence[Place]) -> tuple[int, int]:
     """Give every argument its place in the frame; the number of owners and the frame's bytes."""
     inline = 0
     for place in places:
-        count = _inline_numbers(place.ctype)
-        place.inline = count <= _MAX_INLINE and inline + count <= _MAX_NUMBERS
-        inline += count if place.inline else 0
+        place.inline = is_inline(place.ctype) and inline < _MAX_NUMBERS
+        inline += place.inline
     owners = 0
     for place in places:
         if place.letter != "O" and _holds_owners(place.ctype):

@@ -2,10 +2,10 @@
 
 A trampoline is what a C programmer would write by hand for one signature: a METH_NOARGS, METH_O or
 METH_FASTCALL function that counts the arguments, converts each, calls the function that the
-callable points to, and converts the result. Exact floats, ints and bools are converted inline, and
-so are tuples of them for structs. For all else, and for every error, the code calls the core
-(csrc/codegen/symbols.h), whose functions raise the same exceptions as calls through libffi do; they
-begin again with the first argument: the inline conversions have no effects.
+callable points to, and converts the result. Exact floats, ints and bools are converted inline. For
+all else, and for every error, the code calls the core (csrc/codegen/symbols.h), whose functions
+raise the same exceptions as calls through libffi do; they begin again with the first argument: the
+inline conversions have no effects.
 
 Guarantee: buffers and owners are released on every path. writer.py has those of all such code.
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from .. import _lib
 from .._signature.ctype import Scalar
-from .._signature.derived import Array, Struct
+from .._signature.derived import Struct
 from .._values.callspec import MOST_UNASKED, letter
 from .._values.failure import convention
 from .._values.outs import drops_result, offsets, visible
-from .frame import Place, is_padded, is_record, lay_out
+from .frame import Place, lay_out
 from .pointercode import PointerCode
 from .shape import CALL_FLAGS, METHOD, layout
 from .writer import EXACT, PLACES, WORD, Operand, asking, is_inline
@@ -74,11 +74,8 @@ class TrampolineCode(PointerCode):
         self.errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
         result = signature.result
         # Whether what makes the result's object looks for exceptions that were left.
-        self.looking = (
-            is_record(result)
-            if isinstance(result, Struct)
-            else result.text == "d" or (result.kind == "int" and result.text != "Q")
-        )
+        self.looking = result.text == "d" or (result.kind == "int" and result.text != "Q")
+        self.looking |= result.kind == "struct" and "O" not in result.text
         # Whether the call is so short that the slow way has one of its own: then the usual way
         # keeps the numbers out of the frame.
         numbers = [place.ctype for place in self.places]
@@ -301,41 +298,10 @@ class TrampolineCode(PointerCode):
 
     def check(self, index: int, place: Place) -> None:
         """Convert an argument of exactly the usual type into the frame, else go to the core."""
-        ctype = place.ctype
-        if isinstance(ctype, Struct) and is_padded(ctype):
-            for offset in range(0, ctype.size, WORD):
-                self.store("i64", "0", "%frame", place.offset + offset)
-        if self.short:
-            place.value = self.exact(ctype, self.given(index), checked=True)
-            return
-        self.items(ctype, self.given(index), place.offset, checked=True)
-
-    def items(self, ctype: CType, value: str, offset: int, checked: bool = False) -> None:
-        """Store a number, or a tuple of what the type consists of."""
-        if isinstance(ctype, Struct):
-            parts = [(field.type, field.offset) for field in ctype.fields]
-        elif isinstance(ctype, Array):
-            inner = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
-            parts = [(inner, i * inner.size) for i in range(ctype.shape[0])]
-        else:
-            self.store(self.type(ctype), self.exact(ctype, value, checked), "%frame", offset, 1)
-            return
-        count = len(parts)
-        plain, other, same = self.label(), self.label(), self.label()
-        exact = self.is_type(value, "PyTuple_Type")
-        self.line(f"br i1 {exact}, label %{plain}, label %{other}")
-        self.begin(other)
-        suits = self.call("nc_is_tuple_of", "i32", f"ptr {value}", f"i64 {count}")
-        suits = self.new(f"icmp ne i32 {suits}, 0")
-        self.line(f"br i1 {suits}, label %{same}, label %slow")
-        self.begin(plain)
-        size = self.load("i64", value, layout["object_size"])
-        suits = self.new(f"icmp eq i64 {size}, {count}")
-        self.line(f"br i1 {suits}, label %{same}, label %slow")
-        self.begin(same)
-        for place, (part, at) in enumerate(parts):
-            item = self.load("ptr", value, layout["tuple_items"] + place * WORD)
-            self.items(part, item, offset + at)
+        place.value = self.exact(place.ctype, self.given(index), checked=True)
+        if not self.short:
+            self.store(self.type(place.ctype), place.value, "%frame", place.offset, 1)
+            place.value = ""
 
     # -- the call and its result -----------------------------------------------------------------
 
@@ -539,7 +505,9 @@ class TrampolineCode(PointerCode):
     def result(self, ctype: CType, raw: str) -> str:
         """A result as a Python object, NULL with an exception."""
         code = letter(ctype)
-        if self.looking and not isinstance(ctype, Struct):
+        if isinstance(ctype, Struct):
+            return self.call("nc_load_result", "ptr", "ptr %self", f"ptr {raw}")
+        if self.looking:
             if code == "d":
                 return self.call("nc_result_double", "ptr", f"double {raw}")
             return self.call("nc_result_integer", "ptr", f"i64 {self.widened(ctype, raw)}")
@@ -555,29 +523,4 @@ class TrampolineCode(PointerCode):
             return self.call("nc_take_object", "ptr", "ptr %self", f"ptr {raw}", *how)
         if code == "P":
             return self.call("nc_pointer_to_python", "ptr", "ptr %self", f"ptr {raw}")
-        if isinstance(ctype, Struct):
-            return self.record(ctype)
         return self.boxed(code, raw) if self.in_memory(ctype) else self.to_python(ctype, raw)
-
-    def record(self, struct: Struct) -> str:
-        """A struct of numbers as a named tuple; others through Python code."""
-        if not is_record(struct):
-            return self.call("nc_load_result", "ptr", "ptr %self", "ptr %result")
-        made = self.call("nc_record_new", "ptr", "ptr %self", f"i64 {len(struct.fields)}")
-        self.fail_unless(self.new(f"icmp ne ptr {made}, null"))
-        for place, field in enumerate(struct.fields):
-            if is_inline(field.type):
-                raw = self.load(self.type(field.type), "%result", field.offset, 1)
-                value = self.to_python(field.type, raw)
-            else:
-                value = self.boxed(letter(field.type), self.at("%result", field.offset))
-            self.require(self.new(f"icmp ne ptr {value}, null"), "dropped")
-            self.store("ptr", value, made, layout["tuple_items"] + place * WORD)
-        after = self.label()
-        self.go(after)
-        self.begin("dropped")
-        self.call("Py_DecRef", "void", f"ptr {made}")
-        self.failures.append("dropped")
-        self.go("end")
-        self.begin(after)
-        return made

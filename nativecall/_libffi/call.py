@@ -218,7 +218,8 @@ def fallback_for(
         elif is_text:
             value = _types.text_result(spec, answer.value) if answer.value else None
         else:
-            value = storage.load(result_type, ctypes.addressof(answer), owned=True)
+            found = ctypes.addressof(answer)
+            value = storage.load(result_type, found, owned=True, policies=spec.policies)
         if errors.reaches_c:
             # What took an object has looked for NULL; None is an object.
             shown = answer if result_type.kind == "object" else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from weakref import WeakValueDictionary
 
 from .. import _lib
@@ -126,7 +127,6 @@ def spec_of(
         object_offsets(result),
         callspec.letter(result),
         converted,
-        None,
         write,
         sentinel,
         foreign=foreign,
@@ -179,6 +179,14 @@ def _reader(ctype: CType, reader: object) -> object:
         return None
     if ctype.kind == "object":
         return reader
-    if callable(reader) and ctype.kind in ("pointer", "voidptr", "function", "view"):
-        return lambda address: None if address is None else reader(address)
-    return lambda box: storage.load(ctype, ctypes.addressof(box))
+    read: Foreign = reader
+    if isinstance(reader, _types.CallSpec):
+        spec = reader
+        if ctype.kind == "struct":
+            policies = spec.policies
+            return lambda box: storage.load(ctype, ctypes.addressof(box), policies=policies)
+        is_text = spec.signature.characters
+        read = (
+            partial(_types.text_result, spec) if is_text else partial(storage.pointer_result, ctype)
+        )
+    return lambda address: None if address is None else read(address)

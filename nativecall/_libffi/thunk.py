@@ -81,7 +81,6 @@ def interpreted(
         (),
         "v",
         None,
-        None,
         lambda made, value: none if value is None else value,
         sentinel,
         has_gil=bool(plan.flags & _lib.FLAG_NEEDS_GIL),

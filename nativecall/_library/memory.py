@@ -21,6 +21,7 @@ from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type
 from .._values import boxes, callspec, handles
+from .._values.storage import Record
 from .memoryplan import (
     CFFI_ALIGNS,
     CHARACTERS,
@@ -255,7 +256,7 @@ class _Maker:
             made = self.allocate(ctype, None)
             self._assign(made, 0, _whole(struct, init), who)
             return made
-        values = _members(self.owner, struct, init, who)
+        values = self._members(struct, init, who)
         last = self.owner.plan(struct, _flexible)
         sized = None
         if last:
@@ -270,6 +271,17 @@ class _Maker:
         made = self.allocate(ctype, sized)
         self._fill_record(made, struct, values, who)
         return made
+
+    def _members(self, struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
+        """What is said of members, by name."""
+        if isinstance(value, Record):
+            self.kept += value._kept.values()
+            encoding = value._layout.about.encoding or "utf-8"
+            value = {
+                name: one.encode(encoding) if isinstance(one, str) else one
+                for name, one in value._asdict().items()
+            }
+        return _members(self.owner, struct, value, who)
 
     def _fill_record(
         self, place: FFIData, struct: FFIType, values: Mapping[str, object], who: str
@@ -288,7 +300,7 @@ class _Maker:
             value = _whole(ctype, value)
         elif ctype.kind in RECORDS:
             inner = getattr(place, key) if isinstance(key, str) else place[key]
-            self._fill_record(inner, ctype, _members(self.owner, ctype, value, who), who)
+            self._fill_record(inner, ctype, self._members(ctype, value, who), who)
             return
         elif ctype.kind == "array" and not (
             handles.is_cdata(value)

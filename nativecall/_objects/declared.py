@@ -127,8 +127,8 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     -------
     Field
         In objects the attribute is the value: numbers, cffi pointers (borrowed: what they point to
-        is the user's to keep), named tuples for structs, NumPy arrays over the object's memory for
-        arrays of numbers, and the object itself for references.
+        is the user's to keep), a `Record` for structs and NumPy arrays for arrays of numbers,
+        over the object's memory, and the object itself for references.
 
     Raises
     ------

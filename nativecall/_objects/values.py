@@ -12,7 +12,7 @@ from .._signature.spelling import parse_type
 from .._values import boxes, callspec
 from .._values.dtypes import dtype_of
 from .._values.policies import DEFAULT as _POLICIES
-from .._values.storage import by_name, load, store_whole
+from .._values.storage import by_name, layout, load, store_whole
 from .declared import is_array_of_numbers
 
 TYPE_CHECKING = False
@@ -38,6 +38,9 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
     """What gives the value of a field from its object and address."""
     if is_array_of_numbers(ctype):
         return _array_loader(ctype)
+    if isinstance(ctype, Struct) and _without_pointers(ctype) is ctype:
+        made = layout(ctype)
+        return lambda object, address: made(address, False, object)
     return lambda object, address: load(ctype, address)
 
 
@@ -89,8 +92,7 @@ def has_address(ctype: CType, value: Foreign) -> bool:
         return False
     inner = inner_types(ctype)
     if isinstance(ctype, Array):
-        item = Array(ctype.item, ctype.shape[1:]) if len(ctype.shape) > 1 else ctype.item
-        inner = (item,) * len(value)
+        inner = (ctype.row,) * len(value)
     return any([has_address(one, part) for one, part in zip(inner, value, strict=True)])
 
 
@@ -150,7 +152,7 @@ def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
             for name, one in given.items()
         }
     if isinstance(ctype, Array):
-        item = Array(ctype.item, ctype.shape[1:]) if len(ctype.shape) > 1 else ctype.item
+        item = ctype.row
         if _without_pointers(item) is not item and hasattr(value, "__len__"):
             return [_with_addresses(item, one, f"item {i} of {who}") for i, one in enumerate(value)]
     return value

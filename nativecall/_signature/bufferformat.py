@@ -250,7 +250,10 @@ def _spell(ctype: CType) -> str:
             at = field.offset + field.type.size
         return f"T{{{''.join(parts)}{_padding(ctype.size - at)}}}"
     if isinstance(ctype, Array):
-        return f"({','.join(map(str, ctype.shape))}){_spell(ctype.item)}"
+        shape, item = ctype.shape, _spell(ctype.item)
+        if ctype.is_text:
+            shape, item = shape[:-1], f"{shape[-1]}s"
+        return f"({','.join(map(str, shape))}){item}" if shape else item
     if isinstance(ctype, Scalar):
         return ctype.text
     return "Q" if ctype.size == 8 else "I"

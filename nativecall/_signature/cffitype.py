@@ -20,7 +20,7 @@ from itertools import count
 from .. import _lib
 from .._errors import SignatureError
 from .clexer import KEYWORDS
-from .ctype import PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar, integer
+from .ctype import CHAR, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar, integer
 from .derived import Array, FunctionPointer, Handle, Pointer, Struct, inner_types, pointer
 from .signature import Signature
 
@@ -78,7 +78,9 @@ class Converter:
             case "array":
                 if ctype.length is None:
                     raise SignatureError("an array of unknown length has no size")
-                return Array(self.type(ctype.item, holder), (ctype.length,))
+                is_text = ctype.item.cname == "char"
+                item = CHAR if is_text else self.type(ctype.item, holder)
+                return Array(item, (ctype.length,))
             case "struct":
                 return self._struct(ctype)
         hint = WRAP_IT
@@ -155,7 +157,7 @@ class Converter:
                 reason += f"{'.'.join(path)!r}: {why}"
                 raise SignatureError(reason, hint=WRAP_IT) from None
         for packed in (False, True):  # one that need not be packed is not
-            struct = Struct(fields, packed)
+            struct = Struct(fields, packed, c_name_of(ctype))
             if self._same_layout(struct, ctype):
                 return struct
         raise SignatureError(f"{name_of(ctype)} has a layout that no signature describes")

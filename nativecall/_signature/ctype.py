@@ -208,15 +208,15 @@ class Plain(CType):
     c_name: str
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _plain, (self.text,)
+        return _plain, (self.named,)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         return join(self.c_name if spell is None else spell(self), declarator)
 
 
-def _plain(text: str) -> Plain:
+def _plain(named: str) -> Plain:
     """For `pickle`."""
-    return {"v": VOID, "P": VOIDPTR, "O": PY_OBJECT}.get(text) or scalar(text)
+    return {"v": VOID, "P": VOIDPTR, "O": PY_OBJECT, "c": CHAR}.get(named) or scalar(named)
 
 
 class Scalar(Plain):
@@ -326,7 +326,15 @@ def _scalars() -> dict[str, Scalar]:
     return found
 
 
+def _char() -> Scalar:
+    same = SCALARS["c"]
+    attributes = {name: getattr(same, name) for name in Scalar.__slots__}
+    return intern(Scalar, "int", same.text, "c", 0, 1, 1, c_name="char", **attributes)
+
+
 SCALARS: Final = _scalars()
+#: The item of an array of C's `char`, which is text; equal to the integer that it is here.
+CHAR: Final = _char()
 VOID: Final = intern(Plain, "void", "v", "v", 0, 0, 1, c_name="void")
 VOIDPTR: Final = intern(Plain, "voidptr", "P", "P", 0, c_name="void *")
 PY_OBJECT: Final = intern(Plain, "object", "O", "O", 0, c_name="PyObject *")

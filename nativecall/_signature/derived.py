@@ -10,6 +10,7 @@ import sys
 
 from .._errors import SignatureError, refuse_reload
 from .ctype import (
+    CHAR,
     MAX_NDIM,
     VOIDPTR,
     CType,
@@ -289,16 +290,23 @@ class Struct(CType):
     packed : bool
     field_names : tuple of str
         One name for every field; the unnamed ones are called ``f0``, ``f1``, … after their index.
+    name : str
+        What C calls it, ``"struct point"`` or the name of a typedef; "" where it has no name. No
+        part of the type's identity.
     """
 
-    __slots__ = ("field_names", "fields", "packed")
+    __slots__ = ("field_names", "fields", "name", "packed")
 
     fields: tuple[Field, ...]
     packed: bool
     field_names: tuple[str, ...]
+    name: str
 
     def __new__(
-        cls, fields: Iterable[CType | tuple[str | None, CType]], packed: bool = False
+        cls,
+        fields: Iterable[CType | tuple[str | None, CType]],
+        packed: bool = False,
+        name: str = "",
     ) -> Struct:
         packed = bool(packed)
         laid_out: list[Field] = []
@@ -306,22 +314,22 @@ class Struct(CType):
         offset = length = longer = 0
         alignment = 1
         for item in fields:
-            name, ctype = (None, item) if isinstance(item, CType) else item
+            label, ctype = (None, item) if isinstance(item, CType) else item
             admit(ctype, "field")
-            if name is not None:
-                name = str.__str__(name)  # a subclass may format as another text
-                if not name.isidentifier():
-                    raise SignatureError(f"{name!r} is not a name that a field can have in C")
-                if name in seen:
-                    raise SignatureError(f"a struct has two fields called {name!r}")
-                seen.add(name)
+            if label is not None:
+                label = str.__str__(label)  # a subclass may format as another text
+                if not label.isidentifier():
+                    raise SignatureError(f"{label!r} is not a name that a field can have in C")
+                if label in seen:
+                    raise SignatureError(f"a struct has two fields called {label!r}")
+                seen.add(label)
             if not packed:
                 offset = _round_up(offset, ctype.alignment)
                 alignment = max(alignment, ctype.alignment)
-            laid_out.append(Field(name, ctype, offset))
+            laid_out.append(Field(label, ctype, offset))
             offset += ctype.size
             length += len(ctype.text)
-            longer += len(ctype.named) + (len(name) + 2 if name else 0)
+            longer += len(ctype.named) + (len(label) + 2 if label else 0)
             check_length(length, longer)
         if not laid_out:
             raise SignatureError("a struct needs at least one field")
@@ -330,6 +338,8 @@ class Struct(CType):
         members = [f.type.named + (f":{f.name}:" if f.name else "") for f in laid_out]
         depth = 1 + max([field.type.depth for field in laid_out])
         layout = depth, _round_up(offset, alignment), alignment
+        if name:
+            start = f"{start[:-1]}<{name}>{{"
         named = start + "".join(members) + "}"
         names = tuple(_complete_names([field.name for field in laid_out]))
         return intern(
@@ -341,10 +351,12 @@ class Struct(CType):
             fields=tuple(laid_out),
             packed=packed,
             field_names=names,
+            name=name,
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Struct, (tuple([(field.name, field.type) for field in self.fields]), self.packed)
+        fields = tuple([(field.name, field.type) for field in self.fields])
+        return Struct, (fields, self.packed, self.name)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         if spell is not None:
@@ -374,6 +386,8 @@ class Array(CType):
         Lengths, the outermost dimension first.
     length : int
         Number of elements in all.
+    is_text : bool
+        Whether the elements are C's `char`.
     """
 
     __slots__ = ("item", "length", "shape")
@@ -402,6 +416,15 @@ class Array(CType):
         text, named = f"({lengths}){item.text}", f"({lengths}){item.named}"
         layout = item.depth + 1, count * item.size, item.alignment
         return intern(cls, "array", text, named, *layout, item=item, shape=shape, length=count)
+
+    @property
+    def is_text(self) -> bool:
+        return self.item.named == CHAR.named
+
+    @property
+    def row(self) -> CType:
+        """The type of what the outermost dimension has."""
+        return self.item if len(self.shape) == 1 else Array(self.item, self.shape[1:])
 
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (self.item, self.shape)

@@ -18,7 +18,7 @@ the column. In this grammar, with the names of fields, signatures are kept as pl
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .ctype import MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
+from .ctype import CHAR, MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
 from .derived import Array, FunctionPointer, Handle, Pointer, Struct, View, pointer
 from .signature import Signature
 
@@ -140,17 +140,21 @@ class Reader:
                     self.expect("}", "to end the function pointer")
                     return self.build(at, FunctionPointer, result, args, variadic)
             case "T":
+                name = self.struct_name()
                 if self.accept("{"):
-                    return self.struct(at, depth, packed=False)
+                    return self.struct(at, depth, False, name)
             case "=":
-                if self.accept("T") and self.accept("{"):
-                    return self.struct(at, depth, packed=True)
+                if self.accept("T"):
+                    name = self.struct_name()
+                    if self.accept("{"):
+                        return self.struct(at, depth, True, name)
             case "(":
                 shape = [self.length("an array's length")]
                 while self.accept(","):
                     shape.append(self.length("an array's length"))
                 self.expect(")", "or ',' after an array's length")
-                return self.build(at, Array, self.admitted("array", depth + 1), shape)
+                item = CHAR if self.accept("c") else self.admitted("array", depth + 1)
+                return self.build(at, Array, item, shape)
             case "[":
                 ndim = self.length("the number of dimensions")
                 self.expect("]", "after the number of dimensions")
@@ -182,7 +186,11 @@ class Reader:
             raise self.error(f"{what} must be at least 1", start)
         return number
 
-    def struct(self, at: int, depth: int, packed: bool) -> CType:
+    def struct_name(self) -> str:
+        """What C calls a struct; people do not write it."""
+        return ""
+
+    def struct(self, at: int, depth: int, packed: bool, name: str) -> CType:
         fields: list[tuple[str | None, CType]] = []
         seen: set[str] = set()
         while not self.accept("}"):
@@ -190,7 +198,7 @@ class Reader:
                 raise self.error("expected a field or '}', found the end", self.at)
             ctype = self.admitted("field", depth + 1)
             fields.append((self.field_name(seen) if self.accept(":") else None, ctype))
-        return self.build(at, Struct, fields, packed)
+        return self.build(at, Struct, fields, packed, name)
 
     def field_name(self, seen: set[str]) -> str:
         """The name whose opening colon has been read."""
@@ -249,8 +257,9 @@ class _KeptReader(Reader):
     """A parser of what was kept, where pointers may name what they point to.
 
     That is ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with the number of an owner before the
-    name; ``P=`` begins what has a size. There is no white space. Nobody reads a column of what was
-    kept, so that a type cannot stand where it does is left to those that are made of it.
+    name; ``P=`` begins what has a size. A struct's own name is ``T<struct point>{…}``. There is no
+    white space. Nobody reads a column of what was kept, so that a type cannot stand where it does
+    is left to those that are made of it.
     """
 
     __slots__ = ()
@@ -268,7 +277,7 @@ class _KeptReader(Reader):
             self.at = at + 1
             return found
         start = at + 1 + source.startswith("=", at + 1)
-        if not source.startswith("<", start):
+        if source[at] == "T" or not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
         # A type that was made for another function: up to its name, or to the end of its struct.
@@ -284,6 +293,12 @@ class _KeptReader(Reader):
             return Handle(name, owner, start == at + 1)
         return Pointer(self.admitted("pointee", depth + 1), name, owner)
 
+    def struct_name(self) -> str:
+        if not self.accept("<"):
+            return ""
+        start, self.at = self.at, self.source.index(">", self.at) + 1
+        return self.source[start : self.at - 1]
+
 
 #: What has the types that pointers name, by number, as long as it lives.
 owners: dict[int, ReferenceType[Owner]] = {}
@@ -291,7 +306,9 @@ owners: dict[int, ReferenceType[Owner]] = {}
 
 def bind(named: str, owner: Owner) -> str:
     """The text of a type or function that was kept, with `owner` as what has the types of it."""
-    return named.replace("<", f"<{owner.serial}:") if "<" in named else named
+    for before in ("&<", "P<", "P=<") if "<" in named else ():
+        named = named.replace(before, f"{before}{owner.serial}:")
+    return named
 
 
 def shown(found: str) -> str:

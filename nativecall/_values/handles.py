@@ -163,6 +163,11 @@ def _all_owned(value: Foreign, name: str, function: Callable[[object], object] |
 
 
 def _owned(value: object, name: str, function: Callable[[object], object] | None) -> object:
+    if isinstance(value, _lib.types.RecordBase):
+        for place, one in enumerate(value):
+            if is_cdata(one):
+                value[place] = _owned(one, name, function)  # as long as the Record
+        return value
     if not is_cdata(value):
         return value
     free = None if function is None else _Free(name, function)

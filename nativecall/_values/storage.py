@@ -2,9 +2,8 @@
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c). Here
 are the aggregates, structs, arrays and strided views; what else a pointer may be made of is in
-arguments.py. Structs take tuples, mappings, structs of ctypes and cffi, and NumPy records: as bytes
-where these are laid out alike, else field by field. They come back as named tuples, nested ones and
-arrays as tuples.
+arguments.py. Structs take Records, tuples, mappings, structs of ctypes and cffi, and NumPy records:
+as bytes where these are laid out alike, else field by field. They come back as Records.
 
 Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what
 was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
@@ -15,21 +14,24 @@ from __future__ import annotations
 import sys
 from collections import namedtuple
 from itertools import islice
+from math import prod
+from struct import pack
 
 from .. import _lib
 from .._errors import refuse_reload
-from .._fifo import Cache, Shared
+from .._fifo import Cache
 from .._signature import bufferformat
-from .._signature.ctype import CType, Scalar, same_bytes
+from .._signature.ctype import WORD, CType, Scalar, same_bytes
 from .._signature.derived import Array, Struct, View, object_offsets
 from . import boxes, callspec
+from .handles import is_cdata
 from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from .._types import Foreign, Pin
+    from .._types import Foreign, Layout, Pin, RecordBase
     from .policies import Policies
 
 refuse_reload(globals(), "store")
@@ -170,7 +172,9 @@ def copy_same_bytes(
 
 
 def by_name(value: Foreign) -> dict[str, object] | None:
-    """The items of a mapping or of a NumPy record, None for anything else."""
+    """The items of a mapping, a Record or a NumPy record, None for anything else."""
+    if isinstance(value, Record):
+        return dict(value._asdict())
     if hasattr(value, "keys"):
         return {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
     names = _record_names(value)
@@ -186,10 +190,13 @@ def _record_names(value: object) -> tuple[str, ...] | None:
 def _store_array(
     array: Array, value: Foreign, address: int, who: str, keep: list[object], policies: Policies
 ) -> None:
-    item = array.item
-    if len(array.shape) > 1:
-        item = Array(array.item, array.shape[1:])
-    store_items(item, array.shape[0], value, address, who, keep, policies)
+    if array.is_text and len(array.shape) == 1 and isinstance(value, str):
+        if policies.encoding is None:
+            raise TypeError(
+                f"{who} must be bytes (got str); give the function or the library an encoding"
+            )
+        value = value.encode(policies.encoding)
+    store_items(array.row, array.shape[0], value, address, who, keep, policies)
 
 
 def store_items(
@@ -345,7 +352,9 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
 # -- from memory ---------------------------------------------------------------------------------
 
 
-def load(ctype: CType, address: int, *, owned: bool = False) -> object:
+def load(
+    ctype: CType, address: int, *, owned: bool = False, policies: Policies = DEFAULT
+) -> object:
     """The Python value of a `ctype` at `address`; nothing refers to the memory afterwards.
 
     `owned`: the references to Python objects in the memory are taken from it, as from a result.
@@ -353,12 +362,11 @@ def load(ctype: CType, address: int, *, owned: bool = False) -> object:
     if isinstance(ctype, Scalar):
         return _types.load_scalar(ctype.letter, address)
     if isinstance(ctype, Struct):
-        values = [load(f.type, address + f.offset, owned=owned) for f in ctype.fields]
-        return named_tuple(ctype)(*values)
+        return layout(ctype, policies)(address, owned)
     if isinstance(ctype, Array):
-        item = ctype.item if len(ctype.shape) == 1 else Array(ctype.item, ctype.shape[1:])
+        item = ctype.row
         places = [address + i * item.size for i in range(ctype.shape[0])]
-        return tuple([load(item, place, owned=owned) for place in places])
+        return tuple([load(item, one, owned=owned, policies=policies) for one in places])
     word = int(_lib.ffi.cast("uintptr_t *", address)[0])
     if ctype.kind != "object":
         return pointer_result(ctype, word)
@@ -381,37 +389,204 @@ def pointer_type(ctype: CType) -> object:
     return cffitype.pointer_type(ctype)
 
 
-def load_result(ctype: CType, address: int) -> object:
-    return load(ctype, address, owned=True)
+def load_result(ctype: CType, address: int, policies: Policies) -> object:
+    return load(ctype, address, owned=True, policies=policies)
 
 
-_named_tuples: Cache[str, Callable[..., object]] = Cache(1024)
-_living: Shared[str, Callable[..., object]] = Shared()
+# -- Records -------------------------------------------------------------------------------------
+
+#: What a Layout says; the core looks at all but the last two, by their places.
+About = namedtuple(
+    "About", ["type", "form", "encoding", "places", "objects", "extents", "name", "policies"]
+)
+_MOST_SHOWN = 16  # items of an array, as text
 
 
-def named_tuple(struct: Struct) -> Callable[..., object]:
-    """The class that structs of a type come back as: one, as long as anybody has it."""
-    named = struct.named
-    known = _named_tuples.get(named)
-    if known is not None:
-        return known
-    found = _living.find(named) or _living.share(named, _named_tuple(struct))
-    return _named_tuples.keep(named, found)
+class Record(_types.RecordBase):
+    """A value of a C struct or union: its own C memory, which can be changed.
+
+    Calls return structs as Records, and Python functions that C calls get them. A Record is taken
+    wherever its struct is, or a pointer to that. Fields are read and assigned by name or by index,
+    with the checks of arguments. A struct or an array in it is a view: it shares the memory and
+    keeps the Record alive, so ``r.inner.x = 1`` changes ``r``; `copy.copy` makes it independent. An
+    array of `char` is text: `bytes` up to the first null character, `str` with ``encoding=``.
+
+    A Record equals a Record with the same names and values, and a tuple or list of the values. It
+    can be copied, and pickled unless there are pointers in it. It exports a buffer (PEP 3118),
+    which NumPy takes for a structured array without dimensions.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> text = "typedef struct { int quot, rem; } div_t; div_t div(int, int);"
+    >>> r = nativecall.load(None, text).div(17, 5)
+    >>> r, r.quot, r[1]
+    (div_t(quot=3, rem=2), 3, 2)
+    >>> r.rem = 4
+    >>> r._replace(quot=0)._asdict()
+    {'quot': 0, 'rem': 4}
+    """
+
+    __module__ = "nativecall"
+    __slots__ = ()
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        return tuple(self._layout.about.places)
+
+    def _asdict(self) -> dict[str, Foreign]:
+        """Return a dict of the fields, by name."""
+        return dict(zip(self._layout.about.places, self, strict=False))
+
+    def _replace(self, **fields: object) -> Record:
+        """Return a copy with other values of some fields."""
+        made: Record = self.__copy__()
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    def __copy__(self) -> Foreign:
+        made = self._layout(self._address)
+        if self._root._held:
+            made._kept[None] = dict(self._kept)  # all: a view's offsets are not its owner's
+        return made
+
+    def __deepcopy__(self, memo: object) -> Foreign:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        about = self._layout.about
+        for place, value in enumerate(self):
+            if is_cdata(value):
+                which = repr([*about.places][place]) if about.places else place
+                raise TypeError(
+                    f"cannot pickle {which} of '{about.name}', a pointer, which leads nowhere in "
+                    "another process; set it to None before"
+                )
+        return _record_again, (about.type, about.encoding, tuple(self))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _types.RecordBase):
+            places = self._layout.about.places
+            return [*places] == [*other._layout.about.places] and [*self] == [*other]
+        return [*self] == [*other] if isinstance(other, (tuple, list)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it can change
+
+    def __repr__(self) -> str:
+        about = self._layout.about
+        if not about.places:
+            shown = [repr(value) for value in islice(self, _MOST_SHOWN)]
+            return f"[{', '.join(shown + ['...'] * (len(self) > _MOST_SHOWN))}]"
+        shown = [f"{name}={value!r}" for name, value in zip(about.places, self, strict=True)]
+        return f"{about.name}({', '.join(shown)})"
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._layout.about.places]
+
+    @property
+    def _root(self) -> Record:
+        """What has the memory, and keeps what was stored in it leads to."""
+        return self._owner if isinstance(self._owner, Record) else self
+
+    @property
+    def _kept(self) -> dict[object, object]:
+        """That, by offset and size."""
+        if self._root._held is None:
+            _held.__set__(self._root, {})
+        return self._root._held  # type: ignore[return-value]  # now it is there
+
+    def _take_objects(self, owned: bool) -> None:
+        """Keep the Python objects in the memory, with the references that it owns, or others."""
+        for offset in self._layout.about.objects:
+            word = int(_lib.ffi.cast("uintptr_t *", self._address + offset)[0])
+            if word:
+                self._kept[offset, WORD] = _types.object_at(word, owned)
+
+    def _refuse(self, name: str) -> None:
+        about = self._layout.about
+        names = ", ".join(map(repr, about.places))
+        its = f"its fields are {names}" if names else "it is an array"
+        raise AttributeError(f"{about.name!r} has no field {name!r}; {its}")
+
+    def _assign(self, ctype: CType, who: str, address: int, value: object) -> None:
+        """Store what is no number: all of it or nothing. The core asks."""
+        scratch = _lib.ffi.new("char[]", ctype.size + 16)
+        start = int(_lib.ffi.cast("uintptr_t", scratch))
+        place = start + -start % 16
+        keep: list[object] = []
+        store_whole(ctype, value, place, who, keep, False, self._layout.about.policies)
+        _types.settle(keep, None)
+        _types.check_unmoved(keep, who)
+        key = address - self._root._address, ctype.size
+        before = self._kept.get(key)  # until nothing leads there
+        self._kept[key] = keep if _leads_on(ctype) else None
+        target = _lib.ffi.cast("char *", address)
+        _lib.ffi.memmove(target, _lib.ffi.cast("char *", place), ctype.size)
+        del before
 
 
-def _named_tuple(struct: Struct) -> Callable[..., object]:
-    make: Foreign = namedtuple
-    made = make("Struct", struct.field_names, rename=True)
-
-    def reduced(self: tuple[object, ...]) -> tuple[object, ...]:
-        """For `pickle`, which looks for classes by their names: another process makes its own."""
-        return _struct_again, (struct, tuple(self))
-
-    made.__reduce__ = reduced
-    named: Callable[..., object] = made
-    return named
+_held: Foreign = _types.RecordBase._held
+_types.set_record_class(Record)
+_layouts: Cache[tuple[str, str | None], Layout] = Cache(1024)
 
 
-def _struct_again(struct: Struct, values: tuple[object, ...]) -> object:
+def layout(ctype: Struct | Array, policies: Policies = DEFAULT) -> Layout:
+    """The description of the Records of a type; it makes them of memory."""
+    key = ctype.named, policies.encoding
+    return _layouts.get(key) or _layouts.keep(key, _layout(ctype, policies.encoding))
+
+
+def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
+    policies = DEFAULT._replace(encoding=encoding)
+    shape: tuple[int, ...] = ()
+    places: dict[str, int] = {}
+    item: CType = ctype
+    if isinstance(ctype, Struct):
+        name, count, step = ctype.name or "struct", len(ctype.fields), 0
+        places = {one: place for place, one in enumerate(ctype.field_names)}
+        found = [
+            (field.offset, field.type, f"field {one!r} of '{name}'")
+            for one, field in zip(places, ctype.fields, strict=True)
+        ]
+    else:
+        name, count, step = ctype.c_declaration(), ctype.shape[0], ctype.row.size
+        found = [(0, ctype.row, f"an item of '{name}'")]
+        item, shape = ctype.item, ctype.shape
+        if ctype.is_text:
+            item, shape = Array(item, shape[-1:]), shape[:-1]
+    rows = []
+    for offset, part, who in found:
+        inner, letter = None, "s"
+        if not isinstance(part, (Struct, Array)):
+            letter = callspec.letter(part)
+        elif not _is_text(part):
+            inner, letter = layout(part, policies), "T"
+        rows.append((offset, part.size, letter, part, who, inner))
+    objects = object_offsets(ctype)
+    refused = f"'{name}' has Python objects in it, which a buffer cannot hold"
+    form = refused if objects else bufferformat.spell(item).encode()
+    strides = [item.size * prod(shape[place + 1 :]) for place in range(len(shape))]
+    extents = pack(f"{2 * len(shape)}n", *shape, *strides)
+    about = About(ctype, form, encoding, places, objects, extents, name, policies)
+    size = ctype.size, ctype.alignment
+    return _types.Layout(tuple(rows), about, *size, count, step, _leads_on(ctype))
+
+
+def _leads_on(ctype: CType) -> bool:
+    """Whether a value has pointers or Python objects in it."""
+    return any([letter in "&PXO" for letter in ctype.text])
+
+
+def _is_text(ctype: CType) -> bool:
+    return isinstance(ctype, Array) and ctype.is_text and len(ctype.shape) == 1
+
+
+def _record_again(
+    ctype: Struct | Array, encoding: str | None, values: tuple[object, ...]
+) -> RecordBase:
     """For `pickle`."""
-    return named_tuple(struct)(*values)
+    made: RecordBase = layout(ctype, DEFAULT._replace(encoding=encoding))(0)
+    for place, value in enumerate(values):
+        made[place] = value
+    return made

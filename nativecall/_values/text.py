@@ -31,11 +31,10 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
 
     Parameters
     ----------
-    pointer : cffi or ctypes pointer or array, buffer of bytes, tuple of int, or None
+    pointer : cffi or ctypes pointer or array, buffer of bytes, or None
         To characters or bytes, wide ones too. **The caller vouches for what is there**: memory
         without a null character, or that was freed, crashes the process or gives what lies behind.
-        Arrays and buffers end the text themselves. A tuple is what an array of characters is in a
-        struct that was returned.
+        Arrays and buffers end the text themselves.
     encoding : str, optional
         Of the bytes; what comes back is a `str` then. Wide characters need none.
 
@@ -78,10 +77,6 @@ def _read(pointer: object) -> bytes | str | None:
         return None
     if type(pointer).__module__ == "_cffi_backend":
         return _read_cffi(pointer)
-    if isinstance(pointer, tuple):
-        if not all([isinstance(one, int) and -128 <= one < 256 for one in pointer]):
-            raise TypeError(f"'pointer' {_WANTED} (got a tuple of other than bytes)")
-        return bytes([one & 255 for one in pointer]).partition(b"\0")[0]
     if type(pointer).__name__ == "c_wchar_p" and type(pointer).__module__ == "ctypes":
         wide: str | None = getattr(pointer, "value", None)
         return wide

@@ -200,7 +200,7 @@ KINDS = {
             pytest.param(code, None, expected, marks=generated)  # in memory, or several registers
             for code, expected in (
                 ("Zd", complex(NAN, NAN)), ("g", NAN), ("e", NAN), ("T{diq}", (0.0, 0, 0)),
-                ("T{(3)d}", ((0.0, 0.0, 0.0),)),
+                ("T{(3)d}", ([0.0, 0.0, 0.0],)),
             )
         ],
     ],

@@ -228,7 +228,7 @@ def test_structs(library):
     f = nc.load(library).function("paired", "T{di}:X{T{di}:T{di}&T{di}}d")
 
     def swap(a, b):
-        assert type(a).__name__ == "Struct"
+        assert type(a) is nc.Record
         assert (b[0].f0, b[0].f1) == (-1.5, 4)
         return (a.f0 * 2, a.f1)
 
@@ -289,7 +289,7 @@ def test_structs_within_structs():
     ):
         with pytest.raises((TypeError, ValueError, OverflowError), match=message):
             call(given)
-    assert type(seen[0]).__name__ == "Struct"
+    assert type(seen[0]) is nc.Record
     assert seen[0].f1.f1 == 0.25
 
 

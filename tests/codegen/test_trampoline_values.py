@@ -288,8 +288,7 @@ def test_structs(echo, signature):
     answer = generated(values[0])
     assert generated(answer) == answer
     assert type(answer) is type(libffi(values[0]))
-    assert hash(answer) == hash(libffi(values[0]))
-    assert gc.is_tracked(answer)
+    assert not gc.is_tracked(answer)  # it keeps nothing
 
 
 def test_small_packed_structs(echo):

@@ -41,7 +41,7 @@ SEEN = {
     "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
     "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound "
     "test_call_specs_of_declarations",
-    "classes of structs": "values/test_scalars.py::test_classes_of_structs_are_kept_up_to_a_bound",
+    "layouts of structs": "values/test_scalars.py::test_layouts_are_kept_up_to_a_bound",
     "whether a buffer's": "signature/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
     "signatures of Python functions": "values/test_scalars.py::"
     "test_signatures_of_passed_functions_are_kept_up_to_a_bound",

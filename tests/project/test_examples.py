@@ -44,7 +44,7 @@ frexp(40.0)        0.625 6
 entry              d:d 0x0 True
 wrapped            1.0 5
 built-in view      1.0 True
-div(17, 5)         3 2
+div(17, 5)         div_t(quot=3, rem=2)
 snprintf           3 apples, 0.5 kg
 close(-1)          OSError 9
 TypeError:         argument 1 of 'cos' must be a real number (got str)

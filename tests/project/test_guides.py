@@ -181,7 +181,7 @@ def test_the_reference_has_what_public_classes_inherit():
         bases = getattr(cls, "__mro__", (object,))[1:]
         ours = [one for one in bases if one.__module__.partition(".")[0] == "nativecall"]
         hidden = [one for one in ours if one not in public.values()]
-        fields = getattr(cls, "_fields", ())  # of a named tuple, whose docstring has them
+        fields = getattr(cls, "_fields", ()) if tuple in bases else ()  # its docstring has them
         members = {member for one in hidden for member in vars(one)} - {*fields}
         if any([not member.startswith("_") for member in members]):
             options = reference.partition(f":: nativecall.{name}\n")[2].partition("..")[0]

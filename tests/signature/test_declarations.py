@@ -708,7 +708,7 @@ def test_from_ffi_gives_signatures_for_functions() -> None:
     assert from_ffi(made.typeof("enum e")).text == "I"
     assert from_ffi(made.typeof("int(**)(int)")).text == "&X{i:i}"
     assert from_ffi(made.typeof("struct unknown *")).text == "P"
-    assert from_ffi(made.typeof("struct s")).named == f"T{{{CHAR}:c:d:d:}}"
+    assert from_ffi(made.typeof("struct s")).named == f"T<struct s>{{{CHAR}:c:d:d:}}"
 
 
 def test_from_ffi_does_not_take_complex_functions_for_variadic() -> None:

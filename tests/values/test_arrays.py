@@ -423,7 +423,7 @@ def test_structured_dtypes_are_arrays_of_structs_and_records(builder, fails):
     for record, other in zip(given, packed, strict=True):
         result = same(record)
         assert result == same(other)
-        assert result[:4] == (record["a"], record["b"], record["c"], float(record["d"]))
+        assert tuple(result)[:4] == (record["a"], record["b"], record["c"], float(record["d"]))
         assert result.e == tuple(record["e"].tolist())
     with pytest.raises(TypeError, match="argument 2 of 'copy' must be a buffer that suits"):
         copy(got, packed, 3)

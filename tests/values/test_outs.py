@@ -171,7 +171,7 @@ def test_structs_pointers_and_functions(load):
     assert f(-1.0)[3] is None
     big = load("fill", "v:&T{(200)b:name:d:value:}", out=0)
     assert big().value == 2.5
-    assert bytes(big().name[:3]) == b"big"
+    assert bytes(tuple(big().name)[:3]) == b"big"
     give = load("give", "v:&X{d:d}", out=0)
     assert nc.wrap(give())(4.0) == 8.0
     memory = np.arange(3.0)

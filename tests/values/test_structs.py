@@ -20,7 +20,7 @@ def test_structs_by_value(lib, fails):
     total = f((1, 2), {"x": 3, "y": 4})
     assert total == (4.0, 6.0)
     assert (total.x, total.y) == (4.0, 6.0)
-    assert type(total).__name__ == "Struct"
+    assert type(total) is nc.Record
     assert f([1, 2], total) == (5.0, 8.0)
 
     class P(ctypes.Structure):

@@ -14,6 +14,7 @@ import itertools
 import os
 import sys
 import threading
+from collections import namedtuple
 
 from llvmlite import ir
 from numba.core import cgutils, serialize, types
@@ -29,7 +30,6 @@ from ..._errors import SignatureError
 from ..._signature.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.boxes import holds_entry
 from ..._values.failure import CONVENTIONS, convention
-from ..._values.storage import named_tuple
 from . import arrays
 from .types import is_item, is_struct, leads_to, numba_type
 from .values import Values
@@ -90,11 +90,15 @@ def formal(ctype: CType) -> NumbaType:
     return types.voidptr if ctype.kind == "function" else numba_type(ctype)
 
 
+#: A class by its fields, which Numba tells from others by identity.
+_named_tuple: Foreign = functools.cache(lambda names: namedtuple("Struct", names, rename=True))
+
+
 def result_type(ctype: CType) -> NumbaType:
-    """The type of a result: of a struct the named tuple that Python gets."""
+    """The type of a result: of a struct a named tuple, which Numba can make."""
     if isinstance(ctype, Struct):
         items = tuple([result_type(field.type) for field in ctype.fields])
-        return types.BaseTuple.from_types(items, named_tuple(ctype))
+        return types.BaseTuple.from_types(items, _named_tuple(ctype.field_names))
     if isinstance(ctype, Array):
         if len(ctype.shape) != 1:
             raise SignatureError(f"Numba has no type for a field {ctype.text!r}")

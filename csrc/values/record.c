@@ -1,0 +1,459 @@
+/* csrc/values/record.c: Layouts and Records; record.h has the rules. What is rarer, such as
+ * comparisons, is Python code: nativecall/_values/storage.py, whose class derives from RecordBase.
+ */
+#include "record.h"
+
+#include "ground/address.h"
+#include "pointers.h"
+#include "text.h"
+
+#include <string.h>
+#include <structmember.h>
+
+/* What a layout says to Python code: a tuple, storage.py's About. */
+enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS };
+
+typedef struct {
+    PyObject *type;    /* its CType */
+    PyObject *who;     /* str: begins messages */
+    PyObject *inner;   /* the Layout of a struct or an array; else None */
+    PyObject *foreign; /* the cffi type of a pointer, once asked for; or NULL */
+    Py_ssize_t offset;
+    Py_ssize_t size;
+    int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer, 'O' */
+    int other; /* whether it is no number */
+} Member;
+
+typedef struct {
+    PyObject_VAR_HEAD PyObject *about;
+    PyObject *rows; /* tuple: has what the members refer to */
+    Py_ssize_t size;
+    Py_ssize_t alignment;
+    Py_ssize_t count; /* members, or items of an array, which has one row of them */
+    Py_ssize_t step;  /* from one item to the next; of a struct 0 */
+    int leads_on;     /* whether it has pointers or Python objects */
+    Member members[1];
+} Layout;
+
+typedef struct {
+    PyObject_VAR_HEAD Layout *layout;
+    PyObject *owner; /* of the memory; NULL where that follows */
+    PyObject *kept;  /* dict: what was stored leads to that, by offset and size; or NULL */
+    char *memory;
+} Record;
+
+static PyTypeObject *record_class; /* storage.py's */
+
+static PyObject *said(const Layout *layout, int place)
+{
+    return PyTuple_GET_ITEM(layout->about, place);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* The collector learns of what has pointers, and of views. */
+static Record *record_alloc(PyObject *object, Py_ssize_t bytes)
+{
+    Layout *layout = (Layout *)(void *)object;
+    Record *self = PyObject_GC_NewVar(Record, record_class, bytes);
+    if (self != NULL) {
+        self->layout = (Layout *)(void *)Py_NewRef(layout);
+        self->owner = NULL;
+        self->kept = NULL;
+    }
+    return self;
+}
+
+static PyObject *view_of(PyObject *layout, PyObject *owner, char *memory)
+{
+    Record *self = record_alloc(layout, 0);
+    if (self != NULL) {
+        self->owner = Py_NewRef(owner);
+        self->memory = memory;
+        PyObject_GC_Track(self);
+    }
+    return (PyObject *)self;
+}
+
+PyObject *nc_record_new(PyObject *object, const void *from, int owned)
+{
+    const Layout *layout = (Layout *)(void *)object;
+    Record *self = record_alloc(object, layout->size + layout->alignment);
+    if (self == NULL) {
+        return NULL;
+    }
+    uintptr_t mask = (uintptr_t)layout->alignment - 1;
+    self->memory = (char *)(((uintptr_t)(self + 1) + mask) & ~mask);
+    if (from != NULL) {
+        memcpy(self->memory, from, (size_t)layout->size);
+    } else {
+        memset(self->memory, 0, (size_t)layout->size);
+    }
+    if (NC_UNLIKELY(layout->leads_on)) {
+        PyObject_GC_Track(self);
+        if (PyTuple_GET_SIZE(said(layout, OBJECTS)) != 0) {
+            PyObject *done = PyObject_CallMethod((PyObject *)self, "_take_objects", "i", owned);
+            Py_XDECREF(done);
+            if (done == NULL) {
+                Py_CLEAR(self);
+            }
+        }
+    }
+    return (PyObject *)self;
+}
+
+void *nc_record_memory(PyObject *record)
+{
+    return ((Record *)(void *)record)->memory;
+}
+
+static int record_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((Record *)(void *)object)->owner);
+    Py_VISIT(((Record *)(void *)object)->kept);
+    return 0;
+}
+
+/* Not of the owner, whose memory this has. */
+static int record_clear(PyObject *object)
+{
+    Py_CLEAR(((Record *)(void *)object)->kept);
+    return 0;
+}
+
+/* A Record may be the first of any number that keep one another. */
+static void record_dealloc(PyObject *object)
+{
+    Record *self = (Record *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    Py_TRASHCAN_BEGIN(object, record_dealloc);
+    Py_XDECREF(self->owner);
+    Py_XDECREF(self->kept);
+    Py_DECREF(self->layout);
+    PyObject_GC_Del(object);
+    Py_DECREF(record_class);
+    Py_TRASHCAN_END;
+}
+
+/* ---- layouts --------------------------------------------------------------------------------- */
+
+/* Layout(rows, about, size, alignment, count, step, whether it leads on); a row is (offset, size,
+ * letter, type, subject of messages, Layout or None). */
+static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *rows = PyTuple_GetItem(args, 0);
+    Py_ssize_t count = rows != NULL ? PyTuple_Size(rows) : -1;
+    Layout *self = count >= 0 ? (Layout *)(void *)type->tp_alloc(type, count) : NULL;
+    int status = self == NULL || !PyArg_ParseTuple(args, "OO!nnnnp", &self->rows, &PyTuple_Type,
+                                                   &self->about, &self->size, &self->alignment,
+                                                   &self->count, &self->step, &self->leads_on);
+    if (self != NULL) {
+        Py_XINCREF(self->rows);
+        Py_XINCREF(self->about);
+    }
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        Member *member = &self->members[i];
+        status =
+            !PyArg_ParseTuple(PyTuple_GET_ITEM(rows, i), "nnCOUO", &member->offset, &member->size,
+                              &member->code, &member->type, &member->who, &member->inner);
+        member->other = nc_scalar_size((char)member->code) == 0;
+    }
+    if (status != 0) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static void layout_dealloc(PyObject *object)
+{
+    Layout *self = (Layout *)(void *)object;
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
+        Py_XDECREF(self->members[i].foreign);
+    }
+    Py_XDECREF(self->about);
+    Py_XDECREF(self->rows);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* layout(address, owned=False, owner=None): a Record with a copy of what is there, of zeros for 0;
+ * or a view of the memory, which `owner` keeps. */
+static PyObject *layout_call(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    void *address;
+    int owned = 0;
+    PyObject *owner = NULL;
+    if (!PyArg_ParseTuple(args, "O&|pO", nc_take_address, &address, &owned, &owner)) {
+        return NULL;
+    }
+    return owner != NULL ? view_of(object, owner, (char *)address)
+                         : nc_record_new(object, address, owned);
+}
+
+static PyMemberDef layout_members[] = {
+    {"about", T_OBJECT, offsetof(Layout, about), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* No cycle can lead through one: what it holds describes types. */
+PyTypeObject NcLayout_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Layout",
+    .tp_doc = "The description of a struct, a union or an array; makes Records.",
+    .tp_basicsize = offsetof(Layout, members),
+    .tp_itemsize = sizeof(Member),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = layout_new,
+    .tp_call = layout_call,
+    .tp_members = layout_members,
+    .tp_dealloc = layout_dealloc,
+};
+
+PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index)
+{
+    PyObject **place = &spec->arguments[index].layout;
+    if (*place == NULL) {
+        PyObject *found = PyObject_CallFunctionObjArgs(
+            nc_hooks.layout, PyTuple_GET_ITEM(spec->types, index), spec->policies, NULL);
+        if (found != NULL) {
+            nc_keep_first(place, found);
+        }
+    }
+    return *place;
+}
+
+/* ---- whole values in memory ------------------------------------------------------------------ */
+
+/* Whether a value is a Record of a CType; types are one by their texts. */
+static int is_of(PyObject *value, PyObject *ctype)
+{
+    if (!Py_IS_TYPE(value, record_class)) {
+        return 0;
+    }
+    PyObject *own = said(((Record *)(void *)value)->layout, TYPE);
+    return own == ctype || PyObject_RichCompareBool(own, ctype, Py_EQ) == 1;
+}
+
+int nc_is_record_behind(PyObject *value, PyObject *pointer)
+{
+    PyObject *pointee =
+        Py_IS_TYPE(value, record_class) ? PyObject_GetAttrString(pointer, "pointee") : NULL;
+    int same = pointee != NULL && is_of(value, pointee);
+    Py_XDECREF(pointee);
+    return same;
+}
+
+/* The row of a member, and where in memory that is. */
+static inline Member *member_at(Layout *layout, Py_ssize_t place, char *memory, char **at)
+{
+    Member *member = &layout->members[layout->step == 0 ? place : 0];
+    *at = memory + (layout->step == 0 ? member->offset : place * layout->step);
+    return member;
+}
+
+int nc_record_store(PyObject *object, PyObject *value, void *memory)
+{
+    Layout *layout = (Layout *)(void *)object;
+    if (!layout->leads_on && is_of(value, said(layout, TYPE))) {
+        memcpy(memory, nc_record_memory(value), (size_t)layout->size);
+        return 1;
+    }
+    if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < layout->count; i++) {
+        char *at;
+        const Member *member = member_at(layout, i, (char *)memory, &at);
+        PyObject *item = PyTuple_GET_ITEM(value, i);
+        if (member->inner != Py_None) {
+            if (!nc_record_store(member->inner, item, at)) {
+                return 0;
+            }
+            continue;
+        }
+        /* No others, whose conversion may run any code. */
+        if (member->other || (!PyFloat_CheckExact(item) && !PyLong_CheckExact(item) &&
+                              !PyBool_Check(item) && !PyComplex_CheckExact(item))) {
+            return 0;
+        }
+        if (nc_convert_scalar(member->who, -1, item, (char)member->code, at) < 0) {
+            PyErr_Clear(); /* storage.py raises it, with the name of the field */
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+static PyObject *read_member(Record *self, Py_ssize_t place)
+{
+    char *at;
+    void *pointer;
+    Member *member = member_at(self->layout, place, self->memory, &at);
+    switch (member->code) {
+    case 'T':
+        return view_of(member->inner, self->owner != NULL ? self->owner : (PyObject *)self, at);
+    case 's': {
+        PyObject *encoding = said(self->layout, ENCODING);
+        const char *end = memchr(at, '\0', (size_t)member->size);
+        Py_ssize_t length = end != NULL ? end - at : member->size;
+        return encoding != Py_None ? nc_decode_text(at, length, encoding)
+                                   : PyBytes_FromStringAndSize(at, length);
+    }
+    case 'P':
+        memcpy(&pointer, at, sizeof(pointer));
+        return nc_given_pointer(NULL, '\0', member->type, &member->foreign, pointer);
+    case 'O':
+        memcpy(&pointer, at, sizeof(pointer));
+        return Py_NewRef(pointer != NULL ? (PyObject *)pointer : Py_None);
+    default:
+        return nc_scalar_to_python((char)member->code, at);
+    }
+}
+
+static int write_member(Record *self, Py_ssize_t place, PyObject *value)
+{
+    char *at;
+    const Member *member = member_at(self->layout, place, self->memory, &at);
+    max_align_t number[2]; /* a complex long double is the longest */
+    if (value == NULL) {
+        PyErr_Format(PyExc_TypeError, "%U cannot be deleted", member->who);
+        return -1;
+    }
+    if (NC_UNLIKELY(member->other)) {
+        PyObject *done = PyObject_CallMethod((PyObject *)self, "_assign", "OONO", member->type,
+                                             member->who, PyLong_FromVoidPtr(at), value);
+        Py_XDECREF(done);
+        return done != NULL ? 0 : -1;
+    }
+    if (nc_convert_scalar(member->who, -1, value, (char)member->code, number) < 0) {
+        return -1;
+    }
+    memcpy(at, number, (size_t)member->size);
+    return 0;
+}
+
+/* The place of a name; -1 where no member has it, or with an exception. */
+static Py_ssize_t place_of(const Record *self, PyObject *name)
+{
+    PyObject *found = PyDict_GetItemWithError(said(self->layout, PLACES), name);
+    return found != NULL ? PyLong_AsSsize_t(found) : -1;
+}
+
+/* AttributeError with the names that there are; -1. */
+static int refuse_name(PyObject *object, PyObject *name)
+{
+    PyErr_Clear();
+    Py_XDECREF(PyObject_CallMethod(object, "_refuse", "O", name));
+    return -1;
+}
+
+static PyObject *record_getattro(PyObject *object, PyObject *name)
+{
+    Record *self = (Record *)(void *)object;
+    Py_ssize_t place = place_of(self, name);
+    if (NC_LIKELY(place >= 0)) {
+        return read_member(self, place);
+    }
+    PyObject *found = PyErr_Occurred() ? NULL : PyObject_GenericGetAttr(object, name);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError) &&
+        (PyUnicode_GET_LENGTH(name) == 0 || PyUnicode_READ_CHAR(name, 0) != '_')) {
+        (void)refuse_name(object, name);
+    }
+    return found;
+}
+
+static int record_setattro(PyObject *object, PyObject *name, PyObject *value)
+{
+    Record *self = (Record *)(void *)object;
+    Py_ssize_t place = place_of(self, name);
+    return place >= 0         ? write_member(self, place, value)
+           : PyErr_Occurred() ? -1
+                              : refuse_name(object, name);
+}
+
+static Py_ssize_t record_length(PyObject *object)
+{
+    return ((Record *)(void *)object)->layout->count;
+}
+
+static PyObject *record_item(PyObject *object, Py_ssize_t place)
+{
+    if (place < 0 || place >= record_length(object)) {
+        PyErr_SetString(PyExc_IndexError, "index out of range");
+        return NULL;
+    }
+    return read_member((Record *)(void *)object, place);
+}
+
+static int record_ass_item(PyObject *object, Py_ssize_t place, PyObject *value)
+{
+    if (place < 0 || place >= record_length(object)) {
+        PyErr_SetString(PyExc_IndexError, "index out of range");
+        return -1;
+    }
+    return write_member((Record *)(void *)object, place, value);
+}
+
+/* ---- the types ------------------------------------------------------------------------------- */
+
+static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    Record *self = (Record *)(void *)object;
+    PyObject *form = said(self->layout, FORM);
+    PyObject *extents = said(self->layout, EXTENTS); /* lengths, then steps in bytes */
+    if (!PyBytes_Check(form)) {
+        PyErr_SetObject(PyExc_BufferError, form);
+        view->obj = NULL;
+        return -1;
+    }
+    *view = (Py_buffer){.buf = self->memory, .len = self->layout->size};
+    view->obj = Py_NewRef(object);
+    view->ndim = (int)(PyBytes_GET_SIZE(extents) / (Py_ssize_t)(2 * sizeof(Py_ssize_t)));
+    Py_ssize_t *lengths = (Py_ssize_t *)(void *)PyBytes_AS_STRING(extents);
+    view->itemsize = view->ndim != 0 ? lengths[2 * view->ndim - 1] : view->len;
+    view->format = (flags & PyBUF_FORMAT) != 0 ? PyBytes_AS_STRING(form) : NULL;
+    view->shape = (flags & PyBUF_ND) != 0 ? lengths : NULL;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + view->ndim : NULL;
+    return 0;
+}
+
+static PyMemberDef record_members[] = {
+    {"_layout", T_OBJECT, offsetof(Record, layout), READONLY, NULL},
+    {"_owner", T_OBJECT, offsetof(Record, owner), READONLY, NULL},
+    {"_held", T_OBJECT, offsetof(Record, kept), 0, NULL},
+    {"_address", NC_T_ADDRESS, offsetof(Record, memory), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyBufferProcs record_buffer = {record_getbuffer, NULL};
+static PySequenceMethods record_sequence = {
+    .sq_length = record_length, .sq_item = record_item, .sq_ass_item = record_ass_item};
+
+PyTypeObject NcRecordBase_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.RecordBase",
+    .tp_doc = "C memory with a layout.",
+    .tp_basicsize = sizeof(Record),
+    .tp_itemsize = 1,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = record_traverse,
+    .tp_clear = record_clear,
+    .tp_dealloc = record_dealloc,
+    .tp_iter = PySeqIter_New,
+    .tp_getattro = record_getattro,
+    .tp_setattro = record_setattro,
+    .tp_as_buffer = &record_buffer,
+    .tp_as_sequence = &record_sequence,
+    .tp_members = record_members,
+};
+
+/* set_record_class(Record): once. What Python makes of a class to free its instances takes longer
+ * than to make them. */
+PyObject *nc_set_record_class(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (record_class == NULL && PyType_Check(type)) {
+        record_class = (PyTypeObject *)(void *)Py_NewRef(type);
+        record_class->tp_dealloc = record_dealloc;
+    }
+    Py_RETURN_NONE;
+}

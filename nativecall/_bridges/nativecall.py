@@ -1,0 +1,28 @@
+"""Records: values of structs that calls return, as what takes a struct or a pointer to it reads
+them.
+"""
+
+from __future__ import annotations
+
+from .._values.boxes import Pointer, Struct
+from .._values.storage import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import Foreign
+
+
+def struct(obj: Foreign) -> Struct | None:
+    """The struct that a Record is."""
+    if not isinstance(obj, Record):
+        return None
+    about = obj._layout.about
+    shown = f"{about.name!r}, {about.type.text!r}"
+    return Struct(about.type, shown, obj._address, [obj, *obj._kept.values()])
+
+
+def pointer(obj: Foreign) -> Pointer | None:
+    """The memory of a Record."""
+    if not isinstance(obj, Record):
+        return None
+    return Pointer(obj._address, obj._layout.about.type, obj, is_memory=True)
