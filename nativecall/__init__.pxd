@@ -211,6 +211,7 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
         NC_KIND_POINTER
         NC_KIND_FUNCTION
         NC_KIND_STRUCT
+        NC_KIND_UNION
         NC_KIND_ARRAY
         NC_KIND_VIEW
         NC_KIND_OBJECT
@@ -232,6 +233,8 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
         size_t size
         size_t alignment
         size_t offset
+        int width           # of a bit-field; -1
+        unsigned shift
         size_t ndim
         size_t count
         size_t item_size
@@ -242,8 +245,6 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
         size_t end
         int place
         int variadic
-        int packed
-        size_t offset
 
     int nc_signature_canonical(
         const char *text, size_t length, char *out, size_t size, size_t *written) noexcept

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .._signature.agreement import suits
 from .._signature.ctype import CType, Scalar, integer_range
-from .._signature.derived import Pointer, Struct, same_pointee
+from .._signature.derived import Pointer, Struct
 from .._signature.signature import Signature
 from .messages import advice, given_text, no_way
 from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step, Told
@@ -78,7 +79,7 @@ def same_pointer(given: CType, wanted: CType) -> bool:
         return False
     if not (isinstance(given, Pointer) and isinstance(wanted, Pointer)):
         return True
-    return same_pointee(given.pointee, wanted.pointee)
+    return suits(given.pointee, wanted.pointee)
 
 
 class Broken(Refused):

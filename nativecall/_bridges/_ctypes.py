@@ -11,7 +11,7 @@ from .._callable.meant import entry_meant
 from .._errors import SignatureError
 from .._libffi import types
 from .._signature.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
-from .._signature.derived import Array, Struct
+from .._signature.derived import Array, Field, Struct
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values.boxes import Function, Pointer, beneath, holds_entry
@@ -49,7 +49,7 @@ def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None)
     Raises
     ------
     SignatureError
-        For unions, bit-fields and other types that no C function takes by value here.
+        For types that no C function takes by value here.
     """
     known = {} if known is None else known
     # By identity, for classes may say of others that they are equal; `kind` is kept for that.
@@ -97,15 +97,15 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
             return pointer_to(ctype_of(kind._type_, holder, known))
         except SignatureError:
             return pointer_to(VOID)
-    elif issubclass(kind, ctypes.Structure):
-        fields = []
-        for field in _all_fields(kind):
-            if len(field) > 2:
-                raise SignatureError(f"field {field[0]!r} of {kind.__name__} is a bit-field")
-            fields.append((field[0], ctype_of(field[1], kind, known)))
+    elif issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        fields = [
+            (name, ctype_of(field, kind, known), width[0] if width else None)
+            for name, field, *width in _all_fields(kind)
+        ]
         packed = getattr(kind, "_pack_", 0) == 1
         name = kind.__name__ if kind.__name__.isidentifier() else ""
-        for made in [Struct(fields, one, name) for one in (packed, not packed)]:
+        for way in (packed, not packed):
+            made = Struct(fields, way, name, union=issubclass(kind, ctypes.Union))
             if _same_layout(made, kind):
                 return made
         raise SignatureError(f"{kind.__name__} has a layout that no signature describes")
@@ -142,11 +142,15 @@ def _same_layout(struct: Struct, kind: Foreign) -> bool:
     if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
         return False
     return all(
-        [
-            getattr(getattr(kind, field.name or ""), "offset", None) == field.offset
-            for field in struct.fields
-        ]
+        [_first_bit(kind, field) == 8 * field.offset + field.shift for field in struct.fields]
     )
+
+
+def _first_bit(kind: Foreign, field: Field) -> int:
+    """Where a member of a Structure begins, in bits; -1 for what is none."""
+    found = getattr(kind, field.name or "")
+    bits = 0 if field.width is None else getattr(found, "size", 0) & 0xFFFF  # width << 16 | shift
+    return 8 * int(getattr(found, "offset", -1)) + bits
 
 
 def _wide() -> str:

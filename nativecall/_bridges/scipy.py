@@ -18,6 +18,7 @@ from .. import _lib
 from .._adapt.draft import losses
 from .._callable import specialize
 from .._errors import NoEntryError, SignatureError
+from .._signature.agreement import Agreement, agreement
 from .._signature.ctype import VOID
 from .._signature.derived import Pointer
 from .._signature.derived import pointer as pointer_to
@@ -81,22 +82,15 @@ def function(obj: LowLevelCallable) -> Function | None:
     said = boxes.function(tuple.__getitem__(obj, 0))
     if inner is None:
         inner = said
-    elif said is not None and not _agree(inner.signature, said.signature):
-        inner.signature, inner.partial, inner.reason = said.signature, said.partial, said.reason
+    elif said is not None:
+        known, other = inner.signature, said.signature
+        # The function's own says more of what pointers lead to.
+        alike = known is not None and other is not None and agreement(known, other)
+        if not alike or alike < Agreement.POINTER:
+            inner.signature, inner.partial, inner.reason = other, said.partial, said.reason
     if inner is not None:
         inner.owner = obj
     return inner
-
-
-def _agree(inner: Signature | None, said: Signature | None) -> bool:
-    """Whether a LowLevelCallable's own signature is no other one than that of the function in it,
-    which knows more of what pointers lead to.
-    """
-    if inner is None or said is None or len(inner.args) != len(said.args):
-        return False
-    pairs = zip((inner.result, *inner.args), (said.result, *said.args), strict=True)
-    leads = ("pointer", "voidptr", "function", "view", "object")
-    return all([a.text == b.text or (a.kind in leads and b.kind in leads) for a, b in pairs])
 
 
 def native(obj: LowLevelCallable) -> NativeCallable | None:

@@ -14,6 +14,7 @@ from .. import _lib
 from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
+from .._signature.agreement import suits
 from .._signature.cffitype import disagreement, is_whole, name_of_type, pointer_type
 from .._signature.characters import CONST
 from .._signature.ctype import CType, Scalar
@@ -24,7 +25,6 @@ from .._signature.derived import (
     Pointer,
     Struct,
     View,
-    same_pointee,
 )
 from .._signature.signature import Signature
 from .._values import boxes, callspec, handles, storage
@@ -91,7 +91,7 @@ def pointer_argument(
         is_same, is_known = _named(ctype, found, who)
         if is_same:
             pointee = None
-        if wanted is not None and pointee is not None and not same_pointee(pointee, wanted):
+        if wanted is not None and pointee is not None and not suits(pointee, wanted):
             del found
             raise TypeError(
                 f"{who} must be a pointer {ctype.text!r} (got '&{pointee.text}' from "

@@ -12,6 +12,7 @@ from collections import namedtuple
 
 from .. import _lib
 from .._errors import SignatureError
+from .._signature.agreement import Agreement, agreement
 from .._signature.derived import Handle
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -287,20 +288,6 @@ def _means(known: Signature, wanted: Signature) -> bool:
     return all([one.text == other.text or _is_opaque(one, other) for one, other in pairs])
 
 
-def _is_machines(known: Signature, wanted: Signature) -> bool:
-    """Whether a signature is passed as the known one, where that tells no more than sizes."""
-    alike = known.variadic == wanted.variadic and len(known.args) == len(wanted.args)
-    pairs = zip((known.result, *known.args), (wanted.result, *wanted.args), strict=alike)
-    return alike and all([_word(one) == _word(other) for one, other in pairs])
-
-
-def _word(ctype: CType) -> str:
-    """What a machine makes of a type."""
-    if ctype.kind in ("pointer", "voidptr", "function", "view", "object"):
-        return "P"
-    return f"{ctype.size} bytes" if ctype.kind in ("int", "bool") else ctype.text
-
-
 def _is_opaque(known: CType, wanted: CType) -> bool:
     """Whether no more is known of a pointer than that it is one, and it is asked for as one; an
     object of a class of Cython's may be asked for as an object, too.
@@ -352,7 +339,7 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
 
 def refuse_other_forms(wanted: Signature, forms: Sequence[str]) -> None:
     """Refuse a signature that is passed otherwise than all that a function can have."""
-    if not any([_is_machines(parse(form), wanted) for form in forms]):
+    if not any([agreement(parse(form), wanted) >= Agreement.INTEGER for form in forms]):
         known = " or ".join([repr(form) for form in forms])
         raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
@@ -426,7 +413,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     elif (
         known is not None
         and not _means(known, wanted)
-        and not (machine and _is_machines(known, wanted))
+        and not (machine and agreement(known, wanted) >= Agreement.INTEGER)
     ):
         raise SignatureError(
             f"'signature' is {wanted.text!r}, but the target is {known.text!r}",

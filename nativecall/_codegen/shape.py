@@ -40,6 +40,8 @@ def made(
 def shape(ctype: CType) -> str:
     """A type's text with every pointer written ``P``."""
     if isinstance(ctype, Struct):
+        if not ctype.is_plain:
+            return ctype.text
         return f"{'=' if ctype.packed else ''}T{{{''.join([shape(f.type) for f in ctype.fields])}}}"
     if isinstance(ctype, Array):
         return f"({','.join(map(str, ctype.shape))}){shape(ctype.item)}"

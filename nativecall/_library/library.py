@@ -11,6 +11,7 @@ from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
 from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
 from .._locate import exported_like
+from .._signature.agreement import Agreement, agreement
 from .._signature.ctype import Single
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -222,7 +223,7 @@ class Library(Single):
                 raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
             signature = declared
         signature = self._signature_of(signature)
-        if declared is not None and signature != declared:
+        if declared is not None and agreement(signature, declared) < Agreement.OPAQUE:
             raise SignatureError(
                 f"'signature' is {signature.text!r}, but {symbol!r} is declared as "
                 f"{declared.text!r}"

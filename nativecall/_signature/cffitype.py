@@ -48,7 +48,7 @@ _SHOWN = 4  # names at either end of a path of fields that a message shows
 class Converter:
     """cffi's types to ours.
 
-    A pointer whose target has no C type of ours (an incomplete struct, a union) becomes `void *`.
+    A pointer whose target has no C type of ours (an incomplete struct) becomes `void *`.
     So does one that leads back to the struct that holds it: which pointers these are depends on the
     struct alone, not on where the conversion began.
 
@@ -81,7 +81,7 @@ class Converter:
                 is_text = ctype.item.cname == "char"
                 item = CHAR if is_text else self.type(ctype.item, holder)
                 return Array(item, (ctype.length,))
-            case "struct":
+            case "struct" | "union":
                 return self._struct(ctype)
         hint = WRAP_IT
         raise SignatureError(f"{name_of(ctype)} cannot be passed by value", hint=hint)
@@ -108,7 +108,7 @@ class Converter:
     def _function_pointer(self, ctype: FFIType, holder: FFIType) -> CType:
         if holder is not None:
             for arg in (ctype.result, *ctype.args):
-                if arg.kind == "struct" and holder in self._reaches(arg):
+                if arg.kind in ("struct", "union") and holder in self._reaches(arg):
                     return VOIDPTR
         try:
             return self.function(ctype, holder)
@@ -138,15 +138,14 @@ class Converter:
         if ctype.fields is None:
             reason = f"{name_of(ctype)} is not declared in full and cannot be passed by value"
             raise SignatureError(reason, hint=WRAP_IT)
-        fields: list[tuple[str | None, CType]] = []
+        fields: list[tuple[str | None, CType, int | None]] = []
         for name, field in self._fields(ctype):
-            if field.bitsize >= 0:
-                reason = (
-                    f"{name_of(ctype)} has the bit-field {name!r} and cannot be passed by value"
-                )
-                raise SignatureError(reason, hint=WRAP_IT)
+            width = None if field.bitsize < 0 else field.bitsize
+            if width and not name:
+                fields += _padding(_first_bit(field), width)
+                continue
             try:
-                fields.append((name or None, self._member(field.type, ctype)))
+                fields.append((name or None, self._member(field.type, ctype), width))
             except SignatureError as error:
                 path, why = self._faults.get(element(field.type), ([], error.reason))
                 path = [name, *path]
@@ -157,7 +156,7 @@ class Converter:
                 reason += f"{'.'.join(path)!r}: {why}"
                 raise SignatureError(reason, hint=WRAP_IT) from None
         for packed in (False, True):  # one that need not be packed is not
-            struct = Struct(fields, packed, c_name_of(ctype))
+            struct = Struct(fields, packed, c_name_of(ctype), union=ctype.kind == "union")
             if self._same_layout(struct, ctype):
                 return struct
         raise SignatureError(f"{name_of(ctype)} has a layout that no signature describes")
@@ -168,7 +167,7 @@ class Converter:
     def _member(self, ctype: FFIType, holder: FFIType) -> CType:
         # A struct by value may be in the same cycle of pointers as its holder, and come later.
         inner = element(ctype)
-        if inner.kind == "struct" and inner not in self._structs:
+        if inner.kind in ("struct", "union") and inner not in self._structs:
             self._structs[inner] = self._attempt(inner)
         return self.type(ctype, holder)
 
@@ -179,9 +178,11 @@ class Converter:
         return ffi().sizeof(ctype), ffi().alignof(ctype)
 
     def _same_layout(self, struct: Struct, ctype: FFIType) -> bool:
-        offsets = [field.offset for _, field in self._fields(ctype)]
-        mine = [field.offset for field in struct.fields]
-        return (struct.size, struct.alignment) == self._layout(ctype) and offsets == mine
+        theirs = [
+            _first_bit(field) for name, field in self._fields(ctype) if name or field.bitsize < 0
+        ]
+        mine = [8 * one.offset + one.shift for one in struct.fields if not one.is_padding]
+        return (struct.size, struct.alignment) == self._layout(ctype) and theirs == mine
 
     def _postorder(self, ctype: FFIType) -> Iterator[FFIType]:
         """The structs that can be reached from `ctype`, those that others need first."""
@@ -196,7 +197,7 @@ class Converter:
                     break
             else:
                 stack.pop()
-                if node.kind == "struct" and node.cname != _STAND_IN:
+                if node.kind in ("struct", "union") and node.cname != _STAND_IN:
                     yield node
 
     def _reaches(self, ctype: FFIType) -> set[FFIType]:
@@ -211,6 +212,19 @@ class Converter:
                         found.add(part)
                         pending.append(part)
         return found
+
+
+def _first_bit(field: FFIType) -> int:
+    """Where a member of cffi's begins, in bits."""
+    return int(8 * field.offset + (field.bitshift if field.bitsize >= 0 else 0))
+
+
+def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
+    """Bit-fields of bytes, which align nothing, in place of one without a name."""
+    while width:
+        bits = min(width, 8 - first % 8)
+        yield None, SCALARS["B"], bits
+        first, width = first + bits, width - bits
 
 
 def is_variadic(ctype: FFIType) -> bool:
@@ -348,8 +362,8 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     """The C type that a type of cffi is; a `Signature` for a function pointer type. With an owner
     pointers know what C calls the structs that they lead to.
 
-    SignatureError if there is no such C type here: a union, a struct with bit-fields, an incomplete
-    struct.
+    SignatureError if there is no such C type here: an incomplete struct, one whose alignment was
+    asked for.
 
     Examples
     --------
@@ -409,8 +423,14 @@ class _Told:
         with _lock:
             found = self.structs.get(struct.named)
             if found is None:
-                found = f"struct nc_{next(_numbers)}"
-                self.ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
+                found = f"{struct.kind} nc_{next(_numbers)}"
+                try:
+                    self.ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
+                    same = self.ffi.sizeof(found) == struct.size
+                except NotImplementedError:
+                    same = False
+                if not same:
+                    raise SignatureError(f"cffi has no type {struct.c_declaration()!r}")
                 self.structs[struct.named] = found
         return found
 

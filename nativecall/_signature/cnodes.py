@@ -14,7 +14,7 @@ from .cffitype import MAX_SCALARS, WRAP_IT, Converter, default_abi, name_of
 from .characters import texts
 from .clexer import CODES
 from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, WORD, CType, Scalar
-from .derived import FunctionPointer, Struct
+from .derived import FunctionPointer, Struct, lay_out
 from .grammar import from_row
 from .signature import Signature
 
@@ -253,13 +253,11 @@ class Record(Node):
         """Place `members`, each (name, type, width in bits, alignment that is asked for, whether
         it is packed), as gcc does; `pack` is the most that ``#pragma pack`` allows, 0 without one.
         """
-        at = end = 0  # in bits
-        alignment = 1
-        fields = []
+        parts = []
         scalars = 0
         for name, node, width, wanted, packed in members:
             scalars = min(scalars + node.scalars, MAX_SCALARS + 1)
-            size, own = node.size, node.alignment
+            size = node.size
             if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
                 size = 0
             if size is None:
@@ -268,41 +266,18 @@ class Record(Node):
                 self.reason = f"its member {name!r} has no size that is known"
                 self.reason += f": {reason}" if reason else ""
                 size = 0
-            if self.kind == "union":
-                at = 0
-            if width is None:
-                place = max(wanted or 1, 1 if packed else own)
-                if pack:
-                    place = min(place, pack)
-                alignment = max(alignment, place)
-                at = -(-at // (8 * place)) * 8 * place
-                fields.append((name or "", Member(name or "", node, at // 8, -1, 0)))
-                at += 8 * size
-            else:
-                if width > 8 * size or width < 0:
-                    raise SignatureError(f"the bit-field {name!r} has {width} bits")
-                unit = 8 * own
-                if width == 0:
-                    at = -(-at // unit) * unit
-                    end = max(end, at)
-                    continue
-                place = min(wanted, pack) if pack else wanted
-                if place:
-                    at = -(-at // (8 * place)) * 8 * place
-                # It spans no more units of its type than the type itself.
-                if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
-                    at = -(-at // unit) * unit
-                if name is not None:
-                    limit = pack or (1 if packed else own)
-                    alignment = max(alignment, min(own, limit), place)
-                    fields.append((name, Member(name, node, at // 8, width, at % 8)))
-                at += width
-            end = max(end, at)
+            if width is not None and not 0 <= width <= 8 * size:
+                raise SignatureError(f"the bit-field {name!r} has {width} bits")
+            parts.append((size, node.alignment, width, name is not None, wanted, packed))
+        places, end, alignment = lay_out(parts, self.kind == "union", pack)
         self.alignment = max(alignment, aligned)
         self.scalars = scalars if self.kind == "struct" else 1
         if not self.reason:
-            self.size = -(-end // (8 * self.alignment)) * self.alignment
-        self.fields = fields
+            self.size = -(-end // self.alignment) * self.alignment
+        self.fields = [
+            (name or "", Member(name or "", node, at, -1 if width is None else width, shift))
+            for (name, node, width, *_), (at, shift) in zip(members, places, strict=True)
+        ]
 
 
 class TooLarge(SignatureError):

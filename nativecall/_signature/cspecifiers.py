@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from abc import abstractmethod
 
 from .._errors import SignatureError, did_you_mean
@@ -485,7 +486,9 @@ class Specifiers(Expressions):
         tag = f"enum {self._tagged(said)}"
         named = self.at - 1
         fixed: Node | None = None
-        if self.accept(":"):
+        # What is no type is the width of a bit-field without a name.
+        if self.tokens[self.at] == ":" and not re.match(r"[\d(]", self.tokens[self.at + 1]):
+            self.at += 1
             _, fixed = self.specifiers()
         if self.tokens[self.at] != "{":
             scalar = fixed.scalar if isinstance(fixed, Number) else SCALARS["I"]

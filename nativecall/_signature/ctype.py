@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         "pointer",
         "function",
         "struct",
+        "union",
         "record",
         "array",
         "view",
@@ -87,7 +88,8 @@ class CType(Immutable):
     ----------
     kind : str
         ``"void"``, ``"bool"``, ``"int"``, ``"float"``, ``"complex"``, ``"voidptr"``, ``"pointer"``,
-        ``"function"``, ``"struct"``, ``"record"``, ``"array"``, ``"view"`` or ``"object"``.
+        ``"function"``, ``"struct"``, ``"union"``, ``"record"``, ``"array"``, ``"view"`` or
+        ``"object"``.
     text : str
         Canonical text, the type's identity.
     named : str

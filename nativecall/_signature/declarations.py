@@ -181,10 +181,10 @@ class _TextTables(MacroTables):
                 typedefs[name] = found
         for node in self.parser.tags.values():
             if isinstance(node, Record) and ANONYMOUS not in node.cname:
-                found = self._found(node) if node.kind == "struct" else None
+                found = self._found(node)
                 if found is None:
                     opaque[node.cname] = None
-                else:
+                elif node.kind == "struct":
                     structs[node.cname.removeprefix("struct ")] = found
         names = opaque | dict.fromkeys(table["opaque"])
         table |= {"typedefs": typedefs, "structs": structs, "opaque": [*names]}

@@ -22,14 +22,13 @@ from .ctype import (
     intern,
     join,
     part_of,
-    same_bytes,
     scalar,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Protocol
+    from typing import Literal, Protocol
 
     class Owner(Protocol):
         """What has the types that pointers name: a library's."""
@@ -244,45 +243,122 @@ class Field(Immutable):
     name : str or None
     type : CType
     offset : int
-        In bytes from the start of the struct.
+        In bytes from the start of the struct; of a bit-field the byte where it begins.
+    width : int or None
+        Bits of a bit-field; None for others. One without a name is padding; of 0 bits it has the
+        next one begin where a value of the type could.
+    shift : int
+        The bit of its first byte where a bit-field begins.
     """
 
-    __slots__ = ("name", "offset", "type")
+    __slots__ = ("name", "offset", "shift", "type", "width")
 
     _shown = "a Field"
     name: str | None
     type: CType
     offset: int
+    width: int | None
+    shift: int
 
-    def __init__(self, name: str | None, type: CType, offset: int) -> None:
-        self._fill(name=name, type=type, offset=offset)
+    def __init__(
+        self,
+        name: str | None,
+        type: CType,
+        offset: int,
+        width: int | None = None,
+        shift: int = 0,
+    ) -> None:
+        self._fill(name=name, type=type, offset=offset, width=width, shift=shift)
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return self.name, self.type, self.offset, self.width, self.shift
+
+    @property
+    def is_padding(self) -> bool:
+        """Whether it is a bit-field without a name, of which no value is taken or given."""
+        return self.width is not None and self.name is None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Field):
-            return NotImplemented
-        return (self.name, self.type, self.offset) == (other.name, other.type, other.offset)
+        return self._parts == other._parts if isinstance(other, Field) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.name, self.type, self.offset))
+        return hash(self._parts)
 
     def __repr__(self) -> str:
-        return f"Field({self.name!r}, {self.type.named!r}, offset={self.offset})"
+        bits = "" if self.width is None else f", width={self.width}, shift={self.shift}"
+        return f"Field({self.name!r}, {self.type.named!r}, offset={self.offset}{bits})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Field, (self.name, self.type, self.offset)
+        return Field, self._parts
+
+
+def lay_out(
+    members: Iterable[tuple[int, int, int | None, bool, int, bool]],
+    union: bool = False,
+    pack: int = 0,
+) -> tuple[list[tuple[int, int]], int, int]:
+    """Where GCC puts the members of a struct or union.
+
+    Parameters
+    ----------
+    members : iterable of tuple
+        Of each its size and alignment in bytes, its width in bits if it is a bit-field, whether it
+        has a name, the alignment that is asked for (0 for none), and whether it is packed.
+    union : bool
+    pack : int
+        The greatest alignment that ``#pragma pack`` allows; 0 without one.
+
+    Returns
+    -------
+    places : list of (int, int)
+        Of each the byte, and the bit of it, where it begins.
+    end : int
+        Bytes up to the end of the last one, or of the largest of a union.
+    alignment : int
+    """
+    at = end = 0  # in bits
+    alignment = 1
+    places = []
+    for size, own, width, named, wanted, packed in members:
+        at = 0 if union else at
+        if width is None:
+            place = max(wanted or 1, 1 if packed else own)
+            place = min(place, pack) if pack else place
+            alignment = max(alignment, place)
+            at = _round_up(at, 8 * place)
+            places.append((at // 8, 0))
+            at += 8 * size
+        else:
+            unit = 8 * own
+            place = min(wanted, pack) if pack else wanted
+            if width == 0:
+                at = _round_up(at, unit)
+            else:
+                at = _round_up(at, 8 * (place or 1)) if place else at
+                # It spans no more units of its type than the type itself.
+                if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
+                    at = _round_up(at, unit)
+                if named:
+                    alignment = max(alignment, min(own, pack or (1 if packed else own)), place)
+            places.append((at // 8, at % 8))
+            at += width
+        end = max(end, at)
+    return places, -(-end // 8), alignment
 
 
 class Struct(CType):
-    """``T{…}``, a struct by value, laid out by the rules of C; packed as ``=T{…}``.
+    """``T{…}``, a struct by value, laid out by the rules of C; packed as ``=T{…}``. A union is
+    ``U{…}``, or ``=U{…}``, and a bit-field is an integer type, ``#`` and its width: ``T{I#3:a:}``.
 
     A packed struct has no padding between its fields and alignment 1; structs nested in it keep a
     layout of their own, as with GCC's ``__attribute__((packed))``.
 
     Parameters
     ----------
-    fields : iterable of CType or of (name, CType)
-        A name may be `None`.
-    packed : bool
+    fields : iterable of CType, of (name, CType), or of (name, CType, width)
+        A name may be `None`; a width is that of a bit-field, or `None`.
+    packed, union : bool
 
     Attributes
     ----------
@@ -304,73 +380,102 @@ class Struct(CType):
 
     def __new__(
         cls,
-        fields: Iterable[CType | tuple[str | None, CType]],
+        fields: Iterable[CType | tuple[str | None, CType] | tuple[str | None, CType, int | None]],
         packed: bool = False,
         name: str = "",
+        union: bool = False,
     ) -> Struct:
+        kind: Literal["struct", "union"] = "union" if union else "struct"
         packed = bool(packed)
-        laid_out: list[Field] = []
+        parts: list[tuple[str | None, CType, int | None]] = []
+        text = named = "=" * packed + ("U{" if union else "T{")
+        if name:
+            named = f"{text[:-1]}<{name}>{{"
         seen: set[str] = set()
-        offset = length = longer = 0
-        alignment = 1
         for item in fields:
-            label, ctype = (None, item) if isinstance(item, CType) else item
+            label, ctype, *bits = (None, item) if isinstance(item, CType) else item
             admit(ctype, "field")
+            width = bits[0] if bits else None
+            if width is not None:
+                check_bits(ctype, width, label)
             if label is not None:
                 label = str.__str__(label)  # a subclass may format as another text
                 if not label.isidentifier():
                     raise SignatureError(f"{label!r} is not a name that a field can have in C")
                 if label in seen:
-                    raise SignatureError(f"a struct has two fields called {label!r}")
+                    raise SignatureError(f"a {kind} has two fields called {label!r}")
                 seen.add(label)
-            if not packed:
-                offset = _round_up(offset, ctype.alignment)
-                alignment = max(alignment, ctype.alignment)
-            laid_out.append(Field(label, ctype, offset))
-            offset += ctype.size
-            length += len(ctype.text)
-            longer += len(ctype.named) + (len(label) + 2 if label else 0)
-            check_length(length, longer)
-        if not laid_out:
-            raise SignatureError("a struct needs at least one field")
-        start = "=T{" if packed else "T{"
-        text = start + "".join([field.type.text for field in laid_out]) + "}"
-        members = [f.type.named + (f":{f.name}:" if f.name else "") for f in laid_out]
-        depth = 1 + max([field.type.depth for field in laid_out])
-        layout = depth, _round_up(offset, alignment), alignment
-        if name:
-            start = f"{start[:-1]}<{name}>{{"
-        named = start + "".join(members) + "}"
-        names = tuple(_complete_names([field.name for field in laid_out]))
+            parts.append((label, ctype, width))
+            code = "" if width is None else f"#{width}"
+            text += ctype.text + code
+            named += ctype.named + code + (f":{label}:" if label else "")
+            check_length(len(text), len(named))
+        places, end, alignment = lay_out(
+            [(ctype.size, ctype.alignment, width, True, 0, packed) for _, ctype, width in parts],
+            union,
+        )
+        if not end:
+            raise SignatureError(f"a {kind} needs at least one field")
         return intern(
             cls,
-            "struct",
-            text,
-            named,
-            *layout,
-            fields=tuple(laid_out),
+            kind,
+            text + "}",
+            named + "}",
+            1 + max([ctype.depth for _, ctype, _ in parts]),
+            _round_up(end, alignment),
+            alignment,
+            fields=tuple(
+                [
+                    Field(label, ctype, at, width, shift)
+                    for (label, ctype, width), (at, shift) in zip(parts, places, strict=True)
+                ]
+            ),
             packed=packed,
-            field_names=names,
+            field_names=tuple(_complete_names([label for label, *_ in parts])),
             name=name,
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        fields = tuple([(field.name, field.type) for field in self.fields])
-        return Struct, (fields, self.packed, self.name)
+        parts = [(field.name, field.type, field.width) for field in self.fields]
+        return Struct, (tuple(parts), self.packed, self.name, self.kind == "union")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its members lie one after another, each in bytes of its own."""
+        return self.kind == "struct" and all([field.width is None for field in self.fields])
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         if spell is not None:
             return join(spell(self), declarator)
         packed = " __attribute__((packed))" if self.packed else ""
-        return join(f"struct{packed} {{ {self.members()} }}", declarator)
+        return join(f"{self.kind}{packed} {{ {self.members()} }}", declarator)
 
     def members(
         self, names: Sequence[str] | None = None, spell: Callable[[CType], str] | None = None
     ) -> str:
         """Declarations of the fields in C, under `names` if these are given."""
         names = self.field_names if names is None else names
-        pairs = zip(self.fields, names, strict=True)
-        return " ".join([field.type.declare(name, spell) + ";" for field, name in pairs])
+        declared = []
+        for field, name in zip(self.fields, names, strict=True):
+            bits = "" if field.width is None else f" : {field.width}"
+            declarator = "" if field.width == 0 else name
+            declared.append(f"{field.type.declare(declarator, spell)}{bits};")
+        return " ".join(declared)
+
+
+def check_bits(ctype: CType, width: int, name: str | None = None) -> None:
+    """Refuse what cannot be a bit-field."""
+    if ctype.kind not in ("bool", "int"):
+        raise SignatureError(
+            f"a bit-field is an integer, not {ctype.c_declaration()!r}",
+            hint="an unsigned int of 3 bits is 'I#3'",
+        )
+    most = 1 if ctype.kind == "bool" else 8 * ctype.size
+    who = f"the bit-field {name!r}" if name else "a bit-field"
+    if width > most or width < 0:
+        raise SignatureError(f"{who} has {width} bits, and its type at most {most}")
+    if name and not width:
+        raise SignatureError(f"{who} has 0 bits, and only one without a name can")
 
 
 class Array(CType):
@@ -482,9 +587,9 @@ class View(CType):
 
 
 def inner_types(ctype: CType) -> tuple[CType, ...]:
-    """What a struct or an array is made of; nothing of other types."""
+    """What a struct, a union or an array is made of; nothing of other types."""
     if isinstance(ctype, Struct):
-        return tuple([field.type for field in ctype.fields])
+        return tuple([field.type for field in ctype.fields if field.width != 0])
     return (ctype.item,) if isinstance(ctype, Array) else ()
 
 
@@ -512,6 +617,11 @@ def _floats(ctype: CType) -> list[Scalar] | None:
         more = _floats(inner)
         if more is None:
             return None
+        if ctype.kind == "union":
+            if found and found[0] != more[0]:
+                return None
+            found = max(found, more, key=len)
+            continue
         found += more * (ctype.length if isinstance(ctype, Array) else 1)
         if len(found) > 4:
             return None
@@ -552,10 +662,3 @@ def _complete_names(names: list[str | None]) -> Iterable[str]:
 def pointer(pointee: CType) -> CType:
     """The type of a pointer to `pointee`: `VOIDPTR` for `VOID`, else a `Pointer`."""
     return VOIDPTR if pointee.kind == "void" else Pointer(pointee)
-
-
-def same_pointee(given: CType, wanted: CType) -> bool:
-    """Whether a pointer to the one can stand for a pointer to the other."""
-    if given == wanted or same_bytes(given.text, wanted.text):
-        return True
-    return isinstance(given, Array) and same_pointee(given.item, wanted)

@@ -6,10 +6,12 @@
               | "P"                                    void *
               | "&" type                               pointer to
               | "X{" signature "}"                     pointer to function
-              | "T{" { type [ ":" name ":" ] } "}"     struct by value; "=T{" packed
+              | "T{" { field } "}"                     struct by value; "=T{" packed
+              | "U{" { field } "}"                     union by value; "=U{" packed
               | "(" n { "," n } ")" type               array, inside structs and behind "&"
               | "[" n "]" type                         strided view of n dimensions, as an argument
               | "O"                                    PyObject *
+    field     = type [ "#" n ] [ ":" name ":" ]        with "#" a bit-field of n bits
 
 White space may stand between any two tokens. Every malformed text is a `SignatureError` that names
 the column. In this grammar, with the names of fields, signatures are kept as plain data: see `row`.
@@ -19,15 +21,27 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .ctype import CHAR, MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
-from .derived import Array, FunctionPointer, Handle, Pointer, Struct, View, pointer
+from .derived import (
+    Array,
+    FunctionPointer,
+    Handle,
+    Pointer,
+    Struct,
+    View,
+    check_bits,
+    pointer,
+)
 from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _weakref import ReferenceType
     from collections.abc import Callable
+    from typing import TypeVar
 
     from .derived import Owner
+
+    Made = TypeVar("Made")
 
     #: A signature as plain data: its text with the names of fields, the names of its arguments,
     #: which of them are read-only, which are text or arrays, and its declaration.
@@ -50,8 +64,9 @@ _MEANT = {
     "*": "a pointer is '&' and the type that it points to",
     "{": "a struct begins with 'T{', a function pointer with 'X{'",
     "T": "a struct begins with 'T{'",
+    "U": "a union begins with 'U{'",
     "X": "a function pointer begins with 'X{'",
-    "=": "a packed struct begins with '=T{'",
+    "=": "a packed struct begins with '=T{', a packed union with '=U{'",
     "Z": "complex numbers are 'Zf', 'Zd' and 'Zg'",
 }
 
@@ -91,7 +106,7 @@ class Reader:
             found = self.peek()
             raise self.error(f"expected {token!r} {what}, found {shown(found)}", self.at)
 
-    def build(self, at: int, make: Callable[..., CType], *parts: object) -> CType:
+    def build(self, at: int, make: Callable[..., Made], *parts: object) -> Made:
         """`make(*parts)`; what it refuses is reported at `at`."""
         try:
             return make(*parts)
@@ -139,15 +154,17 @@ class Reader:
                     result, args, variadic = self.signature(depth + 1, "}")
                     self.expect("}", "to end the function pointer")
                     return self.build(at, FunctionPointer, result, args, variadic)
-            case "T":
+            case "T" | "U":
                 name = self.struct_name()
                 if self.accept("{"):
-                    return self.struct(at, depth, False, name)
+                    return self.struct(at, depth, False, name, code == "U")
             case "=":
-                if self.accept("T"):
+                kind = self.peek()
+                if kind in ("T", "U"):
+                    self.at += 1
                     name = self.struct_name()
                     if self.accept("{"):
-                        return self.struct(at, depth, True, name)
+                        return self.struct(at, depth, True, name, kind == "U")
             case "(":
                 shape = [self.length("an array's length")]
                 while self.accept(","):
@@ -165,12 +182,12 @@ class Reader:
         """The error for `code`, which stands where a type should."""
         if not code:
             return self.error("expected a type, found the end", at)
-        if code in "})],:.>":
+        if code in "})],:.>#":
             return self.error(f"expected a type, found {code!r}", at)
         hint = "an array is written '(3)d'" if code in DIGITS else _MEANT.get(code)
         return self.error(f"unknown type {code!r}", at, hint)
 
-    def length(self, what: str) -> int:
+    def length(self, what: str, least: int = 1) -> int:
         self.peek()
         start = self.at
         while self.at < len(self.source) and self.source[self.at] in DIGITS:
@@ -178,11 +195,13 @@ class Reader:
         digits = self.source[start : self.at]
         if not digits:
             found = shown(self.peek())
-            raise self.error(f"expected {what}, a positive number, found {found}", start)
+            raise self.error(
+                f"expected {what}, a {'positive ' * least}number, found {found}", start
+            )
         if len(digits) > 18:
             raise self.error(f"{what} is too large", start)
         number = int(digits)
-        if number == 0:
+        if number < least:
             raise self.error(f"{what} must be at least 1", start)
         return number
 
@@ -190,15 +209,21 @@ class Reader:
         """What C calls a struct; people do not write it."""
         return ""
 
-    def struct(self, at: int, depth: int, packed: bool, name: str) -> CType:
-        fields: list[tuple[str | None, CType]] = []
+    def struct(self, at: int, depth: int, packed: bool, name: str, union: bool) -> CType:
+        fields: list[tuple[str | None, CType, int | None]] = []
         seen: set[str] = set()
         while not self.accept("}"):
             if not self.peek():
                 raise self.error("expected a field or '}', found the end", self.at)
-            ctype = self.admitted("field", depth + 1)
-            fields.append((self.field_name(seen) if self.accept(":") else None, ctype))
-        return self.build(at, Struct, fields, packed, name)
+            ctype, start = self.admitted("field", depth + 1), self.at
+            width = self.length("the width of a bit-field", 0) if self.accept("#") else None
+            if width is not None:
+                self.build(start, check_bits, ctype, width)
+            label = self.field_name(seen) if self.accept(":") else None
+            if width == 0 and label:
+                self.build(start, check_bits, ctype, width, label)
+            fields.append((label, ctype, width))
+        return self.build(at, Struct, fields, packed, name, union)
 
     def field_name(self, seen: set[str]) -> str:
         """The name whose opening colon has been read."""
@@ -277,7 +302,7 @@ class _KeptReader(Reader):
             self.at = at + 1
             return found
         start = at + 1 + source.startswith("=", at + 1)
-        if source[at] == "T" or not source.startswith("<", start):
+        if source[at] in "TU" or not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
         # A type that was made for another function: up to its name, or to the end of its struct.

@@ -146,7 +146,7 @@ def _form(source: str) -> Form:
     """Which spelling `source` is in, told by characters that no other has."""
     if "->" in source:
         return "numpy"
-    if any([mark in source for mark in ("*", ";", "//", "#")]):
+    if any([mark in source for mark in ("*", ";", "//")]) or _has_directive(source):
         return "c"
     depth = 0
     top_colon = False
@@ -164,6 +164,12 @@ def _form(source: str) -> Form:
     if "(" in source:
         return "c"
     raise SignatureError("expected a result and arguments", source, 1, hint=_FORMS)
+
+
+def _has_directive(source: str) -> bool:
+    """Whether a line is for C's preprocessor; elsewhere ``#`` is the width of a bit-field."""
+    begun = [line.lstrip(SPACE) for line in source.split("\n")] if "#" in source else []
+    return any([line[:1] == "#" and line[1:].lstrip(SPACE)[:1].isalpha() for line in begun])
 
 
 def is_ffi_type(source: object) -> bool:

@@ -48,6 +48,7 @@ _LETTERS = {
     "pointer": "P",
     "function": "P",
     "struct": "T",
+    "union": "T",
     "record": "T",
     "view": "V",
     "array": "a",  # an out-parameter alone, which no trampoline has

@@ -78,6 +78,33 @@ struct sample {
     bool g;
 };
 
+/* A union, and bit-fields: "U{iT{I#3I#29q#7}}" within `at`. */
+static void test_cursor_of_bits(void)
+{
+    static const char text[] = "v:U{iT{I#3I#29q#7}}";
+    static const int widths[] = {3, 29, 7};
+    static const size_t offsets[] = {0, 0, 4};
+    static const unsigned shifts[] = {0, 3, 0};
+    NcSignatureCursor cursor, inner, within;
+    NcSignatureType type, field;
+    size_t i;
+
+    CHECK(nc_signature_open(text, sizeof text - 1, &cursor) == NC_OK);
+    CHECK(nc_signature_next(&cursor, &type) == NC_OK);
+    CHECK(nc_signature_next(&cursor, &type) == NC_OK && type.kind == NC_KIND_UNION);
+    CHECK(type.size == 8 && type.width == -1);
+    CHECK(nc_signature_enter(&type, &inner) == NC_OK);
+    CHECK(nc_signature_next(&inner, &field) == NC_OK && field.offset == 0);
+    CHECK(nc_signature_next(&inner, &field) == NC_OK && field.offset == 0 && field.size == 8);
+    CHECK(nc_signature_enter(&field, &within) == NC_OK);
+    for (i = 0; i < 3; i++) {
+        CHECK(nc_signature_next(&within, &type) == NC_OK && type.kind == NC_KIND_INT);
+        CHECK(type.width == widths[i] && type.offset == offsets[i] && type.shift == shifts[i]);
+    }
+    CHECK(nc_signature_next(&within, &type) == NC_E_MISSING);
+    CHECK(nc_signature_next(&inner, &field) == NC_E_MISSING);
+}
+
 static void test_cursor(void)
 {
     static const char text[] = "Zd:&&f(2,3)";
@@ -114,7 +141,7 @@ static void test_cursor(void)
 
     CHECK(nc_signature_next(&cursor, &type) == NC_OK && type.kind == NC_KIND_STRUCT);
     CHECK(type.size == sizeof(struct sample));
-    CHECK(nc_signature_enter(&type, &inner) == NC_OK && !inner.packed);
+    CHECK(nc_signature_enter(&type, &inner) == NC_OK && !inner.layout.packed);
     CHECK(nc_signature_next(&inner, &field) == NC_OK && field.kind == NC_KIND_INT);
     CHECK(field.code == 'b' && field.offset == 0 && field.place == NC_PLACE_FIELD);
     CHECK(nc_signature_next(&inner, &field) == NC_OK && field.kind == NC_KIND_FLOAT);
@@ -148,7 +175,7 @@ static void test_cursor(void)
     CHECK(nc_signature_next(&inner, &field) == NC_OK && field.count == 4 && field.size == 36);
     CHECK(nc_signature_enter(&field, &inner) == NC_OK);
     CHECK(nc_signature_next(&inner, &field) == NC_OK && field.alignment == 1);
-    CHECK(nc_signature_enter(&field, &inner) == NC_OK && inner.packed);
+    CHECK(nc_signature_enter(&field, &inner) == NC_OK && inner.layout.packed);
     CHECK(nc_signature_next(&inner, &field) == NC_OK);
     CHECK(nc_signature_next(&inner, &field) == NC_OK && field.offset == 1);
 
@@ -411,6 +438,7 @@ int main(int argc, char **argv)
 
     test_canonical();
     test_cursor();
+    test_cursor_of_bits();
     test_fuzz(rounds);
     return check_report("signature");
 }

@@ -19,6 +19,7 @@ import platform
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ from nativecall import _cache
 from nativecall._cache import Cache
 from nativecall._codegen import abi, engine
 from nativecall._codegen.abi.win64 import Windows64
+from nativecall._errors import SignatureError
 from nativecall._signature.ctype import SCALARS, VOID, VOIDPTR, CType
-from nativecall._signature.derived import Array, Pointer, Struct
+from nativecall._signature.derived import Array, Field, Pointer, Struct
 from nativecall._signature.spelling import parse, parse_type
 from support.levels import sweep
 
@@ -88,16 +90,24 @@ class Generator:
         return VOIDPTR if code == "P" else SCALARS[code]
 
     def struct(self, codes: Sequence[str], depth: int = 0) -> Struct:
-        fields: list[CType] = []
+        fields: list[CType | tuple[None, CType, int]] = []
         for _ in range(self.random.choice((1, 1, 2, 2, 3, 4, 6))):
             field = self.scalar(codes)
+            if self.random.random() < 0.15:
+                field = SCALARS[self.random.choice(self.INTEGERS)]
+                most = 1 if field.kind == "bool" else 8 * field.size
+                fields.append((None, field, self.random.randint(0, most)))
+                continue
             if depth < 3 and self.random.random() < 0.2:
                 field = self.struct(codes, depth + 1)
             if self.random.random() < 0.2:
                 dimensions = self.random.choice((1, 1, 1, 2))
                 field = Array(field, [self.random.randint(1, 4) for _ in range(dimensions)])
             fields.append(field)
-        return Struct(fields, packed=self.random.random() < 0.3)
+        try:
+            return Struct(fields, self.random.random() < 0.3, "", self.random.random() < 0.2)
+        except SignatureError:
+            return self.struct(codes, depth)  # without a bit in it
 
     def type(self) -> CType:
         if self.random.random() < 0.5:
@@ -149,20 +159,23 @@ def promoted(ctype: CType) -> CType:
 # --- their values --------------------------------------------------------------------------------
 
 
-def scalars(ctype: CType, offset: int = 0) -> Iterator[tuple[CType, int]]:
-    """The scalars of a type with their offsets."""
+def scalars(ctype: CType, offset: int = 0) -> Iterator[tuple[CType, int, int | None]]:
+    """The scalars of a type with their offsets, and their bits if they are bit-fields."""
     if isinstance(ctype, Struct):
         for field in ctype.fields:
-            yield from scalars(field.type, offset + field.offset)
+            if field.width is None:
+                yield from scalars(field.type, offset + field.offset)
+            else:
+                yield field.type, offset + field.offset, ((1 << field.width) - 1) << field.shift
     elif isinstance(ctype, Array):
         for index in range(ctype.length):
             yield from scalars(ctype.item, offset + index * ctype.item.size)
     elif ctype.kind == "complex":
         part = {8: "f", 16: "d", 32: "g"}[ctype.size]
-        yield SCALARS[part], offset
-        yield SCALARS[part], offset + ctype.size // 2
+        yield SCALARS[part], offset, None
+        yield SCALARS[part], offset + ctype.size // 2, None
     else:
-        yield ctype, offset
+        yield ctype, offset, None
 
 
 @dataclass(frozen=True)
@@ -171,7 +184,7 @@ class Run:
 
     offset: int
     length: int
-    truth: bool  # each of them is 0 or 1
+    mask: int  # the bits of each of them that are
 
 
 class Layout:
@@ -184,20 +197,28 @@ class Layout:
     def runs(self, ctype: CType) -> list[Run]:
         found = self._runs.get(ctype.text)
         if found is None:
-            found = self._runs[ctype.text] = []
-            for scalar, offset in scalars(ctype) if ctype.kind != "void" else ():
+            used = 0  # the bits of the value
+            for scalar, offset, bits in scalars(ctype) if ctype.kind != "void" else ():
                 size = self.long_double if scalar.text == "g" else scalar.size
-                truth = scalar.kind == "bool"
-                last = found[-1] if found else None
-                if last and last.truth == truth and last.offset + last.length == offset:
-                    found[-1] = Run(last.offset, last.length + size, truth)
-                else:
-                    found.append(Run(offset, size, truth))
+                whole = 1 if scalar.kind == "bool" else (1 << 8 * size) - 1
+                used |= (whole if bits is None else bits) << 8 * offset
+            masks = used.to_bytes(ctype.size, "little")
+            found = self._runs[ctype.text] = []
+            for mask, group in groupby(range(ctype.size), masks.__getitem__):
+                offsets = [*group]
+                if mask:
+                    found.append(Run(offsets[0], len(offsets), mask))
         return found
 
     def value(self, ctype: CType, memory: bytes) -> bytes:
         """The object at the start of `memory` without its padding."""
-        return b"".join([memory[run.offset : run.offset + run.length] for run in self.runs(ctype)])
+        return bytes(
+            [
+                byte & run.mask
+                for run in self.runs(ctype)
+                for byte in memory[run.offset : run.offset + run.length]
+            ]
+        )
 
     def made(self, ctype: CType, state: int) -> bytes:
         """The value that a callee makes of the hash `state`."""
@@ -205,7 +226,7 @@ class Layout:
         for run in self.runs(ctype):
             for _ in range(run.length):
                 state = (state * 6364136223846793005 + 1442695040888963407) & MASK
-                found.append(state >> 56 & 1 if run.truth else state >> 56)
+                found.append(state >> 56 & run.mask)
         return bytes(found)
 
 
@@ -223,6 +244,7 @@ PRELUDE = """
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef WINDOWS_CONVENTION
 #define CALLED_FROM_PYTHON __attribute__((sysv_abi))
@@ -233,9 +255,11 @@ PRELUDE = """
 __extension__ typedef _Float16 half;
 #endif
 
-static inline uint64_t hash(uint64_t state, const void *object, size_t offset, size_t length) {
+static inline uint64_t hash(uint64_t state, const void *object, size_t offset, size_t length,
+                            int mask) {
     const unsigned char *bytes = (const unsigned char *)object + offset;
-    for (size_t i = 0; i < length; i++) state = (state ^ bytes[i]) * 1099511628211u;
+    for (size_t i = 0; i < length; i++)
+        state = (state ^ (bytes[i] & (unsigned)mask)) * 1099511628211u;
     return state;
 }
 
@@ -243,7 +267,7 @@ static inline uint64_t make(uint64_t state, void *object, size_t offset, size_t 
     unsigned char *bytes = (unsigned char *)object + offset;
     for (size_t i = 0; i < length; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        bytes[i] = (unsigned char)(state >> 56 & (unsigned)mask);
+        bytes[i] = (unsigned char)((bytes[i] & ~(unsigned)mask) | (state >> 56 & (unsigned)mask));
     }
     return state;
 }
@@ -263,10 +287,10 @@ class Source:
             if ctype.text not in self._structs:
                 self._structs[ctype.text] = name = f"S{len(self._structs)}"
                 members = "".join(
-                    [self.declare(field.type, f"m{i}") for i, field in enumerate(ctype.fields)]
+                    [self.member(field, f"m{i}") for i, field in enumerate(ctype.fields)]
                 )
                 packed = " __attribute__((packed))" if ctype.packed else ""
-                self.lines.append(f"typedef struct{packed} {{ {members}}} {name};")
+                self.lines.append(f"typedef {ctype.kind}{packed} {{ {members}}} {name};")
                 self.lines.append(
                     f"_Static_assert(sizeof({name}) == {ctype.size}, {name!r});".replace("'", '"')
                 )
@@ -276,6 +300,11 @@ class Source:
         if ctype.kind == "void":
             return "void"
         return {"e": "half"}.get(ctype.text, getattr(ctype, "c_name", ""))
+
+    def member(self, field: Field, name: str) -> str:
+        if field.width is None:
+            return self.declare(field.type, name)
+        return f"{self.spell(field.type)} {name if field.width else ''} : {field.width}; "
 
     def declare(self, ctype: CType, name: str) -> str:
         if isinstance(ctype, Array):
@@ -299,16 +328,15 @@ class Source:
             if index >= fixed:
                 write(f"{type} a{index} = va_arg(list, {type});")
             for run in self.layout.runs(arg):
-                write(f"state = hash(state, &a{index}, {run.offset}, {run.length});")
+                write(f"state = hash(state, &a{index}, {run.offset}, {run.length}, {run.mask});")
         if case.fixed is not None:
             write("va_end(list);")
         if case.result.kind == "void":
             write("seen = state; }")
         else:
-            write(f"{result} result;")
+            write(f"{result} result; memset(&result, 0, sizeof result);")
             for run in self.layout.runs(case.result):
-                mask = 1 if run.truth else 255
-                write(f"state = make(state, &result, {run.offset}, {run.length}, {mask});")
+                write(f"state = make(state, &result, {run.offset}, {run.length}, {run.mask});")
             write("return result; }")
         if case.fixed is None:
             pointer = f"{result} (*function)({', '.join(types) or 'void'})"
@@ -415,7 +443,7 @@ class Arena:
 def random_object(draw: random.Random, layout: Layout, ctype: CType) -> bytes:
     content = bytearray(draw.randbytes(ctype.size))
     for run in layout.runs(ctype):
-        if run.truth:
+        if run.mask == 1:  # of a bool the rest is 0
             for at in range(run.offset, run.offset + run.length):
                 content[at] &= 1
     return bytes(content)

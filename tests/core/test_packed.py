@@ -105,7 +105,7 @@ def test_damaged_text_fails_at_the_same_place_in_c(c: CSide) -> None:
         text = maker.text()
         for _ in range(choose.randint(1, 2)):
             at = choose.randrange(len(text) + 1)
-            piece = choose.choice(["", "", choose.choice("dvPXTZ{}()[]:=,.&0x !wF\0")])
+            piece = choose.choice(["", "", choose.choice("dvPXTUZ{}()[]:=,.&#0x !wF\0")])
             text = text[:at] + piece + text[at + choose.randint(0, 2) :]
         if not text.strip():
             continue
@@ -137,6 +137,15 @@ def test_damaged_text_fails_at_the_same_place_in_c(c: CSide) -> None:
         "d:T{(999999999999999999)q(999999999999999999)q}",
         "d:T{a:x:b:y:d:x:}",
         "d:T{d:x:T{d:x:}:y:X{d:T{d:y:}}:x:}",
+        "d:T{I#33}",
+        "d:T{?#2}",
+        "d:T{d#2}",
+        "d:T{I#0:a:}",
+        "d:T{I #33 :a b:}",
+        "d:T{(999999999999999999)qI#3I#0}",
+        "d:T{(1152921504606846975)qI#3I#1}",
+        "d:T{(1152921504606846975)qI#3Q#64}",
+        "d:U{(1152921504606846975)qQ#63:a:}",
     ],
 )
 def test_limits_are_the_same_in_c(c: CSide, text: str) -> None:
@@ -302,7 +311,7 @@ def test_words_that_are_no_signature(words: tuple[int, ...], message: str) -> No
 
 LITERALS = ["v:", "d:d", "d:dd", "i:d&f", "Zg:g", "l:nN", "c:LcO", "X{v:}:?", "&(5)f:h"]
 LITERALS += ["v:[2]d", "v:&(1,2)d", "v:bHqQlNZd", "i:qqIIIII", "&Zd:dd"]
-LITERALS += ["v:&(60)d", "v:&(8,9)d", "v:[45]d", "v:[7]d"]
+LITERALS += ["v:&(60)d", "v:&(8,9)d", "v:[45]d", "v:[7]d", "d:U{id}", "T{I#3}:"]
 LITERALS += ["d:T{bH}", "v:=T{eI}", "i:&c.", "d:dddddddddddd", "&&&&&&&&&&&&d:"]
 REFUSED = [
     "",

@@ -198,6 +198,8 @@ cdef level(nc.NcSignatureCursor *cursor):
             "size": type.size,
             "alignment": type.alignment,
             "offset": type.offset,
+            "width": type.width,
+            "shift": type.shift,
             "ndim": type.ndim,
             "count": type.count,
             "item_size": type.item_size,
@@ -217,7 +219,7 @@ def walk(bytes text):
     if status != NC_OK:
         return status, cursor.at
     assert cursor.text == given
-    assert (cursor.place, cursor.packed, cursor.offset) == (nc.NC_PLACE_RESULT, 0, 0)
+    assert cursor.place == nc.NC_PLACE_RESULT
     return level(&cursor), cursor.variadic
 
 

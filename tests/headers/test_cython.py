@@ -75,6 +75,9 @@ EXCLUDED = {
         *(f"nc_reader_{step}" for step in ("expect", "number", "signature", "type", "run")),
         *(f"nc_reader_{step}" for step in ("has_field", "field_name", "struct", "array", "view")),
         "nc_reader_type_after",
+        "nc_reader_width",
+        "nc_layout_align",
+        "nc_layout_place",
     },
     "NATIVECALL_SIG": {"nc_literal_is_malformed_or_longer_than_one_word", "nc_literal_pack"},
     "for providers with the metaclass": {

@@ -27,12 +27,12 @@ _NEXT = 15  # nibbles of each other word
 _ALL_FLAGS = FLAGS_MASK >> FLAGS_SHIFT
 
 _COMMON = "d&iPfZqgvbO"
-_RARE = "?BhHIQeX{}T=(),[].0123456789"
+_RARE = "?BhHIQeX{}T=(),[].0123456789U#"
 _NIBBLES = {c: (code,) for code, c in enumerate(_COMMON, 1)} | {
     c: (12 + code // 16, code % 16) for code, c in enumerate(_RARE)
 }
 _CHARACTERS = {nibbles: c for c, nibbles in _NIBBLES.items()}
-_WITHIN_TYPE = "&XT=Z(),[].0123456789"  # no type ends with one of these
+_WITHIN_TYPE = "&XTU=Z(),[].0123456789#"  # no type ends with one of these
 
 
 def pack(signature: str | Signature, flags: int = 0) -> tuple[int, ...]:

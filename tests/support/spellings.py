@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from nativecall._errors import SignatureError
 from nativecall._signature.spelling import parse
 
+#: The greatest width of a bit-field of a type on every platform.
+WIDTHS = {"?": 1, "b": 8, "h": 16, "i": 32, "l": 32, "q": 64}
+
 
 class Maker:
     """Random signatures in random spellings of the grammar."""
@@ -24,7 +27,7 @@ class Maker:
         if depth > 4 or choose.random() < 0.7:
             yield from choose.choice(self.SCALARS)
             return
-        kind = choose.choice("&XTTA")
+        kind = choose.choice("&XTTUA")
         if kind == "&":
             yield "&"
             yield from self.type("pointee", depth + 1)
@@ -32,10 +35,15 @@ class Maker:
             yield from "X{"
             yield from self.function(depth + 1)
             yield "}"
-        elif kind == "T":
-            yield from choose.choice(["T{", "T{", "=T{"])
+        elif kind in "TU":
+            yield from choose.choice([[kind, "{"], [kind, "{"], ["=", kind, "{"]])
             for index in range(choose.randint(1, 4)):
-                yield from self.type("field", depth + 1)
+                if choose.random() < 0.25:
+                    code = choose.choice("?bBhHiIlLqQ")
+                    bits = choose.randint(0, WIDTHS[code.lower()])
+                    yield from (code, "#", str(bits))
+                else:
+                    yield from self.type("field", depth + 1)
                 if self.names and choose.random() < 0.4:
                     yield from (":", choose.choice("xyz") + f"_{index}", ":")
             yield "}"

@@ -70,7 +70,7 @@ def in_memory(ctype: CType) -> bool:
     """Whether values of the type are given as pointers to memory rather than as IR values."""
     if ctype.kind == "float":
         return ctype.size > 8 or not is_native(ctype)
-    return ctype.kind in ("struct", "complex")
+    return ctype.kind in ("struct", "union", "complex")
 
 
 def value_type(ctype: CType) -> ir.Type:

@@ -17,8 +17,8 @@ from enum import Enum
 
 from llvmlite import ir
 
-from ..._signature.ctype import CType
-from ..._signature.derived import Array, Struct
+from ..._signature.ctype import CType, integer
+from ..._signature.derived import Array, Field, Struct
 from .lowering import (
     X86_FP80,
     Convention,
@@ -61,7 +61,7 @@ def classify(ctype: CType, offset: int = 0) -> list[Class] | None:
             return None
         merged = [Class.NONE] * count
         for field in ctype.fields:
-            found = classify(field.type, offset + field.offset)
+            found = _classify_field(field, offset, ctype.kind == "union")
             if found is None:
                 return None
             first = (start + field.offset) // 8
@@ -86,6 +86,19 @@ def classify(ctype: CType, offset: int = 0) -> list[Class] | None:
         case "float" | "complex":
             return [Class.SSE] * count
     return [Class.INTEGER] * count
+
+
+def _classify_field(field: Field, offset: int, union: bool) -> list[Class] | None:
+    """Of a bit-field every eightbyte that it has bits in is INTEGER, wherever it lies. In a union
+    GCC takes one, and one of 0 bits, too, for the smallest integer that it fits into.
+    """
+    if field.width is None:
+        return classify(field.type, offset + field.offset)
+    if union:
+        size = next(size for size in (1, 2, 4, 8) if field.width <= 8 * size)
+        return classify(integer(size, signed=False), offset)
+    first = 8 * ((offset + field.offset) % 8) + field.shift
+    return [Class.INTEGER] * ((first + field.width + 63) // 64 if field.width else 0)
 
 
 def _merge(one: Class, other: Class) -> Class | None:

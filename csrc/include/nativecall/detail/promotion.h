@@ -45,8 +45,8 @@ NC_STATIC int nc_call_types(const char *signature, NcCallType *types, size_t *co
         if (found > NC_CALL_MAX_ARGUMENTS) {
             return NC_E_RANGE;
         }
-        if (cursor.variadic || type.kind == NC_KIND_STRUCT || type.kind == NC_KIND_VIEW ||
-            (type.kind == NC_KIND_COMPLEX && type.code == 'g')) {
+        if (cursor.variadic || type.kind == NC_KIND_STRUCT || type.kind == NC_KIND_UNION ||
+            type.kind == NC_KIND_VIEW || (type.kind == NC_KIND_COMPLEX && type.code == 'g')) {
             return NC_E_MISSING;
         }
         out->kind = type.kind;

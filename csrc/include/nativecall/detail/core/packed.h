@@ -128,7 +128,7 @@ NC_STATIC int nc_packed_colon_after(NcPackedColons *colons, char c)
         if (colons->depth-- == 0) {
             return -1;
         }
-    } else if (nc_signature_is_digit(c) || strchr("&XT=Z(),[].", c) != NULL) {
+    } else if (nc_signature_is_digit(c) || strchr("&XTU=Z(),[].#", c) != NULL) {
         return 0;
     }
     /* `c` ends a type. */

@@ -68,15 +68,15 @@
 /* The two lists of packedlookup.h with all spellings of canonical codes, and the characters whose
  * byte of nc_packed_symbol has each bit. */
 #define NC_LITERAL_COMMON "&PfZvO" NC_SPELT_d NC_SPELT_i NC_SPELT_q NC_SPELT_g NC_SPELT_b
-#define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
+#define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789U#" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
 #define NC_LITERAL_BIT7 "vO" NC_SPELT_g NC_SPELT_b NC_LITERAL_RARE
 #define NC_LITERAL_BIT6 "PfZ" NC_SPELT_q NC_LITERAL_RARE
 #define NC_LITERAL_BIT5 "&ZO" NC_SPELT_i NC_SPELT_q NC_SPELT_b
-#define NC_LITERAL_BIT4 "fvO].0123456789" NC_SPELT_d NC_SPELT_i NC_SPELT_q
-#define NC_LITERAL_BIT3 "{}T=(),[6789"
-#define NC_LITERAL_BIT2 "eX(),[2345" NC_SPELT_I NC_SPELT_Q
+#define NC_LITERAL_BIT4 "fvO].0123456789U#" NC_SPELT_d NC_SPELT_i NC_SPELT_q
+#define NC_LITERAL_BIT3 "{}T=(),[6789U#"
+#define NC_LITERAL_BIT2 "eX(),[2345U#" NC_SPELT_I NC_SPELT_Q
 #define NC_LITERAL_BIT1 "hHeXT=,[014589"
-#define NC_LITERAL_BIT0 "HX}=)[.13579" NC_SPELT_B NC_SPELT_Q
+#define NC_LITERAL_BIT0 "HX}=)[.13579#" NC_SPELT_B NC_SPELT_Q
 
 /* Characters that end a type, with quotes between them, and those that a signature can end with. */
 #define NC_LITERAL_CODE(code, ...) #code

@@ -32,7 +32,7 @@ NC_C_BEGIN
 /* The symbols: the nibbles 1 to 11, then the two-nibble symbols 0xC0, 0xC1 and so on. Frozen; more
  * may come behind. */
 #define NC_PACKED_COMMON "d&iPfZqgvbO"
-#define NC_PACKED_RARE "?BhHIQeX{}T=(),[].0123456789"
+#define NC_PACKED_RARE "?BhHIQeX{}T=(),[].0123456789U#"
 
 /* A character of a canonical text as a byte: nibble and 0, or two nibbles; 0 for ':' and for what
  * has no symbol. */

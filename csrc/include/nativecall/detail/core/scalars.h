@@ -29,6 +29,7 @@ enum {
     NC_KIND_POINTER,  /* &T: within it, the type pointed to */
     NC_KIND_FUNCTION, /* X{...}: within it, result and arguments */
     NC_KIND_STRUCT,   /* T{...} =T{...}: within it, the fields */
+    NC_KIND_UNION,    /* U{...} =U{...}: within it, the fields */
     NC_KIND_ARRAY,    /* (n,m)T: within it, the element */
     NC_KIND_VIEW,     /* [n]T: within it, the element */
     NC_KIND_OBJECT    /* O */

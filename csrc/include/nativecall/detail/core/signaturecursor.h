@@ -23,8 +23,7 @@ typedef struct {
     size_t end;       /* offset of the end of this level */
     int place;        /* NC_PLACE_* of the next type */
     int variadic;     /* whether more arguments may follow the fixed ones */
-    int packed;       /* whether fields have no padding between them */
-    size_t offset;    /* bytes of the fields that were passed */
+    NcLayout layout;  /* of the fields that were passed */
 } NcSignatureCursor;
 
 NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text, size_t length,
@@ -35,8 +34,7 @@ NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text,
     cursor->end = length;
     cursor->place = place;
     cursor->variadic = 0;
-    cursor->packed = 0;
-    cursor->offset = 0;
+    memset(&cursor->layout, 0, sizeof cursor->layout);
     if (place == NC_PLACE_RESULT && length != 0 && text[length - 1] == '.') {
         cursor->variadic = 1;
         cursor->end--;
@@ -82,13 +80,13 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
         cursor->at++;
         cursor->place = NC_PLACE_ARGUMENT;
     } else if (cursor->place == NC_PLACE_FIELD) {
-        if (!cursor->packed) {
-            cursor->offset = nc_signature_round_up(cursor->offset, type->alignment);
+        if (nc_reader_accept(&reader, '#')) {
+            status = nc_reader_width(&reader, 0, type);
+            cursor->at += reader.at - type->length;
         }
-        type->offset = cursor->offset;
-        cursor->offset = nc_signature_add(cursor->offset, type->size);
+        nc_layout_place(&cursor->layout, type);
     }
-    return NC_OK;
+    return status;
 }
 
 /* A cursor over what is within a type. NC_E_MISSING for a type that has nothing within. */
@@ -106,9 +104,12 @@ NC_STATIC int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor 
         nc_cursor_set(inner, text + 2, length - 3, NC_PLACE_RESULT);
         return NC_OK;
     case NC_KIND_STRUCT:
+    case NC_KIND_UNION:
         start = text[0] == '=' ? 3 : 2;
         nc_cursor_set(inner, text + start, length - start - 1, NC_PLACE_FIELD);
-        inner->packed = text[0] == '=';
+        inner->layout.packed = text[0] == '=';
+        inner->layout.is_union = type->kind == NC_KIND_UNION;
+        inner->layout.alignment = 1;
         return NC_OK;
     case NC_KIND_ARRAY:
     case NC_KIND_VIEW:

@@ -32,7 +32,7 @@ NC_C_BEGIN
 enum {
     NC_PLACE_RESULT,
     NC_PLACE_ARGUMENT,
-    NC_PLACE_FIELD,   /* of a struct */
+    NC_PLACE_FIELD,   /* of a struct or union */
     NC_PLACE_POINTEE, /* behind & */
     NC_PLACE_ELEMENT, /* of an array */
     NC_PLACE_ITEM     /* of a view */
@@ -48,6 +48,8 @@ typedef struct {
     size_t size;      /* bytes here, as an argument, result, field or element; 0 for void */
     size_t alignment; /* bytes here */
     size_t offset;    /* bytes from the start of the struct, for a field; else 0 */
+    int width;        /* bits of a bit-field; -1 for all else */
+    unsigned shift;   /* the bit of its first byte where a bit-field begins */
     size_t ndim;      /* of an array or a view; else 0 */
     size_t count;     /* elements of an array, all dimensions; else 1 */
     size_t item_size; /* bytes of an array's element; else 0 */
@@ -132,8 +134,8 @@ NC_STATIC int nc_reader_expect(NcSignatureReader *reader, char c)
                                        : nc_reader_fault(reader, reader->at);
 }
 
-/* A positive number of at most 18 digits. */
-NC_STATIC int nc_reader_number(NcSignatureReader *reader, size_t *number)
+/* A number of at most 18 digits, at least `least`, which is 0 or 1. */
+NC_STATIC int nc_reader_number(NcSignatureReader *reader, uint64_t least, size_t *number)
 {
     uint64_t value = 0;
     size_t start, first;
@@ -145,13 +147,11 @@ NC_STATIC int nc_reader_number(NcSignatureReader *reader, size_t *number)
         if (reader->at - start == 18) {
             return nc_reader_fault(reader, start);
         }
-        if (value == 0) {
-            first = reader->at;
-        }
+        first = value == 0 ? reader->at : first;
         value = value * 10 + (uint64_t)(reader->text[reader->at] - '0');
         reader->at++;
     }
-    if (value == 0) {
+    if (value < least || reader->at == start) {
         return nc_reader_fault(reader, start);
     }
     for (; status == NC_OK && first < reader->at; first++) {
@@ -176,6 +176,58 @@ NC_STATIC_INLINE size_t nc_signature_multiply(size_t a, size_t b)
 NC_STATIC_INLINE size_t nc_signature_round_up(size_t offset, size_t alignment)
 {
     return (offset + alignment - 1) & ~(alignment - 1);
+}
+
+/* Where the fields of a struct or union go, one after another. */
+typedef struct {
+    size_t offset;  /* bytes before the next field */
+    unsigned shift; /* and bits, 0 to 7 */
+    size_t end;     /* bytes up to the end of all fields */
+    size_t alignment;
+    int packed;
+    int is_union;
+} NcLayout;
+
+NC_STATIC void nc_layout_align(NcLayout *layout, size_t alignment)
+{
+    layout->offset = nc_signature_add(layout->offset, layout->shift != 0);
+    layout->offset = nc_signature_round_up(layout->offset, alignment);
+    layout->shift = 0;
+}
+
+/* Places a field, of which the type is known and the width. */
+NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
+{
+    const size_t alignment = field->alignment;
+    size_t bits;
+
+    if (layout->is_union) {
+        layout->offset = layout->shift = 0;
+    }
+    if (field->width < 0) {
+        nc_layout_align(layout, layout->packed ? 1 : alignment);
+    } else {
+        /* A bit-field spans no more units of its type than the type itself. */
+        bits = (layout->offset % alignment) * 8 + layout->shift + (size_t)field->width;
+        if (field->width == 0 || (!layout->packed && (bits + 8 * alignment - 1) / (8 * alignment) >
+                                                         field->size / alignment)) {
+            nc_layout_align(layout, alignment);
+        }
+    }
+    field->offset = layout->offset;
+    field->shift = layout->shift;
+    if (field->width < 0) {
+        layout->offset = nc_signature_add(layout->offset, field->size);
+    } else {
+        bits = layout->shift + (size_t)field->width;
+        layout->offset = nc_signature_add(layout->offset, bits / 8);
+        layout->shift = (unsigned)(bits % 8);
+    }
+    if (!layout->packed && field->width != 0 && alignment > layout->alignment) {
+        layout->alignment = alignment;
+    }
+    bits = nc_signature_add(layout->offset, layout->shift != 0);
+    layout->end = bits > layout->end ? bits : layout->end;
 }
 
 /* What C forbids, and views anywhere but as arguments. */
@@ -258,34 +310,56 @@ NC_STATIC int nc_reader_field_name(NcSignatureReader *reader, size_t fields)
     return NC_OK;
 }
 
-/* The fields of a struct, after its "T{", and its "}". */
-NC_STATIC int nc_reader_struct(NcSignatureReader *reader, int depth, int packed,
+/* The width of a bit-field, after its '#', in a struct whose text goes on at `at`. */
+NC_STATIC int nc_reader_width(NcSignatureReader *reader, size_t at, NcSignatureType *field)
+{
+    const int is_bool = field->kind == NC_KIND_BOOL;
+    size_t width = 0;
+    int status = nc_reader_write(reader, '#');
+
+    status = status == NC_OK ? nc_reader_number(reader, 0, &width) : status;
+    if (status == NC_OK &&
+        ((!is_bool && field->kind != NC_KIND_INT) || width > (is_bool ? 1 : 8 * field->size))) {
+        status = nc_reader_fault(reader, at);
+    }
+    field->width = (int)width;
+    return status;
+}
+
+/* The fields of a struct or union, after its "T{" or "U{", and its "}". */
+NC_STATIC int nc_reader_struct(NcSignatureReader *reader, int depth, int packed, int is_union,
                                NcSignatureType *type)
 {
     size_t fields = reader->at;
-    size_t offset = 0, alignment = 1;
-    int any = 0;
-    int status = NC_OK;
+    NcLayout layout = {0, 0, 0, 1, packed, is_union};
+    int status = nc_reader_write_text(reader, is_union ? "U{" : "T{");
+
+    if (status != NC_OK) {
+        return status;
+    }
 
     while (!nc_reader_accept(reader, '}')) {
         NcSignatureType field;
         status = nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
+        size_t behind = reader->at;
+        if (status == NC_OK && nc_reader_accept(reader, '#')) {
+            status = nc_reader_width(reader, behind, &field);
+        }
         if (status == NC_OK && nc_reader_accept(reader, ':')) {
             status = nc_reader_field_name(reader, fields);
+            if (status == NC_OK && field.width == 0) {
+                status = nc_reader_fault(reader, behind);
+            }
         }
         if (status != NC_OK) {
             return status;
         }
-        any = 1;
-        if (!packed) {
-            offset = nc_signature_round_up(offset, field.alignment);
-            alignment = field.alignment > alignment ? field.alignment : alignment;
-        }
-        offset = nc_signature_add(offset, field.size);
+        nc_layout_place(&layout, &field);
     }
-    type->kind = NC_KIND_STRUCT;
-    type->size = any ? nc_signature_round_up(offset, alignment) : NC_SIGNATURE_TOO_BIG;
-    type->alignment = alignment;
+    type->kind = is_union ? NC_KIND_UNION : NC_KIND_STRUCT;
+    type->size = layout.end != 0 ? nc_signature_round_up(layout.end, layout.alignment)
+                                 : NC_SIGNATURE_TOO_BIG;
+    type->alignment = layout.alignment;
     return nc_reader_write(reader, '}');
 }
 
@@ -299,7 +373,7 @@ NC_STATIC int nc_reader_array(NcSignatureReader *reader, int depth, int merged,
 
     type->kind = NC_KIND_ARRAY;
     for (;;) {
-        status = status == NC_OK ? nc_reader_number(reader, &length) : status;
+        status = status == NC_OK ? nc_reader_number(reader, 1, &length) : status;
         if (status != NC_OK) {
             return status;
         }
@@ -341,7 +415,7 @@ NC_STATIC int nc_reader_view(NcSignatureReader *reader, int depth, NcSignatureTy
     int status = nc_reader_write(reader, '[');
 
     type->kind = NC_KIND_VIEW;
-    status = status == NC_OK ? nc_reader_number(reader, &type->ndim) : status;
+    status = status == NC_OK ? nc_reader_number(reader, 1, &type->ndim) : status;
     status = status == NC_OK ? nc_reader_expect(reader, ']') : status;
     status = status == NC_OK ? nc_reader_type(reader, NC_PLACE_ITEM, depth + 1, &item) : status;
     if (type->ndim > NC_SIGNATURE_MAX_NDIM) {
@@ -410,17 +484,19 @@ NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t 
         status = status == NC_OK ? nc_reader_signature(reader, depth + 1, '}') : status;
         return status == NC_OK ? nc_reader_expect(reader, '}') : status;
     case 'T':
+    case 'U':
         if (!nc_reader_accept(reader, '{')) {
             break;
         }
-        status = nc_reader_write_text(reader, "T{");
-        return status == NC_OK ? nc_reader_struct(reader, depth, 0, type) : status;
+        return nc_reader_struct(reader, depth, 0, code == 'U', type);
     case '=':
-        if (!nc_reader_accept(reader, 'T') || !nc_reader_accept(reader, '{')) {
+        code = nc_reader_peek(reader);
+        if ((code != 'T' && code != 'U') || !nc_reader_accept(reader, code) ||
+            !nc_reader_accept(reader, '{')) {
             break;
         }
-        status = nc_reader_write_text(reader, "=T{");
-        return status == NC_OK ? nc_reader_struct(reader, depth, 1, type) : status;
+        status = nc_reader_write(reader, '=');
+        return status == NC_OK ? nc_reader_struct(reader, depth, 1, code == 'U', type) : status;
     case '(':
         return nc_reader_array(reader, depth, merged, type);
     case '[':
@@ -445,6 +521,8 @@ NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth, Nc
     reader->at++;
     type->place = place;
     type->offset = 0;
+    type->width = -1;
+    type->shift = 0;
     type->ndim = 0;
     type->count = 1;
     type->item_size = 0;
