@@ -20,7 +20,8 @@ typedef struct {
     PyObject *foreign; /* the cffi type of a pointer, once asked for; or NULL */
     Py_ssize_t offset;
     Py_ssize_t size;
-    int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer, 'O' */
+    int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer, 'O',
+                  '#' a bit-field, whose `type` is a Field */
     int other; /* whether it is no number */
 } Member;
 
@@ -256,7 +257,9 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
         memcpy(memory, nc_record_memory(value), (size_t)layout->size);
         return 1;
     }
-    if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count) {
+    /* Of a union, whose members all begin at 0, the tuple has one. */
+    if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count ||
+        (layout->step == 0 && layout->count > 1 && layout->members[1].offset == 0)) {
         return 0;
     }
     for (Py_ssize_t i = 0; i < layout->count; i++) {
@@ -302,6 +305,9 @@ static PyObject *read_member(Record *self, Py_ssize_t place)
     case 'P':
         memcpy(&pointer, at, sizeof(pointer));
         return nc_given_pointer(NULL, '\0', member->type, &member->foreign, pointer);
+    case '#':
+        return PyObject_CallMethod((PyObject *)self, "_bits", "ON", member->type,
+                                   PyLong_FromVoidPtr(at));
     case 'O':
         memcpy(&pointer, at, sizeof(pointer));
         return Py_NewRef(pointer != NULL ? (PyObject *)pointer : Py_None);

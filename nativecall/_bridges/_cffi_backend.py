@@ -141,17 +141,18 @@ def pointer(obj: FFIData) -> Pointer | None:
 
 
 def struct(obj: FFIData) -> Struct | None:
-    """The struct that a cffi struct is, or that a pointer to one points to."""
+    """The struct or union that one of cffi is, or that a pointer to one points to."""
     if not _is_cdata(obj):
         return None
     ffi = cffitype.ffi()
     kind = ffi.typeof(obj)
-    if kind.kind == "pointer" and kind.item.kind == "struct":
+    if kind.kind == "pointer" and kind.item.kind in ("struct", "union"):
         kind, obj = kind.item, obj[0]
-    if kind.kind != "struct":
+    if kind.kind not in ("struct", "union"):
         return None
     address = int(ffi.cast("uintptr_t", ffi.addressof(obj)))
-    return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj])
+    named = cffitype.c_name_of(kind), ffi.sizeof(kind)
+    return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj], named)
 
 
 def kept(obj: FFIData) -> list[object]:

@@ -479,6 +479,7 @@ def _match_function(ctype: FunctionPointer, value: object) -> int:
 
 
 def _match_struct(struct: Struct, value: object, policies: Policies) -> int:
+    fields = struct.members
     if not isinstance(value, (tuple, list)):
         scratch = _lib.ffi.new("char[]", struct.size + 1)
         try:
@@ -491,10 +492,14 @@ def _match_struct(struct: Struct, value: object, policies: Policies) -> int:
         if same:
             return _EXACT
         given = storage.by_name(value)
-        if given is None or given.keys() != set(struct.field_names):
+        one = struct.kind == "union" and len(given or ()) == 1
+        if given is None or not (
+            given.keys() <= fields.keys() if one else given.keys() == fields.keys()
+        ):
             return _NO
-        value = [given[name] for name in struct.field_names]
-    return _match_items([field.type for field in struct.fields], value, policies)
+        fields, value = {name: fields[name] for name in given}, [*given.values()]
+    types = [field.type for field in fields.values()]
+    return _match_items(types[: 1 if struct.kind == "union" else None], value, policies)
 
 
 def _match_items(types: Sequence[CType], value: Sequence[object], policies: Policies) -> int:

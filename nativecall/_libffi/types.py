@@ -105,6 +105,8 @@ def _make(ctype: CType, plain: bool) -> Foreign:
     if ctype.kind == "complex":
         return _complex_struct(ctype)
     if isinstance(ctype, Struct):
+        if not ctype.is_plain:
+            raise SignatureError(f"ctypes passes no {ctype.c_declaration()!r} by value")
         return _make_struct(ctype, plain)
     if isinstance(ctype, Array):
         made = foreign_type(ctype.item, plain=plain)

@@ -93,6 +93,8 @@ def has_address(ctype: CType, value: Foreign) -> bool:
     inner = inner_types(ctype)
     if isinstance(ctype, Array):
         inner = (ctype.row,) * len(value)
+    elif isinstance(ctype, Struct):
+        inner = tuple([field.type for field in ctype.members.values()])
     return any([has_address(one, part) for one, part in zip(inner, value, strict=True)])
 
 
@@ -130,8 +132,8 @@ def _without_pointers(ctype: CType) -> CType:
     if isinstance(ctype, Array):
         return Array(_without_pointers(ctype.item), ctype.shape)
     assert isinstance(ctype, Struct)
-    inner = [_without_pointers(field.type) for field in ctype.fields]
-    return Struct(zip(ctype.field_names, inner, strict=True), ctype.packed)
+    parts = [(field.name, _without_pointers(field.type), field.width) for field in ctype.fields]
+    return Struct(parts, ctype.packed, ctype.name, ctype.kind == "union")
 
 
 def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
@@ -139,7 +141,7 @@ def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
     if ctype.kind in _POINTERS:
         return _address(ctype, value, who)
     if isinstance(ctype, Struct):
-        types = {name: one.type for name, one in zip(ctype.field_names, ctype.fields, strict=True)}
+        types = {name: field.type for name, field in ctype.members.items()}
         given = None if isinstance(value, (tuple, list)) else by_name(value)
         if isinstance(value, (tuple, list)) and len(value) == len(types):
             given = dict(zip(types, value, strict=True))

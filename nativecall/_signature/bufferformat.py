@@ -195,7 +195,8 @@ def _number(text: str) -> int:
 def _same(layout: _Layout, ctype: CType) -> bool:
     if isinstance(ctype, Struct):
         return (
-            len(layout.members) == len(ctype.fields)
+            ctype.is_plain
+            and len(layout.members) == len(ctype.fields)
             and not _mixed_up([one.name for one in layout.members], [*ctype.field_names])
             and all(
                 [

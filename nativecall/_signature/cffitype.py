@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # A struct stands in for the complex long double that cffi lacks.
 _STAND_IN = "struct __nc_Zg"
+BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field (ffitypes.py)
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
 #: What can be done about a value that nothing passes.
 WRAP_IT = "call it through a C function of your own that takes a pointer"
@@ -141,6 +142,8 @@ class Converter:
         fields: list[tuple[str | None, CType, int | None]] = []
         for name, field in self._fields(ctype):
             width = None if field.bitsize < 0 else field.bitsize
+            if field.type.cname.startswith(BITS):
+                raise SignatureError("its members are not as C declares them")
             if width and not name:
                 fields += _padding(_first_bit(field), width)
                 continue
@@ -419,7 +422,7 @@ class _Told:
         found = self.structs.get(struct.named)
         if found is not None:
             return found
-        members = struct.members(_usable_names(struct.field_names), self._spell)
+        members = struct.declarations(_usable_names(struct.field_names), self._spell)
         with _lock:
             found = self.structs.get(struct.named)
             if found is None:

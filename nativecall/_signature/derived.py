@@ -444,13 +444,32 @@ class Struct(CType):
         """Whether its members lie one after another, each in bytes of its own."""
         return self.kind == "struct" and all([field.width is None for field in self.fields])
 
+    @property
+    def members(self) -> dict[str, Field]:
+        """The fields that have values, by name: all but padding."""
+        pairs = zip(self.field_names, self.fields, strict=True)
+        return {name: field for name, field in pairs if not field.is_padding}
+
+    @property
+    def places(self) -> dict[str, tuple[Field, int]]:
+        """`members`, and behind them those of members without a name, which C calls as its own; of
+        each what it is and where that begins, which is 0 for its own.
+        """
+        found = {name: (field, 0) for name, field in self.members.items()}
+        for field in self.fields:
+            if field.name is None and isinstance(field.type, Struct):
+                for name, (inner, start) in field.type.places.items():
+                    if inner.name is not None:
+                        found.setdefault(name, (inner, start + field.offset))
+        return found
+
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         if spell is not None:
             return join(spell(self), declarator)
         packed = " __attribute__((packed))" if self.packed else ""
-        return join(f"{self.kind}{packed} {{ {self.members()} }}", declarator)
+        return join(f"{self.kind}{packed} {{ {self.declarations()} }}", declarator)
 
-    def members(
+    def declarations(
         self, names: Sequence[str] | None = None, spell: Callable[[CType], str] | None = None
     ) -> str:
         """Declarations of the fields in C, under `names` if these are given."""
@@ -591,6 +610,11 @@ def inner_types(ctype: CType) -> tuple[CType, ...]:
     if isinstance(ctype, Struct):
         return tuple([field.type for field in ctype.fields if field.width != 0])
     return (ctype.item,) if isinstance(ctype, Array) else ()
+
+
+def is_plain(ctype: CType) -> bool:
+    """Whether a type has no union and no bit-field in it."""
+    return getattr(ctype, "is_plain", True) and all(map(is_plain, inner_types(ctype)))
 
 
 def homogeneous(ctype: CType) -> list[Scalar]:

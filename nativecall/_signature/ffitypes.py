@@ -11,7 +11,7 @@ Structs that others point to are made along with them, so that all pointers can 
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .cffitype import default_abi, naming
+from .cffitype import BITS, default_abi, naming
 from .characters import CHARACTERS
 from .cnodes import ArrayOf, Enumeration, FunctionOf, Node, Number, PointerTo, Raw, Record
 from .ctype import Scalar
@@ -254,7 +254,7 @@ def _bit_field(name: str, member: Member, unit: Scalar, at: int) -> FFIType:
 
     integer = _integer(unit)
     shift = 8 * (member.offset - at) + member.bitshift
-    made = _cffi_backend.new_struct_type(f"struct __nc_bits_{name}")
+    made = _cffi_backend.new_struct_type(f"{BITS}{name}")
     before = [("", integer, shift, -1)] if shift else []
     _cffi_backend.complete_struct_or_union(made, [*before, (name, integer, member.bitsize, -1)])
     return made

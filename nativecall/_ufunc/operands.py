@@ -136,7 +136,7 @@ class _Reader:
         if _is_number(result):
             return [(result, 0)]
         fields: list[tuple[CType, int]] = []
-        if isinstance(result, Struct):
+        if isinstance(result, Struct) and result.is_plain:
             fields = [(field.type, field.offset) for field in result.fields]
         if not fields or not all([_is_number(one) for one, _ in fields]):
             raise self.refusal(f"its result, {result.text!r}, is no number, nor a struct of some")

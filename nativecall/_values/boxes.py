@@ -208,10 +208,18 @@ class Pointer:
 class Struct:
     """A struct by value found in a foreign box."""
 
-    __slots__ = ("address", "kept", "shown", "type")
+    __slots__ = ("address", "kept", "named", "shown", "type")
 
-    def __init__(self, type: CType | None, shown: str, address: int, kept: list[object]) -> None:
+    def __init__(
+        self,
+        type: CType | None,
+        shown: str,
+        address: int,
+        kept: list[object],
+        named: tuple[str, int] = ("", 0),
+    ) -> None:
         self.type = type  # None where no signature describes it
+        self.named = named  # what C calls it, and its size, where no more than that may be known
         self.shown = shown  # for messages: whose it is, and what
         self.address = address  # of its memory, if it has a type
         # What keeps that, and all that the pointers in it lead to, whatever becomes of the box.

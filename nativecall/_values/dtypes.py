@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .._signature.derived import is_plain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types import Foreign
@@ -22,6 +24,8 @@ def dtype_of(ctype: Foreign) -> Foreign:
 
     if ctype.kind == "array":
         return numpy.dtype((dtype_of(ctype.item), ctype.shape))
+    if not is_plain(ctype):
+        raise TypeError(f"NumPy has no type for {ctype.c_declaration()!r}: bit-fields and unions")
     if ctype.kind == "struct":
         return numpy.dtype(
             {

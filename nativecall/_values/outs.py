@@ -17,7 +17,7 @@ from _collections_abc import Mapping, Sequence
 from collections import namedtuple
 
 from .._signature.ctype import CType, Scalar
-from .._signature.derived import Array, Handle, Pointer, Record, Struct
+from .._signature.derived import Array, Handle, Pointer, Record
 from .failure import convention
 
 TYPE_CHECKING = False
@@ -270,14 +270,10 @@ def is_array(signature: Signature, out: Out) -> bool:
 
 
 def _record(ctype: CType) -> Record | None:
-    """What a pointer to a struct or union leads to whose members need cffi's type of it."""
-    if isinstance(ctype, Handle):
-        needs = not ctype.opaque
-    elif isinstance(ctype, Pointer) and isinstance(ctype.pointee, Struct):
-        needs = any([field.name is None for field in ctype.pointee.fields])
-    else:
+    """What a pointer to a struct or union leads to whose members cffi alone knows."""
+    if not isinstance(ctype, Handle) or ctype.opaque or ctype.owner is None:
         return None
-    pointer = ctype.owner.pointer(ctype.name) if needs and ctype.owner is not None else None
+    pointer = ctype.owner.pointer(ctype.name)
     if pointer is None:
         return None
     import _cffi_backend

@@ -22,14 +22,14 @@ from .._errors import refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.ctype import WORD, CType, Scalar, same_bytes
-from .._signature.derived import Array, Struct, View, object_offsets
+from .._signature.derived import Array, Field, Struct, View, is_plain, object_offsets
 from . import boxes, callspec
 from .handles import is_cdata
 from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .._types import Foreign, Layout, Pin, RecordBase
     from .policies import Policies
@@ -102,17 +102,20 @@ def _store_struct(
     keep: list[object],
     policies: Policies,
 ) -> None:
-    names = struct.field_names
     if copy_same_bytes(struct, value, address, who, keep):
         return
     given = None if isinstance(value, (tuple, list)) else by_name(value)
+    union = struct.kind == "union"
+    names = [*struct.members][: 1 if union else None]
+    places = struct.places
     if given is not None:
-        missing = [name for name in names if name not in given]
-        unknown = [name for name in given if name not in names]
-        if missing or unknown:
-            what = f"lacks {missing[0]!r}" if missing else f"has no field {unknown[0]!r}"
-            raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, names))}")
-        values: Sequence[object] = [given[name] for name in names]
+        unknown = [name for name in given if name not in places]
+        missing = [] if union else [name for name in names if not _is_given(struct, name, given)]
+        if missing or unknown or (union and len(given) != 1):
+            what = "must have one member" if union else f"lacks {missing[0]!r}" if missing else ""
+            what = f"has no field {unknown[0]!r}" if unknown else what
+            raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, places))}")
+        names, values = [*given], tuple(given.values())
     elif isinstance(value, (tuple, list)):
         if len(value) != len(names):
             raise TypeError(_wrong_count(who, names, len(value)))
@@ -126,9 +129,57 @@ def _store_struct(
             f"{who} must be a tuple, a mapping or a struct of {struct.size} bytes with the fields "
             f"{', '.join(map(repr, names))} (got {type(value).__name__})"
         )
-    for field, name, item in zip(struct.fields, names, values, strict=True):
-        part = f"field {name!r} of {who}"
-        store(field.type, item, address + field.offset, part, keep, False, policies)
+    if not struct.is_plain:
+        _lib.ffi.memmove(_lib.ffi.cast("char *", address), bytes(struct.size), struct.size)
+    for name, item in zip(names, values, strict=True):
+        field, start = places[name]
+        part, place = f"field {name!r} of {who}", address + start + field.offset
+        if field.width is None:
+            store(field.type, item, place, part, keep, False, policies)
+        else:
+            _store_bits(field, item, place, part)
+
+
+def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
+    """Whether a mapping has a field, or one of those of a field without a name."""
+    field = struct.members[name]
+    if name in given or field.name is not None or not isinstance(field.type, Struct):
+        return name in given
+    return not field.type.places.keys().isdisjoint(given)
+
+
+# Bit-fields are numbers of their own in the bytes that they have bits in; the rest stays.
+
+
+def _bytes_of(field: Field, address: int) -> Foreign:
+    assert field.width is not None
+    size = (field.shift + field.width + 7) // 8
+    return _lib.ffi.buffer(_lib.ffi.cast("char *", address), size)
+
+
+def _load_bits(field: Field, address: int) -> int:
+    ctype, width = field.type, field.width
+    assert isinstance(ctype, Scalar)
+    assert width is not None
+    found = int.from_bytes(_bytes_of(field, address), "little") >> field.shift & (1 << width) - 1
+    if ctype.kind == "bool":
+        return bool(found)
+    return found - (found >> width - 1 << width) * ctype.signed
+
+
+def _store_bits(field: Field, value: object, address: int, who: str) -> None:
+    ctype, width = field.type, field.width
+    assert isinstance(ctype, Scalar)
+    assert width is not None
+    box = _lib.ffi.new("char[8]")
+    _types.store_scalar(ctype.letter, value, int(_lib.ffi.cast("uintptr_t", box)), who)
+    number = int.from_bytes(_lib.ffi.buffer(box, ctype.size), sys.byteorder, signed=ctype.signed)
+    least = -(1 << width - 1) if ctype.signed else 0
+    if not least <= number <= least + (1 << width) - 1:
+        raise OverflowError(f"{who} is {number}, out of range for its {width} bits")
+    memory, mask = _bytes_of(field, address), (1 << width) - 1
+    rest = int.from_bytes(memory, "little") & ~(mask << field.shift)
+    memory[:] = (rest | (number & mask) << field.shift).to_bytes(len(memory), "little")
 
 
 def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
@@ -147,11 +198,11 @@ def copy_same_bytes(
     held: Pin | None = None
     found = boxes.struct(value)
     if found is not None:
-        if found.type != struct:
+        if found.type != struct and not (found.type is None and _is_named(found, struct)):
             raise TypeError(f"{who} must be a struct {struct.text!r} (got {found.shown})")
         data = _lib.ffi.cast("char *", found.address)
         keep += found.kept
-    elif _record_names(value) == struct.field_names:
+    elif struct.is_plain and _record_names(value) == struct.field_names:
         try:
             held, _, form, itemsize, shape, _, _ = _types.export(value)
         except (BufferError, TypeError, ValueError):
@@ -169,6 +220,14 @@ def copy_same_bytes(
             raise ValueError(f"{who} holds NULL where an object must be")
         keep.append(_types.object_at(word, False))
     return True
+
+
+def _is_named(found: boxes.Struct, struct: Struct) -> bool:
+    """Whether what only has a name, and a size, has those of a struct."""
+    from .._signature.cffitype import is_same_name
+
+    name, size = found.named
+    return bool(name) and size == struct.size and is_same_name(name, struct.name)
 
 
 def by_name(value: Foreign) -> dict[str, object] | None:
@@ -432,7 +491,7 @@ class Record(_types.RecordBase):
 
     @property
     def _fields(self) -> tuple[str, ...]:
-        return tuple(self._layout.about.places)
+        return tuple(self._layout.about.places)[: len(self)]
 
     def _asdict(self) -> dict[str, Foreign]:
         """Return a dict of the fields, by name."""
@@ -456,6 +515,13 @@ class Record(_types.RecordBase):
 
     def __reduce__(self) -> tuple[object, ...]:
         about = self._layout.about
+        if not is_plain(about.type):
+            if _leads_on(about.type):
+                raise TypeError(
+                    f"cannot pickle '{about.name}', which has pointers beside unions or bit-fields"
+                )
+            memory = bytes(_lib.ffi.buffer(_lib.ffi.cast("char *", self._address), about.type.size))
+            return _record_again, (about.type, about.encoding, memory)
         for place, value in enumerate(self):
             if is_cdata(value):
                 which = repr([*about.places][place]) if about.places else place
@@ -478,7 +544,7 @@ class Record(_types.RecordBase):
         if not about.places:
             shown = [repr(value) for value in islice(self, _MOST_SHOWN)]
             return f"[{', '.join(shown + ['...'] * (len(self) > _MOST_SHOWN))}]"
-        shown = [f"{name}={value!r}" for name, value in zip(about.places, self, strict=True)]
+        shown = [f"{name}={value!r}" for name, value in zip(about.places, self, strict=False)]
         return f"{about.name}({', '.join(shown)})"
 
     def __dir__(self) -> list[str]:
@@ -509,8 +575,15 @@ class Record(_types.RecordBase):
         its = f"its fields are {names}" if names else "it is an array"
         raise AttributeError(f"{about.name!r} has no field {name!r}; {its}")
 
-    def _assign(self, ctype: CType, who: str, address: int, value: object) -> None:
+    def _bits(self, field: Field, address: int) -> int:
+        """The value of a bit-field. The core asks."""
+        return _load_bits(field, address)
+
+    def _assign(self, ctype: CType | Field, who: str, address: int, value: object) -> None:
         """Store what is no number: all of it or nothing. The core asks."""
+        if isinstance(ctype, Field):
+            _store_bits(ctype, value, address, who)
+            return
         scratch = _lib.ffi.new("char[]", ctype.size + 16)
         start = int(_lib.ffi.cast("uintptr_t", scratch))
         place = start + -start % 16
@@ -543,29 +616,34 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     places: dict[str, int] = {}
     item: CType = ctype
     if isinstance(ctype, Struct):
-        name, count, step = ctype.name or "struct", len(ctype.fields), 0
-        places = {one: place for place, one in enumerate(ctype.field_names)}
+        name, count, step = ctype.name or ctype.kind, len(ctype.members), 0
+        places = {one: place for place, one in enumerate(ctype.places)}
         found = [
-            (field.offset, field.type, f"field {one!r} of '{name}'")
-            for one, field in zip(places, ctype.fields, strict=True)
+            (start + field.offset, field, f"field {one!r} of '{name}'")
+            for one, (field, start) in ctype.places.items()
         ]
     else:
         name, count, step = ctype.c_declaration(), ctype.shape[0], ctype.row.size
-        found = [(0, ctype.row, f"an item of '{name}'")]
+        found = [(0, Field(None, ctype.row, 0), f"an item of '{name}'")]
         item, shape = ctype.item, ctype.shape
         if ctype.is_text:
             item, shape = Array(item, shape[-1:]), shape[:-1]
     rows = []
-    for offset, part, who in found:
-        inner, letter = None, "s"
+    for offset, field, who in found:
+        part, inner, letter = field.type, None, "s"
         if not isinstance(part, (Struct, Array)):
             letter = callspec.letter(part)
         elif not _is_text(part):
             inner, letter = layout(part, policies), "T"
-        rows.append((offset, part.size, letter, part, who, inner))
+        said: object = part
+        if field.width is not None:
+            letter, said = "#", field
+        rows.append((offset, part.size, letter, said, who, inner))
     objects = object_offsets(ctype)
-    refused = f"'{name}' has Python objects in it, which a buffer cannot hold"
-    form = refused if objects else bufferformat.spell(item).encode()
+    form: str | bytes = f"'{name}' has Python objects in it, which a buffer cannot hold"
+    if not objects:
+        refused = f"'{name}' has bit-fields or unions in it, which a buffer cannot describe"
+        form = bufferformat.spell(item).encode() if is_plain(ctype) else refused
     strides = [item.size * prod(shape[place + 1 :]) for place in range(len(shape))]
     extents = pack(f"{2 * len(shape)}n", *shape, *strides)
     about = About(ctype, form, encoding, places, objects, extents, name, policies)
@@ -583,10 +661,13 @@ def _is_text(ctype: CType) -> bool:
 
 
 def _record_again(
-    ctype: Struct | Array, encoding: str | None, values: tuple[object, ...]
+    ctype: Struct | Array, encoding: str | None, values: tuple[object, ...] | bytes
 ) -> RecordBase:
     """For `pickle`."""
     made: RecordBase = layout(ctype, DEFAULT._replace(encoding=encoding))(0)
+    if isinstance(values, bytes):
+        _lib.ffi.memmove(_lib.ffi.cast("char *", made._address), values, len(values))
+        return made
     for place, value in enumerate(values):
         made[place] = value
     return made

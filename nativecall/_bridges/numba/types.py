@@ -11,7 +11,7 @@ import sys
 
 from ..._errors import SignatureError
 from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, same_bytes, scalar
-from ..._signature.derived import Array, Pointer, Struct, View
+from ..._signature.derived import Array, Pointer, Struct, View, is_plain
 from ..._signature.derived import pointer as pointer_to
 from ..._values.dtypes import dtype_of
 
@@ -122,7 +122,7 @@ def numba_type(ctype: CType, const: bool = False) -> NumbaType:
         case "view":
             assert isinstance(ctype, View)
             return types.Array(numba_type(ctype.item), ctype.ndim, "A", readonly=const)
-        case "struct":
+        case "struct" if is_plain(ctype):
             _check_fields(ctype)
             return sys.modules["numba"].from_dtype(dtype_of(ctype))
     raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
@@ -132,7 +132,7 @@ def _check_fields(ctype: Foreign) -> None:
     """Raise SignatureError for a struct with fields that Numba has no type for."""
     if ctype.kind == "array":
         _check_fields(ctype.item)
-    elif ctype.kind == "struct":
+    elif ctype.kind == "struct" and ctype.is_plain:
         for field in ctype.fields:
             _check_fields(field.type)
     elif ctype.kind in ("float", "complex") and part_of(ctype).size in (4, 8):
