@@ -2,9 +2,9 @@
 
 One reading of a call spec, for `inspect.signature`, `typing.get_type_hints`, `help` and the stubs
 that ``nativecall stubs`` writes: which arguments calls from Python pass, by what names, and what
-they return. Hints are classes that every Python has, so that `functools.singledispatch` and others
+they return. Hints are classes, so that `functools.singledispatch` and others
 that look classes up can use them: `float` for floating-point numbers, `int`, `complex`, `bool`,
-`bytes` or `str` for text, `tuple` for structs, `object` for pointers and what else has no class of
+`bytes` or `str` for text, `Record` for structs, `object` for pointers and what else has no class of
 its own. A call takes more than a hint says: whatever converts to such a value without loss.
 """
 
@@ -15,6 +15,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from keyword import iskeyword
 
+from .. import _lib
 from .._values import outs
 
 TYPE_CHECKING = False
@@ -37,7 +38,8 @@ _CLASSES: dict[str, type] = {
     "int": int,
     "float": float,
     "complex": complex,
-    "struct": tuple,
+    "struct": _lib.types.Record,
+    "union": _lib.types.Record,
     "function": Callable,  # type: ignore[dict-item]  # it is a class
 }
 

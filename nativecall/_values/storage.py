@@ -112,8 +112,8 @@ def _store_struct(
         unknown = [name for name in given if name not in places]
         missing = [] if union else [name for name in names if not _is_given(struct, name, given)]
         if missing or unknown or (union and len(given) != 1):
-            what = "must have one member" if union else f"lacks {missing[0]!r}" if missing else ""
-            what = f"has no field {unknown[0]!r}" if unknown else what
+            what = f"has no field {unknown[0]!r}" if unknown else "must have one member"
+            what = f"lacks {missing[0]!r}" if missing else what
             raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, places))}")
         names, values = [*given], tuple(given.values())
     elif isinstance(value, (tuple, list)):

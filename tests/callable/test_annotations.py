@@ -36,7 +36,7 @@ libm = nc.load(
         (libm.pow, {"x": float, "y": float, "return": float}),
         (libm.csqrt, {"z": complex, "return": complex}),
         (libc.getenv, {"name": bytes, "return": bytes | None}),
-        (libc.div, {"numerator": int, "denominator": int, "return": tuple}),
+        (libc.div, {"numerator": int, "denominator": int, "return": nc.Record}),
         (
             libc.qsort,
             {

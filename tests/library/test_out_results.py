@@ -98,18 +98,17 @@ def load(request, path, tmp_path):
 # -- structs ---------------------------------------------------------------------------------------
 
 
-def test_structs_that_only_cffi_knows_are_pointers_of_cffi(load):
+def test_unions_bit_fields_and_members_without_names(load):
     lib = load()
     result, made = lib.make()
     assert (result, made.kind, made.value.f) == (7, 1, 2.5)
-    assert lib.ffi.typeof(made) is lib.ffi.typeof("tagged *")
+    assert type(made) is nc.Record
     assert lib.kind_of(made) == 1
     _, bits = lib.make_bits()
     _, one, other = lib.make_both()
-    gc.collect()  # each keeps its own memory
-    assert (bits.low, bits.high, bits.tail) == (5, 300, b"x")
+    assert (bits.low, bits.high, bits.tail) == (5, 300, ord("x"))
     assert (one.kind, one.x, other.i) == (3, 1.5, 9)
-    assert inspect.signature(lib.make).return_annotation == tuple[int, object]
+    assert inspect.signature(lib.make).return_annotation == tuple[int, nc.Record]
     assert pickle.loads(pickle.dumps(lib)).make()[1].kind == 1
 
 
@@ -133,14 +132,10 @@ def test_memory_is_aligned_as_the_struct_asks(path, tmp_path):
         assert (offset, made.u.i) == (0, 4)
 
 
-def test_structs_that_cannot_be(load, fails):
+def test_structs_that_cannot_be(load):
     lib = load()
-    said = (
-        "'out' names 'made', a 'P'; to pass its value, pass memory that the library's 'new' has "
-        "made"
-    )
-    with fails(ValueError, said):
-        lib.function("make", out={"made": "inout"})
+    with pytest.raises(TypeError, match="argument 1 of 'make' lacks 'value'; its fields are 'kind"):
+        lib.function("make", out={"made": "inout"})({"kind": 1})
     with pytest.raises(ValueError, match="points to nothing that has a size here"):
         lib.function("make_hidden", out=["made"])
     with pytest.raises(ValueError, match="which C declares const"):
