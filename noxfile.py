@@ -395,12 +395,15 @@ def race(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def signatures(session: nox.Session) -> None:
-    """10,000 random signatures: generated code against the C compiler and against libffi."""
-    session.install(".[test]")
+    """10,000 random signatures: generated code against the C compiler and against libffi; as many
+    layouts of structs, against gcc and clang."""
+    session.install(".[test]", "ziglang")
     session.run(
         "pytest",
+        "--nightly",
         "tests/codegen/test_abi.py",
         "tests/libffi/test_random_signatures.py",
+        "tests/signature/test_layouts.py",
         env={"NATIVECALL_TEST_SIGNATURES": "10000"},
     )
 
