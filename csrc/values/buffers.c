@@ -59,6 +59,9 @@ char nc_buffer_letter(const Py_buffer *buffer)
         NC_INTEGERS(SIGN)
     case 'c':
         return 'b';
+    case 'u': /* what ctypes calls wchar_t */
+        is_signed = WCHAR_MIN < 0;
+        break;
     case 'l':
     case 'n':
         is_signed = 1;

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # A struct stands in for the complex long double that cffi lacks.
 _STAND_IN = "struct __nc_Zg"
+WIDE = ("wchar_t", "char16_t", "char32_t")
 BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field (ffitypes.py)
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
 #: What can be done about a value that nothing passes.
@@ -100,6 +101,8 @@ class Converter:
         if holder is not None and holder in self._reaches(item):
             return VOIDPTR
         name = c_name_of(item) if self._naming and holder is None else ""
+        if self._naming and item.cname in WIDE:
+            name = item.cname  # or cffi's pointer were one to integers
         try:
             found = self.type(item, holder)
             return Pointer(found, name, self._owner) if name else pointer(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import array
 import ctypes
 import pickle
 import sys
@@ -451,3 +452,20 @@ def test_text_that_a_python_function_cannot_give(encoding, value, error, message
     f = nc.callback("const char *(void)", lambda: value, errors="python", **options)
     with pytest.raises(error, match=message):
         f()
+
+
+def test_wide_text_that_c_may_change(builder):
+    """The memory of ctypes goes in; a pointer comes back that is one to characters."""
+    declared = "#include <wchar.h>\nwchar_t *shout(wchar_t *s);"
+    path = builder.library(
+        "#include <wchar.h>\n#include <wctype.h>\n"
+        "wchar_t *shout(wchar_t *s);\nwchar_t *shout(wchar_t *s)"
+        " { for (wchar_t *p = s; *p; p++) *p = (wchar_t)towupper((wint_t)*p); return s; }",
+        "shout",
+    )
+    lib = nc.load(path, declared)
+    text = ctypes.create_unicode_buffer("abc")
+    assert (nc.string(lib.shout(text)), text.value) == ("ABC", "ABC")
+    assert lib.ffi.typeof(lib.shout(text)) is lib.ffi.typeof("wchar_t *")
+    with pytest.raises(TypeError, match=r"suits 'wchar_t \*' \(got 'H' elements in array"):
+        lib.shout(array.array("H", [1, 0]))
