@@ -15,8 +15,8 @@ from collections import namedtuple
 from collections.abc import Callable
 from keyword import iskeyword
 
-from .. import _lib
 from .._values import outs
+from .._values.storage import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ _CLASSES: dict[str, type] = {
     "int": int,
     "float": float,
     "complex": complex,
-    "struct": _lib.types.Record,
-    "union": _lib.types.Record,
+    "struct": Record,
+    "union": Record,
     "function": Callable,  # type: ignore[dict-item]  # it is a class
 }
 

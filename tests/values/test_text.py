@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import array
+import codecs
 import ctypes
 import pickle
 import sys
