@@ -282,7 +282,7 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            if (Py_IS_TYPE(value, &NcRecord_Type)) {
+            if (nc_is_record_behind(value, PyTuple_GET_ITEM(spec->types, index))) {
                 return nc_convert_box(spec, name, place, value, out); /* without a format */
             }
             int status = spec->fortran ? refer_exporter(spec, name, place, value, out) : 2;
