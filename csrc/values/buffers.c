@@ -59,7 +59,10 @@ char nc_buffer_letter(const Py_buffer *buffer)
         NC_INTEGERS(SIGN)
     case 'c':
         return 'b';
-    case 'u': /* what ctypes calls wchar_t */
+    case 'u': /* what ctypes calls wchar_t: of many, text, and one is no number */
+        if (buffer->ndim == 0) {
+            return '\0';
+        }
         is_signed = WCHAR_MIN < 0;
         break;
     case 'l':
