@@ -6,8 +6,6 @@ suffices. It says nothing of values, of `const`, or of what C calls a type.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from .derived import Array, FunctionPointer, Pointer, Struct
 from .signature import Signature
 
@@ -19,7 +17,7 @@ POINTERS = ("pointer", "voidptr", "function", "view", "object")
 _WHOLE = ("bool", "int")
 
 
-class Agreement(IntEnum):
+class Agreement:
     """From what cannot be to what is the same type."""
 
     NO = 0
@@ -35,16 +33,16 @@ class Agreement(IntEnum):
 
 def agreement(
     given: CType | Signature, wanted: CType | Signature, *, memory: bool = False
-) -> Agreement:
+) -> int:
     """How far two types agree, or two signatures; with `memory`, as what pointers lead to.
 
     Examples
     --------
     >>> from nativecall._signature.spelling import parse, parse_type
-    >>> agreement(parse_type("&d"), parse_type("P")).name
-    'OPAQUE'
-    >>> agreement(parse("d:iP"), parse("d:I&d")).name
-    'INTEGER'
+    >>> agreement(parse_type("&d"), parse_type("P")) == Agreement.OPAQUE
+    True
+    >>> agreement(parse("d:iP"), parse("d:I&d")) == Agreement.INTEGER
+    True
     """
     if isinstance(given, Signature) and isinstance(wanted, Signature):
         given, wanted = given.function, wanted.function
@@ -81,14 +79,14 @@ def suits(given: CType, wanted: CType) -> bool:
     return agreement(given, wanted, memory=True) >= Agreement.BYTES
 
 
-def _of_calls(given: FunctionPointer, wanted: FunctionPointer) -> Agreement:
+def _of_calls(given: FunctionPointer, wanted: FunctionPointer) -> int:
     if given.variadic != wanted.variadic or len(given.args) != len(wanted.args):
         return Agreement.NO
     pairs = zip((given.result, *given.args), (wanted.result, *wanted.args), strict=True)
     return min([agreement(one, other) for one, other in pairs])
 
 
-def _of_structs(given: Struct, wanted: Struct) -> Agreement:
+def _of_structs(given: Struct, wanted: Struct) -> int:
     places = [[(f.offset, f.shift, f.width) for f in one.fields] for one in (given, wanted)]
     if given.size != wanted.size or places[0] != places[1]:
         return Agreement.NO

@@ -129,7 +129,7 @@ def test_a_pointer_does_not_make_up_for_what_comes_before_it(c):
     box = ffi.cast("void(*)(S, int *, hidden *)", 1 << 20)
     assert agrees(c.box(box), LAYOUT)
     assert wrapped(box) is None
-    box = ctypes.CFUNCTYPE(None, ALIGNED, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(Either))(1)
+    box = ctypes.CFUNCTYPE(None, PACK_2, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(Either))(1)
     assert agrees(c.box(box), LAYOUT)
     assert wrapped(box) is None
 
