@@ -30,6 +30,7 @@ from .policies import DEFAULT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import ClassVar
 
     from .._types import Foreign, Layout, Pin, RecordBase
     from .policies import Policies
@@ -537,7 +538,7 @@ class Record(_types.RecordBase):
             return [*places] == [*other._layout.about.places] and [*self] == [*other]
         return [*self] == [*other] if isinstance(other, (tuple, list)) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it can change
 
     def __repr__(self) -> str:
         about = self._layout.about
