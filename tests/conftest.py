@@ -198,6 +198,25 @@ def provider(builder: Any, include: Path) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def integrating(builder: Any, include: Path) -> ModuleType:
+    """The extension module of tests/ext/callback_consumer.c, which includes callback.h alone."""
+    path = builder.extension("callback_consumer.c", "callback_c", include=include)
+    return build.load_extension(path)
+
+
+@pytest.fixture(scope="session")
+def taking(builder: Any, include: Path) -> ModuleType:
+    """The extension module of tests/ext/boxes.c: what callback.h finds in a box."""
+    return build.load_extension(builder.extension("boxes.c", "boxes_c", include=include))
+
+
+@pytest.fixture(scope="session")
+def dispatch(builder: Any, include: Path) -> ModuleType:
+    """The extension module of tests/ext/dispatch.c, which includes dispatch.h and dynamiccall.h."""
+    return build.load_extension(builder.extension("dispatch.c", "dispatch_c", include=include))
+
+
+@pytest.fixture(scope="session")
 def boxes(builder: Any, include: Path) -> Any:
     """What the boxes and consumers of support/matrix.py are compiled of."""
     from support import matrix

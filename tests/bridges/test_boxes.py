@@ -22,6 +22,7 @@ import nativecall as nc
 from nativecall._signature import cffitype
 from nativecall._signature.ctype import scalar
 from support import build, compilecache
+from support.capsules import capsule, get_name
 
 CHAR = scalar("c").text
 ORACLE = cffi.FFI()
@@ -474,13 +475,6 @@ def test_variadic_functions_that_need_the_gil_are_not_for_cffi(fails):
 
 # -- capsules ------------------------------------------------------------------------------------
 
-capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
-new_capsule = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-)(("PyCapsule_New", ctypes.pythonapi))
-
 
 @pytest.mark.parametrize(
     ("signature", "name"),
@@ -494,26 +488,20 @@ new_capsule = ctypes.PYFUNCTYPE(
 )
 def test_to_capsule(lib, signature, name):
     f = nc.wrap(lib.address("called0"), signature)
-    capsule = f.to_capsule()
-    assert type(capsule).__name__ == "PyCapsule"
-    assert capsule_name(capsule) == name
-    back = nc.wrap(capsule)
+    box = f.to_capsule()
+    assert type(box).__name__ == "PyCapsule"
+    assert get_name(box) == name
+    back = nc.wrap(box)
     assert (back.signatures, back.address()) == (f.signatures, f.address())
 
 
 def test_capsules_without_a_signature(lib):
     address = lib.address("square")
-    for capsule in (
-        new_capsule(address, None, None),
-        new_capsule(address, b"some.module.name", None),
-        new_capsule(address, b"\xff", None),
-    ):
+    for name in (None, b"some.module.name", b"\xff"):
         with pytest.raises(TypeError, match="must be given: a PyCapsule does not tell its own: it"):
-            nc.wrap(capsule)
-    assert nc.wrap(new_capsule(address, None, None), "d:d")(3.0) == 9.0
-    named = ctypes.create_string_buffer(b"double (double x)")
-    capsule = new_capsule(address, ctypes.cast(named, ctypes.c_char_p), None)
-    assert nc.wrap(capsule)(x=3.0) == 9.0
+            nc.wrap(capsule(name, address))
+    assert nc.wrap(capsule(None, address), "d:d")(3.0) == 9.0
+    assert nc.wrap(capsule(b"double (double x)", address))(x=3.0) == 9.0
 
 
 # -- LowLevelCallable ----------------------------------------------------------------------------
@@ -521,9 +509,8 @@ def test_capsules_without_a_signature(lib):
 
 def test_low_level_callables(cdll, abi, lib):
     cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
-    named = ctypes.create_string_buffer(b"double (double)")
-    capsule = new_capsule(lib.address("square"), ctypes.cast(named, ctypes.c_char_p), None)
-    for inner in (cdll.square, abi[1].square, capsule):
+    named = capsule(b"double (double)", lib.address("square"))
+    for inner in (cdll.square, abi[1].square, named):
         box = LowLevelCallable(inner)
         f = nc.wrap(box)
         assert f(3.0) == 9.0

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 
 import numpy as np
 import pytest
 
 import nativecall as nc
 from nativecall._bridges import BitGenerator
-
-NEW = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
-names: list[bytes] = []  # capsules keep the address of a name
+from nativecall._signature.ctype import scalar
+from support import capsules
 
 
 def capsule(name, address=None):
-    names.append(name)
-    return NEW(address or nc.load("m").address("cos"), name, None)
+    return capsules.capsule(name, address or nc.load("m").address("cos"))
 
 
 # -- NumPy's generators --------------------------------------------------------------------------
@@ -161,6 +158,67 @@ def test_pythran_itself(builder):
     assert nc.wrap(capsule(name.encode()), "d:i&d").signatures == ("d:i&d",)
 
 
+# -- names that declare a function -----------------------------------------------------------------
+
+CHAR = scalar("c").text
+DECLARATIONS = {
+    "double (double)": "d:d",
+    "double (double, void *)": "d:dP",
+    "double(*)(double)": "d:d",
+    "double (*)(int, double *)": "d:i&d",
+    "double cos(double x);": "d:d",
+    "int (double *, intptr_t, double *, intptr_t, void *)": "i:&dq&dqP",
+    "int (npy_intp *, double *, int, int, void *)": "i:&q&diiP",
+    "void (void)": "v:",
+    "void ()": "v:",
+    "char *(const char *, char const *const)": f"&{CHAR}:&{CHAR}&{CHAR}",
+    "unsigned (unsigned long int, long unsigned, unsigned long long int)": "I:QQQ",
+    "signed char (unsigned char, short, unsigned short int, int short)": "b:BhHh",
+    "long double (float, long double, double long)": "g:fgg",
+    "_Bool (bool)": "?:?",
+    "float _Complex (double _Complex, complex double, long double complex)": "Zf:ZdZdZg",
+    "double (double, int __pyx_skip_dispatch)": "d:d",
+    "__pyx_t_double_complex (__pyx_t_double_complex, int __pyx_skip_dispatch)": "Zd:Zd",
+    "__pyx_t_float_complex (__pyx_t_float_complex *)": "Zf:&Zf",
+    "__pyx_t_5scipy_6linalg_11cython_blas_d (__pyx_t_5scipy_6linalg_11cython_blas_z *)": "d:&Zd",
+    "__pyx_t_5numpy_float64_t (__pyx_t_5numpy_int32_t, __pyx_t_5numpy_intp_t)": "d:iq",
+    "int (struct foo *, union bar *, FILE *, enum e)": "i:PPPi",
+    "int (const char *, ...)": f"i:&{CHAR}.",
+    "PyObject *(PyObject *, Py_ssize_t)": "O:Oq",
+    "void (double [], double x[3], int **)": "v:&d&d&&i",
+    "double (double (*)(double, void *), void (*callback)(int), size_t)": "d:X{d:dP}X{v:i}Q",
+    "uint8_t (uint16_t, uint32_t, uint64_t, int8_t)": "B:HIQb",
+    "\tdouble\n(\n double\t)  ": "d:d",
+}
+
+
+@pytest.mark.parametrize("text", DECLARATIONS)
+def test_names_that_declare_a_function(text):
+    found = nc.wrap(capsule(text.encode())).signatures
+    if sys.platform == "linux" and ctypes.sizeof(ctypes.c_long) == 8:
+        assert found == (DECLARATIONS[text],)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["", "d", "double", "double (", "double )", "double (double", "double (double))"],
+        *["double (double,)", "double (,double)", "double (double double)", "foo (int)"],
+        *["int (foo)", "int (struct foo)", "double (float double)", "short long (int)"],
+        *["double (double) x", "long long long (int)", "unsigned double (int)", "d:d"],
+        *["arbitrary.name", "void (void, int)", "int (...", "int (..)", "int (void x, int)"],
+        *["double (double (*)(double)", "double (double (*)", "int (__pyx_t_9)"],
+        *["int (__pyx_t_99999999999999999999_x)", "int (int [)", "(int)", "*(int)", "\x80 (int)"],
+        *["double (" + "double, " * 600 + "double)", "int (" + "int (*)(" * 80 + ")" * 81],
+    ],
+)
+def test_names_that_declare_none(text):
+    found, _, _ = nc._open_box(capsule(text.encode("latin-1")))
+    assert isinstance(found, str)
+    with pytest.raises(TypeError):
+        nc.wrap(capsule(text.encode("latin-1")))
+
+
 # -- what is no function -------------------------------------------------------------------------
 
 DATA = {
@@ -248,10 +306,6 @@ def test_an_array_of_numpys_by_dlpack():
 
 # -- whose word counts ---------------------------------------------------------------------------
 
-SET_CONTEXT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
-    ("PyCapsule_SetContext", ctypes.pythonapi)
-)
-
 
 def test_the_context_of_a_capsule_is_the_user_data(builder):
     code = """
@@ -262,11 +316,11 @@ double first(double *x) { return *x; }
     two = ctypes.c_double(2.0)
     box = capsule(b"double (double, void *)", lib.address("scaled"))
     assert nc.wrap(box).signatures == ("d:dP",)
-    SET_CONTEXT(box, ctypes.addressof(two))
+    capsules.set_context(box, ctypes.addressof(two))
     bound = nc.wrap(box)
     assert (bound.signatures, bound(3.0), bound.to_ctypes()(3.0)) == (("d:d",), 6.0, 6.0)
     other = capsule(b"double (double *)", lib.address("first"))
-    SET_CONTEXT(other, ctypes.addressof(two))
+    capsules.set_context(other, ctypes.addressof(two))
     assert nc.wrap(other)(two) == 2.0  # a context that is no user data
 
 

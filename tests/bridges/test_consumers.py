@@ -16,16 +16,11 @@ import pytest
 
 import nativecall as nc
 from nativecall import _core, _lib
+from support.capsules import get_name, get_pointer
 from support.modes import DEBUG
 
 DOUBLE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 PARTS = ("_flags_", "_argtypes_", "_restype_")
-get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
 
 
 @pytest.fixture

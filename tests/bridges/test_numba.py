@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from support import build
 from support.levels import sweep
 
 numba = pytest.importorskip("numba")
@@ -303,19 +302,11 @@ def unraisable(function):
     return result, seen
 
 
-@pytest.fixture(scope="module")
-def c(builder, include):
-    """The module of tests/ext/callback_consumer.c."""
-    return build.load_extension(
-        builder.extension("callback_consumer.c", "numba_callback", include=include)
-    )
-
-
-def test_threads_that_python_has_never_seen(c):
+def test_threads_that_python_has_never_seen(integrating):
     f = nc.wrap(plus, "d:d")
-    assert c.in_threads(f, 8, 1000, "p") == (8000, 0)
+    assert integrating.in_threads(f, 8, 1000, "p") == (8000, 0)
     g = nc.wrap(checked, "d:d")
-    (good, _), seen = unraisable(lambda: c.in_threads(g, 2, 5, "p"))
+    (good, _), seen = unraisable(lambda: integrating.in_threads(g, 2, 5, "p"))
     assert good == 0
     # Of each thread the numbers above 1.
     assert len(seen) == 3 + 5
@@ -323,10 +314,10 @@ def test_threads_that_python_has_never_seen(c):
     assert {owner for _, owner in seen} == {g.entries[0].owner}
 
 
-def test_the_first_exception_in_c_code_is_the_one(c):
+def test_the_first_exception_in_c_code_is_the_one(integrating):
     f = nc.wrap(checked, "d:d")
     with pytest.raises((ValueError, SystemError)) as caught:
-        c.integrate(f, 1.0, 3.0, 2, "p")
+        integrating.integrate(f, 1.0, 3.0, 2, "p")
     # CPython's own error, where the C code does not look.
     error = caught.value.__cause__ if caught.type is SystemError else caught.value
     assert (type(error), error.args) == (ValueError, ("too large", 1.5))
@@ -417,10 +408,10 @@ def test_instances_are_added_on_demand():
     assert len(f.signatures) == 3
 
 
-def test_a_c_consumer_has_a_function_compiled(c):
+def test_a_c_consumer_has_a_function_compiled(integrating):
     jitted = fresh()
     f = nc.wrap(jitted)
-    value, native, matched = c.integrate(f, 0.0, 1.0, 10, "dp")
+    value, native, matched = integrating.integrate(f, 0.0, 1.0, 10, "dp")
     assert (value, native, matched) == (pytest.approx(1.0), True, 1)
     assert f.signatures == ("d:d",)
 

@@ -19,7 +19,7 @@ from scipy import LowLevelCallable
 
 import nativecall as nc
 from nativecall import _lib
-from support import build
+from support.capsules import capsule
 
 HOLDS_GIL, DISTRUSTS_NAMES = 1, 8  # of thunk.h
 FFI = cffi.FFI()
@@ -31,12 +31,11 @@ NEED, TAKE, RELEASE, ERRNO = (
 )
 
 
-@pytest.fixture(scope="session")
-def c(builder, include):
-    """The module of tests/ext/boxes.c."""
-    return build.load_extension(
-        builder.extension("boxes.c", "boxes_carried", include=include, language="c")
-    )
+def looked_into(box):
+    """What consumers in C get from a box: a signature and flags."""
+    found, _, _ = nc._open_box(box)
+    (row,) = found.entries
+    return row.signature, row.flags
 
 
 def address() -> int:
@@ -208,7 +207,7 @@ def facts(f):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_a_box_comes_back_whole(c, entry, form):
+def test_a_box_comes_back_whole(entry, form):
     make, flags = ENTRIES[entry]
     f = make()
     expected = facts(f)
@@ -223,16 +222,16 @@ def test_a_box_comes_back_whole(c, entry, form):
         many = len(expected[1])
         expected = expected[0], (None,) * many, (False,) * many, *expected[3:]
     assert facts(nc.wrap(box)) == expected
-    assert c.entry(box) == (expected[0], flags)
+    assert looked_into(box) == (expected[0], flags)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_box_that_was_looked_into_keeps_the_owner_and_itself_not(c, form):
+def test_a_box_that_was_looked_into_keeps_the_owner_and_itself_not(form):
     owner = set()
     f = nc.wrap(address(), "d:d", owner=owner)
     alive = weakref.ref(owner)
     box = FORMS[form](f)
-    c.entry(box)
+    looked_into(box)
     assert nc.wrap(box)(0.0) == 1.0
     del f, owner
     gc.collect()
@@ -242,23 +241,23 @@ def test_a_box_that_was_looked_into_keeps_the_owner_and_itself_not(c, form):
     assert alive() is None
 
 
-def test_a_box_keeps_its_entry_when_that_is_replaced(c):
+def test_a_box_keeps_its_entry_when_that_is_replaced():
     f = nc.wrap(address(), "d:d", gil="need")
     boxes = [f.to_ctypes(), f.to_capsule()]
     f.add("d:d", nc.load("m").address("sin"), gil="need", replace=True)
     for box in boxes:
         assert facts(nc.wrap(box)) == ("d:d", (None,), (False,), address(), NEED)
-        assert c.entry(box) == ("d:d", NEED)
+        assert looked_into(box) == ("d:d", NEED)
     assert nc.wrap(f.to_capsule()).address() == f.address() != address()
 
 
-def test_what_users_write_into_a_box_is_not_believed(c):
+def test_what_users_write_into_a_box_is_not_believed():
     """Another function, whose signature and needs are not those of the entry."""
     needs, other = nc.wrap(address(), "d:d", gil="need"), nc.load("m").function("sin", "f:f")
     box = needs.to_ctypes()
     box._objects["nativecall"] = other
     assert nc.wrap(box).signatures == ("d:d",)
-    assert c.entry(box)[0] == "d:d"
+    assert looked_into(box)[0] == "d:d"
     box, another = needs.to_ctypes(), other.to_ctypes()
     ctypes.memmove(ctypes.addressof(box), ctypes.addressof(another), 8)
     assert nc.wrap(box).address() == other.address()
@@ -297,12 +296,10 @@ def test_capsules_name_objects_as_cython_does():
     )
 
 
-def test_a_strangers_capsule_of_objects_needs_the_gil(c):
-    new = ctypes.pythonapi.PyCapsule_New
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    capsule = make(ctypes.cast(new, ctypes.c_void_p).value)(address(), b"int (PyObject *)", None)
-    assert facts(nc.wrap(capsule))[::4] == ("i:O", NEED)
-    assert c.entry(capsule) == ("i:O", NEED)
+def test_a_strangers_capsule_of_objects_needs_the_gil():
+    box = capsule(b"int (PyObject *)", address())
+    assert facts(nc.wrap(box))[::4] == ("i:O", NEED)
+    assert looked_into(box) == ("i:O", NEED)
 
 
 # -- as arguments --------------------------------------------------------------------------------
@@ -339,29 +336,29 @@ def test_a_view_in_a_box_is_no_pointer_to_a_function_argument(lib):
             apply(box, 1.0)
 
 
-def test_consumers_in_c_refuse_what_needs_the_gil(c):
+def test_consumers_in_c_refuse_what_needs_the_gil(taking):
     needs = nc.wrap(address(), "d:d", gil="need")
     fails = nc.wrap(address(), "d:d", errors="errno")
     view = nc.wrap(address(), "d:[1]d")
     for form, make in FORMS.items():
         if "cffi" not in form:
-            assert c.take(make(needs), "d:d", HOLDS_GIL) == address()
+            assert taking.prepare(make(needs), ["d:d"], HOLDS_GIL)[0] == address()
             with pytest.raises(TypeError, match="needs the GIL, which the caller does not hold"):
-                c.take(make(needs), "d:d", 0)
+                taking.prepare(make(needs), ["d:d"], 0)
         with pytest.raises(TypeError, match="reports failures, which the caller does not look for"):
-            c.take(make(fails), "d:d", HOLDS_GIL)
+            taking.prepare(make(fails), ["d:d"], HOLDS_GIL)
         with pytest.raises(TypeError, match=r"it offers 'd:\[1\]d'"):
-            c.take(make(view), "d:P", HOLDS_GIL)
-        assert c.take(make(view), "d:[1]d", 0) == address()
+            taking.prepare(make(view), ["d:P"], HOLDS_GIL)
+        assert taking.prepare(make(view), ["d:[1]d"], 0)[0] == address()
         # Nothing here is known by a capsule's name alone.
-        assert c.take(make(view), "d:[1]d", DISTRUSTS_NAMES) == address()
+        assert taking.prepare(make(view), ["d:[1]d"], DISTRUSTS_NAMES)[0] == address()
 
 
-def test_a_long_signature_comes_back_whole(c):
+def test_a_long_signature_comes_back_whole(taking):
     text = "d:" + 600 * "d"
-    capsule = nc.wrap(address(), text).to_capsule()
-    assert c.box(capsule) == (text, None)
-    assert nc.wrap(capsule).signatures == (text,)
+    box = nc.wrap(address(), text).to_capsule()
+    assert taking.prepare(box, [text])[0] == address()
+    assert nc.wrap(box).signatures == (text,)
 
 
 # -- exceptions need the GIL ---------------------------------------------------------------------

@@ -18,6 +18,7 @@ import pytest
 import nativecall as nc
 from nativecall._cli import main
 from support import build
+from support.capsules import capsule
 
 NAMES = ("callable", "view", "tier2", "tier2.view")
 SIGNATURES = ("d:d", "i:i", "O:O", "d:dd")
@@ -325,13 +326,8 @@ def test_an_interface_of_a_word_is_not_read_behind_it(hostile):
     protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     assert protect(start + page, page, 0) == 0
     try:
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = (
-            ctypes.py_object,
-            [ctypes.c_size_t, ctypes.c_char_p] + [ctypes.c_void_p],
-        )
-        name = b"nativecall_api_v1"
-        obj = hostile.tier2(hostile.Types().plain, new(start + page - 8, name, None), [])
+        api = capsule(b"nativecall_api_v1", start + page - 8)
+        obj = hostile.tier2(hostile.Types().plain, api, [])
         with pytest.raises(TypeError, match="has 8 bytes and the name 0, where 40 bytes"):
             nc.wrap(obj)
     finally:

@@ -10,7 +10,6 @@ import platform
 import struct
 import sys
 import weakref
-from types import SimpleNamespace
 
 import pytest
 
@@ -38,16 +37,6 @@ def foreign(builder, include):
     nc.register_box(MODULE, reader)
     nc.register_box("Nameless", reader)
     return module
-
-
-@pytest.fixture(scope="session")
-def c(builder, include):
-    """The modules of tests/ext/boxes.c (callback.h) and tests/ext/dispatch.c (dynamiccall.h)."""
-    made = [
-        build.load_extension(builder.extension(source, name, include=include))
-        for source, name in (("boxes.c", "registered_boxes"), ("dispatch.c", "registered_calls"))
-    ]
-    return SimpleNamespace(boxes=made[0], calls=made[1])
 
 
 @pytest.mark.parametrize("kind", ["Kernel", "Nameless"])
@@ -109,23 +98,23 @@ def test_options_of_a_registered_box(foreign):
     assert (f(9.0), f.__doc__, f.entries[0].gil) == (3.0, "its root", "release")
 
 
-def test_c_code_without_a_header_for_the_box_calls_it(foreign, c, fails):
+def test_c_code_without_a_header_for_the_box_calls_it(foreign, taking, dispatch, fails):
     kernel = foreign.Kernel(False)
-    assert c.boxes.take(kernel, "d:d", 0) == kernel.address
-    assert c.boxes.count(foreign.Kernel(True), 7) == (-7, True)
+    assert taking.prepare(kernel, ["d:d"], 0)[0] == kernel.address
+    assert taking.count(foreign.Kernel(True), 7) == (-7, True)
     wrong = foreign.Kernel(True)
     with fails(TypeError, f"no function for 'd:d' in {wrong!r}; it offers 'i:i'"):
-        c.boxes.take(wrong, "d:d", 0)
-    call = c.calls.prepare(kernel, "d:f")
-    assert (c.calls.way(call), c.calls.call(call, (struct.pack("f", 9),))) == ("promoted", ROOT)
-    call = c.calls.prepare(wrong, "q:q")
-    assert (c.calls.way(call), c.calls.call(call, (struct.pack("q", 9),))) == (
+        taking.prepare(wrong, ["d:d"], 0)
+    call = dispatch.prepare(kernel, "d:f")
+    assert (dispatch.way(call), dispatch.call(call, (struct.pack("f", 9),))) == ("promoted", ROOT)
+    call = dispatch.prepare(wrong, "q:q")
+    assert (dispatch.way(call), dispatch.call(call, (struct.pack("q", 9),))) == (
         "boxed",
         struct.pack("q", -9),
     )
 
 
-def test_a_callable_that_hides_its_entries_is_called_by_python(foreign, c):
+def test_a_callable_that_hides_its_entries_is_called_by_python(foreign, dispatch):
     """Also where it stands for a box: its own __call__ is what counts."""
 
     class Twice(nc.NativeCallable):
@@ -137,12 +126,12 @@ def test_a_callable_that_hides_its_entries_is_called_by_python(foreign, c):
 
     nc.register_box("nc_tests_hiding", lambda kernel: Twice(kernel.address, "i:i"))
     for obj in (Twice(foreign.Kernel(True).address, "i:i"), Hiding(True)):
-        call = c.calls.prepare(obj, "q:q")
-        assert c.calls.way(call) == "boxed"
-        assert c.calls.call(call, (struct.pack("q", 9),)) == struct.pack("q", 18)
+        call = dispatch.prepare(obj, "q:q")
+        assert dispatch.way(call) == "boxed"
+        assert dispatch.call(call, (struct.pack("q", 9),)) == struct.pack("q", 18)
 
 
-def test_c_code_keeps_what_it_calls(foreign, c):
+def test_c_code_keeps_what_it_calls(foreign, dispatch):
     def on_demand(kernel):
         made = nc.wrap(kernel.address, kernel.type, owner=kernel)
         made.specialize = lambda f, signature: kernel.address if signature == "d:d" else None
@@ -154,17 +143,17 @@ def test_c_code_keeps_what_it_calls(foreign, c):
     nc.register_box("nc_tests_late", on_demand)
     kernel = Late(False)
     alive = weakref.ref(kernel)
-    call = c.calls.prepare(kernel, "d:d")
+    call = dispatch.prepare(kernel, "d:d")
     del kernel
     gc.collect()
     assert alive() is not None
-    assert c.calls.call(call, (struct.pack("d", 9),)) == ROOT
+    assert dispatch.call(call, (struct.pack("d", 9),)) == ROOT
     del call
     gc.collect()
     assert alive() is None
 
 
-def test_a_reader_may_know_nothing_or_fail(foreign, c, fails):
+def test_a_reader_may_know_nothing_or_fail(foreign, taking, fails):
     class Other:
         __module__ = "nc_tests_other"
         answer: object = None
@@ -183,16 +172,16 @@ def test_a_reader_may_know_nothing_or_fail(foreign, c, fails):
         TypeError, match=r"^'target' must be an address, .* \(got Other; nativecall\.callback"
     ):
         nc.wrap(kernel)
-    assert c.boxes.count(kernel, 7) == (14, False), "called through Python"
+    assert taking.count(kernel, 7) == (14, False), "called through Python"
     kernel.answer = 5
     message = (
         "what reads the boxes of 'nc_tests_other' must return a native callable or None (got int)"
     )
-    for use in (nc.wrap, lambda kernel: c.boxes.count(kernel, 7)):
+    for use in (nc.wrap, lambda kernel: taking.count(kernel, 7)):
         with fails(TypeError, message):
             use(kernel)
     kernel.answer = LookupError("its own")
-    for use in (nc.wrap, lambda kernel: c.boxes.count(kernel, 7)):
+    for use in (nc.wrap, lambda kernel: taking.count(kernel, 7)):
         with fails(LookupError, "its own"):
             use(kernel)
 
@@ -289,15 +278,15 @@ def module(name, path):
     return made
 
 kernel = module("MODULE", sys.argv[2]).Kernel(False)
-boxes = module("registered_boxes", sys.argv[3])
-print(nc.wrap(kernel)(9.0), boxes.take(kernel, "d:d", 0) == kernel.address)
+boxes = module("boxes_c", sys.argv[3])
+print(nc.wrap(kernel)(9.0), boxes.prepare(kernel, ["d:d"], 0)[0] == kernel.address)
 """.replace("MODULE", MODULE)
 
 
-def test_a_bridge_is_one_file(foreign, c, forked, tmp_path):
+def test_a_bridge_is_one_file(foreign, taking, forked, tmp_path):
     """Python and C code know a box when a file in the bridges' folder does."""
     (tmp_path / f"{MODULE}.py").write_text(BRIDGE)
-    assert forked(ONE_FILE, tmp_path, foreign.__file__, c.boxes.__file__) == "3.0 True\n"
+    assert forked(ONE_FILE, tmp_path, foreign.__file__, taking.__file__) == "3.0 True\n"
 
 
 LIBRARIES = {

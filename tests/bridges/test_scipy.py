@@ -25,6 +25,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._bridges import scipy as scipy_bridge
 from nativecall._signature.spelling import canonical
+from support.capsules import set_context
 
 overlooked = pytest.mark.skipif(
     hasattr(sys, "gettotalrefcount"),
@@ -684,9 +685,6 @@ def test_a_low_level_callable_says_its_signature_and_its_data():
     assert (f.signatures, f(0.0)) == (("d:d",), 1.0)
     two = ctypes.c_double(2.0)
     box = _test_ccallback.test_get_plus1_capsule()
-    set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
-        ("PyCapsule_SetContext", ctypes.pythonapi)
-    )
     set_context(box, ctypes.addressof(two))
     for target in (LowLevelCallable(box), box):
         f = nc.wrap(target)

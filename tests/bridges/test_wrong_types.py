@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
+from support.capsules import capsule
 
 scipy = pytest.importorskip("scipy")  # an extra; the tests try its LowLevelCallable
 
@@ -88,17 +89,6 @@ def test_user_data(lib, name):
                 use(value)
     assert tried >= 20
     assert lib.count() == 0
-
-
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
-_names = []  # which capsules do not keep
-
-
-def capsule(name, address):
-    _names.append(name)
-    return _new(address, name, None)
 
 
 #: Names of capsules and signatures that contradict them.

@@ -24,7 +24,6 @@ import weakref
 import pytest
 
 import nativecall as nc
-from support import build
 
 LIBM = nc.load("m")
 SYMBOLS = {"d:d": "sqrt", "f:f": "sqrtf", "d:dd": "pow", "f:ff": "powf", "q:d": "lrint"}
@@ -205,29 +204,13 @@ def test_anything_that_holds_a_function_is_an_answer(kind):
 # -- C consumers -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def c(builder, include):
-    """The module of tests/ext/callback_consumer.c."""
-    return build.load_extension(
-        builder.extension("callback_consumer.c", "specialize_callback", include=include)
-    )
-
-
-@pytest.fixture(scope="module")
-def dispatch(builder, include):
-    """The module of tests/ext/dispatch.c."""
-    return build.load_extension(
-        builder.extension("dispatch.c", "specialize_dispatch", include=include)
-    )
-
-
 @pytest.mark.parametrize("view", [False, True], ids=["callable", "view"])
 @pytest.mark.parametrize("gil", [True, False], ids=["gil", "nogil"])
-def test_callback_gets_an_entry_that_was_made_for_it(c, hook, view, gil):
+def test_callback_gets_an_entry_that_was_made_for_it(integrating, hook, view, gil):
     f = made("f:f", hook=hook)
-    options = c.HOLDS_GIL if gil else 0
+    options = integrating.HOLDS_GIL if gil else 0
     for _ in range(3):
-        value, native, matched = c.integrate(
+        value, native, matched = integrating.integrate(
             f.builtin if view else f, 0.0, 1.0, 1000, "vip", options
         )
         assert value == pytest.approx(2 / 3, abs=1e-4)
@@ -237,41 +220,41 @@ def test_callback_gets_an_entry_that_was_made_for_it(c, hook, view, gil):
     assert f.signatures == ("f:f", "d:d")
 
 
-def test_callback_of_what_the_table_has_asks_nobody(c, hook):
+def test_callback_of_what_the_table_has_asks_nobody(integrating, hook):
     f = made(hook=hook)
-    assert c.integrate(f, 0.0, 1.0, 10, "vp")[1:] == (True, 1)
+    assert integrating.integrate(f, 0.0, 1.0, 10, "vp")[1:] == (True, 1)
     assert hook.asked == []
 
 
-def test_callback_without_an_answer_is_a_thunk(c):
+def test_callback_without_an_answer_is_a_thunk(integrating):
     asked = []
     f = made("d:dd", hook=lambda f, s: asked.append(s))
     with pytest.raises(TypeError, match="exactly 2 arguments"):
-        c.integrate(f, 0.0, 1.0, 10, "p")
+        integrating.integrate(f, 0.0, 1.0, 10, "p")
     assert asked == ["d:d"]
     del f.specialize
     with pytest.raises(TypeError, match="exactly 2 arguments"):
-        c.integrate(f, 0.0, 1.0, 10, "p")
+        integrating.integrate(f, 0.0, 1.0, 10, "p")
     assert asked == ["d:d"]
 
 
-def test_callback_raises_what_the_hook_raises(c, dispatch):
+def test_callback_raises_what_the_hook_raises(integrating, dispatch):
     def fail(f, signature):
         raise ZeroDivisionError(signature)
 
     f = made("f:f", hook=fail)
     for consumer in (f, f.builtin):
         with pytest.raises(ZeroDivisionError, match=r"^d:d$"):
-            c.integrate(consumer, 0.0, 1.0, 10, "p")
+            integrating.integrate(consumer, 0.0, 1.0, 10, "p")
         with pytest.raises(ZeroDivisionError, match=r"^d:d$"):
             dispatch.prepare(consumer, "d:d")
     f.specialize = lambda f, s: symbol("d:dd")
     with pytest.raises(nc.SignatureError, match="the specialize hook of 'f'"):
-        c.integrate(f, 0.0, 1.0, 10, "p")
+        integrating.integrate(f, 0.0, 1.0, 10, "p")
     assert f.signatures == ("f:f",)
 
 
-def test_an_answer_with_flags_that_the_consumer_refuses_is_called_through_python(c):
+def test_an_answer_with_flags_that_the_consumer_refuses_is_called_through_python(integrating):
     asked = []
 
     def answer(f, signature):
@@ -279,8 +262,8 @@ def test_an_answer_with_flags_that_the_consumer_refuses_is_called_through_python
         return nc.wrap(symbol("d:d"), gil="need")
 
     f = made("f:f", hook=answer)
-    assert c.integrate(f, 0.0, 1.0, 10, "p", 0)[1] is False
-    assert c.integrate(f, 0.0, 1.0, 10, "p", c.HOLDS_GIL)[1] is True
+    assert integrating.integrate(f, 0.0, 1.0, 10, "p", 0)[1] is False
+    assert integrating.integrate(f, 0.0, 1.0, 10, "p", integrating.HOLDS_GIL)[1] is True
     assert (asked, f.signatures) == (["d:d"], ("f:f", "d:d"))
 
 
@@ -295,17 +278,17 @@ def test_a_call_that_is_built_at_run_time_asks(dispatch, hook):
     assert hook.asked == ["f:ff"]
 
 
-def test_the_attribute_on_another_class_finds_nothing(c):
+def test_the_attribute_on_another_class_finds_nothing(integrating):
     class Impostor:
         __nativecall_api__ = nc.NativeCallable.__nativecall_api__
 
         def __call__(self, x):
             return x
 
-    assert c.integrate(Impostor(), 0.0, 1.0, 10, "p")[1] is False
+    assert integrating.integrate(Impostor(), 0.0, 1.0, 10, "p")[1] is False
 
 
-def test_a_subclass_with_a_call_of_its_own_offers_nothing(c, hook):
+def test_a_subclass_with_a_call_of_its_own_offers_nothing(integrating, hook):
     class Loud(nc.NativeCallable):
         def __call__(self, x):
             return -1.0
@@ -315,13 +298,13 @@ def test_a_subclass_with_a_call_of_its_own_offers_nothing(c, hook):
 
     loud = Loud(symbol("f:f"))
     loud.specialize = hook
-    assert c.integrate(loud, 0.0, 1.0, 10, "p") == (pytest.approx(-1.0), False, 0)
+    assert integrating.integrate(loud, 0.0, 1.0, 10, "p") == (pytest.approx(-1.0), False, 0)
     with pytest.raises(nc.NoEntryError):
         loud["d:d"]
     assert hook.asked == []
     quiet = Quiet(symbol("f:f"))
     quiet.specialize = hook
-    assert c.integrate(quiet, 0.0, 1.0, 10, "p")[1] is True
+    assert integrating.integrate(quiet, 0.0, 1.0, 10, "p")[1] is True
     assert hook.asked == ["d:d"]
 
 
@@ -669,10 +652,12 @@ def test_a_failure_is_the_askers_and_the_next_one_asks_again():
     assert slow.asked == ["f:f"] * 2
 
 
-def test_c_consumers_wait_too(c):
+def test_c_consumers_wait_too(integrating):
     slow = Slow([symbol("d:d")])
     f = made("f:f", hook=slow)
-    results = run(*[lambda: c.integrate(f, 0.0, 1.0, 10, "p", c.HOLDS_GIL)[1:]] * THREADS)
+    results = run(
+        *[lambda: integrating.integrate(f, 0.0, 1.0, 10, "p", integrating.HOLDS_GIL)[1:]] * THREADS
+    )
     assert results == [(True, 0)] * THREADS
     assert slow.asked == ["d:d"]
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from support import build
 from support.callbacks import deferred, overlooked, raising, threads_left
 from support.modes import GENERATED, REFUSED, generated
 from support.threads import each
@@ -47,9 +46,8 @@ def test_it_is_raised_by_every_way_of_a_call(library, fails, way):
 
 @deferred
 @pytest.mark.parametrize("options", [0, 1])  # NC_CALLBACK_HOLDS_GIL
-def test_it_is_raised_by_consumers_of_callback_h(builder, include, fails, options):
-    path = builder.extension("callback_consumer.c", "callback_c", include=include)
-    integrate = build.load_extension(path).integrate
+def test_it_is_raised_by_consumers_of_callback_h(integrating, fails, options):
+    integrate = integrating.integrate
     good = nc.callback("d:d", lambda x: 2 * x)
     value, native, _ = integrate(good, 0.0, 1.0, 10, "pd", options)
     assert (round(value, 12), native) == (1.0, True)

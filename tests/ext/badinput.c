@@ -7,12 +7,12 @@
  *                                   these words; calling it gives -1.0
  *     set_count(obj, count)         changes the count in the slot table of obj's type; the old one
  *     ready(rows)                   readies a type that has no array, but says it has so many rows
- *     api(entries)                  a capsule for __nativecall_api__; there is one list of entries
- *     prepare(obj, signatures)      nc_callback_prepare -> (address, native, matched) */
+ *     api(entries)                  a capsule for __nativecall_api__; there is one list of entries */
 #include "module.h"
 
-#include <nativecall/callback.h>
 #include <nativecall/extensibletype.h>
+#include <nativecall/nativeapi.h>
+#include <nativecall/signature.h>
 
 #define MOST 8
 
@@ -155,41 +155,10 @@ static PyObject *api(PyObject *module, PyObject *entries)
     return offered_count < 0 ? NULL : PyCapsule_New(&offers, NC_NATIVEAPI_CAPSULE, NULL);
 }
 
-/* ---- callbacks ------------------------------------------------------------------------------- */
-
-static PyObject *prepare(PyObject *module, PyObject *args)
-{
-    NcCallbackSignature accepted[MOST];
-    NcCallback f;
-    PyObject *obj;
-    PyObject *signatures;
-    PyObject *result;
-    Py_ssize_t i;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OO!", &obj, &PyList_Type, &signatures)) {
-        return NULL;
-    }
-    memset(accepted, 0, sizeof accepted);
-    for (i = 0; i < PyList_GET_SIZE(signatures) && i < MOST; i++) {
-        PyObject *text = PyList_GET_ITEM(signatures, i);
-        accepted[i].user_data = -1;
-        accepted[i].signature = text == Py_None ? NULL : PyUnicode_AsUTF8(text);
-    }
-    if (nc_callback_prepare(&f, obj, accepted, (size_t)i, NC_CALLBACK_HOLDS_GIL) < 0) {
-        return NULL;
-    }
-    result = Py_BuildValue("(NOn)", PyLong_FromVoidPtr((void *)(uintptr_t)f.function),
-                           f.native ? Py_True : Py_False, (Py_ssize_t)f.matched);
-    if (nc_callback_release(&f) < 0) {
-        Py_CLEAR(result);
-    }
-    return result;
-}
-
 static PyMethodDef methods[] = {
-    {"raw", raw, METH_VARARGS, NULL},         {"set_count", set_count, METH_VARARGS, NULL},
-    {"ready", ready, METH_O, NULL},           {"api", api, METH_O, NULL},
-    {"prepare", prepare, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"raw", raw, METH_VARARGS, NULL}, {"set_count", set_count, METH_VARARGS, NULL},
+    {"ready", ready, METH_O, NULL},   {"api", api, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = MODULE_DEFINITION(methods);

@@ -1,4 +1,4 @@
-/* tests/ext/boxes.c: what box.h says of other libraries' functions, and calls of them by value.
+/* tests/ext/boxes.c: what callback.h finds in an object, and calls of it by value.
  *
  * The compiler of this file is the oracle: a function that is taken natively is called as C calls
  * one of that type. */
@@ -7,85 +7,37 @@
 #include <complex.h>
 #include <nativecall/callback.h>
 
-/* The entry of a box that was opened, which lives as long as the box; NULL: it has none. */
-static const PyNativeCallableEntry *opened(PyObject *obj, NcBox *box)
+enum { MOST = 8 }; /* signatures */
+
+/* prepare(obj, signatures, options=HOLDS_GIL): nc_callback_prepare -> (address, native, matched) */
+static PyObject *prepare(PyObject *module, PyObject *args)
 {
-    if (nc_box_open(obj, box) <= 0) {
-        if (!PyErr_Occurred()) {
-            PyErr_Format(PyExc_AssertionError, "%R is no box", obj);
-        }
-        return NULL;
-    }
-    (void)PyCustomSlots_Import();
-    return box->native != NULL ? nc_native_next(box->native, NULL) : NULL;
-}
-
-/* box(obj) -> (signature or None, why it is unknown or None) */
-static PyObject *box(PyObject *module, PyObject *obj)
-{
-    NcBox found;
-    PyObject *made = NULL;
-    const PyNativeCallableEntry *entry = opened(obj, &found);
-    (void)module;
-    if (!PyErr_Occurred()) {
-        made = Py_BuildValue("(zO)", entry != NULL ? entry->signature : NULL,
-                             found.unknown != NULL ? found.unknown : Py_None);
-    }
-    nc_box_close(&found);
-    return made;
-}
-
-typedef struct {
-    signed char a;
-    double b;
-} Natural;
-
-typedef struct __attribute__((packed)) {
-    signed char a;
-    double b;
-} Packed;
-
-/* add(f) -> f({3, 4.5}), for both layouts of the struct */
-static PyObject *add(PyObject *module, PyObject *obj)
-{
-    static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:T{bd}", -1),
-                                             NC_CALLBACK_ACCEPT_NATIVE("d:=T{bd}", -1)};
+    NcCallbackSignature accepted[MOST];
     NcCallback f;
-    double value;
+    PyObject *obj;
+    PyObject *signatures;
+    PyObject *result;
+    unsigned options = NC_CALLBACK_HOLDS_GIL;
+    Py_ssize_t i;
     (void)module;
-    if (nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) {
+    if (!PyArg_ParseTuple(args, "OO!|I", &obj, &PyList_Type, &signatures, &options)) {
         return NULL;
     }
-    if (f.matched == 0) {
-        Natural natural = {3, 4.5};
-        value = NC_CALLBACK_FUNCTION(&f, double (*)(Natural))(natural);
-    } else {
-        Packed packed = {3, 4.5};
-        value = NC_CALLBACK_FUNCTION(&f, double (*)(Packed))(packed);
+    memset(accepted, 0, sizeof accepted);
+    for (i = 0; i < PyList_GET_SIZE(signatures) && i < MOST; i++) {
+        PyObject *text = PyList_GET_ITEM(signatures, i);
+        accepted[i].user_data = -1;
+        accepted[i].signature = text == Py_None ? NULL : PyUnicode_AsUTF8(text);
     }
-    return nc_callback_release(&f) < 0 ? NULL : PyFloat_FromDouble(value);
-}
-
-NC_CALLBACK_DECLARE(single, complex64, (complex64), 0);
-
-/* twice(f) -> (f(1.5 + 2.5j) of a function of complex64, native) */
-static PyObject *twice(PyObject *module, PyObject *obj)
-{
-    static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(single)};
-    NcCallback f;
-    float _Complex value;
-    int native;
-    (void)module;
-    if (nc_callback_prepare(&f, obj, accepted, 1, NC_CALLBACK_HOLDS_GIL) < 0) {
+    if (nc_callback_prepare(&f, obj, accepted, (size_t)i, options) < 0) {
         return NULL;
     }
-    value = NC_CALLBACK_FUNCTION(&f, float _Complex (*)(float _Complex))(1.5F + 2.5F * I);
-    native = f.native;
-    return nc_callback_release(&f) < 0
-               ? NULL
-               : Py_BuildValue("(NO)",
-                               PyComplex_FromDoubles((double)crealf(value), (double)cimagf(value)),
-                               native ? Py_True : Py_False);
+    result = Py_BuildValue("(NOn)", PyLong_FromVoidPtr((void *)(uintptr_t)f.function),
+                           f.native ? Py_True : Py_False, (Py_ssize_t)f.matched);
+    if (nc_callback_release(&f) < 0) {
+        Py_CLEAR(result);
+    }
+    return result;
 }
 
 #define Z double _Complex
@@ -165,53 +117,11 @@ static PyObject *count(PyObject *module, PyObject *args)
                                        : Py_BuildValue("(iO)", x, native ? Py_True : Py_False);
 }
 
-/* entry(obj) -> (signature, flags) of a box */
-static PyObject *entry(PyObject *module, PyObject *obj)
-{
-    NcBox found;
-    PyObject *made = NULL;
-    const PyNativeCallableEntry *entry = opened(obj, &found);
-    (void)module;
-    if (entry != NULL) {
-        made = Py_BuildValue("(sn)", entry->signature, (Py_ssize_t)entry->flags);
-    } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_AssertionError, "%R has no entry", obj);
-    }
-    nc_box_close(&found);
-    return made;
-}
-
-/* take(obj, signature, options): the address of obj's function, native only */
-static PyObject *take(PyObject *module, PyObject *args)
-{
-    NcCallback f;
-    NcCallbackSignature accepted[1];
-    PyObject *obj;
-    PyObject *address;
-    const char *signature;
-    unsigned options;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OsI", &obj, &signature, &options)) {
-        return NULL;
-    }
-    memset(accepted, 0, sizeof accepted);
-    accepted[0].signature = signature;
-    accepted[0].user_data = -1;
-    if (nc_callback_prepare(&f, obj, accepted, 1, options) < 0) {
-        return NULL;
-    }
-    address = PyLong_FromVoidPtr((void *)(uintptr_t)f.function);
-    if (nc_callback_release(&f) < 0) {
-        Py_CLEAR(address);
-    }
-    return address;
-}
-
 static PyMethodDef functions[] = {
-    {"box", box, METH_O, NULL},           {"add", add, METH_O, NULL},
-    {"twice", twice, METH_O, NULL},       {"call", call, METH_VARARGS, NULL},
-    {"count", count, METH_VARARGS, NULL}, {"entry", entry, METH_O, NULL},
-    {"take", take, METH_VARARGS, NULL},   {NULL, NULL, 0, NULL},
+    {"prepare", prepare, METH_VARARGS, NULL},
+    {"call", call, METH_VARARGS, NULL},
+    {"count", count, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = MODULE_DEFINITION(functions);

@@ -566,55 +566,6 @@ static PyObject *observe(PyObject *module, PyObject *obj)
     Py_RETURN_NONE;
 }
 
-/* ---- what the pieces say --------------------------------------------------------------------- */
-
-/* box(obj) -> (address, signature, user data or None, flags) of its first entry, the reason why it
- * has none, or None: no box */
-static PyObject *box(PyObject *module, PyObject *obj)
-{
-    NcBox found;
-    PyObject *made = NULL;
-    int status = nc_box_open(obj, &found);
-    (void)module;
-    if (status == 0) {
-        made = Py_NewRef(Py_None);
-    } else if (status > 0 && found.unknown != NULL) {
-        made = Py_NewRef(found.unknown);
-    } else if (status > 0) {
-        const PyNativeCallableEntry *entry;
-        (void)PyCustomSlots_Import();
-        entry = nc_native_next(found.native, NULL);
-        made = Py_BuildValue(
-            "(KsNK)", (unsigned long long)(uintptr_t)nc_calltable_funcptr(entry), entry->signature,
-            found.has_user_data ? PyLong_FromVoidPtr(found.user_data) : Py_NewRef(Py_None),
-            (unsigned long long)entry->flags);
-    }
-    nc_box_close(&found);
-    return made;
-}
-
-/* capsule(address, name, context=0) -> a capsule; its name lives for ever */
-static PyObject *capsule(PyObject *module, PyObject *args)
-{
-    unsigned long long address;
-    unsigned long long context = 0;
-    const char *name;
-    PyObject *made;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Kz|K", &address, &name, &context)) {
-        return NULL;
-    }
-    if (name != NULL) {
-        char *copy = (char *)malloc(strlen(name) + 1);
-        name = copy != NULL ? strcpy(copy, name) : NULL;
-    }
-    made = PyCapsule_New((void *)(uintptr_t)address, name, NULL);
-    if (made != NULL && context != 0) {
-        (void)PyCapsule_SetContext(made, (void *)(uintptr_t)context);
-    }
-    return made;
-}
-
 static PyObject *cost_calls(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -785,8 +736,6 @@ static PyMethodDef functions[] = {
     {"pending", pending, METH_VARARGS, NULL},
     {"round_trip", round_trip, METH_VARARGS, NULL},
     {"observe", observe, METH_O, NULL},
-    {"box", box, METH_O, NULL},
-    {"capsule", capsule, METH_VARARGS, NULL},
     {"cost_calls", cost_calls, METH_NOARGS, NULL},
     {"api", api, METH_VARARGS, NULL},
     {"unfinished", unfinished, METH_NOARGS, NULL},

@@ -625,7 +625,7 @@ def test_words_that_are_no_packed_signature_are_passed_over(bad, consumer, lib):
 
 
 @pytest.mark.parametrize("count", [0, 1, -1, sys.maxsize, -sys.maxsize - 1])
-def test_a_call_table_with_a_corrupt_count(bad, consumer, lib, count, fails):
+def test_a_call_table_with_a_corrupt_count(bad, taking, consumer, lib, count, fails):
     """Readers go by the entries, which the first without a signature ends."""
     square, other = lib.address("square"), lib.address("same_f32")
     obj = bad.raw([("f:f", 0, other), ("d:d", 0, square)], [], count)
@@ -636,7 +636,7 @@ def test_a_call_table_with_a_corrupt_count(bad, consumer, lib, count, fails):
     assert consumer.entries(obj) == [("f:f", 0, other), ("d:d", 0, square)]
     assert consumer.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
     with fails(TypeError, f"no function for 'q:q' in {obj!r}; it offers 'f:f', 'd:d'"):
-        bad.prepare(obj, ["q:q"])
+        taking.prepare(obj, ["q:q"])
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 2**31, 2**32 - 1])
@@ -669,28 +669,28 @@ def test_a_static_type_without_the_array_that_it_promises(bad, fails):
             bad.ready(rows)
 
 
-def test_null_where_it_is_refused(bad, fails, lib):
+def test_null_where_it_is_refused(taking, fails, lib):
     with fails(SystemError, "nc_callback_prepare was given NULL for a signature"):
-        bad.prepare(len, [None])
+        taking.prepare(len, [None])
     with fails(SystemError, "nc_callback_prepare was given NULL for a signature"):
-        bad.prepare(len, ["d:d", None])
+        taking.prepare(len, ["d:d", None])
     with fails(SystemError, "nc_callback_prepare was given no signatures"):
-        bad.prepare(len, [])
+        taking.prepare(len, [])
     square = lib.function("square", "d:d")
-    assert bad.prepare(square, ["q:q", "d:d"]) == (square.address(), True, 1)
+    assert taking.prepare(square, ["q:q", "d:d"]) == (square.address(), True, 1)
 
 
-def test_null_in_entries_of_tier_2(bad, consumer, fails):
+def test_null_in_entries_of_tier_2(bad, taking, consumer, fails):
     api = bad.api([(None, 0, 8), ("d:d", 0, 0), ("q:q", 0, 8)])
     obj = type("Offers", (), {"__nativecall_api__": api, "__call__": lambda self, x: 2.0})()
     assert consumer.look(obj, "api", "d:d", 0) is None
     assert consumer.integrate(obj, 1.0, 3, 0) == (6.0, False, 1), "through Python"
     offers = "it offers 'd:d' (has no function yet), 'q:q'"
     with fails(TypeError, f"no function for 'f:f' in {obj!r}; {offers}"):
-        bad.prepare(obj, ["f:f"])
+        taking.prepare(obj, ["f:f"])
 
 
-def test_signatures_that_the_consumer_does_not_know(bad, consumer, lib, fails):
+def test_signatures_that_the_consumer_does_not_know(bad, taking, consumer, lib, fails):
     """A grammar of the future is text that equals none of ours."""
     square = lib.address("square")
     strange = ("d:@{future}", 0, 8)
@@ -702,10 +702,10 @@ def test_signatures_that_the_consumer_does_not_know(bad, consumer, lib, fails):
     obj = bad.raw([strange], [], 1)
     assert consumer.integrate(obj, 1.0, 3, 0) == (-3.0, False, 1)
     with fails(TypeError, f"no function for 'd:d' in {obj!r}; it offers 'd:@{{future}}'"):
-        bad.prepare(obj, ["d:d"])
+        taking.prepare(obj, ["d:d"])
     obj = type("Offers", (), {"__nativecall_api__": bad.api([strange])})()
     with fails(TypeError, f"no function for 'd:d' in {obj!r}; it offers 'd:@{{future}}'"):
-        bad.prepare(obj, ["d:d"])
+        taking.prepare(obj, ["d:d"])
 
 
 class Looks:

@@ -28,7 +28,7 @@ from nativecall import _lib
 from nativecall._signature.ctype import CType
 from nativecall._signature.spelling import parse
 
-from . import build, typevectors
+from . import build, capsules, typevectors
 from .spellings import Maker
 
 Vector = dict[str, Any]
@@ -497,10 +497,8 @@ class Runtime(ctypes.Structure):
 
 def module_of(vector: Vector) -> ModuleType:
     """What stands at `sys.modules["_extensibletype"]`; where it is not changed, as it is here."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     capsule = sys.modules["_extensibletype"].runtime_v1
-    address = get(capsule, b"_extensibletype.runtime_v1")
+    address = capsules.get_pointer(capsule, b"_extensibletype.runtime_v1")
     made = Runtime.from_buffer_copy(ctypes.string_at(address, 56) + bytes(8))
     made.type_size = type.__basicsize__ + number(vector["type_size"].removeprefix("H + "))
     for field in ("abi_version", "struct_size", "slot_size"):
@@ -516,12 +514,8 @@ def module_of(vector: Vector) -> ModuleType:
 
 def new_capsule(struct: ctypes.Structure, name: str) -> object:
     """A capsule around a struct; both live as long as the process does."""
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    kept = ctypes.c_char_p(name.encode())
-    _kept.extend([struct, kept])
-    return new(ctypes.addressof(struct), kept, None)
+    _kept.append(struct)
+    return capsules.capsule(name.encode(), ctypes.addressof(struct))
 
 
 _kept: list[object] = []

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support.capsules import capsule
+
 
 def make_type(api, **more):
     members = {"__nativecall_api__": api, "__call__": lambda self, x: 7.0, **more}
@@ -107,7 +109,7 @@ def test_types_die_and_addresses_are_used_again(c):
 
 
 def test_wrong_kinds_of_api(c, fails):
-    for value in (c.api(0, False), 7, c.capsule(1 << 20, "double (double)")):
+    for value in (c.api(0, False), 7, capsule(b"double (double)")):
         with fails(
             TypeError,
             "'__nativecall_api__' of Offers must be a capsule named 'nativecall_api_v1' or None "

@@ -20,6 +20,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.ctype import SCALARS, part_of
 from support import packed
+from support.capsules import capsule
 from support.erf import NATIVE
 from support.headers import REFUSED, events
 from support.vectors import Api, Entry
@@ -568,11 +569,8 @@ class Provider:
         self.functions = FIND(find), TELL(tell)
         addresses = [ctypes.cast(one, ctypes.c_void_p) for one in self.functions]
         self.api = Api(ctypes.sizeof(Api), 0x6E635F6170690001, None, *addresses)
-        new = ctypes.PYFUNCTYPE(
-            ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-        )(python_address("PyCapsule_New"))
-        capsule = new(ctypes.addressof(self.api), b"nativecall_api_v1", None)
-        members = {"__nativecall_api__": capsule, "__call__": lambda self, x: 7.0}
+        api = capsule(b"nativecall_api_v1", ctypes.addressof(self.api))
+        members = {"__nativecall_api__": api, "__call__": lambda self, x: 7.0}
         self.obj = type("Made", (), members)()
 
 
