@@ -299,52 +299,91 @@ static PyObject *in_threads(PyObject *module, PyObject *args)
 
 /* ---- kept, released and freed while running -------------------------------------------------- */
 
-static NcCallback *kept = NULL;
-static int kept_kind;
+typedef struct {
+    NcCallback *callback; /* NULL once it was freed */
+    int kind;
+} Held;
 
-/* keep(f, which, options): what call_kept() calls from then on */
-static PyObject *keep(PyObject *module, PyObject *args)
+static Held *held(PyObject *handle)
+{
+    return (Held *)PyCapsule_GetPointer(handle, "handle");
+}
+
+static void free_handle(PyObject *handle)
+{
+    Held *mine = held(handle);
+    PyMem_Free(mine->callback);
+    PyMem_Free(mine);
+}
+
+/* hold(f, options, which="p") -> a handle */
+static PyObject *hold(PyObject *module, PyObject *args)
 {
     static NcCallbackSignature accepted[9];
     int kinds[9];
     PyObject *obj;
-    const char *which;
+    PyObject *handle;
+    const char *which = "p";
     unsigned options;
     Py_ssize_t count;
+    Held *made;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OsI", &obj, &which, &options) ||
+    if (!PyArg_ParseTuple(args, "OI|s", &obj, &options, &which) ||
         (count = choose(which, accepted, kinds)) < 0) {
         return NULL;
     }
-    kept = (NcCallback *)PyMem_Malloc(sizeof *kept);
-    if (nc_callback_prepare(kept, obj, accepted, (size_t)count, options) < 0) {
-        PyMem_Free(kept);
-        kept = NULL;
-        return NULL;
+    made = (Held *)PyMem_Calloc(1, sizeof *made);
+    made->callback = (NcCallback *)PyMem_Calloc(1, sizeof *made->callback);
+    handle = PyCapsule_New(made, "handle", free_handle);
+    if (nc_callback_prepare(made->callback, obj, accepted, (size_t)count, options) < 0) {
+        Py_CLEAR(handle);
     }
-    kept_kind = kinds[kept->matched];
-    Py_RETURN_NONE;
+    made->kind = handle != NULL ? kinds[made->callback->matched] : 0;
+    return handle;
 }
 
-/* drop(and_free): releases what was kept, and again before it is freed; may be called by the
- * callback itself */
-static PyObject *drop(PyObject *module, PyObject *and_free)
+/* call_held(handle, x) -> (value, failed): the pointers are copied first, as a C library does; goes
+ * on after the callback's release as before it */
+static PyObject *call_held(PyObject *module, PyObject *args)
 {
-    NcCallback *callback = kept;
-    int status;
+    NcCallback copy;
+    PyObject *handle;
+    Held *mine;
+    double x;
+    double value;
     (void)module;
-    if (callback == NULL) {
-        PyErr_SetString(PyExc_AssertionError, "nothing is kept");
+    if (!PyArg_ParseTuple(args, "Od", &handle, &x) || (mine = held(handle)) == NULL) {
         return NULL;
     }
+    memset(&copy, 0, sizeof copy);
+    copy.function = mine->callback->function;
+    copy.user_data = mine->callback->user_data;
+    value = sample(&copy, mine->kind, x);
+    return Py_BuildValue("(di)", value,
+                         mine->callback != NULL ? nc_callback_failed(mine->callback) : -1);
+}
+
+/* let_go(handle, and_free=False): releases it, and again before it is freed; may be called by the
+ * callback itself */
+static PyObject *let_go(PyObject *module, PyObject *args)
+{
+    PyObject *handle;
+    NcCallback *callback;
+    int and_free = 0;
+    int status;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O|p", &handle, &and_free)) {
+        return NULL;
+    }
+    callback = held(handle)->callback;
     status = nc_callback_release(callback);
-    if (PyObject_IsTrue(and_free)) {
+    if (and_free) {
         if (nc_callback_release(callback) < 0 && status == 0) {
             status = -1;
         }
         memset(callback, 0xDD, sizeof *callback);
         PyMem_Free(callback);
-        kept = NULL;
+        held(handle)->callback = NULL;
     }
     if (status < 0) {
         return NULL;
@@ -352,84 +391,20 @@ static PyObject *drop(PyObject *module, PyObject *and_free)
     Py_RETURN_NONE;
 }
 
-/* call_kept(x) -> (value, failed): the pointers are copied first, as a C library does */
-static PyObject *call_kept(PyObject *module, PyObject *x)
+static void *call_for_ever(void *handle)
 {
-    NcCallback copy;
-    double value;
-    (void)module;
-    memset(&copy, 0, sizeof copy);
-    copy.function = kept->function;
-    copy.user_data = kept->user_data;
-    value = sample(&copy, kept_kind, PyFloat_AsDouble(x));
-    return Py_BuildValue("(di)", value, kept != NULL ? nc_callback_failed(kept) : -1);
-}
-
-static void free_handle(PyObject *handle)
-{
-    PyMem_Free(PyCapsule_GetPointer(handle, "handle"));
-}
-
-/* hold(f, options) -> a handle of a callback without user_data */
-static PyObject *hold(PyObject *module, PyObject *args)
-{
-    NcCallback *callback;
-    PyObject *obj;
-    unsigned options;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OI", &obj, &options)) {
-        return NULL;
+    const Held *mine = (const Held *)handle;
+    for (;;) {
+        (void)sample(mine->callback, mine->kind, 1.0);
     }
-    callback = (NcCallback *)PyMem_Calloc(1, sizeof *callback);
-    if (nc_callback_prepare(callback, obj, signatures, 1, options) < 0) {
-        PyMem_Free(callback);
-        return NULL;
-    }
-    return PyCapsule_New(callback, "handle", free_handle);
 }
 
-/* call_held(handle, x) -> (value, failed): goes on after the callback's release as before it */
-static PyObject *call_held(PyObject *module, PyObject *args)
-{
-    NcCallback *callback;
-    PyObject *handle;
-    double x;
-    double value;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Od", &handle, &x) ||
-        (callback = (NcCallback *)PyCapsule_GetPointer(handle, "handle")) == NULL) {
-        return NULL;
-    }
-    value = NC_CALLBACK_FUNCTION(callback, double (*)(double))(x);
-    return Py_BuildValue("(di)", value, nc_callback_failed(callback));
-}
-
-/* let_go(handle): releases it */
-static PyObject *let_go(PyObject *module, PyObject *handle)
-{
-    NcCallback *callback = (NcCallback *)PyCapsule_GetPointer(handle, "handle");
-    (void)module;
-    if (callback == NULL || nc_callback_release(callback) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
-static void *call_for_ever(void *callback)
-{
-    while (callback != NULL) {
-        (void)sample((NcCallback *)callback, kept_kind, 1.0);
-    }
-    return NULL;
-}
-
-/* start_thread(): a thread that calls what is kept until the process ends */
-static PyObject *start_thread(PyObject *module, PyObject *unused)
+/* start_thread(handle): a thread that calls it until the process ends, as long as which it lives */
+static PyObject *start_thread(PyObject *module, PyObject *handle)
 {
     pthread_t thread;
     (void)module;
-    (void)unused;
-    (void)pthread_create(&thread, NULL, call_for_ever, kept);
+    (void)pthread_create(&thread, NULL, call_for_ever, held(Py_NewRef(handle)));
     (void)pthread_detach(thread);
     Py_RETURN_NONE;
 }
@@ -726,13 +701,10 @@ static PyMethodDef functions[] = {
     {"integrate", integrate, METH_VARARGS, NULL},
     {"together", together, METH_VARARGS, NULL},
     {"in_threads", in_threads, METH_VARARGS, NULL},
-    {"keep", keep, METH_VARARGS, NULL},
-    {"drop", drop, METH_O, NULL},
-    {"call_kept", call_kept, METH_O, NULL},
     {"hold", hold, METH_VARARGS, NULL},
     {"call_held", call_held, METH_VARARGS, NULL},
-    {"let_go", let_go, METH_O, NULL},
-    {"start_thread", start_thread, METH_NOARGS, NULL},
+    {"let_go", let_go, METH_VARARGS, NULL},
+    {"start_thread", start_thread, METH_O, NULL},
     {"pending", pending, METH_VARARGS, NULL},
     {"round_trip", round_trip, METH_VARARGS, NULL},
     {"observe", observe, METH_O, NULL},

@@ -352,17 +352,17 @@ def test_the_pool(c, fails):
 
 def test_a_kept_callback_keeps_its_function(c, deep):
     """What is not scoped is never shared, however deep others nest."""
-    c.keep(lambda x: x + 0.5, "p", c.HOLDS_GIL)
+    handle = c.hold(lambda x: x + 0.5, c.HOLDS_GIL)
     found = []
 
     def f(x):
         f.depth += 1
-        found.append(c.call_kept(x)[0] - x)
+        found.append(c.call_held(handle, x)[0] - x)
         return x if f.depth == 100 else c.integrate(f, 0, 1, 1, "p")[0]
 
     f.depth = 0
     c.integrate(f, 0, 1, 1, "p")
-    c.drop(True)
+    c.let_go(handle, True)
     assert found == [0.5] * 100
 
 

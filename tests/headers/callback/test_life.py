@@ -24,21 +24,23 @@ from support.shutdown import ended_well
 def test_a_callback_releases_itself(c, fails, which, options):
     class Function:
         def __call__(self, x):
-            c.drop(False)
+            c.let_go(handle)
             return x + 1
 
     f = Function()
     alive = weakref.ref(f)
     before = sys.getrefcount(f)
-    c.keep(f, which, options)
+    handle = c.hold(f, options, which)
     assert sys.getrefcount(f) > before
     del f
-    assert c.call_kept(1.0) == (2.0, 1), "this call ends well, and the C code is told to stop"
+    assert c.call_held(handle, 1.0) == (2.0, 1), (
+        "this call ends well, and the C code is told to stop"
+    )
     assert alive() is None
-    assert c.call_kept(1.0) == (FAILED, 1), "later ones do not reach Python"
+    assert c.call_held(handle, 1.0) == (FAILED, 1), "later ones do not reach Python"
     with fails(RuntimeError, "a callback was released while it ran"):
-        c.drop(False)
-    c.drop(True)
+        c.let_go(handle)
+    c.let_go(handle, True)
 
 
 @pytest.mark.parametrize("which", ["p", "d"])
@@ -47,18 +49,18 @@ def test_a_callback_frees_itself(c, which, monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(args.exc_value))
 
     def f(x):
-        c.drop(True)
+        c.let_go(handle, True)
         return x + 1
 
     def fails_then(x):
-        c.drop(True)
+        c.let_go(handle, True)
         raise Custom("too late")
 
     for _ in range(100):
-        c.keep(f, which, c.HOLDS_GIL)
-        assert c.call_kept(1.0) == (2.0, -1)
-    c.keep(fails_then, which, c.HOLDS_GIL)
-    assert c.call_kept(1.0) == (FAILED, -1)
+        handle = c.hold(f, c.HOLDS_GIL, which)
+        assert c.call_held(handle, 1.0) == (2.0, -1)
+    handle = c.hold(fails_then, c.HOLDS_GIL, which)
+    assert c.call_held(handle, 1.0) == (FAILED, -1)
     assert [str(error) for error in unraisable] == ["too late"]
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
 
@@ -228,24 +230,25 @@ def test_the_message_of_a_failure_may_free_the_callback(c, monkeypatch, options)
             raise AssertionError("the callback function does not call it")
 
         def __repr__(self):
-            c.drop(True)
-            c.keep(lambda x: x + 0.5, "p", options)
+            c.let_go(handle, True)
+            others.append(c.hold(lambda x: x + 0.5, options))
             return "<it>"
 
-    c.keep(Function(), "s", options)
-    assert c.call_kept(1.0) == (FAILED, 0), "and it is not the other one that failed"
+    others = []
+    handle = c.hold(Function(), options, "s")
+    assert c.call_held(handle, 1.0) == (FAILED, -1)
     assert unraisable == ["the call of <it> failed without setting an exception"]
-    assert c.call_kept(1.0) == (1.5, 0)
-    c.drop(True)
+    assert c.call_held(others[0], 1.0) == (1.5, 0), "it is not the other one that failed"
+    c.let_go(others[0], True)
 
 
 def test_an_exception_waits_for_release(c):
-    c.keep(lambda x: 1 / 0, "p", c.HOLDS_GIL)
-    assert c.call_kept(1.0) == (FAILED, 1)
-    assert c.call_kept(1.0) == (FAILED, 1)
+    handle = c.hold(lambda x: 1 / 0, c.HOLDS_GIL)
+    assert c.call_held(handle, 1.0) == (FAILED, 1)
+    assert c.call_held(handle, 1.0) == (FAILED, 1)
     with pytest.raises(ZeroDivisionError):
-        c.drop(False)
-    c.drop(True)
+        c.let_go(handle)
+    c.let_go(handle, True)
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -405,9 +408,9 @@ THREADS = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 import bundled_c as c
-c.keep(lambda x: x, sys.argv[2], 0)
+handle = c.hold(lambda x: x, 0, sys.argv[2])
 for _ in range(4):
-    c.start_thread()
+    c.start_thread(handle)
 time.sleep(0.02)
 """
 
