@@ -394,9 +394,10 @@ static PyObject *let_go(PyObject *module, PyObject *args)
 static void *call_for_ever(void *handle)
 {
     const Held *mine = (const Held *)handle;
-    for (;;) {
+    while (mine != NULL) {
         (void)sample(mine->callback, mine->kind, 1.0);
     }
+    return NULL;
 }
 
 /* start_thread(handle): a thread that calls it until the process ends, as long as which it lives */

@@ -24,13 +24,11 @@ cdef extern from "nativecall/callback.h":
     NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), -1.0);
     static NcCallbackSignature any_callable[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
                                                  NC_CALLBACK_ACCEPT(with_data)};
-    static NcCallbackSignature by_pool[] = {NC_CALLBACK_ACCEPT(pooled)};
     static NcCallbackSignature counter[] = {NC_CALLBACK_ACCEPT_NATIVE("i:d", -1)};
     """
     const nc.NcCallbackFunction pooled
     const nc.NcCallbackFunction with_data
     nc.NcCallbackSignature any_callable[2]
-    nc.NcCallbackSignature by_pool[1]
     nc.NcCallbackSignature counter[1]
 
 cdef extern from "nativecall/dispatch.h":
@@ -397,21 +395,6 @@ def find_d_ddi(obj):
     return <uintptr_t>nc.nc_native_function_word(<PyObject *>obj, D_DDI, nc.NC_FLAG_NEEDS_GIL)
 
 
-def total(obj, double x, Py_ssize_t n):
-    """f(x) + f(x + 1) + ... without the GIL, looked up for each term."""
-    cdef PyObject *borrowed = <PyObject *>obj
-    cdef Function function
-    cdef double result = 0.0
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(n):
-            function = <Function>nc.nc_native_function_word(borrowed, D_D, nc.NC_FLAG_NEEDS_GIL)
-            if function == NULL:
-                break
-            result += function(x + i)
-    return result
-
-
 def wait_for(obj, bytes text):
     """The address of an entry that another thread adds meanwhile; 0 if it takes a minute."""
     cdef PyObject *borrowed = <PyObject *>obj
@@ -579,33 +562,6 @@ def apply(f, xs, unsigned int options=0):
     return known
 
 
-def failing(f):
-    """Why a callback failed, as it was before release; the last value; release's exception."""
-    cdef NcCallback callback
-    cdef double y
-    nc.nc_callback_prepare(&callback, f, any_callable, 2, 0)
-    with nogil:
-        y = call(&callback, 1.0)
-        y = call(&callback, 2.0)
-    failed = callback.failed
-    assert nc.nc_callback_failed(&callback)
-    try:
-        nc.nc_callback_release(&callback)
-    except BaseException as error:
-        return failed, y, error
-    raise AssertionError("release raised nothing")
-
-
-def by_function_alone(f, double x, unsigned int options=0):
-    """Through a function of the pool, with the GIL held."""
-    cdef NcCallback callback
-    cdef double y
-    nc.nc_callback_prepare(&callback, f, by_pool, 1, options | nc.NC_CALLBACK_HOLDS_GIL)
-    y = (<Function>callback.function)(x)
-    nc.nc_callback_release(&callback)
-    return y
-
-
 def checked(f, double x):
     """An "i:d" function whose failures are looked for: its result and its error convention."""
     cdef NcCallback callback
@@ -616,22 +572,6 @@ def checked(f, double x):
     convention = callback.flags & nc.NC_ERRORS_MASK
     nc.nc_callback_release(&callback)
     return result, convention
-
-
-cdef NcCallback held
-
-
-def release_held():
-    nc.nc_callback_release(&held)
-
-
-def call_held(f):
-    """Calls f by a callback that f may release; why it failed then."""
-    nc.nc_callback_prepare(&held, f, any_callable, 2, nc.NC_CALLBACK_HOLDS_GIL)
-    call(&held, 0.0)
-    failed = held.failed
-    nc.nc_callback_release(&held)
-    return failed
 
 
 # ---- without the package -------------------------------------------------------------------------

@@ -419,11 +419,6 @@ def test_a_lookup_by_a_constant(cy):
     assert cy.find_d_ddi(min) == 0
 
 
-def test_calls_without_the_gil(cy):
-    assert cy.total(libm("fabs"), -3.0, 5) == 3.0 + 2.0 + 1.0 + 0.0 + 1.0
-    assert cy.total(abs, -3.0, 5) == 0.0
-
-
 def test_a_thread_looks_up_while_another_adds(cy):
     """The thread spins without the GIL until it sees what this one adds."""
     f = libm("fabs")
@@ -557,36 +552,9 @@ def test_an_exception_in_a_callback(cy, error):
     assert "callback" in [frame.name for frame in traceback.extract_tb(info.value.__traceback__)]
 
 
-def test_the_callback_fails_once(cy):
-    calls = []
-
-    def callback(x: float) -> float:
-        calls.append(x)
-        raise ValueError(x)
-
-    failed, last, error = cy.failing(callback)
-    assert failed == cy.constants()["NC_FAILED_RAISED"]
-    assert (last, calls, error.args) == (-1.0, [1.0], (1.0,))
-
-
 def test_what_is_no_callback(cy):
     with pytest.raises(TypeError, match=r"^a callback must be a callable"):
         cy.apply("cos", [1.0])
-
-
-def test_functions_of_the_pool(cy):
-    """16 at once and not more, but for callbacks that are scoped."""
-    pool = cy.constants()["NC_CALLBACK_POOL"]
-
-    def nested(levels: int, options: int) -> float:
-        return cy.by_function_alone(
-            lambda x: x + (nested(levels - 1, options) if levels else 0.0), 1.0, options
-        )
-
-    assert nested(pool - 1, 0) == pool
-    with pytest.raises(RuntimeError, match=f"^all {pool} C functions"):
-        nested(pool, 0)
-    assert nested(3 * pool, cy.constants()["NC_CALLBACK_SCOPED"]) == 3 * pool + 1
 
 
 def test_functions_that_report_failures(cy):
@@ -595,16 +563,6 @@ def test_functions_that_report_failures(cy):
     assert cy.checked(nonzero, 3.0) == (3, cy.constants()["NC_ERRORS_NONZERO"])
     with pytest.raises(TypeError, match=r"Python functions are not taken here$"):
         cy.checked(math.floor, 3.0)
-
-
-def test_a_callback_that_releases_itself(cy, fails):
-    def callback(x: float) -> float:
-        cy.release_held()
-        return x
-
-    with fails(RuntimeError, "a callback was released while it ran"):
-        cy.call_held(callback)
-    assert cy.call_held(lambda x: x) == 0
 
 
 # ---- without the package -------------------------------------------------------------------------
