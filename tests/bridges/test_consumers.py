@@ -18,6 +18,7 @@ import nativecall as nc
 from nativecall import _core, _lib
 from support.capsules import get_name, get_pointer
 from support.modes import DEBUG
+from support.threads import each
 
 DOUBLE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 PARTS = ("_flags_", "_argtypes_", "_restype_")
@@ -343,15 +344,7 @@ def test_foreign_threads_and_objects(lib):
     seen = []
     f = nc.callback("d:d", lambda x: seen.append(threading.get_ident()) or 2 * x, gil="need")
     apply = apply_of(lib)
-    results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(apply(f.to_ctypes(), 2.0))) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [4.0] * 4
+    assert each(lambda x: apply(f.to_ctypes(), x), *[2.0] * 4) == [4.0] * 4
     assert len(seen) == 4
     text = nc.wrap(ctypes.pythonapi.PyObject_Repr, "O:O")
     assert text.to_ctypes(ctypes.CFUNCTYPE(ctypes.py_object, ctypes.py_object))([1]) == "[1]"

@@ -6,12 +6,12 @@ import copy
 import ctypes
 import gc
 import pickle
-import threading
 import weakref
 
 import pytest
 
 import nativecall as nc
+from support.threads import together
 
 pytest.importorskip("scipy")
 FORMS = ("to_ctypes", "to_cffi", "to_capsule", "to_scipy")
@@ -336,30 +336,17 @@ def test_parts_that_reach_their_whole_are_collected():
 
 def test_threads_share_what_is_kept():
     f = nc.wrap(address("cosf"), "f:f", name="shared")
-    boxes, errors = set(), []
-    begin = threading.Barrier(4)
 
     def ask():
-        try:
-            begin.wait()
-            for _ in range(60):
-                for form in FORMS:
-                    box = getattr(f, form)("f:f")
-                    boxes.add(id(box))
-                    if nc.wrap(box).address() != address("cosf"):
-                        errors.append(form)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(60):
+            for form in FORMS:
+                assert nc.wrap(getattr(f, form)("f:f")).address() == address("cosf"), form
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    begin.wait()
-    for count in range(1, 30):
-        f.add(f"d:{'d' * count}", address())
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    def add():
+        for count in range(1, 30):
+            f.add(f"d:{'d' * count}", address())
+
+    together(ask, ask, ask, add)
     assert all(getattr(f, form)("f:f") is getattr(f, form)("f:f") for form in FORMS)
 
 

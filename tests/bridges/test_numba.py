@@ -15,7 +15,6 @@ import math
 import os
 import pickle
 import sys
-import threading
 import weakref
 
 import numpy as np
@@ -23,6 +22,7 @@ import pytest
 
 import nativecall as nc
 from support.levels import sweep
+from support.threads import each
 
 numba = pytest.importorskip("numba")
 
@@ -420,20 +420,7 @@ def test_threads_ask_for_the_same_instances():
     jitted = fresh()
     f = nc.wrap(jitted)
     signatures = ["d:d", "f:f", "q:q", "i:i"] * 2
-    barrier = threading.Barrier(len(signatures))
-    results = []
-
-    def look(signature):
-        barrier.wait()
-        results.append((signature, f.address(signature)))
-
-    threads = [threading.Thread(target=look, args=(one,)) for one in signatures]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(results) == len(signatures)
-    assert {*results} == {(one, f.address(one)) for one in signatures}
+    assert each(f.address, *signatures) == [f.address(one) for one in signatures]
     assert len(f.signatures) == 4
 
 

@@ -18,7 +18,6 @@ import runpy
 import subprocess
 import sys
 import textwrap
-import threading
 import weakref
 
 import numpy as np
@@ -26,6 +25,7 @@ import pytest
 
 import nativecall as nc
 from support import build
+from support.threads import each
 
 numba = pytest.importorskip("numba")
 errors = pytest.importorskip("numba.core.errors")
@@ -375,15 +375,7 @@ def test_threads_without_the_gil(c):
         return total
 
     for f in (half, needs):
-        found = []
-        threads = [
-            threading.Thread(target=lambda f=f: found.append(sums(f, 1000))) for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert found == [sum(range(1000)) / 2] * 4
+        assert each(lambda f: sums(f, 1000), *[f] * 4) == [sum(range(1000)) / 2] * 4
 
 
 # -- failures --------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import array
 import ctypes
 import gc
 import inspect
-import threading
 import weakref
 
 import numpy as np
@@ -20,6 +19,7 @@ import nativecall as nc
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 from support.levels import sweep
+from support.threads import each
 
 numba = pytest.importorskip("numba")
 
@@ -172,20 +172,7 @@ def test_threads_call_with_other_types_at_once():
     f = fresh(single)
     f(np.float32(1))
     values = [0.1, 3, 1j, np.float32(0.5)] * 2
-    barrier = threading.Barrier(len(values))
-    results = []
-
-    def call(value):
-        barrier.wait()
-        results.append((value, f(value)))
-
-    threads = [threading.Thread(target=call, args=(value,)) for value in values]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(results) == len(values)
-    assert all(found == value * value for value, found in results)
+    assert each(f, *values) == [value * value for value in values]
 
 
 @pytest.mark.parametrize(

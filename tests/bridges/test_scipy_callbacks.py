@@ -17,6 +17,7 @@ from scipy import LowLevelCallable, integrate, ndimage
 from scipy._lib import _ccallback_c, _test_ccallback
 
 import nativecall as nc
+from support.threads import each, turns
 
 CALLERS = {
     "simple": _test_ccallback.test_call_simple,
@@ -233,27 +234,18 @@ def test_caught_inside():
 
 def run_in_threads(count: int, work) -> list[object]:
     """What `work` returns or raises in each of some threads that begin together."""
-    results: list[object] = [None] * count
-    barrier = threading.Barrier(count)
 
     def run(i):
-        barrier.wait()
         try:
-            results[i] = work(i)
+            return work(i)
         except BaseException as error:
-            results[i] = error
+            return error
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
+    return each(run, *range(count))
 
 
 def test_threads():
     """Threads fail and succeed at the same time, over one box: each gets its own."""
-    interval = sys.getswitchinterval()
     mine = threading.local()
 
     def function(x):
@@ -273,11 +265,8 @@ def test_threads():
                 assert raised(lambda: integrate.quad(box, 0, 2)) is errors[i]
         return i
 
-    sys.setswitchinterval(1e-5)
-    try:
+    with turns(1e-5):
         assert run_in_threads(8, work) == list(range(8))
-    finally:
-        sys.setswitchinterval(interval)
 
 
 # -- SciPy's own test callers --------------------------------------------------------------------

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import time
 
 import pytest
 
 import nativecall as nc
-from support.threads import each
+from support.threads import each, together, turns
 
 #: Of each race.
 SECONDS = float(os.environ.get("NATIVECALL_TEST_SECONDS", "0.1"))
@@ -20,10 +19,8 @@ SECONDS = float(os.environ.get("NATIVECALL_TEST_SECONDS", "0.1"))
 @pytest.fixture(autouse=True)
 def often():
     """Threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+    with turns(1e-6):
+        yield
 
 
 def race(*tasks):
@@ -37,11 +34,6 @@ def race(*tasks):
             task()
 
     each(run, *tasks)
-
-
-def together(*tasks):
-    """Run each task once, all at the same time."""
-    each(lambda task: task(), *tasks)
 
 
 @pytest.mark.parametrize(

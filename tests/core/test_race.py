@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +22,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from support import build
+from support.threads import each, turns
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
 LOOKUPS = 100 * REPEAT
@@ -86,12 +85,12 @@ class Writers:
         self.order = [0]
         self.wishes = 0
         self.replaced = 0
-        self.errors: list[BaseException] = []
+        self.failed = False
 
     def add(self) -> None:
         """Add all entries, and hold the memory of the tables against its bound after each."""
         missing = list(range(1, len(self.entries)))
-        while missing and not self.errors:
+        while missing and not self.failed:
             wish = self.race.wish()
             if wish in missing:
                 self.wishes += 1
@@ -108,7 +107,7 @@ class Writers:
 
     def replace(self) -> None:
         """Put the other function into some entry, again and again."""
-        while self.race.alive() and not self.errors:
+        while self.race.alive() and not self.failed:
             i = random.choice(self.order)
             entry = self.entries[i]
             other = address(self.race, i, self.replaced & 1)
@@ -117,27 +116,20 @@ class Writers:
 
     def run(self) -> None:
         """Run both until the native threads have ended."""
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-4)
-        threads = [threading.Thread(target=self._guard, args=[t]) for t in (self.add, self.replace)]
         try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            with turns(1e-4):
+                each(self._guard, self.add, self.replace)
         finally:
-            sys.setswitchinterval(before)
             self.race.stop()
             while self.race.alive():
                 time.sleep(0.001)
-        if self.errors:
-            raise self.errors[0]
 
     def _guard(self, task: Any) -> None:
         try:
             task()
-        except BaseException as error:
-            self.errors.append(error)
+        except BaseException:
+            self.failed = True
+            raise
 
 
 def test_native_threads_race_with_python_writers(race):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 
 import nativecall as nc
 from support import build
+from support.threads import each
 
 PXD = Path(nc.__file__).with_name("__init__.pxd")
 
@@ -178,15 +178,7 @@ def test_threads_without_the_gil(cy):
     f = nc.wrap(cy.address_of("matrix_weigh"), "d:[2]d", gil="release")
     a = np.arange(12.0).reshape(3, 4)
     before = counts(cy)
-    results: set[float] = set()
-    threads = [
-        threading.Thread(target=lambda: results.update(f(a) for _ in range(5000))) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {weighed(a)}
+    assert each(lambda a: {f(a) for _ in range(5000)}, *[a] * 4) == [{weighed(a)}] * 4
     assert counts(cy) == before
 
 

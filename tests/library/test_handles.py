@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 
 import pytest
 
 import nativecall as nc
+from support.threads import each
 
 DECLARED = """
 typedef struct box box;
@@ -313,20 +313,14 @@ def test_all_that_return_pointers(path):
 def test_threads_close_once(lib):
     for _ in range(20):
         box = lib.box_open(10)
-        results = []
 
-        def close(box=box, results=results):
+        def close(box):
             try:
-                results.append(lib.box_close(box))
+                return lib.box_close(box)
             except ValueError:
-                results.append(None)
+                return None
 
-        threads = [threading.Thread(target=close) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(results, key=str) == [0, None, None, None]
+        assert sorted(each(close, *[box] * 4), key=str) == [0, None, None, None]
 
 
 def test_libraries_and_functions_are_pickled_with_it(lib):
@@ -654,11 +648,7 @@ def test_in_threads_each_call_has_its_own(path):
             except PermissionError as error:
                 found.append(lib.ffi.string(error.out) == text)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    each(run, *range(4))
     gc.collect()
     assert found == [True] * 200
     assert lib.freed() == before + 200

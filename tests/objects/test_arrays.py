@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import gc
 import pickle
-import threading
 import weakref
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 
 import nativecall as nc
 from nativecall._lib import types
+from support.threads import each
 
 
 class Base(nc.NativeObject):
@@ -180,11 +180,7 @@ def test_natively_made_blocks_end_in_any_thread_and_order(ext):
     before = ext.counts()
     kept = ext.block(100)
     assert [one.x for one in kept] == [float(i) for i in range(0, 100, 2)]
-    threads = [threading.Thread(target=kept.__delitem__, args=(0,)) for _ in range(30)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    each(kept.__delitem__, *[0] * 30)
     assert [one.x for one in kept] == [float(i) for i in range(60, 100, 2)]
     kept.clear()
     gc.collect()

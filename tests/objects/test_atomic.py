@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import Counter
 
 import pytest
 
 import nativecall as nc
+from support.threads import together
 
 TIMES = 3000  # of each thread
 
@@ -82,27 +82,6 @@ def counter(builder):
     return Count
 
 
-def race(*works):
-    """Run each in a thread of its own, all at once; an exception of one is raised here."""
-    barrier = threading.Barrier(len(works))
-    wrong = []
-
-    def run(work):
-        barrier.wait()
-        try:
-            work()
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if wrong:
-        raise wrong[0]
-
-
 @pytest.mark.parametrize("cls", [Numbers, Sub])
 @pytest.mark.parametrize("name", VALUES)
 def test_exchange_gives_what_it_was(cls, name):
@@ -163,7 +142,7 @@ def test_threads_add(counter):
         for _ in range(TIMES):
             counter.n.add(one, 1)
 
-    race(add, add, lambda: one.climb(100 * TIMES), lambda: one.climb(100 * TIMES))
+    together(add, add, lambda: one.climb(100 * TIMES), lambda: one.climb(100 * TIMES))
     assert one.n == 202 * TIMES
 
 
@@ -177,7 +156,7 @@ def test_threads_race_for_compare_exchange(counter):
             while not counter.n.compare_exchange(one, was, was + 1):
                 was = one.n
 
-    race(climb, climb, lambda: one.climb(100 * TIMES), lambda: one.climb(100 * TIMES))
+    together(climb, climb, lambda: one.climb(100 * TIMES), lambda: one.climb(100 * TIMES))
     assert one.n == 202 * TIMES
 
 
@@ -191,7 +170,7 @@ def test_threads_race_for_tokens(counter):
             if counter.n.compare_exchange(one, token, token + 1):
                 won.append(token)
 
-    race(take, take, take, take)
+    together(take, take, take, take)
     assert sorted(won) == list(range(TIMES))
 
 
@@ -206,12 +185,12 @@ def test_threads_race_for_exchange(counter):
         mine = [counter.n.exchange(one, first + i) for i in range(TIMES)]
         got.update(mine)
 
-    race(lambda: swap(1), lambda: swap(1 + TIMES))
+    together(lambda: swap(1), lambda: swap(1 + TIMES))
     got[one.n] += 1
     assert got == Counter(range(2 * TIMES + 1))
     got.clear()
     one.n = 0
-    race(
+    together(
         lambda: swap(1),
         lambda: swap(1 + TIMES),
         lambda: sums.append(one.swap(10 * TIMES, swaps)),

@@ -10,12 +10,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 import weakref
 
 import pytest
 
 import nativecall as nc
+from support.threads import each, together
 
 NORM = ("norm", "d:&d")
 SUM = ("sum", "d:&v")
@@ -60,16 +60,8 @@ print(ext.run(4, 5000, True), ext.finish())
 def test_2_both_counts_are_used_at_once(ext):
     """Native threads and Python threads count the same objects."""
     ext.begin()
-    wrong = []
-    threads = [
-        threading.Thread(target=lambda seed=seed: wrong.append(ext.churn(CASTS // 2, seed)))
-        for seed in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    wrong.append(ext.run(8, OPERATIONS // 8))
-    for thread in threads:
-        thread.join()
+    works = [lambda seed=seed: ext.churn(CASTS // 2, seed) for seed in range(2)]
+    wrong = together(*works, lambda: ext.run(8, OPERATIONS // 8))
     assert wrong == [0, 0, 0]
     assert ext.finish() == [1] * 8
 
@@ -201,16 +193,7 @@ def test_9_the_native_count_alone_decides(ext):
 
 def test_9_from_several_threads(ext):
     ext.begin()
-    wrong = []
-    threads = [
-        threading.Thread(target=lambda seed=seed: wrong.append(ext.churn(CASTS // 2, seed)))
-        for seed in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == [0] * 4
+    assert each(lambda seed: ext.churn(CASTS // 2, seed), *range(4)) == [0] * 4
     assert ext.finish() == [1] * 8
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+
+@contextlib.contextmanager
+def turns(seconds: float) -> Iterator[None]:
+    """Threads take turns this often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def each(function: Callable[[Any], Any], *items: Any) -> list[Any]:
@@ -31,3 +44,8 @@ def each(function: Callable[[Any], Any], *items: Any) -> list[Any]:
     if errors:
         raise errors[0]
     return results
+
+
+def together(*tasks: Callable[[], Any]) -> list[Any]:
+    """Run each task in a thread of its own, all at once; return what they return, as `each`."""
+    return each(lambda task: task(), *tasks)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ import pytest
 import nativecall as nc
 from nativecall._ufunc import structure
 from support.modes import GENERATED
+from support.threads import each
 
 SOURCE = """
 #include <complex.h>
@@ -456,17 +456,7 @@ def test_memory_is_level(kernels, twice):
 def test_threads_call_one_ufunc_at_once(twice):
     made = twice.to_ufunc()
     x = np.arange(100_000.0)
-    results = []
-
-    def work():
-        results.append(np.array_equal(made(x), 2 * x))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert results == [True] * 4
+    assert each(lambda x: np.array_equal(made(x), 2 * x), *[x] * 4) == [True] * 4
 
 
 # -- what cannot be one ----------------------------------------------------------------------------

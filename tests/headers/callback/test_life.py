@@ -15,6 +15,7 @@ from support.erf import (
     box_native,
 )
 from support.shutdown import ended_well
+from support.threads import each, turns
 
 # -- released while it runs ----------------------------------------------------------------------
 
@@ -205,16 +206,8 @@ def test_threads_release_their_scoped_callbacks_while_they_run(c):
         for _ in range(20):
             start()
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    with turns(1e-5):
+        each(run, *range(8))
     assert wrong == []
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL, "no slot is lost"
 
@@ -301,16 +294,8 @@ def test_python_threads_each_with_their_own(c, deep):
             if value != number:
                 wrong.append((number, value))
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(12)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    with turns(1e-5):
+        each(run, *range(12))
     assert wrong == []
     assert len(c.together([same] * c.POOL, 1.0, "p", c.HOLDS_GIL)) == 2 * c.POOL
 

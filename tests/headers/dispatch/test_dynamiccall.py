@@ -10,7 +10,6 @@ import math
 import operator
 import struct
 import sys
-import threading
 import weakref
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from support import packed
 from support.capsules import capsule
 from support.erf import NATIVE
 from support.headers import REFUSED, events
+from support.threads import each
 from support.vectors import Api, Entry
 
 REPEAT = 10_000
@@ -518,19 +518,12 @@ def test_threads_share_a_call(c, functions):
         lambda x: x + 1,
     ):
         prepared = c.prepare(g, "d:d")
-        results = []
 
-        def work(prepared=prepared, results=results):
+        def work(prepared):
             for n in range(300):
-                results.append(c.call(prepared, (d(n),)) == d(n + 1))
+                assert c.call(prepared, (d(n),)) == d(n + 1)
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(results) == 8 * 300
-        assert all(results)
+        each(work, *[prepared] * 8)
 
 
 # -- providers that are wrong, and entries that differ in flags only -----------------------------
