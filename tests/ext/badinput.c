@@ -29,11 +29,9 @@ typedef struct {
     uint64_t words[2 * MOST + 2];
 } Object;
 
-static PyObject *object_call(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *object_call(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(args),
+                             PyObject *Py_UNUSED(kwargs))
 {
-    (void)object;
-    (void)args;
-    (void)kwargs;
     return PyFloat_FromDouble(-1.0);
 }
 
@@ -59,14 +57,13 @@ static Py_ssize_t read_entries(PyObject *list, PyNativeCallableEntry *out)
     return i;
 }
 
-static PyObject *raw(PyObject *module, PyObject *args)
+static PyObject *raw(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *entries;
     PyObject *words;
     Object *self;
     Py_ssize_t count;
     Py_ssize_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!O!n", &PyList_Type, &entries, &PyList_Type, &words, &count)) {
         return NULL;
     }
@@ -88,13 +85,12 @@ static PyObject *raw(PyObject *module, PyObject *args)
     return (PyObject *)self;
 }
 
-static PyObject *set_count(PyObject *module, PyObject *args)
+static PyObject *set_count(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *obj;
     unsigned count;
     unsigned before;
     PyCustomSlotTable *table;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OI", &obj, &count)) {
         return NULL;
     }
@@ -104,12 +100,11 @@ static PyObject *set_count(PyObject *module, PyObject *args)
     return PyLong_FromUnsignedLong(before);
 }
 
-static PyObject *ready(PyObject *module, PyObject *rows)
+static PyObject *ready(PyObject *Py_UNUSED(module), PyObject *rows)
 {
     static PyHeapExtensibleTypeObject made;
     PyTypeObject *type = &made.etp_heaptype.ht_type;
     Py_ssize_t count = PyLong_AsSsize_t(rows);
-    (void)module;
     type->tp_name = "Arrayless";
     type->tp_basicsize = (Py_ssize_t)sizeof(PyObject);
     type->tp_flags = Py_TPFLAGS_DEFAULT;
@@ -125,11 +120,10 @@ static PyObject *ready(PyObject *module, PyObject *rows)
 static PyNativeCallableEntry offered[MOST + 1];
 static Py_ssize_t offered_count = 0;
 
-static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *signature,
+static const PyNativeCallableEntry *offered_find(PyObject *Py_UNUSED(obj), const char *signature,
                                                  uintptr_t refuse)
 {
     Py_ssize_t i;
-    (void)obj;
     (void)refuse; /* a provider that does not look at flags */
     for (i = 0; i < offered_count; i++) {
         if (offered[i].signature != NULL && strcmp(offered[i].signature, signature) == 0) {
@@ -139,18 +133,16 @@ static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *sign
     return NULL;
 }
 
-static const PyNativeCallableEntry *offered_entry(PyObject *obj, size_t position)
+static const PyNativeCallableEntry *offered_entry(PyObject *Py_UNUSED(obj), size_t position)
 {
-    (void)obj;
     return position < (size_t)offered_count ? &offered[position] : NULL;
 }
 
 static NcNativeApi offers = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, offered_find,
                              offered_entry};
 
-static PyObject *api(PyObject *module, PyObject *entries)
+static PyObject *api(PyObject *Py_UNUSED(module), PyObject *entries)
 {
-    (void)module;
     offered_count = read_entries(entries, offered);
     return offered_count < 0 ? NULL : PyCapsule_New(&offers, NC_NATIVEAPI_CAPSULE, NULL);
 }

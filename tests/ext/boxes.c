@@ -10,7 +10,7 @@
 enum { MOST = 8 }; /* signatures */
 
 /* prepare(obj, signatures, options=HOLDS_GIL): nc_callback_prepare -> (address, native, matched) */
-static PyObject *prepare(PyObject *module, PyObject *args)
+static PyObject *prepare(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCallbackSignature accepted[MOST];
     NcCallback f;
@@ -19,7 +19,6 @@ static PyObject *prepare(PyObject *module, PyObject *args)
     PyObject *result;
     unsigned options = NC_CALLBACK_HOLDS_GIL;
     Py_ssize_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO!|I", &obj, &PyList_Type, &signatures, &options)) {
         return NULL;
     }
@@ -57,7 +56,7 @@ static PyObject *prepare(PyObject *module, PyObject *args)
 
 /* call(f, signature): f's result; the arguments are 1, 2, 3, ..., complex ones times 1 + 0.5j. Only
  * native calls. */
-static PyObject *call(PyObject *module, PyObject *args)
+static PyObject *call(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct {
         NcCallback callback;
@@ -68,7 +67,6 @@ static PyObject *call(PyObject *module, PyObject *args)
     const Z u = 1 + 0.5 * I;
     Z result = 0;
     int known = 0;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Os", &obj, &f.accepted)) {
         return NULL;
     }
@@ -99,14 +97,13 @@ static PyObject *call(PyObject *module, PyObject *args)
 NC_CALLBACK_DECLARE(whole, int, (int), 0);
 
 /* count(f, x) -> (f(x) of a function of int, native) */
-static PyObject *count(PyObject *module, PyObject *args)
+static PyObject *count(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(whole)};
     NcCallback f;
     PyObject *obj;
     int x;
     int native;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Oi", &obj, &x) ||
         nc_callback_prepare(&f, obj, accepted, 1, NC_CALLBACK_HOLDS_GIL) < 0) {
         return NULL;

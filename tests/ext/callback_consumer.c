@@ -40,17 +40,15 @@ static int call_cost(PyObject *callable, double *result, int n, const double *x)
     return 0;
 }
 
-static int call_cost_data(PyObject *callable, double *result, int n, const double *x, void *data)
+static int call_cost_data(PyObject *callable, double *result, int n, const double *x,
+                          void *Py_UNUSED(data))
 {
-    (void)data;
     return call_cost(callable, result, n, x);
 }
 
 /* Fails, but says not why. */
-static int call_silent(PyObject *callable, double *result, double x)
+static int call_silent(PyObject *Py_UNUSED(callable), double *result, double Py_UNUSED(x))
 {
-    (void)callable;
-    (void)x;
     *result = 0.0;
     return -1;
 }
@@ -136,7 +134,7 @@ static double midpoints(const NcCallback *f, int kind, double a, double b, long 
 
 /* integrate(f, a=0, b=1, n=100, which="pd", options=HOLDS_GIL | SCOPED)
  *     -> (value, native, index of the signature) */
-static PyObject *integrate(PyObject *module, PyObject *args)
+static PyObject *integrate(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCallbackSignature accepted[9];
     int kinds[9];
@@ -152,7 +150,6 @@ static PyObject *integrate(PyObject *module, PyObject *args)
     int sentinels = 0;
     int native;
     size_t matched;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O|ddlsI", &obj, &a, &b, &n, &which, &options) ||
         (count = choose(which, accepted, kinds)) < 0) {
         return NULL;
@@ -186,7 +183,7 @@ static PyObject *integrate(PyObject *module, PyObject *args)
 
 /* together(functions, x, which, options) -> [value]: all prepared before the first is called, and
  * called in the order of preparation and back again */
-static PyObject *together(PyObject *module, PyObject *args)
+static PyObject *together(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCallbackSignature accepted[9];
     int kinds[9];
@@ -199,7 +196,6 @@ static PyObject *together(PyObject *module, PyObject *args)
     Py_ssize_t count;
     Py_ssize_t prepared = 0;
     Py_ssize_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!dsI", &PyList_Type, &functions, &x, &which, &options) ||
         (count = choose(which, accepted, kinds)) < 0) {
         return NULL;
@@ -255,7 +251,7 @@ static void *work(void *argument)
 #define MAX_THREADS 32
 
 /* in_threads(f, threads, calls, which) -> (good, sentinels): threads that Python has never seen */
-static PyObject *in_threads(PyObject *module, PyObject *args)
+static PyObject *in_threads(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCallbackSignature accepted[9];
     int kinds[9];
@@ -270,7 +266,6 @@ static PyObject *in_threads(PyObject *module, PyObject *args)
     long good = 0;
     long sentinels = 0;
     Py_ssize_t signature_count;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Oils", &obj, &count, &calls, &which) ||
         (signature_count = choose(which, accepted, kinds)) < 0 ||
         nc_callback_prepare(&f, obj, accepted, (size_t)signature_count, 0) < 0) {
@@ -317,7 +312,7 @@ static void free_handle(PyObject *handle)
 }
 
 /* hold(f, options, which="p") -> a handle */
-static PyObject *hold(PyObject *module, PyObject *args)
+static PyObject *hold(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static NcCallbackSignature accepted[9];
     int kinds[9];
@@ -327,7 +322,6 @@ static PyObject *hold(PyObject *module, PyObject *args)
     unsigned options;
     Py_ssize_t count;
     Held *made;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OI|s", &obj, &options, &which) ||
         (count = choose(which, accepted, kinds)) < 0) {
         return NULL;
@@ -344,14 +338,13 @@ static PyObject *hold(PyObject *module, PyObject *args)
 
 /* call_held(handle, x) -> (value, failed): the pointers are copied first, as a C library does; goes
  * on after the callback's release as before it */
-static PyObject *call_held(PyObject *module, PyObject *args)
+static PyObject *call_held(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCallback copy;
     PyObject *handle;
     Held *mine;
     double x;
     double value;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Od", &handle, &x) || (mine = held(handle)) == NULL) {
         return NULL;
     }
@@ -365,13 +358,12 @@ static PyObject *call_held(PyObject *module, PyObject *args)
 
 /* let_go(handle, and_free=False): releases it, and again before it is freed; may be called by the
  * callback itself */
-static PyObject *let_go(PyObject *module, PyObject *args)
+static PyObject *let_go(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *handle;
     NcCallback *callback;
     int and_free = 0;
     int status;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O|p", &handle, &and_free)) {
         return NULL;
     }
@@ -401,10 +393,9 @@ static void *call_for_ever(void *handle)
 }
 
 /* start_thread(handle): a thread that calls it until the process ends, as long as which it lives */
-static PyObject *start_thread(PyObject *module, PyObject *handle)
+static PyObject *start_thread(PyObject *Py_UNUSED(module), PyObject *handle)
 {
     pthread_t thread;
-    (void)module;
     (void)pthread_create(&thread, NULL, call_for_ever, held(Py_NewRef(handle)));
     (void)pthread_detach(thread);
     Py_RETURN_NONE;
@@ -413,13 +404,12 @@ static PyObject *start_thread(PyObject *module, PyObject *handle)
 /* ---- an exception of the C code's own -------------------------------------------------------- */
 
 /* pending(f, when): raises LookupError in C, before the callback is called or after it */
-static PyObject *pending(PyObject *module, PyObject *args)
+static PyObject *pending(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCallback f;
     PyObject *obj;
     int before;
     double value;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Oi", &obj, &before) ||
         nc_callback_prepare(&f, obj, signatures, 1, NC_CALLBACK_HOLDS_GIL) < 0) {
         return NULL;
@@ -505,14 +495,13 @@ typedef struct {
 static const RoundEntry rounds[] = {ROUNDS(ROUND_ENTRY)};
 
 /* round_trip(word, f, number) -> (signature, whether f's result was the argument) */
-static PyObject *round_trip(PyObject *module, PyObject *args)
+static PyObject *round_trip(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *obj;
     const char *word;
     const char *signature = NULL;
     unsigned long long bits;
     size_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "sOK", &word, &obj, &bits)) {
         return NULL;
     }
@@ -527,11 +516,10 @@ static PyObject *round_trip(PyObject *module, PyObject *args)
 }
 
 /* observe(f): void f(double, size_t) */
-static PyObject *observe(PyObject *module, PyObject *obj)
+static PyObject *observe(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(observer)};
     NcCallback f;
-    (void)module;
     if (nc_callback_prepare(&f, obj, accepted, 1, NC_CALLBACK_HOLDS_GIL) < 0) {
         return NULL;
     }
@@ -542,10 +530,8 @@ static PyObject *observe(PyObject *module, PyObject *obj)
     Py_RETURN_NONE;
 }
 
-static PyObject *cost_calls(PyObject *module, PyObject *unused)
+static PyObject *cost_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return PyLong_FromLong(own_calls);
 }
 
@@ -568,17 +554,15 @@ static const PyNativeCallableEntry offered[] = {
     {"i:i", 0, NULL},                                        /* compiled later */
 };
 
-static const PyNativeCallableEntry *offered_entry(PyObject *obj, size_t position)
+static const PyNativeCallableEntry *offered_entry(PyObject *Py_UNUSED(obj), size_t position)
 {
-    (void)obj;
     return position < 4 ? &offered[position] : NULL;
 }
 
-static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *signature,
+static const PyNativeCallableEntry *offered_find(PyObject *Py_UNUSED(obj), const char *signature,
                                                  uintptr_t refuse)
 {
     size_t i;
-    (void)obj;
     (void)refuse; /* a provider that does not look at flags */
     for (i = 0; i < 4; i++) {
         if (strcmp(offered[i].signature, signature) == 0) {
@@ -590,10 +574,9 @@ static const PyNativeCallableEntry *offered_find(PyObject *obj, const char *sign
 
 static const PyNativeCallableEntry other_offered = {"d:d", 0, (void *)(uintptr_t)halved};
 
-static const PyNativeCallableEntry *other_find(PyObject *obj, const char *signature,
+static const PyNativeCallableEntry *other_find(PyObject *Py_UNUSED(obj), const char *signature,
                                                uintptr_t refuse)
 {
-    (void)obj;
     return strcmp(signature, "d:d") == 0 && (refuse & other_offered.flags) == 0 ? &other_offered
                                                                                 : NULL;
 }
@@ -608,22 +591,19 @@ static NcNativeApi apis[] = {
 };
 
 /* api(number, name="nativecall_api_v1") -> a capsule for __nativecall_api__ */
-static PyObject *api(PyObject *module, PyObject *args)
+static PyObject *api(PyObject *Py_UNUSED(module), PyObject *args)
 {
     unsigned number;
     int named = 1;
-    (void)module;
     if (!PyArg_ParseTuple(args, "I|p", &number, &named)) {
         return NULL;
     }
     return PyCapsule_New(&apis[number], named ? NC_NATIVEAPI_CAPSULE : "another name", NULL);
 }
 
-static PyObject *static_call(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *static_call(PyObject *Py_UNUSED(self), PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     double x;
-    (void)self;
-    (void)kwargs;
     if (!PyArg_ParseTuple(args, "d", &x)) {
         return NULL;
     }
@@ -652,13 +632,11 @@ static int static_type_ready(PyObject *module)
 }
 
 /* unfinished() -> what prepare says to an object whose type is not ready */
-static PyObject *unfinished(PyObject *module, PyObject *unused)
+static PyObject *unfinished(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     static PyTypeObject raw;
     static PyObject object;
     NcCallback f;
-    (void)module;
-    (void)unused;
     Py_SET_TYPE(&raw, &PyType_Type);
     Py_SET_REFCNT(&raw, 1000);
     raw.tp_name = "raw";
@@ -672,11 +650,9 @@ static PyObject *unfinished(PyObject *module, PyObject *unused)
 }
 
 /* no_object(): prepare is given NULL */
-static PyObject *no_object(PyObject *module, PyObject *unused)
+static PyObject *no_object(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     NcCallback f;
-    (void)module;
-    (void)unused;
     return nc_callback_prepare(&f, NULL, signatures, 1, 0) < 0 ? NULL
                                                                : (Py_INCREF(Py_None), Py_None);
 }
@@ -686,10 +662,8 @@ PyObject *second_call(PyObject *module, PyObject *obj);
 const void *second_thread(void);
 
 /* one_thread() -> whether both files see the same */
-static PyObject *one_thread(PyObject *module, PyObject *unused)
+static PyObject *one_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return PyBool_FromLong(second_thread() == &nc_callback_thread);
 }
 #endif

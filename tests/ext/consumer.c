@@ -53,13 +53,12 @@ static PyObject *row_of(PyObject *object, const PyCustomSlot *slot)
 }
 
 /* find(object, key, expected position) -> (position, id, flags, data) or None */
-static PyObject *find(PyObject *module, PyObject *args)
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     PyObject *key;
     Py_ssize_t expected = 0;
     uintptr_t id = 0;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO|n", &object, &key, &expected) || read_key(key, &id) < 0) {
         return NULL;
     }
@@ -67,12 +66,11 @@ static PyObject *find(PyObject *module, PyObject *args)
 }
 
 /* find_key(object, bytes) -> (position, id, flags, data) or None */
-static PyObject *find_key(PyObject *module, PyObject *args)
+static PyObject *find_key(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     PyObject *key;
     uintptr_t id = 0;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OS", &object, &key) || read_key(key, &id) < 0) {
         return NULL;
     }
@@ -80,11 +78,10 @@ static PyObject *find_key(PyObject *module, PyObject *args)
 }
 
 /* table(object) -> [(position, id, flags, data)] or None when the object has no slots at all */
-static PyObject *table(PyObject *module, PyObject *object)
+static PyObject *table(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyObject *rows;
     Py_ssize_t i;
-    (void)module;
     (void)PyCustomSlots_Import();
     if (!PyCustomSlots_Check(object)) {
         if (PyCustomSlots_Count(object) != 0 || PyCustomSlots_Table(object) != NULL) {
@@ -105,10 +102,9 @@ static PyObject *table(PyObject *module, PyObject *object)
 }
 
 /* intern(bytes) -> address */
-static PyObject *intern(PyObject *module, PyObject *key)
+static PyObject *intern(PyObject *Py_UNUSED(module), PyObject *key)
 {
     uintptr_t id = 0;
-    (void)module;
     return read_key(key, &id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
@@ -184,14 +180,13 @@ static int look(PyObject *object, const char *way, const char *text, uintptr_t r
 
 /* look(object, way, signature, refuse) -> (flags, address), or None; flags are None where the way
  * does not tell them */
-static PyObject *look_for(PyObject *module, PyObject *args)
+static PyObject *look_for(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *way;
     const char *text;
     Py_ssize_t refuse = 0;
     Found found;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Osz|n", &object, &way, &text, &refuse) ||
         look(object, way, text, (uintptr_t)refuse, &found) < 0) {
         return NULL;
@@ -207,7 +202,7 @@ static PyObject *look_for(PyObject *module, PyObject *args)
 
 /* entry(object, signature, refuse, by_slot) -> (flags, address), or None where no function is
  * found either; a signature that is None is looked up as NULL */
-static PyObject *entry(PyObject *module, PyObject *args)
+static PyObject *entry(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *text;
@@ -215,7 +210,6 @@ static PyObject *entry(PyObject *module, PyObject *args)
     int by_slot = 0;
     Found found;
     Found function;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Oz|np", &object, &text, &refuse, &by_slot) ||
         look(object, by_slot ? "slot" : "offset", text, (uintptr_t)refuse, &found) < 0 ||
         look(object, by_slot ? "function_by_slot" : "function", text, (uintptr_t)refuse,
@@ -235,7 +229,7 @@ static PyObject *entry(PyObject *module, PyObject *args)
 
 /* packed(object, words as bytes, refuse) -> the address of the function by packed signature, or
  * None */
-static PyObject *packed(PyObject *module, PyObject *args)
+static PyObject *packed(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *bytes;
@@ -243,7 +237,6 @@ static PyObject *packed(PyObject *module, PyObject *args)
     Py_ssize_t refuse = 0;
     uint64_t words[NC_PACKED_MAX_WORDS];
     Found found;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Oy#|n", &object, &bytes, &length, &refuse)) {
         return NULL;
     }
@@ -262,11 +255,10 @@ static PyObject *packed(PyObject *module, PyObject *args)
 }
 
 /* entries(object) -> [(signature, flags, address)], by nc_native_next */
-static PyObject *entries(PyObject *module, PyObject *object)
+static PyObject *entries(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyObject *list = PyList_New(0);
     const PyNativeCallableEntry *entry = NULL;
-    (void)module;
     while (list != NULL && (entry = nc_native_next(object, entry)) != NULL) {
         PyObject *row = Py_BuildValue("(snN)", entry->signature, (Py_ssize_t)entry->flags,
                                       PyLong_FromVoidPtr(nc_calltable_funcptr(entry)));
@@ -280,7 +272,7 @@ static PyObject *entries(PyObject *module, PyObject *object)
 
 /* total(object, x, n): f(x) + f(x + 1) + ... of n terms, found once and called with the GIL
  * released; through Python where there is no entry. -> (total, "native" or "python") */
-static PyObject *total(PyObject *module, PyObject *args)
+static PyObject *total(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     double x;
@@ -288,7 +280,6 @@ static PyObject *total(PyObject *module, PyObject *args)
     Py_ssize_t i;
     Py_ssize_t n;
     const PyNativeCallableEntry *found;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Odn", &object, &x, &n) || know_d_d() < 0) {
         return NULL;
     }
@@ -317,7 +308,7 @@ static PyObject *total(PyObject *module, PyObject *args)
 
 /* lookups(object, n): how many of n lookups without the GIL found an entry whose pointer is one of
  * two addresses; for the race with writers. */
-static PyObject *lookups(PyObject *module, PyObject *args)
+static PyObject *lookups(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     Py_ssize_t n;
@@ -325,7 +316,6 @@ static PyObject *lookups(PyObject *module, PyObject *args)
     Py_ssize_t good = 0;
     size_t one;
     size_t other;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Onnn", &object, &n, &one, &other) || know_d_d() < 0) {
         return NULL;
     }
@@ -342,17 +332,13 @@ static PyObject *lookups(PyObject *module, PyObject *args)
 }
 
 /* metatype() -> the metaclass this module agreed on; provider() -> who made the runtime */
-static PyObject *metatype(PyObject *module, PyObject *none)
+static PyObject *metatype(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return Py_NewRef(PyCustomSlots_Import() ? (PyObject *)nc_metatype : Py_None);
 }
 
-static PyObject *runtime_provider(PyObject *module, PyObject *none)
+static PyObject *runtime_provider(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return PyUnicode_FromString(PyCustomSlots_Import() ? nc_runtime->provider : "nobody");
 }
 
@@ -370,7 +356,7 @@ static double call(const NcCallback *f, double x)
 }
 
 /* integrate(object, x, n, options) -> (sum as total, native, matched), by callback.h */
-static PyObject *integrate(PyObject *module, PyObject *args)
+static PyObject *integrate(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *obj;
     NcCallback f;
@@ -382,7 +368,6 @@ static PyObject *integrate(PyObject *module, PyObject *args)
     Py_ssize_t n;
     Py_ssize_t matched;
     PyThreadState *state = NULL;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OdnI", &obj, &x, &n, &options) ||
         nc_callback_prepare(&f, obj, accepted, 2, options) < 0) {
         return NULL;

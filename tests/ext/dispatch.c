@@ -72,7 +72,7 @@ NC_DISPATCH(single, float, (double));
     }
 
 /* dispatch(name, nogil, f, x=0.0, n=0, obj=None) -> the result */
-static PyObject *dispatch(PyObject *module, PyObject *args)
+static PyObject *dispatch(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
     PyObject *f;
@@ -81,7 +81,6 @@ static PyObject *dispatch(PyObject *module, PyObject *args)
     int n = 0;
     double x = 0.0;
     double y = -1.0;
-    (void)module;
     if (!PyArg_ParseTuple(args, "spO|diO", &name, &nogil, &f, &x, &n, &obj)) {
         return NULL;
     }
@@ -132,10 +131,9 @@ static PyObject *dispatch(PyObject *module, PyObject *args)
 NC_DISPATCH(complex_single_of, complex64, (nothing));
 
 /* complex_single(f) -> the float _Complex that f() gives */
-static PyObject *complex_single(PyObject *module, PyObject *f)
+static PyObject *complex_single(PyObject *Py_UNUSED(module), PyObject *f)
 {
     float _Complex y;
-    (void)module;
     return complex_single_of(f, &y) < 0 ? NULL : nc_box_complex64(y);
 }
 #endif
@@ -153,13 +151,12 @@ static void destroy(PyObject *capsule)
 }
 
 /* prepare(f, signature) -> a prepared call */
-static PyObject *prepare(PyObject *module, PyObject *args)
+static PyObject *prepare(PyObject *Py_UNUSED(module), PyObject *args)
 {
     NcCall *prepared;
     PyObject *capsule;
     PyObject *obj;
     const char *signature;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Os", &obj, &signature)) {
         return NULL;
     }
@@ -181,11 +178,9 @@ static PyObject *prepare(PyObject *module, PyObject *args)
 }
 
 /* prepare_null(): what becomes of an object that is NULL */
-static PyObject *prepare_null(PyObject *module, PyObject *unused)
+static PyObject *prepare_null(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     NcCall prepared;
-    (void)module;
-    (void)unused;
     (void)nc_call_prepare(&prepared, NULL, "d:d");
     return NULL;
 }
@@ -193,18 +188,16 @@ static PyObject *prepare_null(PyObject *module, PyObject *unused)
 static const char *const names[] = {"exact", "promoted", "boxed"};
 
 /* nogil_way(prepared) -> the way of calls without the GIL */
-static PyObject *nogil_way(PyObject *module, PyObject *capsule)
+static PyObject *nogil_way(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     const NcCall *prepared = (const NcCall *)PyCapsule_GetPointer(capsule, capsule_name);
-    (void)module;
     return prepared != NULL ? PyUnicode_FromString(names[prepared->nogil_way]) : NULL;
 }
 
 /* way(prepared) -> "exact", "promoted" or "boxed" */
-static PyObject *way(PyObject *module, PyObject *capsule)
+static PyObject *way(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     const NcCall *prepared = (const NcCall *)PyCapsule_GetPointer(capsule, capsule_name);
-    (void)module;
     if (prepared == NULL) {
         return NULL;
     }
@@ -216,10 +209,9 @@ static PyObject *way(PyObject *module, PyObject *capsule)
 }
 
 /* release(prepared): what the end of the capsule does to the call, perhaps while it runs */
-static PyObject *release(PyObject *module, PyObject *capsule)
+static PyObject *release(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     NcCall *prepared = (NcCall *)PyCapsule_GetPointer(capsule, capsule_name);
-    (void)module;
     if (prepared == NULL) {
         return NULL;
     }
@@ -273,7 +265,7 @@ static int guarded(const unsigned char *room, size_t size)
 
 /* call(prepared, values, nogil=False, wanted=True, times=1) -> the last result, as bytes, an
  * object, or None; the status's text when it was refused */
-static PyObject *call(PyObject *module, PyObject *args)
+static PyObject *call(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Values values;
     PyObject *capsule;
@@ -285,7 +277,6 @@ static PyObject *call(PyObject *module, PyObject *args)
     int wanted = 1;
     int is_object;
     long times = 1;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO!|ppl", &capsule, &PyTuple_Type, &tuple, &nogil, &wanted,
                           &times) ||
         (prepared = begin(capsule, tuple, &values)) == NULL) {
@@ -357,7 +348,7 @@ static void *work(void *argument)
 
 /* in_threads(prepared, values, calls, expected) -> how many of the calls of 8 threads, which Python
  * has never seen and which share the prepared call, gave that double */
-static PyObject *in_threads(PyObject *module, PyObject *args)
+static PyObject *in_threads(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Values values;
     Work works[THREADS];
@@ -370,7 +361,6 @@ static PyObject *in_threads(PyObject *module, PyObject *args)
     long good = 0;
     double expected;
     int i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO!ld", &capsule, &PyTuple_Type, &tuple, &calls, &expected) ||
         (prepared = begin(capsule, tuple, &values)) == NULL) {
         return NULL;
@@ -398,7 +388,7 @@ NC_CALLBACK_DECLARE(source, double, (nothing), -12345.0);
 NC_CALLBACK_DECLARE(tick, nothing, (nothing), 0);
 
 /* sum(f, n) -> (the sum of n calls of f(), whether f is native) */
-static PyObject *sum(PyObject *module, PyObject *args)
+static PyObject *sum(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(source), NC_CALLBACK_ACCEPT(tick)};
     NcCallback f;
@@ -406,7 +396,6 @@ static PyObject *sum(PyObject *module, PyObject *args)
     double total = 0.0;
     int native;
     long n;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Ol", &obj, &n) ||
         nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) {
         return NULL;
@@ -427,13 +416,12 @@ static PyObject *sum(PyObject *module, PyObject *args)
 }
 
 /* watch(f, n): n calls of f(), whose results are not looked at */
-static PyObject *watch(PyObject *module, PyObject *args)
+static PyObject *watch(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(tick)};
     NcCallback f;
     PyObject *obj;
     long n;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Ol", &obj, &n) ||
         nc_callback_prepare(&f, obj, accepted, 1, NC_CALLBACK_HOLDS_GIL) < 0) {
         return NULL;

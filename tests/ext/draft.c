@@ -47,11 +47,10 @@ static int inherits(PyObject *object, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-static PyObject *find(PyObject *module, PyObject *obj)
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     HeapExtensibleType *type = (HeapExtensibleType *)(void *)Py_TYPE(obj);
     Py_ssize_t i;
-    (void)module;
     if ((Py_TYPE(obj)->tp_flags & IS_EXTENSIBLE) == 0 ||
         !PyObject_TypeCheck((PyObject *)type, &metatype)) {
         Py_RETURN_NONE;

@@ -10,21 +10,18 @@
 
 static int last;
 
-static PyObject *told(PyObject *module, PyObject *none)
+static PyObject *told(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return PyLong_FromLong(last);
 }
 
 /* look(f, x): by nativecall_abi.h alone; None where there is no entry of the convention */
-static PyObject *look(PyObject *module, PyObject *args)
+static PyObject *look(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *f;
     double x;
     const char *signature;
     const PyNativeCallableEntry *entry;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Od", &f, &x)) {
         return NULL;
     }
@@ -43,11 +40,10 @@ static PyObject *look(PyObject *module, PyObject *args)
 NC_DISPATCH(checked, double, (double, failure));
 
 /* dispatch(f, x) */
-static PyObject *dispatch(PyObject *module, PyObject *args)
+static PyObject *dispatch(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *f;
     double x, y;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Od", &f, &x)) {
         return NULL;
     }
@@ -56,7 +52,7 @@ static PyObject *dispatch(PyObject *module, PyObject *args)
 }
 
 /* dynamic(f, x) -> (way, y) */
-static PyObject *dynamic(PyObject *module, PyObject *args)
+static PyObject *dynamic(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *f;
     double x, y;
@@ -64,7 +60,6 @@ static PyObject *dynamic(PyObject *module, PyObject *args)
     int *at = &last;
     const void *values[2];
     int status;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Od", &f, &x) || nc_call_prepare(&call, f, "d:d&i") < 0) {
         return NULL;
     }
@@ -85,7 +80,7 @@ static NcCallbackSignature nothings[] = {NC_CALLBACK_ACCEPT(empty)};
 static double given; /* what the last call gave */
 
 /* callback(f, x, options, which, times=1) -> whether it is native; called until it fails */
-static PyObject *callback(PyObject *module, PyObject *args)
+static PyObject *callback(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *f;
     double x;
@@ -94,7 +89,6 @@ static PyObject *callback(PyObject *module, PyObject *args)
     int native;
     NcCallback call;
     NcCallbackSignature *accepted;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OdIi|i", &f, &x, &options, &which, &times)) {
         return NULL;
     }
@@ -117,10 +111,8 @@ static PyObject *callback(PyObject *module, PyObject *args)
     return nc_callback_release(&call) < 0 ? NULL : PyBool_FromLong(native);
 }
 
-static PyObject *result(PyObject *module, PyObject *none)
+static PyObject *result(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return PyFloat_FromDouble(given);
 }
 

@@ -23,31 +23,27 @@ typedef struct {
     int is_int;
 } Kernel;
 
-static int init(PyObject *self, PyObject *args, PyObject *named)
+static int init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(named))
 {
-    (void)named;
     return PyArg_ParseTuple(args, "p", &((Kernel *)(void *)self)->is_int) ? 0 : -1;
 }
 
-static PyObject *address(PyObject *self, void *closure)
+static PyObject *address(PyObject *self, void *Py_UNUSED(closure))
 {
     void *function = (void *)(uintptr_t)square_root;
-    (void)closure;
     if (((Kernel *)(void *)self)->is_int) {
         function = (void *)(uintptr_t)negate;
     }
     return PyLong_FromVoidPtr(function);
 }
 
-static PyObject *type(PyObject *self, void *closure)
+static PyObject *type(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     return PyUnicode_FromString(((Kernel *)(void *)self)->is_int ? "int(int)" : "double(double)");
 }
 
-static PyObject *bound(PyObject *self, PyObject *args)
+static PyObject *bound(PyObject *self, PyObject *Py_UNUSED(args))
 {
-    (void)args;
     return Py_NewRef(self);
 }
 

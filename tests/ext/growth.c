@@ -44,11 +44,9 @@ static double half(double x)
     return x / 2;
 }
 
-static PyObject *called(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *called(PyObject *Py_UNUSED(object), PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     double x;
-    (void)object;
-    (void)kwargs;
     return PyArg_ParseTuple(args, "d", &x) ? PyFloat_FromDouble(half(x)) : NULL;
 }
 
@@ -64,11 +62,10 @@ static struct {
     uint64_t behind[8];
 } thing, rows;
 
-static PyObject *thing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *thing_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                           PyObject *Py_UNUSED(kwargs))
 {
     ThingObject *self = (ThingObject *)(void *)type->tp_alloc(type, 0);
-    (void)args;
-    (void)kwargs;
     if (self == NULL) {
         return NULL;
     }
@@ -128,24 +125,20 @@ static int ready_types(void)
 
 static PyNativeCallableEntry offered = {"d:d", 0, NULL};
 
-static const PyNativeCallableEntry *offer_find(PyObject *object, const char *signature,
-                                               uintptr_t refuse)
+static const PyNativeCallableEntry *offer_find(PyObject *Py_UNUSED(object), const char *signature,
+                                               uintptr_t Py_UNUSED(refuse))
 {
-    (void)object;
-    (void)refuse;
     return strcmp(signature, offered.signature) == 0 ? &offered : NULL;
 }
 
-static const PyNativeCallableEntry *offer_entry(PyObject *object, size_t position)
+static const PyNativeCallableEntry *offer_entry(PyObject *Py_UNUSED(object), size_t position)
 {
-    (void)object;
     return position == 0 ? &offered : NULL;
 }
 
 #ifdef GROWN
-static int offer_newer(PyObject *object)
+static int offer_newer(PyObject *Py_UNUSED(object))
 {
-    (void)object;
     return 5;
 }
 #endif
@@ -189,21 +182,19 @@ static PyObject *at_two(void *function)
     return PyFloat_FromDouble(((double (*)(double))(uintptr_t)function)(2.0));
 }
 
-static PyObject *find(PyObject *module, PyObject *obj)
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     const char *signature = NULL;
-    (void)module;
     if (nc_signature_intern("d:d", &signature) < 0) {
         return NULL;
     }
     return at_two(signature != NULL ? nc_native_function(obj, signature, NC_FLAG_NEEDS_GIL) : NULL);
 }
 
-static PyObject *look(PyObject *module, PyObject *obj)
+static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     const char *signature = nc_abi_intern("d:d");
     const PyNativeCallableEntry *entry;
-    (void)module;
     entry = signature != NULL ? nc_abi_find(obj, signature, NC_FLAG_NEEDS_GIL) : NULL;
     if (entry == NULL) {
         entry = nc_abi_ask(obj, "d:d", NC_FLAG_NEEDS_GIL);
@@ -211,20 +202,18 @@ static PyObject *look(PyObject *module, PyObject *obj)
     return at_two(entry != NULL ? entry->funcptr : NULL);
 }
 
-static PyObject *ask(PyObject *module, PyObject *obj)
+static PyObject *ask(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     const PyNativeCallableEntry *entry;
-    (void)module;
     if (nc_nativeapi_find(obj, "d:d", 0, &entry) < 0) {
         return NULL;
     }
     return at_two(entry != NULL ? entry->funcptr : NULL);
 }
 
-static PyObject *row(PyObject *module, PyObject *obj)
+static PyObject *row(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     const PyCustomSlot *found;
-    (void)module;
     found = PyCustomSlots_Find(obj, ROW_ID, 0);
     if (found == NULL) {
         Py_RETURN_NONE;
@@ -232,41 +221,34 @@ static PyObject *row(PyObject *module, PyObject *obj)
     return PyLong_FromSsize_t((Py_ssize_t)found->data.objoffset);
 }
 
-static PyObject *runtime(PyObject *module, PyObject *none)
+static PyObject *runtime(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return Py_BuildValue("(sII)", nc_runtime->provider, (unsigned)nc_runtime->struct_size,
                          (unsigned)nc_runtime->type_size);
 }
 
-static PyObject *touched(PyObject *module, PyObject *none)
+static PyObject *touched(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t i;
     size_t changed = 0;
-    (void)module;
-    (void)none;
     for (i = 0; i < 8; i++) {
         changed += thing.behind[i] != BEHIND || rows.behind[i] != BEHIND;
     }
     return PyLong_FromSize_t(changed);
 }
 
-static PyObject *allocate(PyObject *module, PyObject *none)
+static PyObject *allocate(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     uintptr_t id;
-    (void)module;
-    (void)none;
     return PyExtensibleType_AllocateID(&id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 
 #ifdef GROWN
 /* mark(type, n): whether the runtime could. */
-static PyObject *mark(PyObject *module, PyObject *args)
+static PyObject *mark(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyHeapExtensibleTypeObject *type;
     unsigned long long value;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!K", nc_metatype, &type, &value)) {
         return NULL;
     }
@@ -274,10 +256,9 @@ static PyObject *mark(PyObject *module, PyObject *args)
                            nc_runtime->mark(type, value));
 }
 
-static PyObject *marked(PyObject *module, PyObject *object)
+static PyObject *marked(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)object;
-    (void)module;
     if ((((PyTypeObject *)(void *)object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
         nc_runtime->type_size < NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_mark)) {
         Py_RETURN_NONE;
@@ -285,10 +266,9 @@ static PyObject *marked(PyObject *module, PyObject *object)
     return PyLong_FromUnsignedLongLong(type->etp_mark);
 }
 
-static PyObject *newer(PyObject *module, PyObject *obj)
+static PyObject *newer(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     const NcNativeApi *api;
-    (void)module;
     if (nc_nativeapi_of(obj, &api) < 0) {
         return NULL;
     }

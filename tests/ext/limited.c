@@ -67,14 +67,13 @@ static const Api *api_of(PyObject *obj)
                : NULL;
 }
 
-static PyObject *find(PyObject *module, PyObject *args)
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *obj;
     const char *text;
     unsigned long long refuse;
     const Api *api;
     const Entry *entry;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OsK", &obj, &text, &refuse)) {
         return NULL;
     }
@@ -98,15 +97,13 @@ static double next(double x)
 
 static Entry offered = {"d:d", 0, (void *)(uintptr_t)next};
 
-static const Entry *offers_find(PyObject *obj, const char *text, uintptr_t refuse)
+static const Entry *offers_find(PyObject *Py_UNUSED(obj), const char *text, uintptr_t refuse)
 {
-    (void)obj;
     return strcmp(text, offered.signature) == 0 && (offered.flags & refuse) == 0 ? &offered : NULL;
 }
 
-static const Entry *offers_entry(PyObject *obj, size_t position)
+static const Entry *offers_entry(PyObject *Py_UNUSED(obj), size_t position)
 {
-    (void)obj;
     return position == 0 ? &offered : NULL;
 }
 

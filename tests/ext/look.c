@@ -19,12 +19,11 @@ static PyObject *pair_of(const PyNativeCallableEntry *entry)
 }
 
 /* find(object, signature, refuse) -> (flags, address) or None */
-static PyObject *find(PyObject *module, PyObject *args)
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *text;
     Py_ssize_t refuse = 0;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Os|n", &object, &text, &refuse)) {
         return NULL;
     }
@@ -32,20 +31,18 @@ static PyObject *find(PyObject *module, PyObject *args)
 }
 
 /* find_null(object): as find, with the signature of who has interned nothing */
-static PyObject *find_null(PyObject *module, PyObject *object)
+static PyObject *find_null(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    (void)module;
     return pair_of(nc_abi_find(object, NULL, 0));
 }
 
 /* word(object, packed word, refuse) -> address or None */
-static PyObject *word(PyObject *module, PyObject *args)
+static PyObject *word(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     unsigned long long packed;
     Py_ssize_t refuse = 0;
     void *function;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OK|n", &object, &packed, &refuse)) {
         return NULL;
     }
@@ -58,12 +55,11 @@ static PyObject *word(PyObject *module, PyObject *args)
 }
 
 /* slot(object, id) -> the word that a slot of any key leads to in the object; None: no such slot */
-static PyObject *slot(PyObject *module, PyObject *args)
+static PyObject *slot(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     Py_ssize_t id;
     const void *found;
-    (void)module;
     if (!PyArg_ParseTuple(args, "On", &object, &id)) {
         return NULL;
     }
@@ -76,13 +72,12 @@ static PyObject *slot(PyObject *module, PyObject *args)
 }
 
 /* ask(object, signature, refuse) -> (flags, address) or None: tier 2 */
-static PyObject *ask(PyObject *module, PyObject *args)
+static PyObject *ask(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *text;
     Py_ssize_t refuse = 0;
     const PyNativeCallableEntry *entry;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Os|n", &object, &text, &refuse)) {
         return NULL;
     }
@@ -91,11 +86,10 @@ static PyObject *ask(PyObject *module, PyObject *args)
 }
 
 /* entries(object) -> [(signature, flags, address)], those of other ABIs left out */
-static PyObject *entries(PyObject *module, PyObject *object)
+static PyObject *entries(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyObject *list = PyList_New(0);
     const PyNativeCallableEntry *entry;
-    (void)module;
     (void)nc_abi_intern("d:d");
     for (entry = NC_ABI_ENTRIES(object); NC_ABI_LOAD(&entry->signature) != NULL; entry++) {
         PyObject *row;
@@ -114,14 +108,13 @@ static PyObject *entries(PyObject *module, PyObject *object)
 
 /* lookups(object, signature, n): how many of n lookups without the GIL find an entry; each passes
  * over all entries too, and none may be without a function */
-static PyObject *lookups(PyObject *module, PyObject *args)
+static PyObject *lookups(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *text;
     Py_ssize_t n;
     Py_ssize_t found = 0;
     Py_ssize_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Osn", &object, &text, &n)) {
         return NULL;
     }

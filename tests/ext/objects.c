@@ -98,12 +98,11 @@ static NcObject *new_point(double x, double y)
 }
 
 /* point(x, y): made natively, cast to Python. */
-static PyObject *point(PyObject *self, PyObject *args)
+static PyObject *point(PyObject *Py_UNUSED(self), PyObject *args)
 {
     double x, y;
     NcObject *object;
     PyObject *cast;
-    (void)self;
     if (!PyArg_ParseTuple(args, "dd", &x, &y)) {
         return NULL;
     }
@@ -128,12 +127,11 @@ static void *release_odd(void *argument)
 }
 
 /* block(count): points in one block; a list of the even ones, for the odd ones end in a thread. */
-static PyObject *block(PyObject *self, PyObject *number)
+static PyObject *block(PyObject *Py_UNUSED(self), PyObject *number)
 {
     Block made_here;
     pthread_t thread;
     PyObject *list = PyList_New(0);
-    (void)self;
     made_here.count = PyLong_AsSize_t(number);
     made_here.first = (char *)nc_objects_new(point_class, made_here.count);
     if (made_here.first == NULL) {
@@ -159,18 +157,15 @@ static PyObject *block(PyObject *self, PyObject *number)
     return list;
 }
 
-static PyObject *counts(PyObject *self, PyObject *none)
+static PyObject *counts(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 {
-    (void)self;
-    (void)none;
     return Py_BuildValue("nn", (Py_ssize_t)made, (Py_ssize_t)ended);
 }
 
 /* values(number): x and y of what is held. */
-static PyObject *values(PyObject *self, PyObject *number)
+static PyObject *values(PyObject *Py_UNUSED(self), PyObject *number)
 {
     const Point *fields;
-    (void)self;
     fields = (const Point *)nc_object_cast(held[PyLong_AsLong(number)], point_class);
     return Py_BuildValue("dd", fields->x, fields->y);
 }
@@ -178,13 +173,12 @@ static PyObject *values(PyObject *self, PyObject *number)
 /* ---- references that the module keeps -------------------------------------------------------- */
 
 /* hold(object[, class]): the number of a native reference. */
-static PyObject *hold(PyObject *self, PyObject *args)
+static PyObject *hold(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *object;
     PyObject *type = NULL;
     const NcClass *cls = NULL;
     long n = 0;
-    (void)self;
     if (!PyArg_ParseTuple(args, "O|O", &object, &type) ||
         (type != NULL && (cls = nc_class_of(type)) == NULL)) {
         return NULL;
@@ -197,11 +191,10 @@ static PyObject *hold(PyObject *self, PyObject *args)
 }
 
 /* hold_new(class): makes one natively; MemoryError for an abstract class, too. */
-static PyObject *hold_new(PyObject *self, PyObject *type)
+static PyObject *hold_new(PyObject *Py_UNUSED(self), PyObject *type)
 {
     const NcClass *cls = nc_class_of(type);
     long n = 0;
-    (void)self;
     if (cls == NULL) {
         return NULL;
     }
@@ -212,11 +205,10 @@ static PyObject *hold_new(PyObject *self, PyObject *type)
     return held[n] != NULL ? PyLong_FromLong(n) : PyErr_NoMemory();
 }
 
-static PyObject *drop(PyObject *self, PyObject *number)
+static PyObject *drop(PyObject *Py_UNUSED(self), PyObject *number)
 {
     const long n = PyLong_AsLong(number);
     NcObject *object = held[n];
-    (void)self;
     held[n] = NULL;
     nc_object_release(object);
     Py_RETURN_NONE;
@@ -228,12 +220,11 @@ static void *release_one(void *object)
     return NULL;
 }
 
-static PyObject *release_elsewhere(PyObject *self, PyObject *number)
+static PyObject *release_elsewhere(PyObject *Py_UNUSED(self), PyObject *number)
 {
     const long n = PyLong_AsLong(number);
     pthread_t thread;
     NcObject *object = held[n];
-    (void)self;
     held[n] = NULL;
     Py_BEGIN_ALLOW_THREADS;
     pthread_create(&thread, NULL, release_one, object);
@@ -259,35 +250,30 @@ static void release_all(void)
     (void)fflush(stdout);
 }
 
-static PyObject *release_after_python(PyObject *self, PyObject *none)
+static PyObject *release_after_python(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 {
-    (void)self;
-    (void)none;
     (void)atexit(release_all);
     Py_RETURN_NONE;
 }
 
 /* cast(number): the Python object; the native reference stays. */
-static PyObject *cast(PyObject *self, PyObject *number)
+static PyObject *cast(PyObject *Py_UNUSED(self), PyObject *number)
 {
-    (void)self;
     return nc_object_as_python(held[PyLong_AsLong(number)]);
 }
 
 /* native_count(object), less nothing: what the count says. */
-static PyObject *native_count(PyObject *self, PyObject *object)
+static PyObject *native_count(PyObject *Py_UNUSED(self), PyObject *object)
 {
     NcObject *found = nc_object_of_python(object, NULL);
-    (void)self;
     if (found == NULL) {
         Py_RETURN_NONE;
     }
     return PyLong_FromSize_t(nc_load_relaxed_size(&nc_object_head(found)->count));
 }
 
-static PyObject *held_count(PyObject *self, PyObject *number)
+static PyObject *held_count(PyObject *Py_UNUSED(self), PyObject *number)
 {
-    (void)self;
     return PyLong_FromSize_t(
         nc_load_relaxed_size(&nc_object_head(held[PyLong_AsLong(number)])->count));
 }
@@ -295,13 +281,12 @@ static PyObject *held_count(PyObject *self, PyObject *number)
 /* ---- classes --------------------------------------------------------------------------------- */
 
 /* place(object, class): where the class's fields are, from the object; None if it is no base. */
-static PyObject *place(PyObject *self, PyObject *args)
+static PyObject *place(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *object;
     PyObject *type;
     const NcClass *cls;
     char *fields;
-    (void)self;
     if (!PyArg_ParseTuple(args, "OO", &object, &type) || (cls = nc_class_of(type)) == NULL) {
         return NULL;
     }
@@ -321,7 +306,7 @@ static PyObject *call_double(void *function, void *self)
 }
 
 /* call(object, name, signature[, class]): calls a method "d:&v" natively; that behind the class. */
-static PyObject *call(PyObject *self, PyObject *args)
+static PyObject *call(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *object;
     PyObject *behind = NULL;
@@ -331,7 +316,6 @@ static PyObject *call(PyObject *self, PyObject *args)
     const NcClass *cls = NULL;
     void *first = NULL;
     void *function;
-    (void)self;
     if (!PyArg_ParseTuple(args, "Oss|O", &object, &name, &signature, &behind) ||
         nc_method_key(name, signature, &key) < 0 ||
         (behind != NULL && (cls = nc_class_of(behind)) == NULL)) {
@@ -343,14 +327,13 @@ static PyObject *call(PyObject *self, PyObject *args)
 }
 
 /* has(class, name, signature): structural typing. */
-static PyObject *has(PyObject *self, PyObject *args)
+static PyObject *has(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *type;
     const char *name;
     const char *signature;
     const char *key = NULL;
     const NcClass *cls;
-    (void)self;
     if (!PyArg_ParseTuple(args, "Oss", &type, &name, &signature) ||
         nc_method_key(name, signature, &key) < 0 || (cls = nc_class_of(type)) == NULL) {
         return NULL;
@@ -359,13 +342,12 @@ static PyObject *has(PyObject *self, PyObject *args)
 }
 
 /* order(class): the native order of bases. */
-static PyObject *order(PyObject *self, PyObject *type)
+static PyObject *order(PyObject *Py_UNUSED(self), PyObject *type)
 {
     const NcClass *cls = PyType_Check(type) && nc_type_is_native((PyTypeObject *)(void *)type)
                              ? nc_type_class((PyTypeObject *)(void *)type)
                              : nc_class_of(type);
     PyObject *list = cls != NULL ? PyList_New(0) : NULL;
-    (void)self;
     for (size_t i = 0; list != NULL && i < cls->part_count; i++) {
         if (PyList_Append(list, (PyObject *)cls->parts[i].cls->type) < 0) {
             Py_CLEAR(list);
@@ -375,13 +357,12 @@ static PyObject *order(PyObject *self, PyObject *type)
 }
 
 /* derive(name, bases): a C class with a field of 8 bytes and nothing else. */
-static PyObject *derive(PyObject *self, PyObject *args)
+static PyObject *derive(PyObject *Py_UNUSED(self), PyObject *args)
 {
     const char *name;
     PyObject *bases;
     NcClass own;
     const NcClass *cls;
-    (void)self;
     if (!PyArg_ParseTuple(args, "sO!", &name, &PyTuple_Type, &bases)) {
         return NULL;
     }
@@ -395,7 +376,7 @@ static PyObject *derive(PyObject *self, PyObject *args)
 /* define(name, bases, size, alignment, fields, abstract): a C class with these fields, (name, code
  * or None, offset), and whether a reference is to the class itself, for ever; and with an abstract
  * method, (name, signature), which may be left out. */
-static PyObject *define(PyObject *self, PyObject *args)
+static PyObject *define(PyObject *Py_UNUSED(self), PyObject *args)
 {
     const char *name;
     PyObject *bases;
@@ -407,7 +388,6 @@ static PyObject *define(PyObject *self, PyObject *args)
     NcClass own;
     NcField *fields;
     const NcClass *cls;
-    (void)self;
     memset(&own, 0, sizeof own);
     if (!PyArg_ParseTuple(args, "sO!nnO!|(ss)", &name, &PyTuple_Type, &bases, &size, &alignment,
                           &PyList_Type, &rows, &method, &signature) ||
@@ -487,10 +467,8 @@ static void *run_one(void *argument)
 }
 
 /* begin(): the shared points, which Python does not have yet. */
-static PyObject *begin(PyObject *self, PyObject *none)
+static PyObject *begin(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 {
-    (void)self;
-    (void)none;
     for (size_t i = 0; i < SHARED; i++) {
         shared[i] = new_point(3, 4);
     }
@@ -498,11 +476,9 @@ static PyObject *begin(PyObject *self, PyObject *none)
 }
 
 /* finish(): their native counts, which are given up. */
-static PyObject *finish(PyObject *self, PyObject *none)
+static PyObject *finish(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 {
     PyObject *list = PyList_New(0);
-    (void)self;
-    (void)none;
     for (size_t i = 0; list != NULL && i < SHARED; i++) {
         PyObject *count = PyLong_FromSize_t(nc_object_head(shared[i])->count);
         if (count == NULL || PyList_Append(list, count) < 0) {
@@ -516,14 +492,13 @@ static PyObject *finish(PyObject *self, PyObject *none)
 
 /* run(threads, operations of each[, hold]): how many calls gave something wrong. With hold the caller
  * has the GIL all the time. */
-static PyObject *run(PyObject *self, PyObject *args)
+static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args)
 {
     pthread_t threads[16];
     Py_ssize_t count, operations;
     size_t wrong = 0;
     int hold = 0;
     PyThreadState *thread;
-    (void)self;
     if (!PyArg_ParseTuple(args, "nn|p", &count, &operations, &hold)) {
         return NULL;
     }
@@ -544,13 +519,12 @@ static PyObject *run(PyObject *self, PyObject *args)
 }
 
 /* churn(times, seed): casts shared points to Python, back, and lets them go, in every order. */
-static PyObject *churn(PyObject *self, PyObject *args)
+static PyObject *churn(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Py_ssize_t times, seed;
     PyObject *kept[SHARED] = {NULL};
     uint64_t state;
     size_t wrong = 0;
-    (void)self;
     if (!PyArg_ParseTuple(args, "nn", &times, &seed)) {
         return NULL;
     }

@@ -32,12 +32,11 @@ typedef struct {
 
 static int pointer_id_target;
 
-static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *object_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                            PyObject *Py_UNUSED(kwargs))
 {
     Object *self = (Object *)(void *)type->tp_alloc(type, 0);
     const char *signature = NULL;
-    (void)args;
-    (void)kwargs;
     if (self == NULL) {
         return NULL;
     }
@@ -58,18 +57,16 @@ static void object_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-static PyObject *object_call(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *object_call(PyObject *Py_UNUSED(object), PyObject *args,
+                             PyObject *Py_UNUSED(kwargs))
 {
     double x;
-    (void)object;
-    (void)kwargs;
     return PyArg_ParseTuple(args, "d", &x) ? PyFloat_FromDouble(half(x)) : NULL;
 }
 
 /* replace(): calls of this object's entry go to another function from now on. */
-static PyObject *object_replace(PyObject *object, PyObject *none)
+static PyObject *object_replace(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    (void)none;
     if (nc_calltable_replace(&((Object *)(void *)object)->calls, 0, (void *)(uintptr_t)third) !=
         NC_OK) {
         PyErr_SetString(PyExc_AssertionError, "no entry to replace");
@@ -161,11 +158,10 @@ typedef struct {
     NcNativeTable native;
 } BothObject;
 
-static PyObject *both_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *both_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                          PyObject *Py_UNUSED(kwargs))
 {
     BothObject *self = (BothObject *)(void *)type->tp_alloc(type, 0);
-    (void)args;
-    (void)kwargs;
     if (self != NULL) {
         nc_nativetable_init(&self->native);
     }
@@ -241,7 +237,7 @@ static int ready_both(void)
 /* derive(base, rows, ids): a static subclass of an extensible type of whatever module, whose own
  * rows have the given ids and whose array has room for so many rows. A static type lives for ever,
  * so its memory is never given back. */
-static PyObject *derive(PyObject *module, PyObject *args)
+static PyObject *derive(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyTypeObject *base;
     PyObject *ids;
@@ -250,7 +246,6 @@ static PyObject *derive(PyObject *module, PyObject *args)
     PyCustomSlot *slots = NULL;
     Py_ssize_t rows;
     Py_ssize_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!nO!", &PyType_Type, &base, &rows, &PyTuple_Type, &ids)) {
         return NULL;
     }
@@ -279,12 +274,10 @@ static PyObject *derive(PyObject *module, PyObject *args)
 }
 
 /* rows(): the array of Derived after Ready: the merged rows are written back to it. */
-static PyObject *rows(PyObject *module, PyObject *none)
+static PyObject *rows(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *list = PyList_New(0);
     size_t i;
-    (void)module;
-    (void)none;
     for (i = 0; list != NULL && i < sizeof(derived_slots) / sizeof(derived_slots[0]); i++) {
         PyObject *row = Py_BuildValue("(KK)", (unsigned long long)derived_slots[i].id,
                                       (unsigned long long)(uintptr_t)derived_slots[i].data.pointer);
@@ -297,10 +290,8 @@ static PyObject *rows(PyObject *module, PyObject *none)
 }
 
 /* ready_again(): Ready of a type that is ready; nothing happens. */
-static PyObject *ready_again(PyObject *module, PyObject *none)
+static PyObject *ready_again(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return PyExtensibleType_Ready(&Derived, 6) < 0 ? NULL : Py_NewRef(Py_None);
 }
 

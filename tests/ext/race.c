@@ -177,10 +177,9 @@ static size_t threads_running(void)
 }
 
 /* declare([(text, flags)]): the signatures that other functions name by number. */
-static PyObject *declare(PyObject *module, PyObject *list)
+static PyObject *declare(PyObject *Py_UNUSED(module), PyObject *list)
 {
     Py_ssize_t i;
-    (void)module;
     if (!PyList_Check(list) || PyList_GET_SIZE(list) > ENTRIES || threads_running() != 0) {
         PyErr_SetString(PyExc_ValueError, "not a list, too long, or threads are running");
         return NULL;
@@ -206,13 +205,12 @@ static PyObject *declare(PyObject *module, PyObject *list)
 
 /* start(callable, view, lookups): starts the threads. Each makes its share of the lookups, and goes
  * on until stop(). */
-static PyObject *start(PyObject *module, PyObject *args)
+static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;
     PyObject *view;
     Py_ssize_t lookups;
     size_t i;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OOn", &callable, &view, &lookups)) {
         return NULL;
     }
@@ -242,11 +240,9 @@ static PyObject *start(PyObject *module, PyObject *args)
 }
 
 /* wish() -> the number of a signature that a thread did not find, or None */
-static PyObject *wish(PyObject *module, PyObject *none)
+static PyObject *wish(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t i;
-    (void)module;
-    (void)none;
     for (i = 0; i < THREADS; i++) {
         const size_t found = nc_load_relaxed_size(&wanted[i]);
         if (found != 0) {
@@ -258,28 +254,22 @@ static PyObject *wish(PyObject *module, PyObject *none)
 }
 
 /* stop(): lets the threads end; alive() -> how many have not. */
-static PyObject *stop(PyObject *module, PyObject *none)
+static PyObject *stop(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     nc_store_release_size(&stopped, 1);
     Py_RETURN_NONE;
 }
 
-static PyObject *alive(PyObject *module, PyObject *none)
+static PyObject *alive(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     return PyLong_FromSize_t(threads_running());
 }
 
 /* result() -> totals of all threads by name, after the last one has ended; drops the callable. */
-static PyObject *result(PyObject *module, PyObject *none)
+static PyObject *result(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     Reader total;
     size_t i;
-    (void)module;
-    (void)none;
     if (threads_running() != 0) {
         PyErr_SetString(PyExc_RuntimeError, "threads are running");
         return NULL;
@@ -307,10 +297,9 @@ static PyObject *result(PyObject *module, PyObject *none)
 /* ---- single lookups -------------------------------------------------------------------------- */
 
 /* address(n) -> of function n */
-static PyObject *address(PyObject *module, PyObject *number)
+static PyObject *address(PyObject *Py_UNUSED(module), PyObject *number)
 {
     const size_t n = PyLong_AsSize_t(number);
-    (void)module;
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -322,7 +311,7 @@ static PyObject *address(PyObject *module, PyObject *number)
 }
 
 /* lookups(object, number, refuse) -> {lookup: address of what it finds, or None} */
-static PyObject *lookups(PyObject *module, PyObject *args)
+static PyObject *lookups(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static const char *const names[LOOKUPS] = {"nc_native_find",
                                                "nc_native_find_by_slot",
@@ -335,7 +324,6 @@ static PyObject *lookups(PyObject *module, PyObject *args)
     Py_ssize_t number;
     Py_ssize_t refuse;
     int lookup;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Onn", &object, &number, &refuse)) {
         return NULL;
     }

@@ -29,11 +29,10 @@ typedef struct {
     PyCustomSlotTable *slots;
 } Object;
 
-static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *object_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                            PyObject *Py_UNUSED(kwargs))
 {
     Object *self = (Object *)(void *)type->tp_alloc(type, 0);
-    (void)args;
-    (void)kwargs;
     if (self != NULL) {
         nc_nativetable_init(&self->pairs[0]);
         nc_nativetable_init(&self->pairs[1]);
@@ -61,19 +60,15 @@ static void heap_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyObject *call_1(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *call_1(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(args),
+                        PyObject *Py_UNUSED(kwargs))
 {
-    (void)object;
-    (void)args;
-    (void)kwargs;
     return PyFloat_FromDouble(1.0);
 }
 
-static PyObject *call_2(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *call_2(PyObject *Py_UNUSED(object), PyObject *Py_UNUSED(args),
+                        PyObject *Py_UNUSED(kwargs))
 {
-    (void)object;
-    (void)args;
-    (void)kwargs;
     return PyFloat_FromDouble(2.0);
 }
 
@@ -151,7 +146,7 @@ static PyTypeObject *new_static_type(PyObject *base, int call)
     return type;
 }
 
-static PyObject *make(PyObject *module, PyObject *args, PyObject *kwargs)
+static PyObject *make(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = {"base", "rows",  "room",   "offset", "call",
                                         "heap", "flags", "before", NULL};
@@ -166,7 +161,6 @@ static PyObject *make(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_ssize_t offset = 0;
     int call = 0;
     unsigned flags = 0;
-    (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!|nniOIO", (char **)(uintptr_t)names, &base,
                                      &PyList_Type, &list, &room, &offset, &call, &heap, &flags,
                                      &before)) {
@@ -200,11 +194,10 @@ static PyObject *make(PyObject *module, PyObject *args, PyObject *kwargs)
 }
 
 /* plain(call): a static type of `type`, with a call. */
-static PyObject *plain(PyObject *module, PyObject *args)
+static PyObject *plain(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyTypeObject *type;
     int call;
-    (void)module;
     if (!PyArg_ParseTuple(args, "i", &call) || (type = new_static_type(Py_None, call)) == NULL ||
         PyType_Ready(type) < 0) {
         return NULL;
@@ -212,14 +205,13 @@ static PyObject *plain(PyObject *module, PyObject *args)
     return (PyObject *)type;
 }
 
-static PyObject *add(PyObject *module, PyObject *args)
+static PyObject *add(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     const char *signature;
     Py_ssize_t flags;
     Py_ssize_t address;
     int which;
-    (void)module;
     if (!PyArg_ParseTuple(args, "Oisnn", &object, &which, &signature, &flags, &address) ||
         nc_native_add(&((Object *)(void *)object)->pairs[which], signature, (uintptr_t)flags,
                       (void *)address) < 0) {
@@ -228,13 +220,12 @@ static PyObject *add(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *set_slots(PyObject *module, PyObject *args)
+static PyObject *set_slots(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     PyObject *list;
     PyCustomSlot *rows;
     int status;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO!", &object, &PyList_Type, &list)) {
         return NULL;
     }
@@ -247,13 +238,12 @@ static PyObject *set_slots(PyObject *module, PyObject *args)
     return status < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *find(PyObject *module, PyObject *args)
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     Py_ssize_t id;
     Py_ssize_t position = 0;
     const PyCustomSlot *slot;
-    (void)module;
     if (!PyArg_ParseTuple(args, "On|n", &object, &id, &position)) {
         return NULL;
     }
@@ -266,13 +256,12 @@ static PyObject *find(PyObject *module, PyObject *args)
     return Py_BuildValue("(Kn)", (unsigned long long)slot->flags, (Py_ssize_t)slot->data.objoffset);
 }
 
-static PyObject *flags(PyObject *module, PyObject *args)
+static PyObject *flags(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
     Py_ssize_t id;
     Py_ssize_t position = 0;
     uintptr_t word;
-    (void)module;
     if (!PyArg_ParseTuple(args, "On|n", &object, &id, &position)) {
         return NULL;
     }
@@ -282,11 +271,9 @@ static PyObject *flags(PyObject *module, PyObject *args)
     return PyLong_FromSize_t((size_t)word);
 }
 
-static PyObject *allocate(PyObject *module, PyObject *none)
+static PyObject *allocate(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     uintptr_t id = 0;
-    (void)module;
-    (void)none;
     return PyExtensibleType_AllocateID(&id) < 0 ? NULL : PyLong_FromSize_t((size_t)id);
 }
 

@@ -133,11 +133,9 @@ PyObject *vec_behind(PyObject *obj)
 /* What every second-tier interface finds here, whatever it is asked. */
 static const PyNativeCallableEntry *offered;
 
-const PyNativeCallableEntry *vec_offered(PyObject *obj, const char *signature, uintptr_t refuse)
+const PyNativeCallableEntry *vec_offered(PyObject *Py_UNUSED(obj), const char *Py_UNUSED(signature),
+                                         uintptr_t Py_UNUSED(refuse))
 {
-    (void)obj;
-    (void)signature;
-    (void)refuse;
     return offered;
 }
 
@@ -171,11 +169,9 @@ PyObject *vec_look(PyObject *obj, const char *signature, Py_ssize_t refuse,
     return PyBool_FromLong(nc_abi_ask(obj, signature, (uintptr_t)refuse) != NULL);
 }
 
-static PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args),
+                      PyObject *Py_UNUSED(kwargs))
 {
-    (void)self;
-    (void)args;
-    (void)kwargs;
     Py_RETURN_NONE;
 }
 

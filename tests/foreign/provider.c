@@ -78,26 +78,22 @@ static struct {
 } calls;
 static uint64_t packed[2 * ENTRIES + 1];
 
-static PyObject *called(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *called(PyObject *Py_UNUSED(self), PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     double x;
-    (void)self;
-    (void)kwargs;
     return PyArg_ParseTuple(args, "d", &x) ? PyFloat_FromDouble(of_double(x)) : NULL;
 }
 
-static PyObject *called_view(PyObject *self, PyObject *x)
+static PyObject *called_view(PyObject *Py_UNUSED(self), PyObject *x)
 {
     double value = PyFloat_AsDouble(x);
-    (void)self;
     return PyErr_Occurred() ? NULL : PyFloat_FromDouble(of_double(value));
 }
 
-static PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *object_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                            PyObject *Py_UNUSED(kwargs))
 {
     Object *self = (Object *)(void *)type->tp_alloc(type, 0);
-    (void)args;
-    (void)kwargs;
     if (self != NULL) {
         self->calls = (CallTable *)(void *)&calls;
         self->packed = packed;
@@ -119,9 +115,8 @@ static void object_dealloc(PyObject *self)
 }
 #endif
 
-static PyObject *object_view(PyObject *self, void *closure)
+static PyObject *object_view(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     return PyCFunction_New(&((Object *)(void *)self)->view, self);
 }
 
@@ -217,9 +212,8 @@ static const Entry *find(PyObject *obj, const char *signature, uintptr_t refuse)
     return NULL;
 }
 
-static const Entry *entry(PyObject *obj, size_t position)
+static const Entry *entry(PyObject *Py_UNUSED(obj), size_t position)
 {
-    (void)obj;
     return position < ENTRIES ? &told[position] : NULL;
 }
 
@@ -251,9 +245,8 @@ static PyObject *tier2_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return made;
 }
 
-static PyObject *tier2_view(PyObject *self, void *closure)
+static PyObject *tier2_view(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     return PyCFunction_New(&((Tier2Object *)(void *)self)->view, self);
 }
 

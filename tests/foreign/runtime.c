@@ -795,13 +795,12 @@ static int is_harmless(PyTypeObject *type, PyObject *changed)
     return before < PyTuple_GET_SIZE(mro) || before == size;
 }
 
-static PyObject *metatype_mro(PyObject *self, PyObject *none)
+static PyObject *metatype_mro(PyObject *self, PyObject *Py_UNUSED(none))
 {
     PyObject *made = PyObject_CallMethod((PyObject *)&PyType_Type, "mro", "O", self);
     PyObject *changed = made != NULL ? PyList_AsTuple(made) : NULL;
     Type *type = (Type *)(void *)self;
     int harmless = 1;
-    (void)none;
     if (changed != NULL && type->own != NULL && type->heap.ht_type.tp_mro != NULL && !changing) {
         harmless = is_harmless(&type->heap.ht_type, changed);
     }
