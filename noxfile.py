@@ -35,7 +35,9 @@ CORE = [
     "tests/codegen/test_stack.py",
     "tests/core",
     "tests/headers",
-    "tests/libffi/test_call.py",
+    "tests/call/test_call.py",
+    "tests/call/test_flags.py",
+    "tests/call/test_values.py",
     "tests/library",
     "tests/objects",
     "tests/project/test_import.py",
@@ -73,7 +75,7 @@ UNASSERTED = [
     # Compiles with LLVM, which is a release build; the package's own part in it is little.
     "tests/codegen/test_cache.py",
     "tests/codegen/test_engine.py",
-    "tests/libffi/test_random_signatures.py",  # at random, and at scale
+    "tests/call/test_random_signatures.py",  # at random, and at scale
     # Starts processes without end, for what goes wrong in one of many.
     "tests/hostile",
     "tests/project/test_reachable.py",
@@ -148,7 +150,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def libffi(session: nox.Session) -> None:
-    """The suite without generated code."""
+    """The suite without generated code: callbacks and thunks by libffi."""
     session.install(".[test]")
     session.run("pytest", *session.posargs, env={"NATIVECALL_JIT": "0"} | FULL)
 
@@ -227,6 +229,7 @@ def _require(session: nox.Session, which: str) -> None:
 # What the processor changes: each way of calling, and every rule of the calling convention.
 AARCH64 = [
     "tests/codegen/test_abi.py",
+    "tests/call",
     "tests/libffi",
     "tests/values",
     "tests/adapt",
@@ -237,7 +240,6 @@ AARCH64 = [
     "tests/codegen/test_idle.py",
     "tests/codegen/test_stack.py",
     "tests/codegen/test_stub.py",
-    "tests/codegen/test_trampoline_values.py",
     "tests/core/test_abi.py",
     "tests/headers/test_extension.py",
     "tests/headers/dispatch",
@@ -395,14 +397,14 @@ def race(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def signatures(session: nox.Session) -> None:
-    """10,000 random signatures: generated code against the C compiler and against libffi; as many
-    layouts of structs, against gcc and clang."""
+    """10,000 random signatures: calls and generated code against the C compiler; as many layouts of
+    structs, against gcc and clang."""
     session.install(".[test]", "ziglang")
     session.run(
         "pytest",
         "--nightly",
         "tests/codegen/test_abi.py",
-        "tests/libffi/test_random_signatures.py",
+        "tests/call/test_random_signatures.py",
         "tests/signature/test_layouts.py",
         env={"NATIVECALL_TEST_SIGNATURES": "10000"},
     )

@@ -6,10 +6,10 @@
  * that the error convention adds, and Python does not pass), shared by all callables. A native
  * callable is either *single*, one entry made of a call spec and a C function pointer, or
  * *overloaded*, a tuple of singles (`parts`) tried by argument types. It is made by the million, so
- * a single has its tables in itself, and what few callables have is apart (`more`). Trampolines are
- * functions that know one shape of signature and read the pointer from the callable they are given,
- * so there is one per shape, never one per function. Those of common shapes are compiled into the
- * core; for others the `generate` hook makes one when the callable is first called.
+ * a single has its tables in itself, and what few callables have is apart (`more`). What calls
+ * from Python go through reads the pointer from the callable it is given, so nothing is made for a
+ * function: common shapes of signatures have trampolines, which are compiled into the core, and all
+ * others a call plan, which is made when the first callable of a call spec is called (call/).
  *
  * What is done with them is in object/callable.c, which stands above the conversions of values.
  *
@@ -23,10 +23,9 @@
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
-/* The machine code for one shape: a signature with every pointer written 'P'. The core's own are
- * static; those that were generated live in an NcGenerated. */
+/* The machine code for one shape: a signature with every pointer written 'P'. */
 typedef struct {
-    const char *shape;         /* "d:dP"; NULL for generated ones */
+    const char *shape;         /* "d:dP" */
     int method_flags;          /* METH_NOARGS, METH_O or METH_FASTCALL, by arity */
     PyCFunction method;        /* the built-in form; self is the NcCallable */
     vectorcallfunc vectorcall; /* the callable form */
@@ -90,16 +89,18 @@ typedef struct NcCallSpec {
     char text_result;   /* as `text` of an argument */
     char order;         /* of arrays behind pointers: 'C', 'F' or 'A' for either */
     int composed;       /* 1 where policies change what a call takes or returns: no
-                              ahead-of-time trampoline knows them */
+                              ahead-of-time trampoline knows them; 2 where Python code makes it */
     NcOut *outs;        /* out-parameters; NULL where there are none */
     Py_ssize_t out_count;
     int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which
                               Python does not pass, follow the arguments as well */
     int export;  /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    PyObject *generated; /* weak reference to the trampoline that was generated last; or NULL */
-    uintptr_t generated_flags; /* of the entry that it was for */
-    PyObject *pointer_type;    /* the cffi type of a pointer result, once asked for; or NULL */
+    const struct NcPlan *plan; /* atomic: how calls are made (call/plan.h); NULL before the first */
+    PyObject *planned;         /* bytes: what has it; or NULL */
+    PyObject *ways; /* dict: of a variadic function the call specs for more arguments than it names,
+                                  by their types; or NULL */
+    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
     PyObject
         *forms[NC_BOXES];    /* what boxes are made of, once asked for (object/boxed.c); or NULL */
     struct NcCallSpec *bare; /* the same without a check; NULL where it has none */
@@ -110,20 +111,11 @@ typedef struct NcCallSpec {
 /* The choice among the signatures of overloaded callables (overload.c). */
 typedef struct NcDispatcher NcDispatcher;
 
-/* A generated trampoline, as Python makes it; callables that use it own it. */
-typedef struct {
-    PyObject_HEAD
-    NcTrampoline code;
-    void *const *symbols; /* what the code refers to (symbols.c) */
-    PyObject *keep;       /* what keeps the machine code in memory */
-    PyObject *weakrefs;   /* weak references to this object */
-} NcGenerated;
-
 /* What few callables have. The others share one without anything, nc_no_more, which nobody writes
  * to: nc_callable_more gives a callable its own. */
 typedef struct {
     NcNativeTable native;     /* both tables, once they are no longer in the callable */
-    PyObject *fallback;       /* Python function for calls that no trampoline takes; or NULL */
+    PyObject *wrapper;        /* Python function that makes the calls; or NULL */
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher; /* of the parts, from the first call on; or NULL */
     PyObject *signatures;     /* of the parts: tuple of str, once asked for; or NULL */
@@ -142,15 +134,12 @@ typedef struct {
                                          owns, are its first argument; else NULL */
     int takes_fields; /* and go to C as the address of what the class declares; else as their own */
     size_t changes;   /* how often the boxes were forgotten */
-    int decided;      /* whether generating a trampoline was tried, or is not wanted */
     int is_entry;     /* f[signature] gave it out: it is an entry of another, and stays as it is */
 } NcMore;
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;          /* the single's trampoline, or the choice among parts */
-    NcGenerated *generated;             /* the single's trampoline if one was generated; lives as
-                                           long */
+    vectorcallfunc vectorcall;          /* how the single is called, or the choice among parts */
     const PyNativeCallableTable *calls; /* atomic: the entries that native callers find */
     const uint64_t *packed;             /* atomic: the same, packed */
     PyNativeCallableTable single;       /* the first entry; trampolines call its pointer */
@@ -196,7 +185,6 @@ static inline void nc_keep_first(PyObject **place, PyObject *made)
 
 extern PyHeapExtensibleTypeObject NcCallable_Type;
 extern PyTypeObject NcCallSpec_Type;
-extern PyTypeObject NcGenerated_Type;
 
 /* The addresses of all that generated code may refer to (codegen/symbols.c, which stands above);
  * callables and callbacks have it. Set before the first of them is made. */

@@ -45,23 +45,23 @@ static PyObject *set_spec_hooks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* set_call_hooks(generate, make_fallback, failure, specialize, no_entry, bridge, thunks,
- * thunk_specs) */
+/* set_call_hooks(make_wrapper, plan, extended, extra_argument, failure, specialize, no_entry,
+ * bridge, thunks, thunk_specs) */
 static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *one;
     PyObject *specs;
     PyObject *others;
     if (refuse_again(nc_hooks.thunk_specs != NULL) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOO!", &one, &one, &one, &one, &one, &one, &one, &PyDict_Type,
-                          &specs)) {
+        !PyArg_ParseTuple(args, "OOOOOOOOOO!", &one, &one, &one, &one, &one, &one, &one, &one, &one,
+                          &PyDict_Type, &specs)) {
         return NULL;
     }
     others = PyTuple_GetSlice(args, 0, PyTuple_GET_SIZE(args) - 1);
     if (others == NULL) {
         return NULL;
     }
-    nc_hooks_set(&nc_hooks.generate, others);
+    nc_hooks_set(&nc_hooks.make_wrapper, others);
     Py_DECREF(others);
     nc_hooks.thunk_specs = Py_NewRef(specs);
     Py_RETURN_NONE;
@@ -222,9 +222,8 @@ static PyMethodDef functions[] = {
 static PyTypeObject *const types[] = {
     &NcStash_Type,        &NcRecordBase_Type, &NcMemory_Type,         &NcLayout_Type,
     &NcKeep_Type,         &NcCallSpec_Type,   &NcThunkSpec_Type,      &NcThunk_Type,
-    &NcCallbackSpec_Type, &NcPyCallback_Type, &NcCtypesCallback_Type, &NcGenerated_Type,
-    &NcLibrary_Type,      &NcMemoryPlan_Type, &NcField_Type,          &NcMethod_Type,
-    &NcObjectArray_Type,
+    &NcCallbackSpec_Type, &NcPyCallback_Type, &NcCtypesCallback_Type, &NcLibrary_Type,
+    &NcMemoryPlan_Type,   &NcField_Type,      &NcMethod_Type,         &NcObjectArray_Type,
 };
 
 /* Adds an object that was just made. -1 with an exception, also where it was not. */

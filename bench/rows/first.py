@@ -1,14 +1,14 @@
-"""First calls of a shape: what it costs to compile code for them, or to link what is on disk."""
+"""First calls of a signature: what it costs to work out where C expects its values."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,23 +20,25 @@ from bench.rows import Effort
 from bench.section import Group, Section
 
 METHOD = (
-    "ms of the first call of each of 50 signatures in a fresh process whose LLVM has made one "
-    "trampoline before, with no cache directory, with an empty one, then in further processes that "
-    "find the object files there; fastest, median and slowest. Beside each, in shuffled order, "
-    "what LLVM takes for the same IR: llvmlite parses it, makes an object file by the same code "
-    "generator, which does not optimize, and links that; the same with a file of these bytes that "
-    "is created in the cache directory, and renamed; or it links an object file that is in memory "
-    "already. A first call writes and verifies the IR besides, and reads the file."
+    "ms of the first call of each of 50 signatures in a fresh process that has made one such call "
+    "before, with the callable made; fastest, median and slowest. Beside each, in shuffled order, "
+    "what ctypes and cffi take to make a function of the same type and address, and to call it."
 )
 SIGNATURES = 50
 OURS = "nativecall"
-LLVM, LLVM_FILE = "LLVM, the same IR", "LLVM, the object file"
-LLVM_WRITTEN = "LLVM, the same IR, and a file"
-COMPILED = "first call of a new shape"
-WRITTEN = "first call of a new shape, to be kept on disk"
-KEPT = "first call, object file on disk"
+CTYPES, CFFI = "a CFUNCTYPE, made and called", "ffi.cast, made and called"
+NEW = "first call of a new signature"
 #: Row, peer, and how many times what the peer takes a first call may take.
-GOALS = ((COMPILED, LLVM, 1.2), (WRITTEN, LLVM_WRITTEN, 1.2), (KEPT, LLVM_FILE, 1.5))
+GOALS = ((NEW, CFFI, 0.5),)
+
+_CTYPES = {
+    "d": ctypes.c_double,
+    "q": ctypes.c_int64,
+    "i": ctypes.c_int32,
+    "f": ctypes.c_float,
+    "h": ctypes.c_int16,
+}
+_C = {"d": "double", "q": "int64_t", "i": "int32_t", "f": "float", "h": "int16_t"}
 
 
 def processes(_: Effort) -> int:
@@ -49,75 +51,31 @@ def measure(_: Effort) -> Section:
     return Section("first", METHOD)
 
 
-class Llvm:
-    """What LLVM takes by itself, for the IR that nativecall writes; each method gives ms."""
-
-    def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        from nativecall._codegen import trampoline
-
-        # nativecall does not start LLVM where all that it needs is on disk.
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.llvm, self.written = llvm, trampoline.intermediate
-        machine = {"opt": trampoline.EFFORT, "reloc": "pic", "codemodel": "small"}
-        machine |= {
-            "cpu": llvm.get_host_cpu_name(),
-            "features": llvm.get_host_cpu_features().flatten(),
-        }
-        self.machine = llvm.Target.from_default_triple().create_target_machine(**machine)
-        self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=True)
-        self.kept: list[Any] = []
-
-    def link(self, builder: Any) -> int:
-        """Link what was added, as a library of its own, and find the function."""
-        linked = builder.export_symbol("method").link(self.jit, f"peer.{len(self.kept)}")
-        self.kept.append(linked)
-        return int(linked["method"])
-
-    def emitted(self, text: str) -> bytes:
-        """Make an object file."""
-        with self.llvm.parse_assembly(text, self.llvm.create_context()) as module:
-            return bytes(self.machine.emit_object(module))
-
-    def compiled(self, function: Any, directory: str = "") -> float:
-        """Compile a function's IR and link it; write the object file to a directory, if any."""
-        text = self.written(function._spec.signature)
-        start = time.perf_counter_ns()
-        data = self.emitted(text)
-        self.link(self.llvm.JITLibraryBuilder().add_object_img(data))
-        if directory:
-            path = os.path.join(directory, f"peer{len(self.kept)}")
-            made = os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(made, data)
-            os.close(made)
-            os.replace(path + ".part", path)
-        return (time.perf_counter_ns() - start) / 1e6
-
-    def compiled_to_file(self, function: Any) -> float:
-        """The same with the file, beside those of nativecall."""
-        return self.compiled(function, os.environ.get("NATIVECALL_CACHE_DIR", ""))
-
-    def linked(self, function: Any) -> float:
-        """Link its object file."""
-        data = self.emitted(self.written(function._spec.signature))
-        start = time.perf_counter_ns()
-        self.link(self.llvm.JITLibraryBuilder().add_object_img(data))
-        return (time.perf_counter_ns() - start) / 1e6
+def _by_ctypes(function: Any, values: list[Any]) -> object:
+    codes = function.signatures[0].replace(":", "")
+    made = ctypes.CFUNCTYPE(*[_CTYPES[code] for code in codes])(function.address())
+    return made(*values)
 
 
-def _called(function: Any, values: list[Any]) -> float:
+def _by_cffi(ffi: Any, function: Any, values: list[Any]) -> object:
+    result, codes = function.signatures[0].split(":")
+    arguments = ", ".join([_C[code] for code in codes])
+    return ffi.cast(f"{_C[result]} (*)({arguments})", function.address())(*values)
+
+
+def _timed(call: Callable[..., Any], values: list[Any]) -> float:
     start = time.perf_counter_ns()
-    found = function(*values)
+    found = call(values)
     taken = (time.perf_counter_ns() - start) / 1e6
     if found != sum(values):
-        raise ValueError(f"{function!r} returned {found!r}, expected {sum(values)!r}")
+        raise ValueError(f"{call!r} returned {found!r}, expected {sum(values)!r}")
     return taken
 
 
 def run_first() -> dict[str, Any]:
     """Time first calls, in a process that is used for nothing else."""
+    import cffi
+
     nc = installed.import_nativecall()
     kernels = Kernels()
     arguments = {"d": 0.5, "q": 1000, "i": 20, "f": 1.5, "h": 7}
@@ -126,64 +84,46 @@ def run_first() -> dict[str, Any]:
         function = nc.wrap(kernels.address_of(kernel), signature)
         if function._spec.trampoline is None:
             made.append((function, [arguments[code] for code in signature[2:]]))
-    warm, values = made.pop()
-    warm(*values)
-    llvm = Llvm()
-    peers = {
-        LLVM: llvm.compiled,
-        LLVM_WRITTEN: llvm.compiled_to_file,
-        LLVM_FILE: llvm.linked,
+    ffi = cffi.FFI()
+    ways: dict[str, Callable[..., object]] = {
+        OURS: lambda function, values: function(*values),
+        CTYPES: _by_ctypes,
+        CFFI: partial(_by_cffi, ffi),
     }
-    times: dict[str, list[float]] = {name: [] for name in (OURS, *peers)}
+    warm, values = made.pop()
+    for way in ways.values():
+        way(warm, values)
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for function, values in made[:SIGNATURES]:
-        subjects: list[tuple[str, Callable[[], float]]] = [
-            (OURS, partial(_called, function, values)),
-            *[(name, partial(take, function)) for name, take in peers.items()],
-        ]
-        random.shuffle(subjects)
-        for name, sample in subjects:
-            times[name].append(sample())
+        for name in random.sample([*ways], len(ways)):
+            times[name].append(_timed(partial(ways[name], function), values))
     return {"signatures": len(made[:SIGNATURES]), "times": times}
-
-
-def _first(directory: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.worker", "calls-once"],
-        cwd=installed.ROOT,
-        env={**os.environ, "NATIVECALL_CACHE_DIR": directory},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(json.loads(done.stdout))
 
 
 def finish(section: Section, effort: Effort) -> None:
     """Add the first calls, from processes of their own."""
-    rows: dict[str, dict[str, list[float]]] = {COMPILED: {}, WRITTEN: {}, KEPT: {}}
+    rows: dict[str, list[float]] = {}
     found: dict[str, Any] = {}
     try:
         for _ in range(effort.choose(5, 1)):
-            with tempfile.TemporaryDirectory() as directory:
-                for row, where in ((COMPILED, ""), (WRITTEN, directory), (KEPT, directory)):
-                    found = _first(where)
-                    for name, values in found["times"].items():
-                        rows[row].setdefault(name, []).extend(values)
+            done = subprocess.run(
+                [sys.executable, "-m", "bench.worker", "calls-once"],
+                cwd=installed.ROOT,
+                env={**os.environ},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            found = dict(json.loads(done.stdout))
+            for name, values in found["times"].items():
+                rows.setdefault(name, []).extend(values)
     except subprocess.CalledProcessError as error:
         section.absent["first calls"] = error.stderr.strip().splitlines()[-1]
         return
-    for row, peers in (
-        (COMPILED, (LLVM,)),
-        (WRITTEN, (LLVM_WRITTEN, LLVM)),
-        (KEPT, (LLVM_FILE,)),
-    ):
-        measured = {name: rows[row][name] for name in (OURS, *peers)}
-        section.groups.append(Group(row, "ms", peers[0], measured))
-    for name, times in (("compiled", rows[WRITTEN]), ("from the disk cache", rows[KEPT])):
-        figures = {
-            "fastest": min(times[OURS]),
-            "median": statistics.median(times[OURS]),
-            "slowest": max(times[OURS]),
-        }
-        section.figures[f"first call {name}, ms"] = figures
+    section.groups.append(Group(NEW, "ms", CFFI, rows))
+    section.figures["first call, ms"] = {
+        "fastest": min(rows[OURS]),
+        "median": statistics.median(rows[OURS]),
+        "slowest": max(rows[OURS]),
+    }
     section.figures["signatures"] = found["signatures"]

@@ -26,9 +26,8 @@
     ROW(nc_keeping, "keeping", METH_VARARGS)                                                       \
     ROW(nc_text_result, "text_result", METH_VARARGS)                                               \
     ROW(nc_pin_hold, "hold", METH_O)                                                               \
-    ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
-    ROW(nc_pin_text_length, "text_length", METH_VARARGS)                                           \
     ROW(nc_pin_export, "export", METH_O)                                                           \
+    ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
     ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
     ROW(nc_take_pointers, "take_pointers", METH_VARARGS)                                           \
     ROW(nc_stack_required, "stack_require", METH_VARARGS)                                          \
@@ -40,13 +39,10 @@
     ROW(nc_scipy_box, "scipy_box", METH_VARARGS)                                                   \
     ROW(nc_open_library, "open_library", METH_VARARGS)                                             \
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
-    ROW(nc_pointer_lose, "lose_result", METH_VARARGS)                                              \
     ROW(nc_pointer_lost, "lost_result", METH_O)                                                    \
-    ROW(nc_errno_save, "save_errno", METH_O)                                                       \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
-    ROW(nc_object_taken, "take_object", METH_VARARGS)                                              \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
     ROW(nc_code_symbols, "code_symbols", METH_NOARGS)                                              \
     ROW(nc_symbols_address, "symbols_address", METH_NOARGS)                                        \

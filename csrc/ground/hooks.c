@@ -28,7 +28,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
 int nc_hooks_put_off(void)
 {
     static PyMethodDef method = {"later", NC_METHOD(call_later), METH_FASTCALL, NULL};
-    for (PyObject **hook = &nc_hooks.generate; hook <= &nc_hooks.passed; hook++) {
+    for (PyObject **hook = &nc_hooks.make_wrapper; hook <= &nc_hooks.passed; hook++) {
         PyObject *place = PyLong_FromSsize_t((char *)hook - (char *)&nc_hooks);
         *hook = place != NULL ? PyCFunction_New(&method, place) : NULL;
         Py_XDECREF(place);

@@ -13,8 +13,11 @@
 
 typedef struct {
     /* Of calls and entries: nativecall/_callable/hooks.py. */
-    PyObject *generate;      /* (callable) -> Trampoline, or None to leave calls to make_fallback */
-    PyObject *make_fallback; /* (callable) -> function for calls that no trampoline takes */
+    PyObject *make_wrapper;   /* (callable) -> function that makes its calls */
+    PyObject *plan;           /* (call spec, fixed arguments or None) -> bytes: its call plan */
+    PyObject *extended;       /* (call spec, types) -> the call spec of a variadic function with
+                                 arguments of these after those that it names */
+    PyObject *extra_argument; /* (value, index, name, policies) -> (its type, what is converted) */
     PyObject *failure;       /* (name, convention, result, code): raises what they mean */
     PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
     PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */

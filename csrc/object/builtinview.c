@@ -1,6 +1,7 @@
 /* csrc/object/builtinview.c: the views of builtinview.h. */
 #include "builtinview.h"
 
+#include "call/call.h"
 #include "callablecalls.h"
 #include "ground/compat.h"
 #include "making.h"
@@ -16,17 +17,19 @@ static PyObject *living_view(NcCallable *self)
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
     const NcCallSpec *spec = self->spec;
-    if (self->vectorcall != nc_vectorcall_fallback) {
-        const NcTrampoline *code =
-            self->generated != NULL ? &self->generated->code : spec->trampoline;
-        method->ml_meth = code->method;
-        method->ml_flags = code->method_flags;
+    const int is_wrapper = self->vectorcall == nc_vectorcall_wrapper;
+    if (!is_wrapper && self->vectorcall != nc_vectorcall_plan) {
+        method->ml_meth = spec->trampoline->method;
+        method->ml_flags = spec->trampoline->method_flags;
     } else if (spec->nargs > 1 || spec->variadic) {
-        method->ml_meth = NC_METHOD(nc_method_fallback);
+        method->ml_meth = NC_METHOD(is_wrapper ? nc_method_wrapper : nc_method_plan);
         method->ml_flags = METH_FASTCALL;
+    } else if (spec->nargs == 1) {
+        method->ml_meth = is_wrapper ? nc_method_wrapper_O : nc_method_plan_O;
+        method->ml_flags = METH_O;
     } else {
-        method->ml_meth = spec->nargs == 1 ? nc_method_fallback_O : nc_method_fallback_NOARGS;
-        method->ml_flags = spec->nargs == 1 ? METH_O : METH_NOARGS;
+        method->ml_meth = is_wrapper ? nc_method_wrapper_NOARGS : nc_method_plan_NOARGS;
+        method->ml_flags = METH_NOARGS;
     }
 }
 
@@ -127,10 +130,6 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
             self, PyExc_AttributeError, "has no built-in view: it has no entries%s",
             self->more->specializer != NULL ? " yet; ask for one as in f['d:d']"
                                             : "; add one first");
-    }
-    if (self->more->parts == NULL && !nc_callable_is_decided(self) &&
-        nc_callable_generate(self, NULL) < 0) {
-        return NULL;
     }
     if (self->as.view.ml_name == NULL && describe(self) < 0) {
         return NULL;

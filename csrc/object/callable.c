@@ -10,6 +10,7 @@
 #include "adapt.h"
 #include "boxed.h"
 #include "builtinview.h"
+#include "call/call.h"
 #include "callablecalls.h"
 #include "entries.h"
 #include "making.h"
@@ -28,7 +29,7 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     NcCallable *self = (NcCallable *)(void *)object;
     Py_VISIT(self->spec);
     Py_VISIT(self->owner);
-    Py_VISIT(self->more->fallback);
+    Py_VISIT(self->more->wrapper);
     Py_VISIT(self->more->parts);
     Py_VISIT(self->more->index);
     Py_VISIT(self->more->only);
@@ -48,7 +49,7 @@ static int callable_clear(PyObject *object)
     nc_callable_clear_tables(self);
     Py_CLEAR(self->owner);
     if (more != &nc_no_more) {
-        Py_CLEAR(more->fallback);
+        Py_CLEAR(more->wrapper);
         nc_dispatcher_release(more->dispatcher);
         more->dispatcher = NULL;
         Py_CLEAR(more->parts);
@@ -72,7 +73,6 @@ static void callable_dealloc(PyObject *object)
     }
     (void)callable_clear(object);
     Py_CLEAR(self->spec);
-    Py_CLEAR(self->generated);
     Py_CLEAR(*nc_callable_name_place(self));
     if (more != &nc_no_more) {
         Py_CLEAR(more->signatures);
@@ -240,7 +240,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     if (self->more->parts == NULL) {
         Py_XSETREF(self->spec, (NcCallSpec *)(void *)Py_NewRef(spec));
         if (self->more != &nc_no_more) {
-            Py_CLEAR(self->more->fallback);
+            Py_CLEAR(self->more->wrapper);
         }
     }
     nc_boxed_forget(self);
@@ -271,59 +271,27 @@ static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
                          (Py_ssize_t)nc_nativetable_retired_bytes(&self->more->native));
 }
 
-/* _trampoline_kind(): how calls of a single are made; decides it if no call has yet. */
+/* _trampoline_kind(): how calls of a single are made. */
 static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     if (self->spec == NULL) {
         return nc_refuse_empty(self);
     }
-    if (!nc_callable_is_decided(self) && nc_callable_generate(self, NULL) < 0) {
-        return NULL;
-    }
-    return PyUnicode_FromString(self->generated != NULL                      ? "generated"
-                                : self->spec->composed                       ? "python"
-                                : self->vectorcall == nc_vectorcall_fallback ? "libffi"
-                                                                             : "ahead of time");
+    return PyUnicode_FromString(self->vectorcall == nc_vectorcall_wrapper ? "python"
+                                : self->vectorcall == nc_vectorcall_plan  ? "plan"
+                                                                          : "ahead of time");
 }
 
-/* _choose(way): makes a single that was neither called nor asked for a view call through "libffi";
- * through "generated" code though there may be other; or through generated code for a variadic
- * function, of which `way` is the number of fixed arguments. */
-static PyObject *callable_choose(PyObject *object, PyObject *way)
+/* _unwrap(): makes a single that has no view call by its plan, whatever else it would do. */
+static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    int libffi = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "libffi") == 0;
-    int generated = PyUnicode_Check(way) && PyUnicode_CompareWithASCIIString(way, "generated") == 0;
-    NcMore *more;
-    if (!libffi && !generated && !PyLong_Check(way)) {
-        PyErr_SetString(PyExc_ValueError, "'way' must be 'libffi', 'generated' or a number");
+    if (self->spec == NULL || self->more->parts != NULL || self->as.view.ml_name != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "it is decided how this is called");
         return NULL;
     }
-    if (self->spec == NULL || self->more->parts != NULL || self->generated != NULL ||
-        self->more->fallback != NULL || self->as.view.ml_name != NULL) {
-        PyObject *name = nc_callable_name(self);
-        if (name != NULL) {
-            PyErr_Format(PyExc_RuntimeError, "it is decided how '%U' is called", name);
-        }
-        return NULL;
-    }
-    more = nc_callable_more(self);
-    if (more == NULL) {
-        return NULL;
-    }
-    self->vectorcall = nc_vectorcall_fallback;
-    more->decided = 1;
-    if (!libffi && nc_callable_generate(self, generated ? NULL : way) < 0) {
-        return NULL;
-    }
-    if (!libffi && self->generated == NULL) {
-        PyObject *name = nc_callable_name(self);
-        if (name != NULL) {
-            PyErr_Format(PyExc_RuntimeError, "no trampoline can be generated for '%U'", name);
-        }
-        return NULL;
-    }
+    self->vectorcall = nc_vectorcall_plan;
     Py_RETURN_NONE;
 }
 
@@ -338,7 +306,7 @@ static PyMethodDef callable_methods[] = {
     {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
-    {"_choose", callable_choose, METH_O, NULL},
+    {"_unwrap", callable_unwrap, METH_NOARGS, NULL},
     {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,
      "address($self, /, signature=None)\n--\n\n"
      "The C function pointer of an entry.\n\n"
@@ -363,7 +331,6 @@ static PyMemberDef callable_members[] = {
     {"_spec", T_OBJECT, offsetof(NcCallable, spec), READONLY, NULL},
     {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT,
      offsetof(NcCallable, single.entries[0].funcptr), READONLY, NULL},
-    {"_generated", T_OBJECT, offsetof(NcCallable, generated), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -30,7 +30,8 @@ static void callspec_dealloc(PyObject *object)
     Py_XDECREF(self->alone);
     Py_XDECREF(self->policies);
     Py_XDECREF(self->encoding);
-    Py_XDECREF(self->generated);
+    Py_XDECREF(self->planned);
+    Py_XDECREF(self->ways);
     Py_XDECREF(self->pointer_type);
     for (int kind = 0; kind < NC_BOXES; kind++) {
         Py_XDECREF(self->forms[kind]);
@@ -190,7 +191,7 @@ static PyObject *callspec_new(PyObject *args)
     PyObject *encoding;
     int fortran;
     PyObject *bare;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpsOiO!O", &signature, &text, &text_length, &result,
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCisOiO!O", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
                           &policies, &order, &composed, &text_result, &encoding, &fortran,
                           &PyTuple_Type, &outs, &bare)) {
@@ -315,6 +316,8 @@ static PyMemberDef callspec_members[] = {
     {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
      "argument types, then the result's"},
     {"policies", T_OBJECT_EX, offsetof(NcCallSpec, policies), READONLY, "the Policies"},
+    {"ways", T_OBJECT, offsetof(NcCallSpec, ways), READONLY,
+     "of a variadic function the call specs for more arguments than it names, by their types"},
     {"names", T_OBJECT, offsetof(NcCallSpec, names), READONLY,
      "names of the arguments that Python passes, or None where there are none"},
     {NULL, 0, 0, 0, NULL},

@@ -23,8 +23,8 @@ int nc_errno_keep(void)
     return saved;
 }
 
-/* save_errno(code) */
-PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
+/* set_errno(code): what is kept, and what C finds after the callback that runs. */
+PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
 {
     long number = PyLong_AsLong(code);
     if (number == -1 && PyErr_Occurred()) {
@@ -35,17 +35,10 @@ PyObject *nc_errno_save(PyObject *Py_UNUSED(module), PyObject *code)
         return NULL;
     }
     saved = (int)number;
-    Py_RETURN_NONE;
-}
-
-/* set_errno(code): save_errno, and what C finds after the callback that runs. */
-PyObject *nc_errno_set(PyObject *module, PyObject *code)
-{
-    PyObject *done = nc_errno_save(module, code);
-    if (done != NULL && nc_errno_of_callback != NULL) {
+    if (nc_errno_of_callback != NULL) {
         *nc_errno_of_callback = saved;
     }
-    return done;
+    Py_RETURN_NONE;
 }
 
 /* saved_errno() */
@@ -120,16 +113,4 @@ PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
     }
     PyObject *found = (PyObject *)nc_address(address, "there is no object at address 0");
     return owned ? found : Py_XNewRef(found);
-}
-
-/* take_object(name, address, convention, code) */
-PyObject *nc_object_taken(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *name;
-    void *result;
-    Py_ssize_t convention;
-    int code;
-    return PyArg_ParseTuple(args, "UO&ni", &name, nc_take_address, &result, &convention, &code)
-               ? nc_take_object(name, (PyObject *)result, (size_t)convention, code)
-               : NULL;
 }

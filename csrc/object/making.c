@@ -2,6 +2,7 @@
  * anybody can see. */
 #include "making.h"
 
+#include "call/call.h"
 #include "callablecalls.h"
 #include "callspec.h"
 #include "shortcut.h"
@@ -194,9 +195,10 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
         return -1;
     }
     self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
-    self->vectorcall = spec->trampoline != NULL && (flags & CALL_FLAGS) == 0 && !nc_calls_traced
+    self->vectorcall = spec->composed > 1 || nc_calls_traced ? nc_vectorcall_wrapper
+                       : spec->trampoline != NULL && (flags & CALL_FLAGS) == 0
                            ? spec->trampoline->vectorcall
-                           : nc_vectorcall_fallback;
+                           : nc_vectorcall_plan;
     return 0;
 }
 

@@ -5,7 +5,7 @@
 #include "layout.h"
 
 /* The characters of the longest shape that has one. */
-#define NC_LONGEST_SHAPE 10
+#define NC_LONGEST_SHAPE 6
 
 /* One for each shape, sorted by it, and how many there are. */
 extern const NcTrampoline nc_trampolines[];

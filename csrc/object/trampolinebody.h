@@ -8,7 +8,7 @@
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
 
-#include "callablecalls.h"
+#include "irregular.h"
 #include "values/pointers.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -44,20 +44,6 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return status;
 }
 
-NC_HOT_INLINE int nc_get_g(NcCallable *self, PyObject *const *args, Py_ssize_t i, long double *out)
-{
-    if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
-        *out = (long double)PyFloat_AS_DOUBLE(args[i]);
-        return 0;
-    }
-    long double converted;
-    if (nc_convert_long_double((PyObject *)self, i, args[i], &converted) < 0) {
-        return -1;
-    }
-    *out = converted;
-    return 1;
-}
-
 NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
 {
     long small;
@@ -89,12 +75,19 @@ NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return 1;
 }
 
-static inline int nc_get_Z(NcCallable *self, PyObject *const *args, Py_ssize_t i,
-                           double _Complex *out)
+NC_HOT_INLINE int nc_get_Q(NcCallable *self, PyObject *const *args, Py_ssize_t i, uint64_t *out)
 {
-    return nc_convert_complex((PyObject *)self, i, args[i], out) < 0
-               ? -1
-               : !PyComplex_CheckExact(args[i]);
+    long small;
+    if (NC_LIKELY(nc_small_integer(args[i], &small)) && NC_LIKELY(small >= 0)) {
+        *out = (uint64_t)small;
+        return 0;
+    }
+    uint64_t converted;
+    if (nc_convert_integer((PyObject *)self, i, args[i], 'Q', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
 }
 
 static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)

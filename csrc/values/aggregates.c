@@ -1,4 +1,4 @@
-/* csrc/values/aggregates.c: structs and strided views, as generated code needs them. Guarantees: on
+/* csrc/values/aggregates.c: structs and strided views, as calls need them. Guarantees: on
  * failure an exception is set that names the argument and the callable, and nothing is left
  * exported. */
 #include "aggregates.h"
@@ -26,10 +26,10 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
         memset(memory, 0, spec->arguments[index].size);
     }
     PyObject *address = PyLong_FromVoidPtr(memory);
-    PyObject *who = nc_conversion_subject(name, place);
+    PyObject *who = address != NULL ? nc_conversion_subject(name, place) : NULL;
     PyObject *done = NULL;
-    *keep = PyList_New(0);
-    if (address != NULL && who != NULL && *keep != NULL) {
+    *keep = who != NULL ? PyList_New(0) : NULL;
+    if (*keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
             nc_hooks.store, PyTuple_GET_ITEM(spec->types, index), value, address, who, *keep,
             spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
@@ -40,11 +40,11 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
     return done != NULL ? 1 : -1;
 }
 
-int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
-                      NcPointer *owner)
+int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                      void *memory, NcPointer *owner)
 {
     PyObject *keep;
-    int status = nc_store_value(self->spec, (PyObject *)self, index, value, memory, &keep);
+    int status = nc_store_value(spec, name, index, value, memory, &keep);
     if (status > 0 && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);
     }
@@ -158,10 +158,9 @@ static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t ali
     return (places & (alignment - 1)) == 0;
 }
 
-int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
-                    intptr_t *words, NcPointer *owner)
+int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                    Py_ssize_t ndim, intptr_t *words, NcPointer *owner)
 {
-    const NcCallSpec *spec = self->spec;
     char element = spec->arguments[index].pointee;
     const Py_buffer *buffer = &owner->buffer;
     if (value == Py_None) {
@@ -169,7 +168,7 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
         return 0;
     }
     if (element == '\0' || nc_may_be_masked(Py_TYPE(value))) {
-        return nc_store_argument(self, index, value, &owner->address, owner);
+        return nc_store_argument(spec, name, index, value, &owner->address, owner);
     }
     if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
         owner->buffer.obj = NULL;
@@ -190,5 +189,5 @@ int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssiz
         owner->buffer.obj = NULL;
     }
     /* What is rarer, and every message, is nativecall/_values/storage.py's. */
-    return nc_store_argument(self, index, value, &owner->address, owner);
+    return nc_store_argument(spec, name, index, value, &owner->address, owner);
 }

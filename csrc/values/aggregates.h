@@ -1,8 +1,4 @@
-/* csrc/values/aggregates.h: structs and strided views, as generated code needs them.
- *
- * Idea. Generated code converts the usual case inline: a tuple of numbers of the exact types.
- * Records are copied here. All else goes through nativecall/_values/storage.py, as calls through
- * libffi do, so that both ways accept the same values and raise the same errors.
+/* csrc/values/aggregates.h: structs and strided views, as arguments and results of calls.
  *
  * All need the GIL. */
 #ifndef NC_AGGREGATES_H
@@ -19,14 +15,14 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
 /* Argument `index` as a C value of any type in `memory`; what it points to goes to owner->keep.
  * `owner` is NULL for a type without pointers. 0; 1 where that may have run any code; or -1 with an
  * exception. */
-int nc_store_argument(NcCallable *self, Py_ssize_t index, PyObject *value, void *memory,
-                      NcPointer *owner);
+int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                      void *memory, NcPointer *owner);
 
 /* A strided view of `ndim` dimensions: `words` takes 1 + 2 * ndim words and is what owner->address
  * points to, unless it is NULL for None. 0; 1 where that may have run any code; or -1 with an
  * exception. */
-int nc_convert_view(NcCallable *self, Py_ssize_t index, PyObject *value, Py_ssize_t ndim,
-                    intptr_t *words, NcPointer *owner);
+int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                    Py_ssize_t ndim, intptr_t *words, NcPointer *owner);
 
 /* What a call returns that has out-parameters, which are in `area` as its spec says: the only
  * value, or a tuple of `result`, which this takes and drops where `drops` says so, and of them.

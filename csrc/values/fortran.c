@@ -106,17 +106,3 @@ Py_ssize_t nc_text_length(PyObject *name, Py_ssize_t index, PyObject *value,
     }
     return length;
 }
-
-/* text_length(pin, name, index, value), of a Pin of `value`. */
-PyObject *nc_pin_text_length(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    const NcPin *pin;
-    PyObject *name;
-    PyObject *value;
-    Py_ssize_t index;
-    if (!PyArg_ParseTuple(args, "O!UnO", &NcPin_Type, &pin, &name, &index, &value)) {
-        return NULL;
-    }
-    Py_ssize_t length = nc_text_length(name, index, value, &pin->pointer);
-    return length < 0 ? NULL : PyLong_FromSsize_t(length);
-}

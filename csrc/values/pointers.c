@@ -117,22 +117,6 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     return convert_other(self, index, value, out);
 }
 
-int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
-                          size_t before)
-{
-    int exported = out->buffer.obj != NULL;
-    int status;
-    if (!exported && !PyErr_Occurred()) {
-        status = convert_other(self, index, value, out);
-    } else {
-        status = nc_convert_exporter(self->spec, (PyObject *)self, index, value, out, exported);
-    }
-    if (status >= 0) {
-        out->buffer.buf = out->address;
-    }
-    return status > 0 ? nc_check_unmoved((PyObject *)self, out - before, before) : status;
-}
-
 PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
                            void *address)
 {
@@ -189,22 +173,6 @@ PyObject *nc_result_lost(NcCallable *self)
     void *result = lost.function == NC_SINGLE_TARGET(self) ? lost.result : NULL;
     nc_result_forget();
     return result != NULL ? nc_pointer_to_python(self, result) : NULL;
-}
-
-/* lose_result(function, result): of two addresses. */
-PyObject *nc_pointer_lose(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *function;
-    PyObject *result;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyLong_Type, &function, &PyLong_Type, &result)) {
-        return NULL;
-    }
-    lose(PyLong_AsVoidPtr(function), PyLong_AsVoidPtr(result));
-    if (PyErr_Occurred()) {
-        nc_result_forget();
-        return NULL;
-    }
-    Py_RETURN_NONE;
 }
 
 /* lost_result(callable): as nc_result_lost, None for nothing. */
@@ -277,16 +245,6 @@ NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, Py
         Py_CLEAR(self);
     }
     if (self != NULL) {
-        PyObject_GC_Track(self);
-    }
-    return self;
-}
-
-NcPin *nc_pin_address(void *address)
-{
-    NcPin *self = pin_new();
-    if (self != NULL) {
-        self->pointer.address = address;
         PyObject_GC_Track(self);
     }
     return self;

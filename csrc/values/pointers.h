@@ -39,11 +39,6 @@ extern PyTypeObject NcPin_Type;
 
 /* 0; 1 where code ran meanwhile that may be anything's, which nc_check_unmoved is for; -1. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
-/* The same after bf_getbuffer: the buffer of `out` is exported, or an exception is set that refused
- * it; with neither, nothing was asked. buffer.buf is the address then, buffer or not. The `before`
- * pointers in front of `out` are checked where code ran. */
-int nc_convert_pointer_on(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
-                          size_t before);
 
 /* The address that a native object has as argument `index` of a callable, which is a method of its
  * class: the first one or another of its type. NULL for all else. */
@@ -128,9 +123,6 @@ PyObject *nc_result_lost(NcCallable *self);
 /* A Pin of a value as argument `index` of a call spec, a pointer; with a negative index the first
  * one, and `name` is the whole subject of messages. NULL with an exception. */
 NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value);
-
-/* A Pin of an address, which the caller keeps valid. NULL with an exception. */
-NcPin *nc_pin_address(void *address);
 
 /* After code ran that may be anything's: whether what the pointers' buffers were exported with is
  * still where it was. ctypes.resize, and ndarray.resize without its check, move memory that is

@@ -18,6 +18,7 @@ import re
 from .. import _lib
 from .._codegen import byreference, engine
 from .._errors import SignatureError
+from .._plan.abi import Unsupported
 from .._signature.ctype import SCALARS, is_native
 from .._signature.derived import Array, FunctionPointer, Pointer
 from .._signature.signature import Signature
@@ -229,7 +230,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
             raise _not_made(f"what passes a {one.text!r} of {name!r} by reference cannot be made")
     try:
         made = byreference.code(address, signature, values, bool(is_wrapper) and returns)
-    except engine.Unsupported as error:
+    except Unsupported as error:
         raise _not_made(
             f"what passes the scalars of {name!r} by reference cannot be made: {error}"
         ) from None

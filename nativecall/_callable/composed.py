@@ -11,6 +11,7 @@ from weakref import ref
 
 from .. import _lib
 from .._errors import extra
+from .._plan.here import here
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Record, pointer
@@ -33,6 +34,28 @@ if TYPE_CHECKING:
     from .._values.policies import Check, Policies
 
 _types = _lib.types
+
+
+def wrapper(callable: Native) -> Callable[..., object] | None:
+    """Calls the only entry of `callable` as its policies say; None where they say nothing."""
+    spec = callable._entry()[0]
+    if spec.policies.check is not None:
+        return checked(callable)
+    if spec.policies.keep != "call":
+        return keeping(callable)
+    wraps = callspec.composition(spec.signature, spec.policies) > int(here() is not None)
+    return with_outs(callable) if wraps else None
+
+
+def call(callable: Native) -> Callable[..., object]:
+    """Calls the only entry of `callable`, and nothing else."""
+    if here() is None:
+        from . import elsewhere
+
+        return elsewhere.function(callable)
+    inner = callable._derived(*callable._entry(), None)
+    inner._unwrap()
+    return inner
 
 
 def without(

@@ -1,8 +1,8 @@
-"""What the core asks Python for: trampolines, fallbacks, missing entries, thunks, exceptions.
+"""What the core asks Python for: call plans, wrappers, missing entries, thunks, exceptions.
 
 The core imports this module when it first asks for one of them: functions of numbers with an
-ahead-of-time trampoline need none. What makes them is imported when the core asks for it: a
-trampoline whose code is kept needs little of it. What the core asks of values is in arguments.py.
+ahead-of-time trampoline need none. What makes them is imported when the core asks for it. What the
+core asks of values is in arguments.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import _lib
 from .._errors import refuse_reload
 from .._fifo import Fifo
+from .._plan.callplan import extended, plan
 from .._values import boxes
 from .._values.failure import raise_failure
 
@@ -17,57 +18,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from .._signature.ctype import CType
     from .._types import ThunkSpec
     from .._values.boxes import Native
+    from .._values.policies import Policies
 
-refuse_reload(globals(), "_generate")
+refuse_reload(globals(), "_make_wrapper")
 
 __all__: list[str] = []
 
 
-def _generate(callable: Native, fixed: int | None = None) -> object:
-    """A generated trampoline, or None to make calls through libffi.
-
-    The core asks at the first call, or view, without an ahead-of-time trampoline.
-    """
-    policies = callable._entry()[0].policies
-    if policies.check is not None or policies.keep != "call":
-        return None
-    if _lib.types.calls_traced:
-        from .trace import hides
-
-        if hides(callable):
-            return None
-    from .._codegen.trampoline import trampoline
-
-    return trampoline(callable, fixed)
-
-
-def _make_fallback(callable: Native) -> object:
-    """The core asks for this at the first call that no trampoline takes.
-
-    A callable with a trampoline is a variadic one with more than its fixed arguments.
-    """
-    policies = callable._entry()[0].policies
-    if policies.check is not None or policies.keep != "call" or policies.out:
-        from . import composed
-
-        if policies.check is not None:
-            return composed.checked(callable)
-        if policies.keep != "call":
-            return composed.keeping(callable)
-        return composed.with_outs(callable)
+def _make_wrapper(callable: Native) -> object:
+    """What makes the calls of a callable where Python code has a part in them."""
     if _lib.types.calls_traced:
         from .trace import traced
 
         return traced(callable)
-    from .._libffi import call
+    from . import composed
 
-    if callable._generated is not None:
-        from .._codegen.trampoline import variadic
+    return composed.wrapper(callable) or composed.call(callable)
 
-        return variadic(callable, call.fallback_for)
-    return call.make_fallback(callable)
+
+def _extra_argument(
+    value: object, index: int, name: str, policies: Policies
+) -> tuple[CType, object]:
+    from .._values.variadic import extra_argument
+
+    return extra_argument(value, index, name, policies.encoding)
 
 
 def _specialize(callable: Native, signature: str) -> None:
@@ -94,8 +71,10 @@ def _thunks() -> ModuleType:
 
 
 _lib.types.set_call_hooks(
-    _generate,
-    _make_fallback,
+    _make_wrapper,
+    plan,
+    extended,
+    _extra_argument,
     raise_failure,
     _specialize,
     _no_entry,

@@ -2,7 +2,7 @@
 
 So faulthandler, tracebacks, profilers and debuggers of Python say which C function it was; without
 this a call has no frame of its own. The frame's function calls another callable of the same entry,
-through the trampoline that the call would have had.
+by its plan.
 """
 
 from __future__ import annotations
@@ -18,33 +18,13 @@ if TYPE_CHECKING:
 
     from .._values.boxes import Native
 
-#: Those that calls are passed on to, while it is decided how they are called.
-_passed_to: set[int] = set()
-
-
-def hides(callable: Native) -> bool:
-    """Whether a callable's trampoline is kept from it, so that its calls get a frame."""
-    return id(callable) not in _passed_to
-
 
 def traced(callable: Native) -> Callable[..., object]:
     """What calls the only entry of `callable` in a frame of its name, signature and file."""
-    spec, address, flags = callable._entry()
-    from .._codegen.trampoline import trampoline
+    spec, address, _ = callable._entry()
+    from . import composed
 
-    call: Callable[..., object]
-    if spec.signature.variadic or trampoline(callable) is None:
-        from .._libffi.call import make_fallback
-
-        call = make_fallback(callable)
-    else:
-        inner = callable._derived(spec, address, flags, None)
-        _passed_to.add(id(inner))
-        try:
-            inner._choose("generated")
-        finally:
-            _passed_to.discard(id(inner))
-        call = inner
+    call = composed.wrapper(callable) or composed.call(callable)
 
     def frame(*values: object) -> object:
         return call(*values)

@@ -101,15 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     inspecting.add_argument(
         "--json", dest="as_json", action="store_true", help="print all that is found as JSON"
     )
-    for form, what in (("llvm", "LLVM IR"), ("asm", "assembly")):
-        inspecting.add_argument(
-            f"--{form}",
-            dest="forms",
-            action="append_const",
-            const=form,
-            default=[],
-            help=f"show the {what} of code generated for its calls",
-        )
     commands.add_parser(
         "doctor",
         help="show what works on this machine, what falls back, and why",
@@ -132,21 +123,13 @@ def _parser() -> argparse.ArgumentParser:
     writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
     keeping = commands.add_parser(
         "cache",
-        help="show, clear or warm the generated code that is kept on disk",
+        help="show or clear what is kept on disk",
         description="Shows the directory where generated code is kept between processes, and how "
         "much there is. The directory is $NATIVECALL_CACHE_DIR, else the user's cache directory; "
         "there is none where the variable is set and empty.",
     )
-    keeping.set_defaults(places=())
-    actions = keeping.add_subparsers(dest="action", metavar="[clear|warm]")
+    actions = keeping.add_subparsers(dest="action", metavar="[clear]")
     actions.add_parser("clear", help="delete what is kept", description="Deletes what is kept.")
-    warming = actions.add_parser(
-        "warm",
-        help="generate now what first calls need",
-        description="Generates now what the first calls of these native callables, libraries or "
-        "modules need.",
-    )
-    warming.add_argument("places", nargs="+", metavar="MODULE[:NAME]")
     return parser
 
 

@@ -1,7 +1,6 @@
-"""``nativecall cache``: what is kept between processes, where, how much; clearing and warming it.
+"""``nativecall cache``: what is kept between processes, where, how much; clearing it.
 
-To warm it is to generate now what the first calls of functions would generate. Nothing else
-generates code here, or imports llvmlite.
+Nothing here generates code, or imports llvmlite.
 """
 
 from __future__ import annotations
@@ -10,19 +9,11 @@ import os
 import time
 
 from .._cache import Cache, directory
-from .output import CommandError, Output
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from .._callable.callable import NativeCallable
+from .output import Output
 
 
-def run(*, action: str | None, places: Sequence[str]) -> int:
-    """Show the cache, ``clear`` or ``warm`` it; 1 when there is a directory that cannot be used."""
-    if action == "warm":
-        return _warm(places)
+def run(*, action: str | None) -> int:
+    """Show the cache, or ``clear`` it; 1 when there is a directory that cannot be used."""
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
@@ -50,63 +41,6 @@ def run(*, action: str | None, places: Sequence[str]) -> int:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(usage.oldest))
         output.text(f"all used   since {used}")
     return 0
-
-
-def _warm(places: Sequence[str]) -> int:
-    """Generate the code of the first calls of what is at each ``MODULE:NAME``, or in a module; 1
-    when there is no cache that can keep it.
-
-    A library's functions are those that were declared; of overload sets, every entry is warmed.
-    """
-    from collections import Counter
-
-    from .place import find, imported
-
-    output = Output()
-    kept = Cache(directory())
-    refusal = f"kept in memory only: {none_chosen()}"
-    if kept.where is not None:
-        refusal = kept.refusal()
-        why = refusal or unwritable(kept)
-        if why and not refusal:
-            refusal = f"no file can be made in {kept.where}: {why}"
-    if refusal:
-        output.text(f"not used   {refusal}", "bad")
-        return 1
-    before = kept.usage().files
-    ways: Counter[str] = Counter()
-    for place in places:
-        with output.working(f"reading {place}"):
-            found = list(_callables(find(place) if ":" in place else imported(place)))
-        if not found:
-            raise CommandError(f"{place!r} is no library, no native callable, and has none")
-        with output.working(place, len(found)) as done:
-            for callable in found:
-                ways.update([entry.trampoline for entry in callable.entries])
-                done()
-    for way, count in ways.most_common():
-        output.text(f"{way:<14}  {count} entr{'y' if count == 1 else 'ies'}")
-    output.text(f"written         {_count(max(0, kept.usage().files - before))}")
-    return 0
-
-
-def _callables(obj: object) -> Iterator[NativeCallable]:
-    """The native callables that an object is, or has."""
-    from types import ModuleType
-
-    from .._callable.callable import NativeCallable
-    from .._library import Library
-    from .place import functions
-
-    if isinstance(obj, NativeCallable):
-        yield obj
-    elif isinstance(obj, Library):
-        if obj.declarations is not None:
-            yield from functions(obj).values()
-    elif isinstance(obj, ModuleType):
-        for one in vars(obj).values():
-            if isinstance(one, (NativeCallable, Library)):
-                yield from _callables(one)
 
 
 def none_chosen() -> str:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
-    from .._types import Foreign
-
     _Line: TypeAlias = tuple[str, str, str, str]
 
 _GOOD, _FALLBACK, _BAD, _ABSENT = "✓", "·", "✗", " "
@@ -117,16 +115,17 @@ def _tried() -> Iterator[_Line]:
     except Exception as error:  # whatever it is, it is what the reader wants to know
         yield from [(_BAD, name, _told(error), "") for name in names]
         return
-    carried = "libffi" if why else "generated code"
+    generated = "libffi" if why else "generated code"
     sign = _FALLBACK if why else _GOOD
+    carried = (_GOOD, "call plans", ""), *[(sign, generated, why)] * 2
     tries: tuple[Callable[[], bool], ...] = (
         lambda: wrap(mixed.address(), "d:dqfi", owner=mixed)(0.5, 1, 2.0, 3) == 6.5,
         lambda: wrap(double.address(), "q:qq", owner=double)(20, 2) == 42,
         lambda: wrap(double).bind(20).convert("d:d")(2.0) == 42.0,
     )
-    for name, right in zip(names, tries, strict=True):
+    for name, right, (good, how, because) in zip(names, tries, carried, strict=True):
         found = _outcome(right)
-        yield (_BAD, name, found, _REPORT) if found else (sign, name, carried, why)
+        yield (_BAD, name, found, _REPORT) if found else (good, name, how, because)
 
 
 def _outcome(right: Callable[[], bool]) -> str:
@@ -138,21 +137,19 @@ def _outcome(right: Callable[[], bool]) -> str:
 
 
 def _by_libffi() -> Iterator[_Line]:
-    """A call of a callback, both by libffi, which carries out what has no generated code."""
+    """A callback by libffi, which makes those that have no generated code."""
 
     def right() -> bool:
         import ctypes
 
         from .. import wrap
-        from .._libffi.call import make_fallback
 
         kinds = ctypes.c_double, ctypes.c_longlong, ctypes.c_float, ctypes.c_int
         pointer = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(lambda a, b, c, d: a + b + c + d)
-        native: Foreign = wrap(pointer, "d:dqfi")
-        return make_fallback(native)(0.5, 1, 2.0, 3) == 6.5
+        return bool(wrap(pointer, "d:dqfi")(0.5, 1, 2.0, 3) == 6.5)
 
     found = _outcome(right)
-    means = "calls and callbacks that have no generated code"
+    means = "callbacks and conversions that have no generated code"
     yield (_BAD, "libffi", found, means) if found else (_GOOD, "libffi", "works", means)
 
 

@@ -16,12 +16,12 @@ from .._callable.wrap import wrap
 from .._slots import PADDING, customslots, extensibletype
 from .._values import boxes
 from .describe import address_text, entry_rows, owner_text, slot_rows
-from .output import CommandError, Output, Row
+from .output import Output, Row
 from .place import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from .._types import Foreign
 
@@ -40,19 +40,14 @@ _CONSUMERS: dict[str, tuple[str, Callable[[NativeCallable], object]]] = {
 }
 
 
-def run(place: str, forms: Sequence[str] = (), *, as_json: bool = False) -> int:
-    """Show what is at ``MODULE:NAME``; 0 when it has something native, 1 when not.
-
-    `forms` is which forms of generated code to show: ``"llvm"``, ``"asm"``.
-    """
-    if forms and as_json:
-        raise CommandError(f"--{forms[0]} shows code to people; it does not go with --json")
+def run(place: str, *, as_json: bool = False) -> int:
+    """Show what is at ``MODULE:NAME``; 0 when it has something native, 1 when not."""
     with Output().working(f"importing {place}"):
         obj = find(place)
-    return _plain(place, obj) if as_json else _show(place, obj, forms)
+    return _plain(place, obj) if as_json else _show(place, obj)
 
 
-def _show(place: str, obj: object, forms: Sequence[str]) -> int:
+def _show(place: str, obj: object) -> int:
     output = Output()
     native = boxes.native(obj)
     made: NativeCallable | None
@@ -62,8 +57,6 @@ def _show(place: str, obj: object, forms: Sequence[str]) -> int:
         found, made = _show_foreign(output, place, obj)
     if made is not None:
         _show_calls(output, made)
-    if made is not None and forms:
-        _show_code(output, made, forms)
     found |= _show_slots(output, obj if native is None else native, found)
     if not found:
         output.text("native code finds nothing in it")
@@ -210,31 +203,6 @@ def _show_calls(output: Output, native: NativeCallable) -> None:
     for row in rows:
         for name, why in row["refused"].items():
             output.text(f"not by {name}: {why}")
-
-
-def _show_code(output: Output, native: NativeCallable, forms: Sequence[str]) -> None:
-    """The code that was generated for the entries of a native callable."""
-    from .._codegen import engine, trampoline
-
-    for entry in native.entries:
-        spec = native[entry.signature]._entry()[0]
-        how = spec.signature, entry.flags, *trampoline.not_passed(spec)
-        if entry.trampoline != "generated":
-            why = f"calls go through {entry.trampoline}"
-            if entry.trampoline == "ahead of time":
-                why = "calls go through code that was compiled ahead of time"
-            else:
-                reason = trampoline.refusal(*how)
-                why = f"{why}, because {reason}" if reason else why
-            output.text(f"no code was generated for {entry.signature!r}: {why}")
-            continue
-        text = trampoline.intermediate(*how) or ""
-        for form in forms:
-            what = "LLVM IR" if form == "llvm" else "assembly"
-            output.heading(f"generated code for {entry.signature!r}, {what}")
-            shown = text if form == "llvm" else engine.assembly(text, trampoline.EFFORT)
-            for line in shown.expandtabs(8).splitlines():
-                output.text(line)
 
 
 def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, NativeCallable | None]:

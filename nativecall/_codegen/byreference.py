@@ -32,7 +32,7 @@ def code(
     address : int
         Of the procedure.
     signature : Signature
-        Of the function. `engine.Unsupported` is raised for types that no convention here has.
+        Of the function. `Unsupported` is raised for types that no convention here has.
     values : sequence of bool
         Of each argument whether the procedure takes it by reference; others are passed as they are.
     written : bool

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._fifo import Fifo, Shared
+from .._plan.abi import Unsupported
 from .._values.callspec import letter
 from . import engine
 from .shape import layout, made, shape
@@ -66,7 +67,7 @@ def code(
 
     try:
         found = made(f"callback {wanted}", text, _EXPORT, 0)
-    except (engine.Unsupported, engine.Unloadable):
+    except (Unsupported, engine.Unloadable):
         # Nothing else: an error in the code here must not pass for a signature without code.
         return None
     if found is None:

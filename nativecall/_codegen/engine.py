@@ -69,10 +69,6 @@ _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
 
 
-class Unsupported(Exception):
-    """There is no code for a signature; the message says what is in the way."""
-
-
 class Unloadable(RuntimeError):
     """LLVM cannot load an object file: the system allows no more executable pages, for instance."""
 
@@ -431,7 +427,7 @@ def _require_permission() -> None:
     if not refused:
         return
     warn_once(
-        f"{refused}: calls, callbacks and conversions that need generated code go through "
+        f"{refused}: callbacks and conversions that need generated code go through "
         "libffi, with the same results, and slower; 'nativecall doctor' shows which"
     )
     raise Unloadable(refused)

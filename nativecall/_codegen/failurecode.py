@@ -1,7 +1,4 @@
-"""Whether a call has failed by its error convention, in the IR of thunks, loops and jitted code.
-
-Trampolines, which are written as text, have the same in trampolinecode.py.
-"""
+"""Whether a call has failed by its error convention, in the IR of thunks, loops and jitted code."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ file of the shape is kept.
 from __future__ import annotations
 
 from .. import _lib
+from .._plan.abi import Unsupported
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from . import engine
@@ -56,6 +57,6 @@ def strided() -> tuple[int, engine.Code] | None:
 def _compiled(key: str, text: Callable[[], str]) -> tuple[int, engine.Code] | None:
     try:
         code = None if _lib.types.stubs_refused() else made(f"ufunc {key}", text, _EXPORT, 1)
-    except (engine.Unsupported, engine.Unloadable):
+    except (Unsupported, engine.Unloadable):
         return None
     return None if code is None else (code.address(_EXPORT), code)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 #: Where the core's objects have what code reads, and the addresses of what it refers to.
 layout: dict[str, int] = _lib.types.code_layout()
 symbols: dict[str, int] = _lib.types.code_symbols()
-#: The name of a trampoline in its object file, and the flags of entries that change its code.
-METHOD = "method"
-CALL_FLAGS = _lib.FLAG_NEEDS_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO | _lib.ERRORS_MASK
 #: What LLVM itself refers to.
 LINKED = {"memcpy": symbols["memcpy"]}
 

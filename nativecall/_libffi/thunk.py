@@ -18,10 +18,10 @@ from .._errors import SignatureError
 from .._signature.ctype import VOIDPTR, CType
 from .._values import callspec, storage
 from . import callback, types
-from .call import called, foreign_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Protocol
 
     from .._types import Foreign
@@ -35,6 +35,27 @@ if TYPE_CHECKING:
 
 
 _WORD = VOIDPTR.size
+_types = _lib.types
+
+
+def _foreign_function(type_: Foreign, address: int) -> Foreign:
+    """A function of ctypes that raises what a Python function left, however ctypes calls it."""
+    function = type_(address)
+    function.errcheck = _types.raise_left
+    return function
+
+
+def _called(function: Foreign, arguments: Sequence[object]) -> Foreign:
+    """What a function of ctypes returns for arguments that are instances of its very types."""
+    try:
+        return function(*arguments)
+    except ctypes.ArgumentError as error:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is not None:
+            raise  # a Python function that C called raised it
+        # All that ctypes can fail to do with them is to make its own objects of them, and it
+        # loses why.
+        raise MemoryError from None
 
 
 class _Failed(Exception):
@@ -112,7 +133,7 @@ class _Run:
         self.inner = plan.inner.result
         hold = not plan.flags & _lib.FLAG_RELEASE_GIL
         prototype = types.prototype(plan.inner, hold=hold, errno=self.uses_errno)
-        self.function = foreign_function(prototype, target)
+        self.function = _foreign_function(prototype, target)
         declared = list(prototype._argtypes_)
         # A struct may travel as its two words (_libffi/types.py).
         halved = types.overrunning(plan.inner)
@@ -202,7 +223,7 @@ class _Call:
         plan, run = self.plan, self.run
         if plan.clears_errno_before:
             set_errno(0)
-        answer = called(run.function, arguments)
+        answer = _called(run.function, arguments)
         if run.inner.kind != "void":
             self.memory.append(answer)
             self.answer = ctypes.addressof(answer)

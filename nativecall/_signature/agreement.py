@@ -31,9 +31,7 @@ class Agreement:
     SAME = 6
 
 
-def agreement(
-    given: CType | Signature, wanted: CType | Signature, *, memory: bool = False
-) -> int:
+def agreement(given: CType | Signature, wanted: CType | Signature, *, memory: bool = False) -> int:
     """How far two types agree, or two signatures; with `memory`, as what pointers lead to.
 
     Examples

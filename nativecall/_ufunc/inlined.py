@@ -45,11 +45,12 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
 
 def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
     """A loop that is compiled with the function's module."""
-    from .._codegen import engine, loopcode
+    from .._codegen import loopcode
+    from .._plan.abi import Unsupported
 
     try:
         code = loopcode.joined(plan, owner.text, owner.name, owner.symbols)
-    except (engine.Unsupported, RuntimeError):
+    except (Unsupported, RuntimeError):
         return None  # it is called through its pointer
     return code.address(loopcode.EXPORT), (owner, code)
 

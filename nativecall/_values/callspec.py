@@ -18,7 +18,7 @@ from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
-from .outs import offsets, pointee, visible
+from .outs import fits_stack, offsets, pointee, visible
 from .policies import DEFAULT
 
 TYPE_CHECKING = False
@@ -143,13 +143,24 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         signature.variadic,
         policies,
         policies.order,
-        bool(policies.check is not None or policies.out or policies.keep != "call"),
+        composition(signature, policies),
         text[-1],
         policies.encoding,
         (2 if texts else 1) if policies.fortran else 0,
         _outs(signature, policies.out),
         None if policies.check is None else _of(signature, hidden, policies._replace(check=None)),
     )
+
+
+def composition(signature: Signature, policies: Policies) -> int:
+    """How policies change what a call takes or returns: 0 not at all, 1 as plans of calls can, 2 as
+    Python code does (_callable/composed.py).
+    """
+    if policies.check is not None or policies.keep != "call":
+        return 2
+    if not policies.out:
+        return 0
+    return 1 if fits_stack(signature, policies.out, text_lengths(signature, policies)) else 2
 
 
 def text_out(signature: Signature, out: Out) -> str:

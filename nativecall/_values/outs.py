@@ -6,8 +6,8 @@ which returns what C wrote: the value alone, or a tuple of the function's own re
 the order of the arguments. The function's own result is none where that is void, or a status that
 was checked. The memory is zero before the call, unless its value is given.
 
-A trampoline keeps small ones on its stack (_codegen/trampolinecode.py); Python code makes the
-memory of others (_callable/composed.py).
+A call keeps small ones in its frame (_plan/callplan.py); Python code makes the memory of others
+(_callable/composed.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._types import Foreign
 
-#: Bytes of all out-parameters of a call that a trampoline keeps on its stack.
+#: Bytes of all out-parameters of a call that it keeps in its frame.
 MOST_BYTES = 128
 _ALIGNMENT = 16
 
@@ -300,7 +300,7 @@ def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tupl
 
 
 def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
-    """Where a trampoline has each of them, and the bytes of all."""
+    """Where a call has each of them, and the bytes of all."""
     found: list[int] = []
     end = 0
     for out in outs:
@@ -310,7 +310,7 @@ def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
 
 
 def fits_stack(signature: Signature, outs: Sequence[Out], texts: Sequence[int] = ()) -> bool:
-    """Whether a trampoline can keep them; `texts` are arguments whose lengths it passes."""
+    """Whether a call can keep them; `texts` are arguments whose lengths it passes."""
     if signature.variadic or any([is_array(signature, one) or one.index in texts for one in outs]):
         return False
     kinds = [pointee(signature, out) for out in outs]

@@ -24,8 +24,9 @@ def extra_argument(
 ) -> tuple[CType, object]:
     """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
-    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted. What holds one
-    C function is a pointer to it, of its own signature; text needs the function's `encoding`.
+    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted, and so are
+    structs of ctypes and cffi. What holds one C function is a pointer to it, of its own signature;
+    text needs the function's `encoding`.
     `index`, from 0, and the callable's `name` are for messages.
     """
     kind = type(value)
@@ -65,6 +66,9 @@ def extra_argument(
     who = f"argument {index + 1} of '{name}'"
     if isinstance(value, str):
         return VOIDPTR, _encoded(value, encoding, who)
+    struct = boxes.struct(value)
+    if struct is not None and struct.type is not None:
+        return struct.type, value
     found = _function_type(value, who)
     if found is not None:
         return found, value

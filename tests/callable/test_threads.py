@@ -39,7 +39,7 @@ def race(*tasks):
 @pytest.mark.parametrize(
     ("signature", "one", "other"),
     [("d:d", "square", "same_f64"), ("h:h", "same_i16", "which_none")],
-    ids=["trampoline", "libffi"],
+    ids=["trampoline", "plan"],
 )
 def test_replacing_races_with_calls(lib, signature, one, other):
     if signature == "h:h":

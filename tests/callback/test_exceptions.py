@@ -12,7 +12,7 @@ import pytest
 
 import nativecall as nc
 from support.callbacks import deferred, overlooked, raising, threads_left
-from support.modes import GENERATED, REFUSED, generated
+from support.modes import GENERATED, generated
 from support.threads import each
 
 NAN = float("nan")
@@ -32,13 +32,9 @@ def test_it_is_raised_by_trampolines(native, unraisable, fails):
     assert unraisable == []
 
 
-@pytest.mark.parametrize("way", ["generated", "libffi"])
-def test_it_is_raised_by_every_way_of_a_call(library, fails, way):
-    if way == "generated" and not GENERATED:
-        pytest.skip(REFUSED)
+def test_it_is_raised_by_every_way_of_a_call(library, fails):
     for gil in ("hold", "release"):
         apply = nc.load(library).function("apply", "d:X{d:d}d", gil=gil)
-        apply._choose(way)
         with fails(LookupError, "for 2"):
             apply(nc.callback("d:d", raising), 2.0)
         assert apply(nc.callback("d:d", lambda x: x + 1), 2.0) == 3.0

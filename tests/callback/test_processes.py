@@ -126,7 +126,7 @@ def test_the_report_of_too_deep_a_call_may_end_the_callback(callers, monkeypatch
 
 
 def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
-    """In both ways of a call; what has room is passed."""
+    """As an argument and as a result; what has room is passed."""
     stack = SCALE << 16
     # Three of them take all that the margin (csrc/ground/stack.c) leaves of the stack.
     count = (stack - (16 << 10)) // 3 // 8
@@ -141,29 +141,26 @@ def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
     path = builder.library(source, "large_by_value", flags=("-O1",))
     script = """
         import sys, threading, nativecall as nc
-        lib, count, stack = nc.load(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4])
+        lib, count, stack = nc.load(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
         large = f"T{{({count})d}}"
         lib = [lib.function("first", f"d:{large}"), lib.function("made", f"{large}:d")]
-        for way in ("libffi", "generated")[:1 + int(sys.argv[2])]:
-            for f, given in zip(lib, ((range(count),), 2.5)):
-                f = nc.wrap(f.address(), f.signatures[0])
-                f._choose(way)
-                def run():
-                    try:
-                        result = f(given)
-                        print(result if isinstance(result, float) else result[0][0])
-                    except RecursionError as error:
-                        print(error)
-                run()
-                threading.stack_size(stack)
-                thread = threading.Thread(target=run)
-                thread.start()
-                thread.join()
+        for f, given in zip(lib, ((range(count),), 2.5)):
+            def run():
+                try:
+                    result = f(given)
+                    print(result if isinstance(result, float) else result[0][0])
+                except RecursionError as error:
+                    print(error)
+            run()
+            threading.stack_size(stack)
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
     """
-    done = process(script, path, int(GENERATED), count, stack)
+    done = process(script, path, count, stack)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[::2] == [f"{count - 1}.0", "2.5"] * (1 + GENERATED)
+    assert lines[::2] == [f"{count - 1}.0", "2.5"]
     refused = re.compile(
         r"'\w+' needs (\d+) bytes of this thread's C stack for what it takes and returns by value, "
         r"\d+ are left"
@@ -171,7 +168,7 @@ def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
     for line in lines[1::2]:
         found = refused.fullmatch(line)
         assert found, line
-        assert 0 <= int(found[1]) - 3 * 8 * count < 256
+        assert 0 <= int(found[1]) - 3 * 8 * count < 1024
 
 
 # -- processes -----------------------------------------------------------------------------------

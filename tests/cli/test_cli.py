@@ -367,11 +367,10 @@ SLOTS = (
     r"0  'area'  0x0  0x1000  an interned key",
     r"1  0x8  0x0  0x9  an address as a key",
 )
-WAY = "generated" if engine.available() else "libffi"
 #: Lines, as patterns, by what is inspected.
 SAID = {
     "m.cos": ["nc_things:m.cos is a native callable with 1 entry"],
-    "careful": [rf"pow  d:dd  0x8  0x[0-9a-f]+  {WAY}  pow of libm\.\S+"],
+    "careful": [r"pow  d:dd  0x8  0x[0-9a-f]+  plan  pow of libm\.\S+"],
     "view": [
         "nc_things:view is the built-in view of a native callable with 1 entry",
         r"cos  d:d  .*",
@@ -394,45 +393,6 @@ def test_inspect_says(inspect, name):
     assert status == 0
     for pattern in SAID[name]:
         assert rows(lines, pattern), pattern
-
-
-def test_inspect_shows_generated_code(inspect):
-    status, lines, _ = inspect("nc_things:careful", "--llvm", "--asm")
-    assert status == 0
-    if engine.available():
-        ir = lines.index("generated code for 'd:dd', LLVM IR")
-        assembly = lines.index("generated code for 'd:dd', assembly")
-        assert rows(lines[ir:assembly], r"define ptr @method\(ptr %self, ptr %args, .*")
-        assert rows(lines[ir:assembly], r" *%\S+ = call double %\w+\(double %\w+, double %\w+\)")
-        assert rows(lines[assembly:], r"_?method:.*")
-    else:
-        assert (
-            "no code was generated for 'd:dd': calls go through libffi, because NATIVECALL_JIT is 0"
-        ) in lines
-
-
-@pytest.mark.parametrize("name", ["cos", "c_cos"])
-def test_inspect_tells_what_was_not_generated(inspect, name):
-    _, lines, _ = inspect(f"nc_things:{name}", "--llvm")
-    assert (
-        "no code was generated for 'd:d': calls go through code that was compiled ahead of time"
-    ) in lines
-    assert not rows(lines, "generated code.*")
-
-
-@pytest.mark.skipif(not engine.available(), reason="says why single signatures have no code")
-def test_inspect_tells_why_nothing_was_generated(inspect):
-    _, lines, _ = inspect("nc_things:many", "--llvm")
-    assert (
-        f"no code was generated for 'i:{'i' * 256}': calls go through libffi, because "
-        "256 arguments are more than the 255 of generated code"
-    ) in lines
-
-
-def test_inspect_shows_no_code_as_json(inspect):
-    message = "--llvm shows code to people; it does not go with --json"
-    done = inspect("nc_things:cos", "--json", "--llvm")
-    assert done == (2, [], f"nativecall inspect: {message}\n")
 
 
 def test_inspect_tells_what_wrap_takes(tmp_path):
@@ -601,7 +561,6 @@ def test_output_that_is_closed_is_told(options, monkeypatch, capsys):
         (["demo"], "nativecall._cli.demo._load"),
         (["doctor"], "nativecall._cli.doctor._version"),
         (["inspect", "math:cos"], "nativecall._cli.place.imported"),
-        (["cache", "warm", "math"], "nativecall._cli.place.imported"),
     ],
 )
 def test_an_interruption_is_one_line(options, interrupted, monkeypatch, capsys, tmp_path):
@@ -646,7 +605,8 @@ def test_doctor_says_what_carries_calls_out(capsys, monkeypatch):
     told = capsys.readouterr().out
     carried = "generated code" if engine.available() else "libffi"
     for way in ("calls", "callbacks", "conversions"):
-        assert re.search(rf"^ +\S+ +{way} +{carried}", told, re.MULTILINE)
+        by = "call plans" if way == "calls" else carried
+        assert re.search(rf"^ +\S+ +{way} +{by}", told, re.MULTILINE)
     assert re.search(r"^ +\S+ +cache +in memory +compiled again", told, re.MULTILINE)
     assert "does not work" not in told
 
@@ -689,7 +649,8 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("NATIVECALL_TRACE", "0")
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
     lines = doctored(capsys, 0)
-    assert lines["libffi"] == "✓  libffi  works  calls and callbacks that have no generated code"
+    means = "callbacks and conversions that have no generated code"
+    assert lines["libffi"] == f"✓  libffi  works  {means}"
     assert lines["settings"] == (
         "·  settings  NATIVECALL_JIT=maybe  not known, so ignored: 0 is for no generated code"
     )
@@ -753,10 +714,6 @@ def test_cache_that_cannot_be_written_says_why(unchanging, capsys):
         "deleted  0 files",
         "kept  2 files, which cannot be deleted: Permission denied",
     ]
-    assert main(["cache", "warm", "math"]) == 1
-    assert text(capsys.readouterr().out) == [
-        f"not used  no file can be made in {unchanging}: Permission denied"
-    ]
     line = doctored(capsys, 0)["cache"]
     assert line == f"·  cache  {unchanging}  nothing more is kept: Permission denied"
 
@@ -767,43 +724,3 @@ def test_cache_says_what_gives_one(monkeypatch, capsys):
     assert text(capsys.readouterr().out)[1] == (
         "to keep it on disk: unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
     )
-
-
-def test_cache_is_warmed(tmp_path, monkeypatch, capsys):
-    """By a process of its own: the cache of this one was decided before."""
-    (tmp_path / "warmed.py").write_text(
-        "import nativecall as nc\n"
-        "struct = 'typedef struct { int quot; int rem; } div_t; '\n"
-        "lib = nc.load(None, struct + 'div_t div(int, int); int abs(int);')\n"
-        "one = nc.wrap(lib.address('abs'), 'h:hbq')\n"
-    )
-    environment = os.environ | {"NATIVECALL_CACHE_DIR": str(tmp_path / "kept")}
-
-    def command(*words):
-        done = subprocess.run(
-            [sys.executable, "-m", "nativecall", "cache", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env=environment,
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    status, told = command("warm", "warmed")
-    assert status == 0, told
-    if engine.available():
-        assert re.search(r"generated +2 entries", told)
-        assert re.search(r"ahead of time +1 entry", told)
-        assert re.search(r"written +[2-9] files", told)
-        assert re.search(r"written +0 files", command("warm", "warmed:lib", "warmed:one")[1])
-    else:
-        assert re.search(r"libffi +2 entries", told)
-    assert command("warm", "warmed:struct") == (
-        2,
-        "nativecall cache: 'warmed:struct' is no library, no native callable, and has none\n",
-    )
-    environment["NATIVECALL_CACHE_DIR"] = ""
-    status, told = command("warm", "warmed")
-    assert status == 1
-    assert told.startswith("  not used   kept in memory only: unset NATIVECALL_CACHE_DIR, ")

@@ -30,7 +30,6 @@ from llvmlite import ir
 from nativecall import _cache
 from nativecall._cache import Cache
 from nativecall._codegen import abi, engine
-from nativecall._codegen.abi.win64 import Windows64
 from nativecall._errors import SignatureError
 from nativecall._signature.ctype import SCALARS, VOID, VOIDPTR, CType
 from nativecall._signature.derived import Array, Field, Pointer, Struct
@@ -639,7 +638,7 @@ def test_windows_convention_agrees_with_gcc(builder: Any) -> None:
     library = compiled(
         builder, "windows", cases, this_layout(), ["-mabi=ms", "-DWINDOWS_CONVENTION"]
     )
-    called, functions = check(Windows64("win64cc"), cases, library, this_layout(), 3)
+    called, functions = check(abi.WIN64_ELSEWHERE, cases, library, this_layout(), 3)
     assert called == 60
     assert functions > 30
 

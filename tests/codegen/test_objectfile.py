@@ -147,16 +147,13 @@ def test_room():
         _lib.types.has_room(-1)
 
 
-def test_trampolines_and_callbacks_need_no_linker(forked):
-    """The code that this package writes for calls refers to nothing outside."""
+def test_callbacks_need_no_linker(forked):
+    """Their code refers to nothing outside."""
     code = (
         "import nativecall as nc\n"
         "from nativecall._codegen import engine\n"
-        "libm = nc.load('m')\n"
-        "f = libm.function('fabs', 'd:diqf')\n"
-        "print(f(-1.5, 2, 3, 0.5), f.entries[0].trampoline)\n"
         "g = nc.wrap(nc.callback('h:hdq', lambda *x: len(x)))\n"
         "print(g(1, 2, 3), engine._start()[0]._linker)\n"
     )
-    assert forked(code) == "1.5 generated\n3 None\n"
+    assert forked(code) == "3 None\n"
     assert os.environ.get("NATIVECALL_JIT") != "0"

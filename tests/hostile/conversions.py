@@ -381,8 +381,8 @@ def _callable(world: World, scene: Scene, number: int, codes: list[str]) -> Any:
         options["gil"] = "release"
         f = nc.wrap(f.address(), text, owner=f, **options)
     way = r.randrange(8)
-    if way == 0 and hasattr(f, "_choose"):
-        f._choose("libffi")
+    if way == 0:
+        f._unwrap()
     if way in (1, 2):
         other = "i:" + "".join(codes[:-1] + ["d" if codes[-1] != "d" else "P"])
         if nc.wrap(f.address(), other).signatures != f.signatures:

@@ -57,11 +57,11 @@ def step(world: World, r: random.Random) -> None:
         f = nc.callback(text, run)
     except nc.SignatureError:
         return
-    way = r.choice(["generated", "generated", "libffi", "bound", "converted"])
+    way = r.choice(["called", "plan", "bound", "converted"])
     target = f
     values = [value for value, _ in pairs]
-    if way == "libffi":
-        f._choose("libffi")
+    if way == "plan":
+        f._unwrap()
     try:
         if way == "bound" and values and "O" not in text:
             n = r.randrange(len(values) + 1)

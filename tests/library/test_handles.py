@@ -480,8 +480,6 @@ FAILING = [
 def test_the_result_of_a_call_that_raises_is_freed_with_the_exception(
     path, name, values, how, error
 ):
-    if "keep" in how and not with_generated_code():
-        pytest.skip("ctypes gives no result where an exception is set (docs/decisions.md)")
     lib = nc.load(path, DECLARED, free={name: "text_free"}, **how)
     before = lib.freed()
     for _ in range(3):
@@ -501,12 +499,6 @@ def test_the_result_of_a_call_that_raises_is_freed_with_the_exception(
     del info
     gc.collect()
     assert lib.freed() == before + 1
-
-
-def with_generated_code():
-    from nativecall._codegen import engine
-
-    return engine.available()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import pytest
 import nativecall as nc
 from nativecall import _locate
 from nativecall._callable import hooks, pythonfunction
-from nativecall._codegen import callback, trampoline
+from nativecall._codegen import callback
 from nativecall._fifo import Cache, Fifo
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
@@ -52,16 +52,15 @@ SEEN = {
     "types that a cffi FFI": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
-    "ctypes types": "libffi/test_call.py::test_types_for_people_leave_the_caches_of_ctypes_again "
-    "libffi/test_call.py::test_ctypes_keeps_no_type_of_a_python_function",
+    "ctypes types": "libffi/test_types.py::test_types_for_people_leave_the_caches_of_ctypes_again "
+    "libffi/test_types.py::test_ctypes_keeps_no_type_of_a_python_function",
     "Python functions that ended": "test_functions_of_libffi_that_ended",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
     "call specs of thunks": "callable/test_known_thunks.py::"
     "test_checked_specs_are_kept_up_to_a_bound",
     "what loops of ufuncs": "ufunc/test_loops.py::test_what_is_shared_is_kept_up_to_a_bound",
     "thunks that ended": "test_thunks_that_ended",
-    "trampolines that nobody": "test_trampolines_that_nobody_uses test_refused_trampolines",
-    "calls of a variadic": "test_calls_of_a_variadic_function",
+    "call specs of a variadic": "test_calls_of_a_variadic_function",
     "code of callbacks": "test_code_of_callbacks_that_nobody_uses",
     "object files": "codegen/test_cache.py::test_memory_is_bounded_and_keeps_what_is_used "
     "codegen/test_cache.py::test_the_bound_and_the_order_of_use "
@@ -247,42 +246,11 @@ def test_thunks_that_ended():
     assert f.bind(3.0)(4.0) == 5.0
 
 
-@generated
-def test_trampolines_that_nobody_uses(monkeypatch):
-    monkeypatch.setattr(trampoline._recent, "limit", 8)
-    kept = nc.wrap(address(), "h:bhb")
-    kept._choose("generated")
-    alive = [weakref.ref(kept._generated)]
-    for n in range(20):
-        f = nc.wrap(address(), f"h:{'b' * (n + 4)}")
-        f._choose("generated")
-        alive.append(weakref.ref(f._generated))
-        del f
-    gc.collect()
-    assert [ref() is not None for ref in alive] == [True] + [False] * 12 + [True] * 8
-    assert len(trampoline._recent) == 8
-    again = nc.wrap(address(), "h:bhb")
-    again._choose("generated")
-    assert again._generated is kept._generated, "what is in use is found"
-
-
-@generated
-def test_refused_trampolines(monkeypatch):
-    monkeypatch.setattr(trampoline._refused, "limit", 8)
-    trampoline._refused.clear()
-    for n in range(20):
-        f = nc.wrap(address(), "d:" + "d" * (256 + n))
-        assert f.entries[0].trampoline == "libffi"
-        assert len(trampoline._refused) == min(n + 1, 8)
-    assert nc.wrap(address(), "d:" + "d" * 256).entries[0].trampoline == "libffi"
-
-
-@generated
 def test_calls_of_a_variadic_function():
     snprintf = nc.load("c", "int snprintf(char *s, size_t n, const char *format, ...);").snprintf
     buffer = bytearray(64)
     snprintf(buffer, 64, b"%d", 1)
-    caches = [one for one in gc.get_objects() if type(one) is Cache and one.limit == 64]
+    ways = snprintf._spec.ways
     most = 0
     for count in range(1, 7):
         for kinds in itertools.product((0, 1), repeat=count):
@@ -291,7 +259,7 @@ def test_calls_of_a_variadic_function():
             snprintf(buffer, 64, text, *values)
             expected = " ".join(["0.5" if kind else "2" for kind in kinds])
             assert buffer[: len(expected)] == expected.encode()
-            most = max(most, *[len(one) for one in caches])
+            most = max(most, len(ways))
     assert most == 64
 
 

@@ -27,8 +27,8 @@ LAYERS: list[tuple[str, str]] = [
     ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them
     ("values", "_values/"),
-    # how one signature becomes another, as a plan
-    ("adapt", "_adapt/"),
+    # plans: how one signature becomes another; how a call is made, and where C has its values
+    ("plans", "_adapt/ _plan/"),
     # native code: generated, or libffi's
     ("code", "_codegen/ _libffi/"),
     # the one object, and what it is asked for
@@ -60,7 +60,7 @@ C_LAYERS: list[tuple[str, str]] = [
     ("exceptions that cross C, the C stack, executable stubs", "ground/"),
     ("the structs that generated code reads", "layout"),
     ("conversions between objects and memory", "values/"),
-    ("calls of Python by C; the callable", "callback/ object/"),
+    ("calls, both ways; the callable", "call/ callback/ object/"),
     ("what generated code calls", "codegen/"),
     ("objects of both worlds", "objects/"),
     ("the module and its commands", "cli/ module"),

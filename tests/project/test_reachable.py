@@ -90,7 +90,7 @@ class Text(str): pass
 class Number(int): pass
 
 # Taken before anything is changed.
-parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._overloads, cos._generated, g._made]
+parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._overloads, g._made]
 parts += [cos.builtin, cos.entries[0].owner, cos.entries[0].owner.handle, m.declarations]
 parts += map(nc._signature.spelling.parse, ("d:d", "v:P&dT{di}."))
 parts += map(nc._signature.spelling.parse_type, ("T{di}", "[2]d"))
@@ -206,7 +206,7 @@ elif part == "hooks":
     calls()
 else:
     kept = samples()
-    made = [m, cos, f, g, f["d:d"], cos._spec, g._made, cos._generated, cos.builtin]
+    made = [m, cos, f, g, f["d:d"], cos._spec, g._made, cos.builtin]
     made += [cos.entries[0], cos.entries[0].owner, cos.entries[0].owner.handle, core.Stash()]
     made += [nc._signature.spelling.parse("d:P&dT{di}"), m.declarations,
              *nc._signature.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,

@@ -15,11 +15,9 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._adapt import rules
-from nativecall._codegen import trampoline
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
 from nativecall._values.failure import CONVENTIONS, convention
-from support.modes import generates
 
 DOCS = Path(__file__).parents[2] / "docs"
 UNKNOWN = 0x70
@@ -74,12 +72,6 @@ def test_an_unknown_convention_is_none_of_the_known_ones(fails):
             rules.adapt("f", parse("i:i"), UNKNOWN, parse(wanted))
     with fails(ValueError, MESSAGE):
         rules.bind(parse("i:i"), UNKNOWN, [True])
-
-
-@generates
-def test_no_trampoline_is_written_for_an_unknown_convention(fails):
-    with fails(ValueError, MESSAGE):
-        trampoline.intermediate(parse("i:i"), UNKNOWN)
 
 
 def test_no_call_goes_by_an_unknown_convention(fails, lib):

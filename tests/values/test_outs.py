@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import trampoline
 from nativecall._signature.ctype import SCALARS
-from support.modes import GENERATED
 
 ffi = cffi.FFI()
 NO_SIZE = (
@@ -112,7 +110,7 @@ def test_names_positions_and_mappings(load, out):
 
 def test_calls_go_through_a_trampoline_where_there_is_one(load):
     f = load("divide", DIVIDE, out=[2, 3])
-    assert f.entries[0].trampoline == ("generated" if GENERATED else "python")
+    assert f.entries[0].trampoline == "plan"
     assert [one.index for one in f.entries[0].out] == [2, 3]
     assert load("ramp", "v:i&d", out={1: 4}).entries[0].trampoline == "python"
 
@@ -572,11 +570,3 @@ def test_with_other_options(load, outs):
     frexp = nc.load("m").function("frexp", "double frexp(double x, int *exponent)", out="exponent")
     for value in (40.0, 0.0, -1e300, math.inf):
         assert frexp(value)[0] == math.frexp(value)[0]
-
-
-@pytest.mark.skipif(not GENERATED, reason="needs generated code")
-def test_the_code_that_people_are_shown_is_the_code_that_runs(load):
-    spec, _, flags = load("divide", DIVIDE, out=[2, 3])._entry()
-    shown = trampoline.intermediate(spec.signature, flags, *trampoline.not_passed(spec))
-    assert "%outs = alloca" in shown
-    assert trampoline.refusal(spec.signature, flags, *trampoline.not_passed(spec)) == ""

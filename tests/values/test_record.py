@@ -220,10 +220,8 @@ def test_a_record_is_taken_wherever_the_struct_is(records, item, fails):
     assert (inner.n, inner.x) == (3, 0.5)
 
 
-@pytest.mark.parametrize("way", ["generated", "libffi"])
-def test_ways_of_a_call_agree(records, way):
+def test_what_a_function_gives_it_takes(records):
     f = records.function("change", "item (item)")
-    f._choose(way)
     item = f(f(records.make_item()))
     assert type(item) is nc.Record
     assert (item.id, item.many[1].x, item.name) == (9, 10.0, b"abc")

@@ -1,7 +1,7 @@
 """Scalars that C code gives are the same Python objects wherever they come from.
 
-Ahead-of-time trampolines, generated ones, libffi's fallback, the core's records and reads of
-memory, and callbacks each have a conversion of their own. (headers/dispatch/test_dispatch.py holds
+Ahead-of-time trampolines, call plans, the core's records and reads of memory, and callbacks each
+have a conversion of their own. (headers/dispatch/test_dispatch.py holds
 the headers' to the core's.)
 """
 
@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import engine
 from nativecall._signature.ctype import SCALARS, Scalar
 from nativecall._signature.spelling import parse_type
 from nativecall._values import storage
@@ -65,14 +64,10 @@ def functions(builder: Any, ctype: Scalar) -> dict[str, Any]:
     )
     path = builder.library(source, f"same_{ctype.letter}{ord(ctype.letter)}")
     found = {}
-    for way in ("default", "libffi", "generated"):
+    for way in ("default", "plan"):
         f = nc.load(str(path)).function("same", f"{ctype.text}:{ctype.text}")
-        try:
-            if way != "default" and (way != "generated" or engine.available()):
-                f._choose(way)
-            f(1)
-        except nc.SignatureError:
-            continue  # what libffi does not return
+        if way == "plan":
+            f._unwrap()
         found[way] = f
     return found
 

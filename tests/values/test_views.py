@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 
 MAX_NDIM = 8  # of the macros, and of the callees here
@@ -164,18 +163,10 @@ def views(builder, include):
     return nc.load(builder.library("\n".join(parts), "views", flags=("-O2", f"-I{include}")))
 
 
-@pytest.fixture(params=["generated", "libffi"])
-def function(views, request):
-    """Functions of the library, called the way that the test is run for."""
-    if request.param == "generated" and not engine.available():
-        pytest.skip(engine.reason())
-
-    def function(symbol, signature, **options):
-        f = views.function(symbol, signature, **options)
-        f._choose(request.param)
-        return f
-
-    return function
+@pytest.fixture
+def function(views):
+    """Functions of the library."""
+    return views.function
 
 
 class Tagged(np.ndarray):

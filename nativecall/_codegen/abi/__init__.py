@@ -1,22 +1,22 @@
-"""How C passes every type of a signature, on each platform that generated code knows.
+"""How C passes every type of a signature, in LLVM IR, by each ABI that is known.
 
-    convention()             the C convention of this machine; None where libffi is used instead
+    convention()             the C convention of this machine; None where that is not known
     known(convention)        the same, or a given one; Unsupported is raised where there is none
     convention.lower(result, args, fixed) -> Lowering
                              how one signature is passed, and the emission of calls and of entries
 
-The conventions themselves, each from a module of its own, can be used on any machine, for code that
-is meant for another. See `lowering` for how values are given.
+Each can be used on any machine, for code that is meant for another. See `lowering` for how values
+are given.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import sysconfig
-
-from ..engine import Unsupported
-from .aapcs64 import AAPCS64, APPLE_ARM64
+from ..._plan.aapcs64 import AAPCS64 as _AAPCS64
+from ..._plan.aapcs64 import APPLE_ARM64 as _APPLE_ARM64
+from ..._plan.abi import Unsupported, in_memory
+from ..._plan.here import here
+from ..._plan.sysv import SYSV_X86_64 as _SYSV_X86_64
+from ..._plan.win64 import WIN64 as _WIN64
 from .lowering import (
     MAX_ARGUMENTS,
     SYMBOLS,
@@ -24,11 +24,8 @@ from .lowering import (
     Convention,
     Lowering,
     Prologue,
-    in_memory,
     value_type,
 )
-from .sysv import SYSV_X86_64
-from .win64 import WIN64
 
 __all__ = [
     "AAPCS64",
@@ -37,6 +34,7 @@ __all__ = [
     "SYMBOLS",
     "SYSV_X86_64",
     "WIN64",
+    "WIN64_ELSEWHERE",
     "Callee",
     "Convention",
     "Lowering",
@@ -48,32 +46,26 @@ __all__ = [
     "value_type",
 ]
 
+AAPCS64 = Convention(_AAPCS64)
+APPLE_ARM64 = Convention(_APPLE_ARM64)
+SYSV_X86_64 = Convention(_SYSV_X86_64)
+WIN64 = Convention(_WIN64)
+#: The same where it is not the target's own convention.
+WIN64_ELSEWHERE = Convention(_WIN64, "win64cc")
+
+_HERE = next((one for one in (SYSV_X86_64, AAPCS64, APPLE_ARM64, WIN64) if one.abi is here()), None)
+
 
 def convention() -> Convention | None:
-    """The C calling convention of this process, `None` if it is none of those here.
-
-    32-bit processes, big-endian ones and Windows on ARM have others.
-    """
-    if sys.maxsize < 2**32 or sys.byteorder != "little":
-        return None
-    if sys.platform == "win32":
-        return WIN64 if sysconfig.get_platform() == "win-amd64" else None
-    machine = os.uname().machine.lower()
-    if machine in ("x86_64", "amd64"):
-        return SYSV_X86_64
-    if machine in ("aarch64", "arm64"):
-        return APPLE_ARM64 if sys.platform in ("darwin", "ios") else AAPCS64
-    return None
-
-
-_HERE = convention()
+    """The C calling convention of this process, `None` if it is none of those here."""
+    return _HERE
 
 
 def known(wanted: Convention | None = None) -> Convention:
     """The convention that code is generated for, this machine's unless one is `wanted`;
     `Unsupported` is raised where that is not known.
     """
-    found = _HERE if wanted is None else wanted
+    found = convention() if wanted is None else wanted
     if found is None:
         raise Unsupported("the calling convention of this machine is not known")
     return found

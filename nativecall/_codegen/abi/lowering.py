@@ -2,8 +2,8 @@
 
 LLVM IR has no C types: it moves scalars through registers and stack slots by the target's rules,
 and leaves to the front end what a struct, a complex number or a small integer becomes. A
-`Convention` decides that, as a C compiler's front end does; a `Lowering` is its decision for one
-signature, and emits both directions:
+`Convention` says that in IR of what an `ABI` (_plan/abi.py) has decided; a `Lowering` is what it
+says of one signature, and emits both directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
@@ -15,27 +15,29 @@ that C has no type for are pointers to memory that holds them as C does, aligned
 `bool` is an ``i8`` that is 0 or 1. Padding is never read as part of a value, and nothing outside
 the object is read or written.
 
-What no convention here describes raises `Unsupported`; callers then use libffi. The generated code
+What no ABI describes raises `Unsupported`. The generated code
 may refer to the symbols in `SYMBOLS`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from ..._signature.ctype import CType, is_native
-from ..engine import Unsupported
+from ..._plan.abi import ABI, Call, Passing, Piece, Unsupported
+from ..._signature.ctype import CType
+
+if TYPE_CHECKING:
+    from ..._plan.abi import How
 
 #: External symbols that generated code may need: LLVM calls it to copy large structs.
 SYMBOLS: Final = ("memcpy",)
-#: More arguments than this go to libffi: their code takes LLVM too long.
+#: More arguments than this are not compiled: their code takes LLVM too long.
 MAX_ARGUMENTS: Final = 255
-#: More bytes of arguments than this go to libffi: LLVM copies them without probing the stack.
+#: More bytes of arguments than this are not compiled: LLVM copies them without probing the stack.
 MAX_BY_VALUE: Final = 1 << 16
 
 POINTER: Final = ir.PointerType()
@@ -64,13 +66,6 @@ class _NamedFloat(ir.Type):  # type: ignore[misc]  # llvmlite has no types
 
 X86_FP80: Final = _NamedFloat("x86_fp80")
 FP128: Final = _NamedFloat("fp128")
-
-
-def in_memory(ctype: CType) -> bool:
-    """Whether values of the type are given as pointers to memory rather than as IR values."""
-    if ctype.kind == "float":
-        return ctype.size > 8 or not is_native(ctype)
-    return ctype.kind in ("struct", "union", "complex")
 
 
 def value_type(ctype: CType) -> ir.Type:
@@ -102,7 +97,7 @@ def float_type(size: int) -> ir.Type:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Part:
     """One IR parameter that carries `size` bytes of an object, from `offset` on.
 
     `type` may be larger than that: the bits beyond are zero when sent, ignored when received.
@@ -113,27 +108,26 @@ class Piece:
     size: int
 
     def load(self, builder: ir.IRBuilder, memory: ir.Value) -> ir.Value:
-        """The piece of the object at `memory`."""
+        """The part of the object at `memory`."""
         return _load(builder, self.type, memory, self.offset, self.size)
 
     def store(self, builder: ir.IRBuilder, value: ir.Value, memory: ir.Value) -> None:
-        """Put the piece `value` into the object at `memory`."""
+        """Put the part `value` into the object at `memory`."""
         _store(builder, value, self.type, memory, self.offset, self.size)
 
 
 @dataclass(frozen=True)
-class Passing:
-    """How one argument or the result is passed.
+class Spelled:
+    """How one argument or the result is passed, in IR.
 
-    `how` is ``"value"``: as the one IR value that it is. ``"pieces"``: in IR parameters, or IR
-    results, that hold parts of its memory. ``"stack"`` (arguments): its memory is in the argument
-    area. ``"reference"``: as a pointer, to a copy for an argument, to the caller's memory for a
-    result. ``"void"``: no result. `attributes` are those of each IR parameter, as IR spells them.
+    `how` is as `Passing` has it. A value is the one IR value that it is, pieces are IR parameters,
+    or IR results, that hold parts of its memory, all else is a pointer. `attributes` are those of
+    each IR parameter, as IR spells them.
     """
 
     ctype: CType
-    how: Literal["void", "value", "pieces", "stack", "reference"]
-    pieces: tuple[Piece, ...] = ()
+    how: How
+    parts: tuple[Part, ...] = ()
     attributes: tuple[str, ...] = ()
 
     @property
@@ -143,70 +137,81 @@ class Passing:
             case "value":
                 return (value_type(self.ctype),)
             case "pieces":
-                return tuple([piece.type for piece in self.pieces])
+                return tuple([part.type for part in self.parts])
             case "stack" | "reference":
                 return (POINTER,)
         return ()
 
 
-def by_value(ctype: CType, attributes: tuple[str, ...] = ()) -> Passing:
-    """A number or pointer as itself."""
-    return Passing(ctype, "value", (), attributes)
-
-
-def in_pieces(ctype: CType, pieces: Sequence[Piece], attributes: tuple[str, ...] = ()) -> Passing:
-    """An object in registers, or wherever LLVM puts values of the pieces' types."""
-    return Passing(ctype, "pieces", tuple(pieces), attributes)
-
-
-def on_stack(ctype: CType, alignment: int) -> Passing:
-    """A copy of the object in the argument area itself."""
-    attributes = (f"byval([{ctype.size} x i8])", f"align {alignment}")
-    return Passing(ctype, "stack", (), attributes)
-
-
-def by_reference(ctype: CType) -> Passing:
-    """A pointer to the caller's copy, which the callee may change."""
-    return Passing(ctype, "reference")
-
-
-def into_memory(ctype: CType) -> Passing:
-    """A result that the callee writes where a hidden argument points to."""
-    attributes = (f"sret([{ctype.size} x i8])", f"align {ctype.alignment}")
-    return Passing(ctype, "reference", (), attributes)
-
-
-def whole(ctype: CType, type: ir.Type) -> Passing:
-    """An object in memory as one IR value: `long double`, or a half."""
-    return in_pieces(ctype, [Piece(type, 0, ctype.size)])
-
-
-def extension(ctype: CType) -> tuple[str, ...]:
+def _extension(ctype: CType) -> tuple[str, ...]:
     """The attribute of an integer narrower than 32 bits that its passer extends to them."""
     if ctype.kind not in ("bool", "int") or ctype.size >= 4:
         return ()
     return ("signext",) if getattr(ctype, "signed", False) else ("zeroext",)
 
 
-class Convention(ABC):
-    """A C calling convention of one platform."""
+def _number(piece: Piece) -> ir.Type:
+    """The IR type of what one register holds of an object."""
+    if piece.kind == "x87":
+        return X86_FP80
+    if piece.kind == "general":
+        return _INT64
+    if piece.size == 16:
+        return FP128
+    return float_type(piece.size) if piece.size in (2, 4) else ir.DoubleType()
 
-    name: str = ""  # for people and for cache keys
-    keyword: str = ""  # LLVM's name of the convention, empty for the target's own C convention
-    general: int  # registers for arguments that are integers and pointers
-    vector: int  # and for floats
-    #: Whether the register of an argument goes by its place among all, not among those of its kind.
-    by_place: bool = False
 
-    @abstractmethod
-    def pass_result(self, ctype: CType) -> Passing:
+class Convention:
+    """An `ABI`, as LLVM passes values by it.
+
+    `keyword` is LLVM's name of the convention, empty for the target's own C convention.
+    """
+
+    def __init__(self, abi: ABI, keyword: str = "") -> None:
+        self.abi = abi
+        self.name = abi.name  # for people and for cache keys
+        self.keyword = keyword
+
+    def pass_result(self, ctype: CType) -> Spelled:
         """How a result is passed; ``reference`` takes a hidden first argument."""
+        if ctype.kind == "void":
+            return Spelled(ctype, "void")
+        found = self._spelled(self.abi.result(ctype), False)
+        if found.how == "reference":
+            attributes = f"sret([{ctype.size} x i8])", f"align {ctype.alignment}"
+            return Spelled(ctype, "reference", (), attributes)
+        return found
 
-    @abstractmethod
-    def pass_arguments(
-        self, args: Sequence[CType], hidden: bool, fixed: int | None
-    ) -> list[Passing]:
-        """How arguments are passed, after a hidden one if `hidden`."""
+    def _spelled(self, passing: Passing, argument: bool) -> Spelled:
+        ctype, how, pieces = passing.ctype, passing.how, passing.pieces
+        if how == "value":
+            return Spelled(ctype, how, (), _extension(ctype) if self.abi.extends else ())
+        if how == "stack" and ctype.kind == "float" and ctype.size > 8:
+            return Spelled(ctype, "pieces", (Part(X86_FP80, 0, ctype.size),))
+        if how == "stack":
+            # LLVM knows no other way to keep an object out of registers.
+            place = f"byval([{ctype.size} x i8])", f"align {max(8, ctype.alignment)}"
+            return Spelled(ctype, how, (), place)
+        if how != "pieces":
+            return Spelled(ctype, how)
+        if not self.abi.joined:
+            return Spelled(
+                ctype, how, tuple([Part(self._type(one), one.offset, one.size) for one in pieces])
+            )
+        type: ir.Type = _number(pieces[0])
+        attributes: tuple[str, ...] = ()
+        if pieces[0].kind == "vector" and ctype.kind != "float":
+            type = ir.ArrayType(type, len(pieces))
+            # On the stack an aggregate has a multiple of 8 bytes, unless they are packed there.
+            if argument and not self.abi.packs:
+                attributes = (f"alignstack({16 if ctype.alignment >= 16 else 8})",)
+        elif len(pieces) > 1:
+            type = ir.IntType(128) if ctype.alignment >= 16 else ir.ArrayType(type, len(pieces))
+        return Spelled(ctype, how, (Part(type, 0, ctype.size),), attributes)
+
+    def _type(self, piece: Piece) -> ir.Type:
+        # On Windows an object is an integer of its size.
+        return ir.IntType(8 * piece.size) if self.abi.by_place else _number(piece)
 
     def lower(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Lowering:
         """The lowering of a signature.
@@ -232,9 +237,9 @@ class Convention(ABC):
         size = max([sum([arg.size for arg in args]), result.size])
         if size > MAX_BY_VALUE:
             raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
-        passed = Passing(result, "void") if result.kind == "void" else self.pass_result(result)
-        hidden = passed.how == "reference"
-        return Lowering(self, passed, tuple(self.pass_arguments(args, hidden, fixed)), fixed)
+        placed = self.abi.place(result, args, fixed)
+        passed = tuple([self._spelled(one, True) for one in placed.args])
+        return Lowering(self, self.pass_result(result), passed, fixed, placed)
 
 
 @dataclass(frozen=True)
@@ -251,9 +256,10 @@ class Lowering:
     """How the arguments and the result of one signature are passed; made by `Convention.lower`."""
 
     convention: Convention
-    result: Passing
-    arguments: tuple[Passing, ...]
+    result: Spelled
+    arguments: tuple[Spelled, ...]
     fixed: int | None
+    placed: Call
 
     @property
     def function_type(self) -> ir.FunctionType:
@@ -280,13 +286,14 @@ class Lowering:
         found: list[tuple[str, int] | None] = [None] * len(self.arguments)
         if self.result.how == "reference":
             return found
-        limits = {"general": self.convention.general, "vector": self.convention.vector}
+        abi = self.convention.abi
+        limits = {"general": abi.general, "vector": abi.vector}
         used = dict.fromkeys(limits, 0)
         for index, passing in enumerate(self.arguments):
             if passing.how != "value":
                 break
             kind = "vector" if passing.ctype.kind == "float" else "general"
-            number = index if self.convention.by_place else used[kind]
+            number = index if abi.by_place else used[kind]
             if number < limits[kind]:
                 found[index] = kind, number
             used[kind] += 1
@@ -329,7 +336,7 @@ class Lowering:
         for passing, given in zip(self.arguments, arguments, strict=True):
             match passing.how:
                 case "pieces":
-                    values += [piece.load(builder, given) for piece in passing.pieces]
+                    values += [part.load(builder, given) for part in passing.parts]
                 case "reference":
                     # Windows asks for 16; it costs nothing elsewhere.
                     copy = reserve(builder, passing.ctype.size, 16)
@@ -345,10 +352,10 @@ class Lowering:
                 call.arg_attributes[index] = _Attributes(attributes)
         if self.result.how == "value":
             return call
-        pieces = self.result.pieces
-        for index, piece in enumerate(pieces):
-            part = call if len(pieces) == 1 else builder.extract_value(call, index)
-            piece.store(builder, part, result_memory)
+        parts = self.result.parts
+        for index, part in enumerate(parts):
+            value = call if len(parts) == 1 else builder.extract_value(call, index)
+            part.store(builder, value, result_memory)
         return None
 
     def define(self, module: ir.Module, name: str, *, nest: bool = False) -> ir.Function:
@@ -394,8 +401,8 @@ class Lowering:
                 arguments.append(next(parameters))
                 continue
             given = reserve(builder, passing.ctype.size, passing.ctype.alignment)
-            for piece in passing.pieces:
-                piece.store(builder, next(parameters), given)
+            for part in passing.parts:
+                part.store(builder, next(parameters), given)
             arguments.append(given)
         return Prologue(tuple(arguments), memory)
 
@@ -409,10 +416,9 @@ class Lowering:
             case "value":
                 builder.ret(value)
             case "pieces":
-                parts = [
-                    piece.load(builder, prologue.result_memory) for piece in self.result.pieces
-                ]
-                builder.ret(parts[0] if len(parts) == 1 else _join(builder, parts))
+                memory = prologue.result_memory
+                values = [part.load(builder, memory) for part in self.result.parts]
+                builder.ret(values[0] if len(values) == 1 else _join(builder, values))
             case _:
                 builder.ret_void()
 

@@ -1,4 +1,4 @@
-"""What tests of generated code share: a library whose functions give back what they get."""
+"""What tests of calls share: a library whose functions give back what they get."""
 
 from __future__ import annotations
 

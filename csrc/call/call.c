@@ -1,0 +1,710 @@
+/* csrc/call/call.c: carries out call plans; plan.h says what they are.
+ *
+ * A call has three parts: `take` converts one argument by one step, `call` does that for all, in
+ * their order, and calls, `give` makes the result. What an argument keeps, and what is exported for
+ * it, is released on every path. Flags of the entry, which few functions have, are looked at in a
+ * way of its own (`call_flagged`), so that the others do not pay for them. */
+#include "call.h"
+
+#include "plan.h"
+
+#include "ground/compat.h"
+#include "ground/stack.h"
+#include "object/failure.h"
+#include "object/irregular.h"
+#include "values/aggregates.h"
+#include "values/fortran.h"
+#include "values/names.h"
+#include "values/pointers.h"
+
+#include <string.h>
+
+#if NC_HAS_INVOKE
+
+enum {
+    SMALL = 512,   /* bytes of a frame that every call has room for */
+    FEW = 8,       /* arguments of a variadic call that need no memory of their own */
+    MOST_WAYS = 64 /* tuples of types that a variadic function was called with and that stay */
+};
+
+#define CALL_FLAGS (NC_FLAG_NEEDS_GIL | NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK)
+
+/* One call. */
+typedef struct {
+    NcCallable *self;
+    NcCallSpec *spec; /* of these arguments: of a variadic function not the callable's */
+    const NcPlan *plan;
+    char *frame;
+} Call;
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* The plan of a call spec, which is made at the first call; `fixed` is how many arguments come
+ * before those of a variadic function that it does not name, or NULL. NULL with an exception. */
+NC_NOINLINE const NcPlan *plan_made(NcCallSpec *spec, PyObject *fixed)
+{
+    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)spec,
+                                                  fixed != NULL ? fixed : Py_None, NULL);
+    if (made == NULL) {
+        return NULL;
+    }
+    if (!PyBytes_CheckExact(made) || (size_t)PyBytes_GET_SIZE(made) < sizeof(NcPlan)) {
+        PyErr_SetString(PyExc_TypeError, "plan() must return bytes");
+        Py_DECREF(made);
+        return NULL;
+    }
+    nc_keep_first(&spec->planned, made); /* another thread may have been faster */
+    const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(spec->planned);
+    nc_store_release_ptr(&spec->plan, (void *)(uintptr_t)plan);
+    return plan;
+}
+
+static inline const NcPlan *plan_of(NcCallSpec *spec)
+{
+    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&spec->plan);
+    return NC_LIKELY(plan != NULL) ? plan : plan_made(spec, NULL);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static inline void put_word(char *to, uint64_t word)
+{
+    memcpy(to, &word, sizeof(word));
+}
+
+static inline uint64_t word_at(const char *from)
+{
+    uint64_t word;
+    memcpy(&word, from, sizeof(word));
+    return word;
+}
+
+static inline int64_t extended(uint64_t bits, unsigned size)
+{
+    unsigned spare = 64 - 8 * size;
+    return (int64_t)(bits << spare) >> spare;
+}
+
+static inline uint64_t cleared(uint64_t bits, unsigned size)
+{
+    unsigned spare = 64 - 8 * size;
+    return bits << spare >> spare;
+}
+
+static inline void move(char *frame, const NcMove *one)
+{
+    char *to = frame + one->to;
+    const char *from = frame + one->from;
+    switch (one->size) {
+    case 0:
+        put_word(to, (uint64_t)(uintptr_t)from);
+        break;
+    case 4:
+        memcpy(to, from, 4);
+        break;
+    case 8:
+        memcpy(to, from, 8);
+        break;
+    case 16:
+        memcpy(to, from, 16);
+        break;
+    default:
+        memcpy(to, from, one->size);
+    }
+}
+
+static inline void move_all(const Call *now, const NcStep *step)
+{
+    const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
+    for (unsigned i = 0; i < step->moves; i++) {
+        move(now->frame, one + i);
+    }
+}
+
+static inline NcPointer *owner_of(const Call *now, const NcStep *step)
+{
+    return (NcPointer *)(void *)(now->frame + step->owner);
+}
+
+/* An integer that is no small one, into a word. */
+NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+{
+    uint64_t bits = 0;
+    if (nc_convert_integer((PyObject *)now->self, i, value, step->letter, &bits) < 0) {
+        return -1;
+    }
+    put_word(now->frame + step->at,
+             step->code == NC_STEP_SIGNED ? (uint64_t)extended(bits, step->size) : bits);
+    return !PyLong_CheckExact(value);
+}
+
+/* What is no float of Python's, as a double. */
+NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, double *out)
+{
+    return nc_convert_double((PyObject *)now->self, i, value, out) < 0 ? -1
+                                                                       : !PyLong_CheckExact(value);
+}
+
+static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointer *owner)
+{
+    /* Arguments that a variadic function does not name are none of its callable's. */
+    return i < now->self->spec->nargs
+               ? nc_convert_pointer(now->self, i, value, owner)
+               : nc_convert_pointer_of(now->spec, (PyObject *)now->self, i, value, owner);
+}
+
+/* All but what `take` does by itself. */
+NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+{
+    PyObject *name = (PyObject *)now->self;
+    char *to = now->frame + step->at;
+    NcPointer *owner = step->owner != 0 ? owner_of(now, step) : NULL;
+    int status = 0;
+    switch (step->code) {
+    case NC_STEP_BOOL:
+    case NC_STEP_SCALAR:
+        memset(to, 0, step->size);
+        if (nc_convert_scalar(name, i, value, step->letter, to) < 0) {
+            return -1;
+        }
+        status = !PyFloat_CheckExact(value) && !PyLong_CheckExact(value) && !PyBool_Check(value);
+        break;
+    case NC_STEP_OBJECT:
+        memcpy(to, &value, sizeof(value));
+        return 0;
+    case NC_STEP_VIEW:
+        status = nc_convert_view(now->spec, name, i, value, step->size,
+                                 (intptr_t *)(void *)(now->frame + step->memory), owner);
+        if (status >= 0) {
+            memcpy(to, &owner->address, sizeof(owner->address));
+        }
+        return status;
+    case NC_STEP_STRUCT:
+        status = nc_store_argument(now->spec, name, i, value, to, owner);
+        if (status < 0) {
+            return -1;
+        }
+        break;
+    default:
+        PyErr_SetString(PyExc_SystemError, "a call plan has an unknown step");
+        return -1;
+    }
+    move_all(now, step);
+    return status;
+}
+
+/* Converts an argument: 0; 1 where code ran that may be anything's; -1 with an exception. */
+NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+{
+    char *to = now->frame + step->at;
+    double number;
+    long small;
+    int status = 0;
+    switch (step->code) {
+    case NC_STEP_DOUBLE:
+        if (NC_LIKELY(PyFloat_CheckExact(value))) {
+            number = PyFloat_AS_DOUBLE(value);
+        } else {
+            status = take_number(now, value, i, &number);
+        }
+        memcpy(to, &number, sizeof(number));
+        return status;
+    case NC_STEP_FLOAT: {
+        if (NC_LIKELY(PyFloat_CheckExact(value))) {
+            number = PyFloat_AS_DOUBLE(value);
+        } else if ((status = take_number(now, value, i, &number)) < 0) {
+            return -1;
+        }
+        const float narrow = (float)number;
+        uint32_t bits;
+        if (NC_UNLIKELY(isinf(narrow)) && !isinf(number)) {
+            return nc_float_overflow((PyObject *)now->self, i, 'f');
+        }
+        memcpy(&bits, &narrow, sizeof(bits));
+        put_word(to, bits); /* a whole word, as it is loaded */
+        return status;
+    }
+    case NC_STEP_SIGNED:
+        if (NC_LIKELY(nc_small_integer(value, &small)) &&
+            NC_LIKELY(extended((uint64_t)small, step->size) == small)) {
+            put_word(to, (uint64_t)small);
+            return 0;
+        }
+        return take_integer(now, step, value, i);
+    case NC_STEP_UNSIGNED:
+        if (NC_LIKELY(nc_small_integer(value, &small)) &&
+            NC_LIKELY(cleared((uint64_t)small, step->size) == (uint64_t)small)) {
+            put_word(to, (uint64_t)small);
+            return 0;
+        }
+        return take_integer(now, step, value, i);
+    case NC_STEP_WORD:
+        if (NC_LIKELY(nc_small_integer(value, &small)) && NC_LIKELY(small >= 0)) {
+            put_word(to, (uint64_t)small);
+            return 0;
+        }
+        return take_integer(now, step, value, i);
+    case NC_STEP_BOOL:
+        if (NC_LIKELY(PyBool_Check(value))) {
+            put_word(to, value == Py_True);
+            return 0;
+        }
+        return take_other(now, step, value, i);
+    case NC_STEP_POINTER: {
+        NcPointer *owner = owner_of(now, step);
+        status = take_pointer(now, value, i, owner);
+        memcpy(to, &owner->address, sizeof(owner->address));
+        return status;
+    }
+    default:
+        return take_other(now, step, value, i);
+    }
+}
+
+/* The lengths of texts, which follow the arguments. */
+static int take_lengths(const Call *now, PyObject *const *args)
+{
+    const NcStep *step = now->plan->steps + now->plan->args;
+    for (const NcStep *end = step + now->plan->lengths; step < end; step++) {
+        Py_ssize_t index = step->memory;
+        Py_ssize_t length =
+            nc_text_length((PyObject *)now->self, index, args[index], owner_of(now, step));
+        if (length < 0) {
+            return -1;
+        }
+        put_word(now->frame + step->at, cleared((uint64_t)length, step->size));
+    }
+    return 0;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Gives up what the function returned, while an exception is set. */
+static void drop(const Call *now)
+{
+    const NcStep *step = &now->plan->result;
+    if (step->code == NC_STEP_OBJECT) {
+        PyObject *object;
+        memcpy(&object, now->frame + step->at, sizeof(object));
+        Py_XDECREF(object);
+    } else if (step->code == NC_STEP_STRUCT && now->spec->has_objects) {
+        move_all(now, step);
+        nc_drop_result(now->self, now->frame + step->at);
+    }
+}
+
+/* The result of the function in the block, a new reference. */
+static PyObject *give(const Call *now, uintptr_t convention, int code)
+{
+    const NcStep *step = &now->plan->result;
+    char *from = now->frame + step->at;
+    switch (step->code) {
+    case NC_STEP_VOID:
+        Py_RETURN_NONE;
+    case NC_STEP_DOUBLE: {
+        double number;
+        memcpy(&number, from, sizeof(number));
+        return PyFloat_FromDouble(number);
+    }
+    case NC_STEP_FLOAT: {
+        float number;
+        memcpy(&number, from, sizeof(number));
+        return PyFloat_FromDouble((double)number);
+    }
+    case NC_STEP_SIGNED:
+        return PyLong_FromLongLong(extended(word_at(from), step->size));
+    case NC_STEP_UNSIGNED:
+    case NC_STEP_WORD:
+        return PyLong_FromUnsignedLongLong(cleared(word_at(from), step->size));
+    case NC_STEP_BOOL:
+        return PyBool_FromLong(*(const unsigned char *)from != 0);
+    case NC_STEP_POINTER:
+        return nc_pointer_to_python(now->self, (void *)(uintptr_t)word_at(from));
+    case NC_STEP_OBJECT:
+        return nc_take_object((PyObject *)now->self, (PyObject *)(uintptr_t)word_at(from),
+                              convention, code);
+    case NC_STEP_STRUCT:
+        move_all(now, step);
+        return nc_load_result(now->self, from);
+    default:
+        move_all(now, step);
+        return nc_scalar_to_python(step->letter, from);
+    }
+}
+
+/* Whether the result, or what stands beside it, shows a failure. */
+static int has_failed(const Call *now, uintptr_t convention, int code)
+{
+    const NcStep *step = &now->plan->result;
+    const char *from = now->frame + step->at;
+    switch (convention) {
+    case NC_ERRORS_ERRNO:
+    case NC_ERRORS_ARGUMENT:
+        return code != 0;
+    case NC_ERRORS_NONZERO:
+        return cleared(word_at(from), step->size) != 0;
+    case NC_ERRORS_ZERO:
+    case NC_ERRORS_NULL:
+        return cleared(word_at(from), step->size) == 0;
+    default:
+        return 0;
+    }
+}
+
+/* Raises at once what a Python function among the arguments left, before the result is looked at.
+ * The pointers stay to be released. */
+static int settle(const Call *now)
+{
+    NcPointer *owners = (NcPointer *)(void *)(now->frame + now->plan->owned);
+    PyObject *first = NULL;
+    for (size_t i = 0; i < now->plan->owners; i++) {
+        if (owners[i].keep != NULL) {
+            nc_pointer_close(&owners[i], &first);
+        }
+    }
+    if (first == NULL) {
+        return 0;
+    }
+    (void)nc_stash_raise(NULL, first);
+    return -1;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static inline void *target_of(const NcCallable *self)
+{
+    return nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self));
+}
+
+/* With all that an entry's flags ask for. */
+NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
+{
+    const NcPlan *plan = now->plan;
+    const uintptr_t convention = flags & NC_ERRORS_MASK;
+    const int keeps_errno = (flags & NC_FLAG_ERRNO) != 0 || convention == NC_ERRORS_ERRNO;
+    int code = 0;
+    PyThreadState *thread = NULL;
+    if (convention > NC_ERRORS_ARGUMENT) {
+        return nc_fail(now->self, Py_NewRef(Py_None), convention, 0); /* none that is known */
+    }
+    if (plan->told != 0) {
+        memset(now->frame + plan->told, 0, sizeof(int));
+    }
+    if (flags & NC_FLAG_RELEASE_GIL) {
+        thread = PyEval_SaveThread();
+    }
+    if (keeps_errno) {
+        nc_errno_clear();
+    }
+    nc_invoke(now->frame, target_of(now->self), plan->stack, plan->how);
+    if (keeps_errno) {
+        code = nc_errno_keep();
+    }
+    if (thread != NULL) {
+        PyEval_RestoreThread(thread);
+    }
+    if (convention == NC_ERRORS_ARGUMENT) {
+        memcpy(&code, now->frame + plan->told, sizeof(code));
+    }
+    if ((convention > NC_ERRORS_PYTHON && settle(now) < 0) || (nc_is_left() && nc_left_raise())) {
+        drop(now);
+        return NULL;
+    }
+    if ((convention == NC_ERRORS_PYTHON || (flags & NC_FLAG_NEEDS_GIL)) &&
+        plan->result.code != NC_STEP_OBJECT && PyErr_Occurred()) {
+        return NULL;
+    }
+    PyObject *value = give(now, convention, code);
+    return has_failed(now, convention, code) ? nc_fail(now->self, value, convention, code) : value;
+}
+
+/* Notes a pointer result of a call that raises: it may be the caller's to free. */
+NC_NOINLINE void lose(const Call *now)
+{
+    nc_result_lose(now->self, (void *)(uintptr_t)word_at(now->frame + now->plan->result.at));
+}
+
+/* Calls, once all arguments are where they belong. */
+NC_HOT_INLINE PyObject *called(const Call *now)
+{
+    const NcPlan *plan = now->plan;
+    const uintptr_t flags = NC_SINGLE_FLAGS(now->self) & CALL_FLAGS;
+    if (NC_UNLIKELY(flags != 0)) {
+        return call_flagged(now, flags);
+    }
+    void *function = target_of(now->self);
+    if (plan->result.code == NC_STEP_DOUBLE) {
+        double number = nc_invoke_double(now->frame, function, plan->stack, plan->how);
+        return nc_is_left() && nc_left_raise() ? NULL : PyFloat_FromDouble(number);
+    }
+    if (plan->result.code == NC_STEP_SIGNED) {
+        uint64_t bits = nc_invoke_word(now->frame, function, plan->stack, plan->how);
+        return nc_is_left() && nc_left_raise()
+                   ? NULL
+                   : PyLong_FromLongLong(extended(bits, plan->result.size));
+    }
+    nc_invoke(now->frame, function, plan->stack, plan->how);
+    if (nc_is_left() && nc_left_raise()) {
+        drop(now);
+        return NULL;
+    }
+    return give(now, NC_ERRORS_NONE, 0);
+}
+
+/* A call of a plan with pointers, out-parameters or lengths. */
+NC_NOINLINE PyObject *call_owning(const Call *now, PyObject *const *args)
+{
+    const NcPlan *plan = now->plan;
+    NcPointer *owners = (NcPointer *)(void *)(now->frame + plan->owned);
+    PyObject *value = NULL;
+    int ran = 0;
+    int is_called = 0;
+    for (size_t i = 0; i < plan->owners; i++) {
+        owners[i].buffer.obj = NULL;
+        owners[i].keep = NULL;
+    }
+    memset(now->frame + plan->outs, 0, plan->out_bytes);
+    for (Py_ssize_t i = 0; i < (Py_ssize_t)plan->args; i++) {
+        int status = take(now, &plan->steps[i], args[i], i);
+        if (NC_UNLIKELY(status < 0)) {
+            goto done;
+        }
+        ran |= status;
+    }
+    /* What that ran may have moved what others point to. */
+    if ((NC_UNLIKELY(ran) && plan->owners > 0 &&
+         nc_check_unmoved((PyObject *)now->self, owners, plan->owners) < 0) ||
+        take_lengths(now, args) < 0) {
+        goto done;
+    }
+    is_called = 1;
+    value = called(now);
+    if (plan->out_bytes != 0) {
+        const uintptr_t convention = NC_SINGLE_FLAGS(now->self) & NC_ERRORS_MASK;
+        int drops = plan->result.code == NC_STEP_VOID || convention == NC_ERRORS_NONZERO;
+        value = nc_take_outs(now->self, value, now->frame + plan->outs, drops);
+    }
+
+done:
+    value = nc_release_pointers(value, owners, plan->owners);
+    if (NC_UNLIKELY(value == NULL) && is_called && plan->result.code == NC_STEP_POINTER) {
+        lose(now);
+    }
+    return value;
+}
+
+NC_NOINLINE PyObject *call(const Call *now, PyObject *const *args)
+{
+    const NcPlan *plan = now->plan;
+    const NcMove *moves = NC_PLAN_MOVES(plan);
+    for (uint32_t i = 0; i < plan->moves; i++) {
+        move(now->frame, &moves[i]);
+    }
+    if (plan->owners != 0 || plan->out_bytes != 0) {
+        return call_owning(now, args);
+    }
+    Py_ssize_t i = 0;
+    for (const NcStep *step = plan->steps, *end = step + plan->args; step < end; step++, i++) {
+        if (NC_UNLIKELY(take(now, step, args[i], i) < 0)) {
+            return NULL;
+        }
+    }
+    PyObject *value = called(now);
+    if (NC_UNLIKELY(value == NULL) && plan->result.code == NC_STEP_POINTER) {
+        lose(now);
+    }
+    return value;
+}
+
+/* A call whose frame is not small, or whose plan is not made yet. */
+NC_NOINLINE PyObject *call_large(Call *now, PyObject *const *args)
+{
+    if (now->plan == NULL && (now->plan = plan_of(now->spec)) == NULL) {
+        return NULL;
+    }
+    const size_t bytes = now->plan->bytes;
+    if (bytes > 2 * SMALL) {
+        /* The frame, the stack of the call, and what a thunk on the way copies. */
+        PyObject *name = nc_callable_name(now->self);
+        if (name == NULL || nc_stack_require(name, 3 * bytes) < 0) {
+            return NULL;
+        }
+    }
+    now->frame = (char *)__builtin_alloca_with_align(bytes, 128);
+    return call(now, args);
+}
+
+static inline PyObject *call_spec(NcCallable *self, NcCallSpec *spec, PyObject *const *args)
+{
+    _Alignas(16) char frame[SMALL];
+    Call now = {self, spec, (const NcPlan *)nc_load_acquire_ptr(&spec->plan), frame};
+    return NC_UNLIKELY(now.plan == NULL || now.plan->bytes > SMALL) ? call_large(&now, args)
+                                                                    : call(&now, args);
+}
+
+/* ---- variadic functions ---------------------------------------------------------------------- */
+
+/* What a value is after the fixed arguments, as one letter; 0 where Python code is to say. */
+static char letter_of(PyObject *value)
+{
+    if (PyFloat_CheckExact(value)) {
+        return 'd';
+    }
+    if (PyLong_CheckExact(value)) {
+        int overflow;
+        long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+        return overflow != 0 ? '\0' : number >= INT32_MIN && number <= INT32_MAX ? 'i' : 'q';
+    }
+    return PyBytes_CheckExact(value) || value == Py_None ? 'P' : '\0';
+}
+
+/* The call spec of a variadic function for these arguments, of whose texts `key` is made: a new
+ * reference. */
+static NcCallSpec *spec_for(NcCallSpec *spec, PyObject *key, PyObject *types)
+{
+    PyObject *known = spec->ways != NULL ? PyDict_GetItemWithError(spec->ways, key) : NULL;
+    if (known != NULL || PyErr_Occurred()) {
+        return (NcCallSpec *)(void *)Py_XNewRef(known);
+    }
+    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)spec, types, NULL);
+    PyObject *fixed = made != NULL ? PyLong_FromSsize_t(spec->nargs) : NULL;
+    if (made != NULL && !Py_IS_TYPE(made, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "extended() must return a CallSpec");
+        Py_CLEAR(made);
+    }
+    if (fixed == NULL || made == NULL || plan_made((NcCallSpec *)(void *)made, fixed) == NULL) {
+        Py_CLEAR(made);
+    } else if (spec->ways == NULL) {
+        PyObject *ways = PyDict_New();
+        if (ways != NULL) {
+            nc_keep_first(&spec->ways, ways);
+        }
+    } else if (PyDict_GET_SIZE(spec->ways) >= MOST_WAYS) {
+        PyDict_Clear(spec->ways);
+    }
+    Py_XDECREF(fixed);
+    if (made != NULL && (spec->ways == NULL || PyDict_SetItem(spec->ways, key, made) < 0)) {
+        Py_CLEAR(made);
+    }
+    return (NcCallSpec *)(void *)made;
+}
+
+/* What Python code says of a value after the fixed arguments: its type, and what is to be converted
+ * to that, which replaces it. */
+static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t index)
+{
+    PyObject *name = nc_callable_name((NcCallable *)(uintptr_t)self);
+    PyObject *found = name == NULL ? NULL
+                                   : PyObject_CallFunction(nc_hooks.extra_argument, "OnOO", *value,
+                                                           index, name, self->spec->policies);
+    PyObject *type = NULL;
+    if (found != NULL && PyTuple_Check(found) && PyTuple_GET_SIZE(found) == 2) {
+        type = Py_NewRef(PyTuple_GET_ITEM(found, 0));
+        Py_SETREF(*value, Py_NewRef(PyTuple_GET_ITEM(found, 1)));
+    } else if (found != NULL) {
+        PyErr_SetString(PyExc_TypeError, "extra_argument() must return a type and a value");
+    }
+    Py_XDECREF(found);
+    return type;
+}
+
+/* More arguments than a variadic function names: by the call spec of all their types. */
+NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    NcCallSpec *spec = (NcCallSpec *)(void *)Py_NewRef(self->spec);
+    const Py_ssize_t fixed = spec->nargs;
+    const Py_ssize_t count = nargs - fixed;
+    PyObject *few[FEW];
+    PyObject **values = few;
+    PyObject *types = NULL;
+    PyObject *key = NULL;
+    PyObject *result = NULL;
+    NcCallSpec *whole = NULL;
+    Py_ssize_t done = 0;
+    int plain = 1; /* all types have one letter, which no CType is needed to say */
+    if (nargs > FEW && (values = PyMem_New(PyObject *, (size_t)nargs)) == NULL) {
+        Py_DECREF(spec);
+        return PyErr_NoMemory();
+    }
+    for (; done < nargs; done++) {
+        values[done] = Py_NewRef(args[done]);
+    }
+    types = PyTuple_New(count);
+    key = types != NULL ? PyUnicode_New(count, 127) : NULL;
+    if (key == NULL) {
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        char letter = letter_of(values[fixed + i]);
+        PyObject *type = letter != '\0' ? PyUnicode_FromOrdinal(letter)
+                                        : described(self, &values[fixed + i], fixed + i);
+        if (type == NULL) {
+            goto done;
+        }
+        PyTuple_SET_ITEM(types, i, type);
+        plain &= letter != '\0';
+        PyUnicode_1BYTE_DATA(key)[i] = letter != '\0' ? (Py_UCS1)letter : ' ';
+    }
+    whole = spec_for(spec, plain ? key : types, types);
+    if (whole != NULL) {
+        result = call_spec(self, whole, values);
+    }
+
+done:
+    while (done > 0) {
+        Py_DECREF(values[--done]);
+    }
+    if (values != few) {
+        PyMem_Free(values);
+    }
+    Py_XDECREF(types);
+    Py_XDECREF(key);
+    Py_XDECREF(whole);
+    Py_DECREF(spec);
+    return result;
+}
+
+/* ---- the outer forms ------------------------------------------------------------------------- */
+
+NC_NOINLINE PyObject *call_otherwise(NcCallable *self, PyObject *const *args, size_t nargsf,
+                                     PyObject *kwnames)
+{
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (self->spec->variadic && kwnames == NULL && nargs > self->spec->nargs) {
+        return call_variadic(self, args, nargs);
+    }
+    return nc_call_irregular(self, args, nargsf, kwnames);
+}
+
+PyObject *nc_vectorcall_plan(PyObject *object, PyObject *const *args, size_t nargsf,
+                             PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    if (NC_UNLIKELY(PyVectorcall_NARGS(nargsf) != self->spec->nargs || kwnames != NULL)) {
+        return call_otherwise(self, args, nargsf, kwnames);
+    }
+    return call_spec(self, self->spec, args);
+}
+
+PyObject *nc_method_plan(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    if (NC_UNLIKELY(nargs != self->spec->nargs)) {
+        return call_otherwise(self, args, (size_t)nargs, NULL);
+    }
+    return call_spec(self, self->spec, args);
+}
+
+PyObject *nc_method_plan_O(PyObject *object, PyObject *arg)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return call_spec(self, self->spec, &arg);
+}
+
+PyObject *nc_method_plan_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return call_spec(self, self->spec, NULL);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* csrc/call/call.h: calls from Python that an interpreter of plans makes (plan.h).
+ *
+ * Whatever a signature has, also more arguments than a variadic function names, is called here; no
+ * Python code runs in a call but what values and functions of the user's bring. What a call spec
+ * says Python code is needed for (`composed`) comes here when that code calls on.
+ *
+ * Threads: with the GIL. Plans are made once and published; a call writes to nothing that is
+ * shared. */
+#ifndef NC_CALL_H
+#define NC_CALL_H
+
+#include "layout.h"
+
+#include "invoke.h"
+
+#if !NC_HAS_INVOKE
+/* Wrappers make all calls. */
+#define nc_vectorcall_plan nc_vectorcall_wrapper
+#define nc_method_plan nc_method_wrapper
+#define nc_method_plan_O nc_method_wrapper_O
+#define nc_method_plan_NOARGS nc_method_wrapper_NOARGS
+#endif
+
+/* The vectorcall of a single that is called by its plan, and the same as built-in views. */
+PyObject *nc_vectorcall_plan(PyObject *self, PyObject *const *args, size_t nargsf,
+                             PyObject *kwnames);
+PyObject *nc_method_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+PyObject *nc_method_plan_O(PyObject *self, PyObject *arg);
+PyObject *nc_method_plan_NOARGS(PyObject *self, PyObject *none);
+
+#endif

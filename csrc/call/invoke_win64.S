@@ -1,0 +1,56 @@
+/* csrc/call/invoke_win64.S: nc_invoke (invoke.h) by the convention of 64-bit Windows. The block:
+ *
+ *       0   rcx rdx r8 r9
+ *      32   xmm0 to xmm3, 16 bytes each, of which 8 are used
+ *      96   rax, 112 xmm0
+ *     128   two words that are not used, and the 32 bytes that belong to the callee
+ *     176   the stack */
+#if defined(__x86_64__) && (defined(_WIN32) || defined(__CYGWIN__))
+
+        .text
+        .globl nc_invoke
+        .def nc_invoke; .scl 2; .type 32; .endef
+        .p2align 5
+        .seh_proc nc_invoke
+nc_invoke:
+        push %rbp
+        .seh_pushreg %rbp
+        push %rbx
+        .seh_pushreg %rbx
+        sub $8, %rsp
+        .seh_stackalloc 8
+        mov %rsp, %rbp
+        .seh_setframe %rbp, 0
+        .seh_endprologue
+        mov %rcx, %rbx
+        mov %rdx, %r11
+        mov %r8d, %r8d
+        test %r8d, %r8d
+        je 2f
+        test $1, %r8b
+        je 1f
+        push $0                         /* calls are made at a multiple of 16 bytes */
+1:      pushq 168(%rbx, %r8, 8)
+        dec %r8d
+        jne 1b
+2:      sub $32, %rsp
+        mov 0(%rbx), %rcx
+        mov 8(%rbx), %rdx
+        mov 16(%rbx), %r8
+        mov 24(%rbx), %r9
+        movsd 32(%rbx), %xmm0
+        movsd 48(%rbx), %xmm1
+        movsd 64(%rbx), %xmm2
+        movsd 80(%rbx), %xmm3
+        call *%r11
+        mov %rax, 96(%rbx)
+        movsd %xmm0, 112(%rbx)
+        lea 8(%rbp), %rsp
+        pop %rbx
+        pop %rbp
+        ret
+        .seh_endproc
+#endif
+#if defined(__ELF__)
+        .section .note.GNU-stack, "", %progbits
+#endif

@@ -1,0 +1,93 @@
+/* csrc/call/invoke_x86_64.S: nc_invoke (invoke.h) by the System V ABI of x86-64. The block:
+ *
+ *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
+ *      48   xmm0 to xmm7, 16 bytes each, of which 8 are used
+ *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
+ *     224   two words that are not used
+ *     240   the stack */
+#if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__)
+
+#if defined(__APPLE__)
+#define NAME _nc_invoke
+        .private_extern NAME
+#else
+#define NAME nc_invoke
+        .hidden NAME
+        .type NAME, @function
+#endif
+        .text
+        .globl NAME
+        .p2align 5
+NAME:
+        .cfi_startproc
+        endbr64
+        push %rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset %rbp, -16
+        mov %rsp, %rbp
+        .cfi_def_cfa_register %rbp
+        push %rbx
+        .cfi_offset %rbx, -24
+        push %rcx                       /* how: its second byte is at -15(%rbp) */
+        mov %rdi, %rbx
+        mov %rsi, %r11
+        mov %ecx, %eax
+        test %edx, %edx
+        jne 5f
+1:      mov 0(%rbx), %rdi
+        mov 8(%rbx), %rsi
+        mov 16(%rbx), %rdx
+        mov 24(%rbx), %rcx
+        mov 32(%rbx), %r8
+        mov 40(%rbx), %r9
+        test %al, %al
+        je 2f
+        movsd 48(%rbx), %xmm0
+        movsd 64(%rbx), %xmm1
+        movsd 80(%rbx), %xmm2
+        movsd 96(%rbx), %xmm3
+        movsd 112(%rbx), %xmm4
+        movsd 128(%rbx), %xmm5
+        movsd 144(%rbx), %xmm6
+        movsd 160(%rbx), %xmm7
+2:      call *%r11
+        cmpb $0, -15(%rbp)
+        jne 3f
+        mov %rax, 176(%rbx)
+        mov %rdx, 184(%rbx)
+        movsd %xmm0, 192(%rbx)
+        movsd %xmm1, 208(%rbx)
+        jmp 4f
+3:      fstpt 176(%rbx)
+        cmpb $1, -15(%rbp)
+        je 4f
+        fstpt 192(%rbx)
+4:      mov -8(%rbp), %rbx
+        leave
+        .cfi_remember_state
+        .cfi_restore %rbx
+        .cfi_def_cfa %rsp, 8
+        ret
+        .cfi_restore_state
+5:      test $1, %dl
+        je 6f
+        push $0                         /* calls are made at a multiple of 16 bytes */
+6:      pushq 232(%rbx, %rdx, 8)
+        dec %edx
+        jne 6b
+        jmp 1b
+        .cfi_endproc
+#if !defined(__APPLE__)
+        .size NAME, . - NAME
+
+        /* IBT and SHSTK: without the mark here the whole library would lose it. */
+        .section .note.gnu.property, "a"
+        .p2align 3
+        .long 4, 16, 5
+        .asciz "GNU"
+        .long 0xc0000002, 4, 3, 0
+#endif
+#endif
+#if defined(__ELF__)
+        .section .note.GNU-stack, "", %progbits
+#endif

@@ -1,0 +1,72 @@
+/* csrc/call/plan.h: call plans: how a call of a signature is made, as flat data.
+ *
+ * Idea. nativecall/_plan/callplan.py makes one for each call spec, by the ABI of the platform, and
+ * call.c carries it out. A call has a *frame* in memory. It begins with the block, the image of all
+ * that the processor has then: registers of arguments, registers of results, the arguments on the
+ * stack (invoke.h). What is not in a register as it is lies behind: structs that are cut into
+ * pieces, copies, out-parameters, what keeps pointers valid. All places are bytes from the start of
+ * the frame.
+ *
+ * A plan is immutable, and shared by all callables of its call spec. It is the bytes of a Python
+ * object, which never moves; callplan.py packs these structs field by field. */
+#ifndef NC_PLAN_H
+#define NC_PLAN_H
+
+#include <stdint.h>
+
+/* What a step does. To an argument it converts a value into memory at `at`, then `moves` carry that
+ * into registers; to the result the moves come first. */
+enum {
+    NC_STEP_VOID,     /* a result: none */
+    NC_STEP_DOUBLE,   /* in a word of the block, as are all up to BOOL */
+    NC_STEP_FLOAT,    /* */
+    NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word */
+    NC_STEP_UNSIGNED, /* the same without a sign, of less than a word */
+    NC_STEP_WORD,     /* without a sign, a whole one */
+    NC_STEP_BOOL,     /* */
+    NC_STEP_SCALAR,   /* a scalar of any letter; `size` bytes are zero before */
+    NC_STEP_POINTER,  /* as are the next but one, kept by the NcPointer at `owner` */
+    NC_STEP_OBJECT,   /* as it is */
+    NC_STEP_VIEW,     /* of `size` dimensions, whose words are at `memory` */
+    NC_STEP_STRUCT,   /* kept by the NcPointer at `owner`, unless that is 0 */
+    NC_STEP_LENGTH,   /* `size` bytes: of the text that argument `memory` is, which `owner` keeps */
+};
+
+typedef struct {
+    uint8_t code;
+    uint8_t size;
+    char letter;   /* of a scalar */
+    uint8_t moves; /* how many there are */
+    uint32_t at;
+    uint32_t owner;
+    uint32_t memory;
+    uint32_t move; /* the first of them */
+} NcStep;
+
+/* Copies `size` bytes; with a size of 0 it stores the address of `from`. */
+typedef struct {
+    uint32_t from;
+    uint32_t to;
+    uint32_t size;
+} NcMove;
+
+typedef struct NcPlan {
+    uint32_t args;    /* how many steps are of arguments that Python passes, in their order */
+    uint32_t lengths; /* and how many, behind them, are of lengths */
+    uint32_t stack;   /* words on the stack */
+    uint32_t how;     /* see nc_invoke */
+    uint32_t bytes;   /* of the frame */
+    uint32_t owners;  /* how many NcPointers there are */
+    uint32_t owned;   /* the first */
+    uint32_t outs;    /* out-parameters: where, and bytes in all */
+    uint32_t out_bytes;
+    uint32_t told;  /* the int of NC_ERRORS_ARGUMENT; 0: none */
+    uint32_t moves; /* those of no step, which are the first, for every call */
+    NcStep result;
+    NcStep steps[]; /* then the moves */
+} NcPlan;
+
+#define NC_PLAN_MOVES(plan)                                                                        \
+    ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->lengths])
+
+#endif

@@ -1,0 +1,110 @@
+"""Calls on processors whose ABI nativecall does not know: cffi's own, of numbers and pointers.
+
+Here stands all that is done there. cffi drops the GIL around every call, so functions that need it
+are refused; so is what travels by value and is no number: pointers to it pass.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from .. import _lib
+from .._errors import SignatureError
+from .._signature import cffitype
+from .._signature.ctype import CType, Scalar
+from .._signature.signature import Signature
+from .._values import storage
+from .._values.failure import convention, raise_failure
+from .._values.variadic import extra_argument
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._types import Foreign
+    from .._values.boxes import Native
+
+_types = _lib.types
+
+
+def _check(signature: Signature, flags: int) -> None:
+    """Refuse what cffi cannot call as it must be called."""
+    if flags & _lib.FLAG_NEEDS_GIL or "O" in signature.text:
+        raise SignatureError(
+            f"{signature.text!r} needs the GIL, which calls on this processor drop", hint="drop it"
+        )
+    for ctype in (*signature.args, signature.result):
+        is_number = isinstance(ctype, Scalar) and ctype.native and ctype.kind != "complex"
+        if not is_number and ctype.kind not in ("void", "pointer", "voidptr", "function"):
+            raise SignatureError(
+                f"{ctype.text!r} cannot be passed by value on this processor",
+                hint="pass a pointer to it",
+            )
+
+
+def function(callable: Native) -> Callable[..., object]:
+    """What calls the only entry of `callable`."""
+    spec, address, flags = callable._entry()
+    signature: Signature = spec.signature
+    _check(signature, flags)
+    errors = convention(flags)
+    keeps_errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
+    name, owner = callable.__name__, ref(callable)
+    fixed = errors.passed(signature.args)
+    cast = cffitype.ffi().cast
+
+    def argument(index: int, ctype: CType, value: object, keep: list[object]) -> Foreign:
+        """What cffi passes as it is."""
+        who = f"argument {index + 1} of '{name}'"
+        if isinstance(ctype, Scalar):
+            memory = cffitype.ffi().new(f"{cffitype.to_ffi(ctype).cname} *")
+            place = int(cast("uintptr_t", memory))
+            storage.store(ctype, value, place, who, keep, False, spec.policies)
+            return memory[0] if index < len(fixed) else cast(cffitype.to_ffi(ctype), memory[0])
+        if index < len(fixed):
+            held = _types.pin(spec, name, index, value)
+            keep.append(held)
+            return cast(cffitype.to_ffi(ctype), held.address)
+        room = cffitype.ffi().new("void **")
+        place = int(cast("uintptr_t", room))
+        storage.store(ctype, value, place, who, keep, True, spec.policies)
+        return room[0]
+
+    def call(*values: object) -> object:
+        keep: list[object] = []
+        given: list[object] = []
+        told = cffitype.ffi().new("int *")
+        raised: BaseException | None = None
+        answer: Foreign = None
+        for index, value in enumerate(values):
+            if index < len(fixed):
+                ctype, passed = fixed[index], value
+            else:
+                ctype, passed = extra_argument(value, index, name, spec.policies.encoding)
+            given.append(argument(index, ctype, passed, keep))
+        if errors.hidden:
+            given.append(told)
+        entry = owner()
+        target = cast(cffitype.to_ffi(signature), address if entry is None else entry._target)
+        if keeps_errno:
+            cffitype.ffi().errno = 0
+        try:
+            answer = target(*given)
+            code = cffitype.ffi().errno if keeps_errno else told[0]
+            if keeps_errno:
+                _types.set_errno(code)
+            _types.raise_left(None, None, ())
+        except BaseException as error:
+            raised = error
+        _types.settle(keep, raised)
+        result = signature.result
+        found: object = answer
+        if isinstance(result, Scalar):
+            found = float(answer) if result.kind == "float" else answer
+        elif result.kind != "void":
+            found = storage.pointer_result(result, int(cast("uintptr_t", answer)))
+        if errors.reaches_c:
+            raise_failure(name, errors.flags, found, code)
+        return found
+
+    return call

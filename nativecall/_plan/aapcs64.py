@@ -1,0 +1,94 @@
+"""The procedure call standard of 64-bit ARM (AAPCS64), and Apple's variant of it.
+
+Up to four floating-point numbers of one type with nothing between them, however nested, are a
+homogeneous aggregate: they travel in that many vector registers or, when these do not suffice, on
+the stack. Any other object of up to 16 bytes is one or two general registers' worth; a larger one
+is copied by the caller and passed as a pointer. An object is in registers whole or not at all, and
+once one of a kind did not fit, none that follows is in registers of that kind.
+
+Apple's variant extends small integers, gives an argument on the stack no more bytes than it needs,
+and has those that follow the fixed ones of a variadic function all there.
+"""
+
+from __future__ import annotations
+
+from .._signature.ctype import CType
+from .._signature.derived import homogeneous
+from .abi import ABI, Call, Passing, Piece, cut, in_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The block, as csrc/call/invoke_aarch64.S has it; results are where arguments were.
+_GENERAL = tuple(range(0, 64, 8))
+_X8 = 64
+_VECTOR = tuple(range(80, 208, 16))
+
+
+class Arm64(ABI):
+    """AAPCS64, or Apple's variant of it."""
+
+    general = vector = 8
+    joined = True
+    stack = 224
+
+    def __init__(self, apple: bool = False) -> None:
+        self.name = "Apple ARM64" if apple else "AAPCS64"
+        self.extends = self.packs = apple
+
+    def _cut(self, ctype: CType) -> tuple[Piece, ...] | None:
+        """What registers would hold of a value; None where it is passed as a pointer."""
+        if ctype.kind == "float":
+            return (Piece("vector", 0, ctype.size),)
+        if not in_memory(ctype):
+            return (Piece("general", 0, ctype.size),)
+        members = homogeneous(ctype)
+        if members:
+            return cut(ctype, "vector", members[0].size)
+        return None if ctype.size > 16 else cut(ctype, "general")
+
+    def result(self, ctype: CType) -> Passing:
+        pieces = self._cut(ctype)
+        if pieces is None:
+            return Passing(ctype, "reference", (), (_X8,))
+        row = _VECTOR if pieces[0].kind == "vector" else _GENERAL
+        how = "pieces" if in_memory(ctype) else "value"
+        return Passing(ctype, how, pieces, row[: len(pieces)])
+
+    def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
+        used = {"general": 0, "vector": 0}
+        stack = self.stack
+        passed: list[Passing] = []
+        for index, arg in enumerate(args):
+            pieces = self._cut(arg)
+            how = "pieces" if in_memory(arg) else "value"
+            size, alignment = arg.size, arg.alignment
+            if pieces is None:
+                how, pieces, size, alignment = "reference", (Piece("general", 0, 8),), 8, 8
+            kind = pieces[0].kind
+            row = _GENERAL if kind == "general" else _VECTOR
+            first = used[kind]
+            if kind == "general" and alignment > 8:
+                first += first % 2
+            last = first + len(pieces)
+            if self.packs and fixed is not None and index >= fixed:
+                places: tuple[int, ...] = ()
+                alignment = max(alignment, 8)
+            elif last <= len(row):
+                used[kind] = last
+                places = row[first:last]
+            else:
+                used[kind] = len(row)
+                places = ()
+            if not places:
+                least = alignment if self.packs else max(alignment, 8)
+                stack = -(-stack // least) * least
+                places = tuple([stack + piece.offset for piece in pieces])
+                stack += size if self.packs else -(-size // 8) * 8
+            passed.append(Passing(arg, how, () if how == "reference" else pieces, places))
+        return Call(result, passed, stack, used["vector"])
+
+
+AAPCS64 = Arm64()
+APPLE_ARM64 = Arm64(apple=True)

@@ -1,0 +1,159 @@
+"""How a C ABI passes arguments and results: the one description that calls and LLVM's code share.
+
+An `ABI` places the values of one call. A value travels in up to four pieces, each in a register or
+on the stack, or as a pointer to memory that has it. Where a piece goes is a byte offset into a
+*block*, the image of a call that csrc/call/ keeps in memory: the registers of arguments, then
+those of results, then the arguments on the stack. LLVM places values itself, and reads only how
+they are cut.
+
+Nothing here imports LLVM, and each ABI can be used on any machine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import namedtuple
+
+from .._signature.ctype import CType, is_native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    How = Literal["void", "value", "pieces", "stack", "reference"]
+
+
+class Unsupported(Exception):
+    """A signature cannot be called or compiled; the message says what is in the way."""
+
+
+class Piece(namedtuple("Piece", ["kind", "offset", "size"])):
+    """Part of a value that one register holds, or would hold if one were left.
+
+    Attributes
+    ----------
+    kind : {"general", "vector", "x87"}
+        Which registers are for it.
+    offset, size : int
+        The bytes of the value that it has.
+    """
+
+    __slots__ = ()
+    kind: str
+    offset: int
+    size: int
+
+
+class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaults=((), ()))):
+    """How one argument or the result is passed.
+
+    Attributes
+    ----------
+    ctype : CType
+    how : {"void", "value", "pieces", "stack", "reference"}
+        ``"value"``: as the number or pointer that it is. ``"pieces"``: cut. ``"stack"``
+        (arguments): whole, in the argument area. ``"reference"``: as a pointer, to a copy for an
+        argument, to the caller's memory for a result. ``"void"``: no result.
+    pieces : tuple of Piece
+        What there is of a value and of pieces.
+    places : tuple of int
+        Where each piece is in the block; else where the object is, or the pointer to it. More than
+        one for a single piece are copies of it.
+    """
+
+    __slots__ = ()
+    ctype: CType
+    how: How
+    pieces: tuple[Piece, ...]
+    places: tuple[int, ...]
+
+
+class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
+    """Where all values of one call are.
+
+    Attributes
+    ----------
+    result : Passing
+    args : list of Passing
+    stack : int
+        Where the arguments on the stack end in the block.
+    vectors : int
+        How many vector registers have arguments.
+    """
+
+    __slots__ = ()
+    result: Passing
+    args: list[Passing]
+    stack: int
+    vectors: int
+
+
+def in_memory(ctype: CType) -> bool:
+    """Whether a value is handled as memory that has it rather than as a number or a pointer."""
+    if ctype.kind == "float":
+        return ctype.size > 8 or not is_native(ctype)
+    return ctype.kind in ("struct", "union", "complex")
+
+
+def cut(ctype: CType, kind: str, size: int = 8) -> tuple[Piece, ...]:
+    """An object in registers of one kind, which have `size` bytes of it each."""
+    parts = range(0, ctype.size, size)
+    return tuple([Piece(kind, at, min(size, ctype.size - at)) for at in parts])
+
+
+class ABI(ABC):
+    """The rules of one platform.
+
+    Attributes
+    ----------
+    name : str
+        For people and for cache keys.
+    general, vector : int
+        Registers for arguments that are integers and pointers, and for floats.
+    by_place : bool
+        Whether the register of an argument goes by its place among all, not among those of a kind.
+    extends : bool
+        Whether who passes an integer narrower than 32 bits extends it to them.
+    joined : bool
+        Whether the pieces of an object are one array to LLVM, which must stay together.
+    stack : int
+        Where the arguments on the stack begin in the block.
+    packs : bool
+        Whether arguments on the stack have no more bytes than they need.
+    """
+
+    name: str
+    general: int
+    vector: int
+    stack: int
+    by_place = False
+    extends = False
+    joined = False
+    packs = False
+
+    @abstractmethod
+    def result(self, ctype: CType) -> Passing:
+        """How a result is passed; ``"reference"`` takes a pointer that is passed like an argument,
+        in its place.
+        """
+
+    def place(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Call:
+        """Place the values of a call; `fixed` is how many arguments a variadic function names.
+
+        Raises
+        ------
+        Unsupported
+            For a type whose passing is not known here.
+        """
+        for one in (result, *args):
+            if one.alignment > 16:
+                raise Unsupported(
+                    f"{one.named!r} is aligned to {one.alignment} bytes, and a stack to 16"
+                )
+        passed = Passing(result, "void") if result.kind == "void" else self.result(result)
+        return self.arguments(passed, args, fixed)
+
+    @abstractmethod
+    def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
+        """Place the arguments of a call with this result."""

@@ -1,0 +1,161 @@
+"""The System V ABI of x86-64: Linux, BSD and macOS.
+
+An object of up to 16 bytes is cut into eightbytes. Each has a class, merged from those of the
+scalars in it; it travels in a general register (INTEGER) or in a vector register (SSE), and the
+whole object goes to the stack when one of its eightbytes has the class MEMORY or when not all of
+them find a register. Later, smaller arguments may still use the registers that it left.
+
+Where the ABI's text leaves packed structs open, this follows GCC: a scalar that is not at a
+multiple of its natural alignment sends the object to memory, and an array has the classes of its
+first element, over and over.
+"""
+
+from __future__ import annotations
+
+from .._signature.ctype import CType, integer
+from .._signature.derived import Array, Field, Struct
+from .abi import ABI, Call, Passing, Piece, in_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Classes of an eightbyte; MEMORY is that of whole objects, written None here.
+_NONE, _INTEGER, _SSE, _X87, _X87UP = "", "integer", "sse", "x87", "x87up"
+# The block, as csrc/call/invoke_x86_64.S has it.
+_GENERAL = (0, 8, 16, 24, 32, 40)
+_VECTOR = tuple(range(48, 176, 16))
+_RAX, _RDX, _XMM0, _XMM1 = 176, 184, 192, 208
+_ST0 = (176, 192)
+
+
+def classify(ctype: CType, offset: int = 0) -> list[str] | None:
+    """Classes of the eightbytes of an object that begins `offset` bytes into the outermost one.
+
+    The first is the eightbyte that holds its first byte. `None`: the object is passed in memory.
+    """
+    start = offset % 8
+    count = (start + ctype.size + 7) // 8
+    if isinstance(ctype, Struct):
+        # A struct that is larger is in memory whatever it holds.
+        if ctype.size > 16:
+            return None
+        merged = [_NONE] * count
+        for field in ctype.fields:
+            found = _classify_field(field, offset, ctype.kind == "union")
+            if found is None:
+                return None
+            first = (start + field.offset) // 8
+            for index, new in enumerate(found, first):
+                both = _merge(merged[index], new)
+                if both is None:
+                    return None
+                merged[index] = both
+        # An integer may have taken the lower half of a long double: then neither is there.
+        torn = [i for i, one in enumerate(merged) if one == _X87UP and merged[i - 1] != _X87]
+        return None if torn else merged
+    if isinstance(ctype, Array):
+        if ctype.size > 16:
+            return None
+        found = classify(ctype.item, offset)
+        return found and [found[index % len(found)] for index in range(count)]
+    if offset % (ctype.alignment if ctype.kind == "complex" else ctype.size):
+        return None
+    match ctype.kind:
+        case "float" if ctype.size > 8:
+            return [_X87, _X87UP]
+        case "complex" if ctype.size > 16:
+            return [_X87, _X87UP, _X87, _X87UP]
+        case "float" | "complex":
+            return [_SSE] * count
+    return [_INTEGER] * count
+
+
+def _classify_field(field: Field, offset: int, union: bool) -> list[str] | None:
+    """Of a bit-field every eightbyte that it has bits in is INTEGER, wherever it lies. In a union
+    GCC takes one, and one of 0 bits, too, for the smallest integer that it fits into.
+    """
+    if field.width is None:
+        return classify(field.type, offset + field.offset)
+    if union:
+        size = next(size for size in (1, 2, 4, 8) if field.width <= 8 * size)
+        return classify(integer(size, signed=False), offset)
+    first = 8 * ((offset + field.offset) % 8) + field.shift
+    return [_INTEGER] * ((first + field.width + 63) // 64 if field.width else 0)
+
+
+def _merge(one: str, other: str) -> str | None:
+    if one == other or not other:
+        return one
+    if not one:
+        return other
+    if _INTEGER in (one, other):
+        return _INTEGER
+    return None  # a long double beside another float
+
+
+def _pieces(ctype: CType, classes: Sequence[str]) -> tuple[Piece, ...]:
+    """One for each eightbyte."""
+    kinds = ["vector" if found == _SSE else "general" for found in classes]
+    return tuple([Piece(kind, 8 * i, min(8, ctype.size - 8 * i)) for i, kind in enumerate(kinds)])
+
+
+def _whole(ctype: CType) -> tuple[Piece, ...]:
+    return (Piece("vector" if ctype.kind == "float" else "general", 0, ctype.size),)
+
+
+class SystemV(ABI):
+    """The System V convention of x86-64."""
+
+    name = "x86-64 System V"
+    general = 6
+    vector = 8
+    extends = True
+    stack = 240
+
+    def result(self, ctype: CType) -> Passing:
+        how: str = "value"
+        if in_memory(ctype):
+            classes = classify(ctype)
+            if classes is None:
+                return Passing(ctype, "reference", (), _GENERAL[:1])
+            if _X87 in classes:
+                # A number in st(0), a complex one in st(0) and st(1).
+                parts = [Piece("x87", at, 16) for at in range(0, ctype.size, 16)]
+                return Passing(ctype, "pieces", tuple(parts), _ST0[: len(parts)])
+            how, pieces = "pieces", _pieces(ctype, classes)
+        else:
+            pieces = _whole(ctype)
+        places = {"general": iter((_RAX, _RDX)), "vector": iter((_XMM0, _XMM1))}
+        return Passing(ctype, how, pieces, tuple([next(places[one.kind]) for one in pieces]))
+
+    def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
+        registers = {"general": [*_GENERAL], "vector": [*_VECTOR]}
+        if result.how == "reference":
+            del registers["general"][0]
+        stack = self.stack
+        passed: list[Passing] = []
+        for arg in args:
+            how, pieces = "value", _whole(arg)
+            if in_memory(arg):
+                classes = classify(arg)
+                if classes is None or _X87 in classes:
+                    how = "stack"
+                else:
+                    how, pieces = "pieces", _pieces(arg, classes)
+            kinds = [piece.kind for piece in pieces]
+            if how != "stack" and all(
+                [kinds.count(kind) <= len(left) for kind, left in registers.items()]
+            ):
+                places = tuple([registers[kind].pop(0) for kind in kinds])
+                passed.append(Passing(arg, how, pieces, places))
+                continue
+            if arg.alignment > 8:
+                stack = -(-stack // 16) * 16
+            how = "value" if how == "value" else "stack"
+            passed.append(Passing(arg, how, pieces if how == "value" else (), (stack,)))
+            stack += -(-arg.size // 8) * 8
+        return Call(result, passed, stack, len(_VECTOR) - len(registers["vector"]))
+
+
+SYSV_X86_64 = SystemV()

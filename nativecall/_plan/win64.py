@@ -1,0 +1,80 @@
+"""The calling convention of 64-bit Windows on x86-64.
+
+An argument is one register or one slot of 8 bytes: an object of 1, 2, 4 or 8 bytes as an integer,
+any other as a pointer to the caller's copy. An object of those sizes comes back in rax, any other
+in memory that a hidden argument points to. A floating-point argument after the fixed ones of a
+variadic function is in both kinds of register.
+"""
+
+from __future__ import annotations
+
+from .._signature.ctype import CType, is_native
+from .._signature.derived import inner_types
+from .abi import ABI, Call, Passing, Piece, Unsupported, in_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The block, as csrc/call/invoke_win64.S has it; what callees may use of the stack lies before the
+# arguments there.
+_GENERAL = (0, 8, 16, 24)
+_VECTOR = (32, 48, 64, 80)
+_RAX, _XMM0 = 96, 112
+
+
+class Windows64(ABI):
+    """The convention of Windows x64."""
+
+    name = "Windows x64"
+    general = vector = 4
+    by_place = True
+    stack = 176
+
+    def _cut(self, ctype: CType) -> tuple[Piece, ...] | None:
+        """What a register would hold of a value; None where it is passed as a pointer."""
+        _refuse(ctype)
+        if not is_native(ctype):
+            named = ctype.c_declaration()
+            raise Unsupported(f"compilers for Windows do not agree on how {named!r} is passed")
+        if in_memory(ctype) and ctype.size not in (1, 2, 4, 8):
+            return None
+        is_float = ctype.kind == "float"
+        return (Piece("vector" if is_float else "general", 0, ctype.size),)
+
+    def result(self, ctype: CType) -> Passing:
+        pieces = self._cut(ctype)
+        if pieces is None:
+            return Passing(ctype, "reference", (), _GENERAL[:1])
+        how = "pieces" if in_memory(ctype) else "value"
+        place = _XMM0 if pieces[0].kind == "vector" else _RAX
+        return Passing(ctype, how, pieces, (place,))
+
+    def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
+        passed: list[Passing] = []
+        first = int(result.how == "reference")
+        for index, arg in enumerate(args):
+            pieces = self._cut(arg) or ()
+            how = "pieces" if in_memory(arg) else "value"
+            number = first + index
+            places: tuple[int, ...] = (self.stack + 8 * (number - len(_GENERAL)),)
+            if number < len(_GENERAL):
+                places = (_GENERAL[number],)
+                if pieces and pieces[0].kind == "vector":
+                    both = fixed is not None and index >= fixed
+                    places = (_VECTOR[number], *places) if both else (_VECTOR[number],)
+            passed.append(Passing(arg, how if pieces else "reference", pieces, places))
+        count = max(first + len(args) - len(_GENERAL), 0)
+        return Call(result, passed, self.stack + 8 * count, len(_VECTOR))
+
+
+def _refuse(ctype: CType) -> None:
+    """Refuse what holds a number that Windows does not have."""
+    inner = inner_types(ctype)
+    for one in inner:
+        _refuse(one)
+    if not inner and ctype.size > (16 if ctype.kind == "complex" else 8):
+        raise Unsupported("Windows has no 'long double' that is wider than 'double'")
+
+
+WIN64 = Windows64()

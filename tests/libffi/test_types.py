@@ -1,0 +1,136 @@
+"""Types of ctypes and libffi: for callbacks and thunks without generated code, and for people."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+
+import pytest
+
+import nativecall as nc
+from nativecall._fifo import Cache
+from nativecall._libffi import types as libffi
+from nativecall._signature.spelling import parse
+from support.modes import GENERATED
+
+
+def test_results_that_libffi_cannot_give_to_c_are_refused(lib, fails):
+    for result in ("T{dd}", "Zd", "e"):
+        f = nc.wrap(lib.address("called0"), f"v:X{{{result}:d}}", name="keep")
+        if GENERATED:
+            nc.callback(f"{result}:d", abs)
+            continue
+        refusal = (
+            f"libffi cannot return {result!r} to C; return it through a pointer, or let code be "
+            "generated (llvmlite, NATIVECALL_JIT)"
+        )
+        with fails(TypeError, f"argument 1 of 'keep' cannot be a Python function: {refusal}"):
+            f(abs)
+        with fails(nc.SignatureError, refusal):
+            nc.callback(f"{result}:d", abs)
+
+
+@pytest.mark.skipif(
+    ctypes.sizeof(ctypes.c_longdouble) != 16, reason="long double has no 16 bytes here"
+)
+def test_structs_on_64_bit_arm(monkeypatch):
+    """libffi aligns on the stack the pointer to a struct as the struct, ctypes hides arrays."""
+    monkeypatch.setattr(libffi, "_AAPCS64", True)
+    monkeypatch.setattr(libffi, "_SYSTEM_V", False)
+    monkeypatch.setattr(libffi, "_made", {})
+    one = parse("v:T{gg}").args[0]
+    assert libffi.homogeneous(one) == ("g", "g")
+    assert not libffi.homogeneous(parse("v:T{(5)d}").args[0])
+    assert not libffi.homogeneous(parse("v:T{fd}").args[0])
+    large, array, small = parse("v:T{dg}T{(3)g}T{(2)d}").args
+    assert [libffi.is_referenced(each) for each in (large, array, small)] == [True, False, False]
+    types = libffi._argument_types(parse("v:T{dg}T{(3)g}"), False)
+    assert types[0] is libffi.RAW_POINTER
+    assert types[1]._fields_ == [(f"f{i}", ctypes.c_longdouble) for i in range(3)]
+    where = "it aligns the pointer to a struct on the stack as the struct"
+    for text, reason in {
+        "v:qqqqqqqqT{dg}": where,
+        "v:qqqqqqqT{qq}T{dg}": where,
+        "v:qqqqqqqT{dg}": None,
+        "v:qqqqqqqqT{ddddd}": None,
+        "v:ddddddddddT{dg}": None,
+    }.items():
+        assert libffi.gap(parse(text), flattened=True) == reason, text
+    hidden = "it takes the array in a struct of long doubles for a pointer"
+    assert libffi.gap(parse("v:T{(3)g}"), flattened=False) == hidden
+    assert libffi.gap(parse("v:T{(3)g}"), flattened=True) is None
+    assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
+
+
+KEPT_TYPES = """
+import ctypes, gc, itertools, sys, weakref
+import nativecall as nc
+from nativecall._callable import pythonfunction
+from nativecall._libffi import types as libffi
+libffi._callback_types.limit = pythonfunction._specs.limit = 16
+cos = nc.load("m").address("cos")
+kept = len(libffi._FUNCTION_TYPES)
+types = []
+for one in itertools.islice(itertools.product("?bhiqf", repeat=4), 200):
+    letters = "".join(one)
+    assert nc.callback(f"d:{letters}", lambda *_: 1.0)(*[1] * 4) == 1.0
+    assert nc.wrap(cos, "d:d" + letters).bind(0.0)(*[1] * 4) == 1.0
+    assert 0 < len(libffi._callback_types) <= 16
+    types.append(weakref.ref(next(reversed(libffi._callback_types.values()))))
+gc.collect()
+assert len(libffi._FUNCTION_TYPES) == kept
+# The cache has some, and so have the callbacks that ended last, which C may be about to leave.
+print(sum(ref() is not None for ref in types) < 100)
+"""
+
+
+def test_ctypes_keeps_no_type_of_a_python_function(python, monkeypatch):
+    """`ctypes.CFUNCTYPE` would keep each one for as long as the process lives."""
+    monkeypatch.setenv("NATIVECALL_JIT", "0")
+    assert python(KEPT_TYPES) == "True\n"
+
+
+def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):
+    monkeypatch.setattr(libffi, "_made", {})
+    monkeypatch.setattr(libffi, "_shared", [])
+    monkeypatch.setattr(libffi, "_prototypes", Cache(32))
+    monkeypatch.setattr(libffi, "_CACHE_LIMIT", 32)
+    monkeypatch.setattr(libffi, "_most", 0)
+    theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)
+    pointers = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
+    before = len(libffi._FUNCTION_TYPES), len(pointers)
+    for n, one in enumerate(itertools.islice(itertools.product("?bhiqf", repeat=4), 80)):
+        signature = parse(f"v:X{{d:{''.join(one)}}}&T{{d:x{n}:}}X{{d:hh}}")
+        f = libffi.prototype(signature, hold=True, plain=True)
+        # Whatever was forgotten: a type of theirs is the one that is taken.
+        assert f._argtypes_[2] is theirs
+        assert len(libffi._made) <= 32
+    after = len(libffi._FUNCTION_TYPES), len(pointers)
+    assert after[0] - before[0] <= 32
+    assert after[1] - before[1] <= 32
+    libffi._withdrawn()
+
+
+def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
+    monkeypatch.setattr(libffi, "_made", {})
+    monkeypatch.setattr(libffi, "_shared", [])
+    monkeypatch.setattr(libffi, "_prototypes", Cache(8))
+    monkeypatch.setattr(libffi, "_CACHE_LIMIT", 8)
+    monkeypatch.setattr(libffi, "_most", 0)
+    cos = nc.load("m").address("cos")
+    f = nc.wrap(cos, "i:hbhb&&h")
+    made = f.to_ctypes()
+    theirs = ctypes.CFUNCTYPE(
+        ctypes.c_int,
+        *(ctypes.c_short, ctypes.c_byte, ctypes.c_short, ctypes.c_byte),
+        ctypes.POINTER(ctypes.POINTER(ctypes.c_short)),
+    )
+    pointer = ctypes.POINTER(ctypes.POINTER(ctypes.c_short))
+    assert isinstance(made, theirs)
+    for one in itertools.islice(itertools.product("hbqf", repeat=4), 40):
+        nc.wrap(cos, f"i:{''.join(one)}").to_ctypes()
+    assert isinstance(f.to_ctypes(), theirs)
+    assert isinstance(nc.wrap(cos, "i:hbhb&&h").to_ctypes(), theirs)
+    assert ctypes.POINTER(ctypes.POINTER(ctypes.c_short)) is pointer
+    assert ctypes.CFUNCTYPE(theirs._restype_, *theirs._argtypes_) is theirs
