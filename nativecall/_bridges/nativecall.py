@@ -17,7 +17,7 @@ def struct(obj: Foreign) -> Struct | None:
     if not isinstance(obj, Record):
         return None
     about = obj._layout.about
-    shown = f"{about.name!r}, {about.type.text!r}"
+    shown = repr(about.name) if about.type.name else f"{about.type.kind} {about.type.text!r}"
     return Struct(about.type, shown, obj._address, [obj, *obj._kept.values()])
 
 

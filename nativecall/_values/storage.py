@@ -127,8 +127,9 @@ def _store_struct(
             raise TypeError(_wrong_count(who, names, count))
     else:
         raise TypeError(
-            f"{who} must be a tuple, a mapping or a struct of {struct.size} bytes with the fields "
-            f"{', '.join(map(repr, names))} (got {type(value).__name__})"
+            f"{who} must be a tuple, a mapping or a "
+            f"{repr(struct.name) if struct.name else f'{struct.kind} of {struct.size} bytes'} with "
+            f"the fields {', '.join(map(repr, names))} (got {type(value).__name__})"
         )
     if not struct.is_plain:
         _lib.ffi.memmove(_lib.ffi.cast("char *", address), bytes(struct.size), struct.size)
@@ -200,7 +201,8 @@ def copy_same_bytes(
     found = boxes.struct(value)
     if found is not None:
         if found.type != struct and not (found.type is None and _is_named(found, struct)):
-            raise TypeError(f"{who} must be a struct {struct.text!r} (got {found.shown})")
+            wanted = repr(struct.name) if struct.name else f"{struct.kind} {struct.text!r}"
+            raise TypeError(f"{who} must be a {wanted} (got {found.shown})")
         data = _lib.ffi.cast("char *", found.address)
         keep += found.kept
     elif struct.is_plain and _record_names(value) == struct.field_names:
@@ -504,6 +506,8 @@ class Record(_types.RecordBase):
         for name, value in fields.items():
             setattr(made, name, value)
         return made
+
+    __replace__ = _replace
 
     def __copy__(self) -> Foreign:
         made = self._layout(self._address)

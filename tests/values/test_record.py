@@ -211,9 +211,14 @@ def test_a_record_is_taken_wherever_the_struct_is(records, item, fails):
     assert (made[0].id, made[1].id) == (7, 3)
     assert nc.load("c", "void *memset(void *, int, size_t);").memset(point, 0, 8)
     assert point == (0, 2.5)
-    with fails(TypeError, "argument 1 of 'swap' must be a struct 'T{dd}' (got 'struct inner', "
-               "'T{hd}')"):  # fmt: skip
+    with fails(TypeError, "argument 1 of 'swap' must be a 'struct point' (got 'struct inner')"):
         records.swap(getattr(item, "in"))
+    with fails(
+        TypeError,
+        "argument 1 of 'swap' must be a tuple, a mapping or a 'struct point' with the fields 'x', "
+        "'y' (got int)",
+    ):
+        records.swap(1)
     with pytest.raises(TypeError, match="argument 1 of 'move' must be a buffer that suits"):
         records.move(item, 1)
     inner = getattr(item, "in")

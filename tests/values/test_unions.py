@@ -146,7 +146,7 @@ def test_those_of_ctypes_and_cffi(lib):
         _fields_ = (("i", ctypes.c_int), ("f", ctypes.c_float))
 
     assert lib.twice(Number(d=4)).d == 8
-    with pytest.raises(TypeError, match=r"must be a struct .* \(got ctypes' Other"):
+    with pytest.raises(TypeError, match=r"must be a 'union number' \(got ctypes' Other"):
         lib.twice(Other(i=1))
     assert lib.twice(lib.new("union number", {"d": 2.5})).d == 5
     assert lib.next(lib.new("bits", {"a": 1, "b": 2})).a == 2
