@@ -423,6 +423,44 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
     return 0;
 }
 
+/* _put(kept, key, object, to, from, size): keeps an object under a key and copies what leads to it;
+ * what was there before lives until then. In one go, as other threads do the same. */
+static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *kept, *key, *object;
+    void *to, *from;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "O!OOO&O&n", &PyDict_Type, &kept, &key, &object, nc_take_address,
+                          &to, nc_take_address, &from, &size)) {
+        return NULL;
+    }
+    PyObject *before = Py_XNewRef(PyDict_GetItemWithError(kept, key));
+    int status = PyDict_SetItem(kept, key, object);
+    if (status == 0) {
+        memcpy(to, from, (size_t)size);
+    }
+    Py_XDECREF(before);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* _copy_to(address, kept): copies the memory, and lists what is kept for it; in one go, too. */
+static PyObject *record_copy_to(PyObject *object, PyObject *args)
+{
+    PyObject *kept;
+    void *to;
+    if (!PyArg_ParseTuple(args, "O&O!", nc_take_address, &to, &PyDict_Type, &kept)) {
+        return NULL;
+    }
+    PyObject *values = PyDict_Values(kept);
+    if (values != NULL) {
+        memcpy(to, nc_record_memory(object), (size_t)((Record *)(void *)object)->layout->size);
+    }
+    return values;
+}
+
+static PyMethodDef record_methods[] = {{"_put", record_put, METH_VARARGS, NULL},
+                                       {"_copy_to", record_copy_to, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
 static PyMemberDef record_members[] = {
     {"_layout", T_OBJECT, offsetof(Record, layout), READONLY, NULL},
     {"_owner", T_OBJECT, offsetof(Record, owner), READONLY, NULL},
@@ -450,6 +488,7 @@ PyTypeObject NcRecordBase_Type = {
     .tp_setattro = record_setattro,
     .tp_as_buffer = &record_buffer,
     .tp_as_sequence = &record_sequence,
+    .tp_methods = record_methods,
     .tp_members = record_members,
 };
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def struct(obj: Foreign) -> Struct | None:
     """The struct that a Record is."""
-    if not isinstance(obj, Record):
-        return None
+    if not isinstance(obj, Record) or not obj._layout.about.places:
+        return None  # an array
     about = obj._layout.about
     shown = repr(about.name) if about.type.name else f"{about.type.kind} {about.type.text!r}"
-    return Struct(about.type, shown, obj._address, [obj, *obj._kept.values()])
+    return Struct(about.type, shown, obj._address, [obj])
 
 
 def pointer(obj: Foreign) -> Pointer | None:

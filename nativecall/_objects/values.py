@@ -38,7 +38,7 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
     """What gives the value of a field from its object and address."""
     if is_array_of_numbers(ctype):
         return _array_loader(ctype)
-    if isinstance(ctype, Struct) and _without_pointers(ctype) is ctype:
+    if isinstance(ctype, (Struct, Array)) and _without_pointers(ctype) is ctype:
         made = layout(ctype)
         return lambda object, address: made(address, False, object)
     return lambda object, address: load(ctype, address)

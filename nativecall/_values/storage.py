@@ -198,13 +198,17 @@ def copy_same_bytes(
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
     held: Pin | None = None
+    data: Foreign = None
     found = boxes.struct(value)
     if found is not None:
         if found.type != struct and not (found.type is None and _is_named(found, struct)):
             wanted = repr(struct.name) if struct.name else f"{struct.kind} {struct.text!r}"
             raise TypeError(f"{who} must be a {wanted} (got {found.shown})")
-        data = _lib.ffi.cast("char *", found.address)
-        keep += found.kept
+        if isinstance(value, Record):
+            keep += value._copy_to(address, value._kept)
+        else:
+            data = _lib.ffi.cast("char *", found.address)
+            keep += found.kept
     elif struct.is_plain and _record_names(value) == struct.field_names:
         try:
             held, _, form, itemsize, shape, _, _ = _types.export(value)
@@ -215,7 +219,8 @@ def copy_same_bytes(
         data = _lib.ffi.cast("char *", held.address)
     else:
         return False
-    _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
+    if data is not None:
+        _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
     held = found = None  # or a traceback would keep them exported
     for offset in object_offsets(struct):
         word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
@@ -423,12 +428,8 @@ def load(
     """
     if isinstance(ctype, Scalar):
         return _types.load_scalar(ctype.letter, address)
-    if isinstance(ctype, Struct):
+    if isinstance(ctype, (Struct, Array)):
         return layout(ctype, policies)(address, owned)
-    if isinstance(ctype, Array):
-        item = ctype.row
-        places = [address + i * item.size for i in range(ctype.shape[0])]
-        return tuple([load(item, one, owned=owned, policies=policies) for one in places])
     word = int(_lib.ffi.cast("uintptr_t *", address)[0])
     if ctype.kind != "object":
         return pointer_result(ctype, word)
@@ -510,9 +511,11 @@ class Record(_types.RecordBase):
     __replace__ = _replace
 
     def __copy__(self) -> Foreign:
-        made = self._layout(self._address)
-        if self._root._held:
-            made._kept[None] = dict(self._kept)  # all: a view's offsets are not its owner's
+        if not _leads_on(self._layout.about.type):
+            return self._layout(self._address)
+        made = self._layout(0)
+        # All: a view's offsets are not its owner's.
+        made._kept[None] = self._copy_to(made._address, self._kept)
         return made
 
     def __deepcopy__(self, memo: object) -> Foreign:
@@ -596,12 +599,12 @@ class Record(_types.RecordBase):
         store_whole(ctype, value, place, who, keep, False, self._layout.about.policies)
         _types.settle(keep, None)
         _types.check_unmoved(keep, who)
-        key = address - self._root._address, ctype.size
-        before = self._kept.get(key)  # until nothing leads there
-        self._kept[key] = keep if _leads_on(ctype) else None
+        if _leads_on(ctype):
+            key = address - self._root._address, ctype.size
+            self._put(self._kept, key, keep, address, place, ctype.size)
+            return
         target = _lib.ffi.cast("char *", address)
         _lib.ffi.memmove(target, _lib.ffi.cast("char *", place), ctype.size)
-        del before
 
 
 _held: Foreign = _types.RecordBase._held

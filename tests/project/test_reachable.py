@@ -34,6 +34,8 @@ TAKES_ADDRESSES = {
     "Memory": "the address of memory",
     "Layout": "reads structs at addresses",
     "_take_objects": "references that memory has",
+    "_put": "addresses to read and write",
+    "_copy_to": "an address to write to",
     "store": "an address to write to",
     "store_scalar": "an address to write to",
     "load_scalar": "an address to read from",

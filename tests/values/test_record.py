@@ -409,12 +409,11 @@ def test_numbers_come_back(letters):
 
 
 def test_threads_racing_on_a_record(records):
-    lead = records.same((None, 0, None))
-    arrays = [np.full(3, float(n)) for n in range(4)]
+    lead = records.same((None, 3, None))
 
     def race(number):
         for _ in range(2000):
-            lead.p = arrays[number]
+            lead.p = np.full(3, float(number))  # which the record alone keeps
             lead.n = 3
             assert records.sum(lead) in {0.0, 3.0, 6.0, 9.0}
             assert records.sum(copy.copy(lead)) in {0.0, 3.0, 6.0, 9.0}
