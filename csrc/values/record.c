@@ -214,6 +214,10 @@ PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index)
     if (*place == NULL) {
         PyObject *found = PyObject_CallFunctionObjArgs(
             nc_hooks.layout, PyTuple_GET_ITEM(spec->types, index), spec->policies, NULL);
+        if (found != NULL && !Py_IS_TYPE(found, &NcLayout_Type)) {
+            PyErr_SetString(PyExc_TypeError, "the layout of a struct must be a Layout");
+            Py_CLEAR(found);
+        }
         if (found != NULL) {
             nc_keep_first(place, found);
         }
