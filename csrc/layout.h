@@ -51,7 +51,8 @@ typedef struct {
     char text;              /* which characters a text has (values/text.h); 0 for what is none */
     PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
                              NULL until it is asked for */
-    PyObject *layout;       /* the Layout of a struct, once asked for; or NULL */
+    PyObject *layout;       /* the Layout of a struct, or the CType behind a pointer to one, once
+                             asked for; or NULL */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
     PyObject *callee;       /* the Signature of such functions, then its call spec; NULL until it is
                              asked for */

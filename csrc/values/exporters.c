@@ -16,7 +16,7 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     size_t size = spec->arguments[index].size;
     char found = nc_buffer_letter(buffer);
     PyObject *answer;
-    if (nc_is_record_behind(value, PyTuple_GET_ITEM(spec->types, index))) {
+    if (nc_is_record_behind(value, spec, index)) {
         return 1;
     }
     if (found != '\0' || size == 0) {
@@ -282,9 +282,6 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            if (nc_is_record_behind(value, PyTuple_GET_ITEM(spec->types, index))) {
-                return nc_convert_box(spec, name, place, value, out); /* without a format */
-            }
             int status = spec->fortran ? refer_exporter(spec, name, place, value, out) : 2;
             if (status != 2) {
                 return status;

@@ -7,6 +7,7 @@
 #include "nativecall/nativeobject.h"
 
 #include "names.h"
+#include "record.h"
 #include "text.h"
 
 /* ---- conversion ------------------------------------------------------------------------------ */
@@ -19,6 +20,19 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
            format[1] == '\0' && buffer->itemsize == wanted->size &&
            ((uintptr_t)buffer->buf & wanted->mask) == 0 && buffer->obj == value &&
            !nc_may_be_masked(Py_TYPE(value));
+}
+
+/* The memory of a Record, which does not move, where it is one of what the argument points to. */
+static inline int take_record(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+                              NcPointer *out)
+{
+    if (NC_LIKELY(spec->arguments[index].pointee != 'T') ||
+        !nc_is_record_behind(value, spec, index)) {
+        return 0;
+    }
+    out->address = nc_record_memory(value);
+    out->buffer = (Py_buffer){.obj = Py_NewRef(value)}; /* of no length, so it is not looked at */
+    return 1;
 }
 
 int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
@@ -34,6 +48,9 @@ int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t ind
         exporter->bf_getbuffer == NULL) {
         return spec->fortran ? nc_convert_referred(spec, name, index, value, out)
                              : nc_convert_box(spec, name, index, value, out);
+    }
+    if (take_record(spec, argument, value, out)) {
+        return 0;
     }
     int flags = nc_export_flags(spec, argument, value);
     int exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
@@ -105,6 +122,9 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL)) {
         const NcExport *wanted = &self->spec->arguments[index].export;
+        if (take_record(self->spec, index, value, out)) {
+            return 0;
+        }
         if (NC_LIKELY(wanted->flags != 0)) {
             return convert_memory(self, index, value, out, wanted);
         }

@@ -237,13 +237,21 @@ static int is_of(PyObject *value, PyObject *ctype)
     return own == ctype || PyObject_RichCompareBool(own, ctype, Py_EQ) == 1;
 }
 
-int nc_is_record_behind(PyObject *value, PyObject *pointer)
+int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index)
 {
-    PyObject *pointee =
-        Py_IS_TYPE(value, record_class) ? PyObject_GetAttrString(pointer, "pointee") : NULL;
-    int same = pointee != NULL && is_of(value, pointee);
-    Py_XDECREF(pointee);
-    return same;
+    if (!Py_IS_TYPE(value, record_class)) {
+        return 0;
+    }
+    PyObject **pointee = &spec->arguments[index].layout;
+    if (*pointee == NULL) {
+        PyObject *found = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "pointee");
+        if (found == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+        nc_keep_first(pointee, found);
+    }
+    return is_of(value, *pointee);
 }
 
 /* The row of a member, and where in memory that is. */

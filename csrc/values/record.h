@@ -28,8 +28,8 @@ void *nc_record_memory(PyObject *record);
  * the spec keeps: borrowed, or NULL with an exception. */
 PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index);
 
-/* Whether a value is a Record of what a type of pointers, given as a CType, leads to. */
-int nc_is_record_behind(PyObject *value, PyObject *pointer);
+/* Whether a value is a Record of what an argument, a pointer, leads to. */
+int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index);
 /* Stores a Record of the layout's type without pointers, or a tuple of the usual: numbers of the
  * exact types, and tuples of them. 1; 0 when the value is anything else, or does not fit: part of
  * it may be in `memory` then, which was zeros, and no exception is set. */
