@@ -63,7 +63,7 @@ SLOW = (
     "project/test_examples.py",
     "project/test_leaks.py",
     "bridges/test_numba.py",
-    "libffi/test_call.py",
+    "call/test_call.py",
 )
 #: A run of fewer files takes no longer in one process than the start of workers.
 FEW = 12

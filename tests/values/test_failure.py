@@ -1,7 +1,7 @@
 """The table of error conventions: complete, free of contradictions, and obeyed by what writes code.
 
 What each convention does in a call is tested where calls are: callable/test_callable.py,
-callable/test_thunk_matrix.py, codegen/test_trampoline.py and callback/test_exceptions.py.
+callable/test_thunk_matrix.py, call/test_flags.py and callback/test_exceptions.py.
 """
 
 from __future__ import annotations

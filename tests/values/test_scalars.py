@@ -1,7 +1,7 @@
 """Numbers: what Python objects become in C and what comes back; what is kept of signatures.
 
 Every scalar is tried through its trampoline or through libffi, whichever the signature has; the
-random signatures of libffi/test_random_signatures.py hold the two against each other.
+random signatures of call/test_random_signatures.py hold the two against each other.
 """
 
 from __future__ import annotations
