@@ -233,11 +233,14 @@ _UNCALLED = pytest.mark.xfail(not GENERATED, reason="ctypes returns an unset res
     "name",
     [pytest.param(n, marks=_UNCALLED) if n in ("view", "array") else n for n in OPERATIONS],
 )
-def test_failed_allocations(name, more, monkeypatch):
+def test_failed_allocations(name, more, monkeypatch, request):
     run, expected = OPERATIONS[name]
     reported: list[str] = []
+    # What other tests or earlier runs left would end without memory, whenever a collection begins.
+    gc.collect()
     monkeypatch.setattr(sys, "unraisablehook", lambda hook: reported.append(repr(hook.exc_value)))
-    gc.collect()  # what other tests left would end without memory
+    gc.disable()
+    request.addfinalizer(gc.enable)
     assert kind(failing(run, -1)) == expected
     wrong, n, calm = [], -1, 0
     while calm < ENOUGH and n < MOST:
