@@ -209,6 +209,7 @@ class Builder:
 
         words = [word for word in command[1:] if not os.path.isabs(word)]
         roots = [word for word in command if os.path.isabs(word)][1:] + [str(source.parent)]
+        roots.append(str(Path(Cython.__file__).parent))
 
         def make(into: Path) -> list[Path]:
             made = into / output.name  # whose name Cython writes into it

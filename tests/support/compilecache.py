@@ -2,15 +2,17 @@
 
 An entry is found by the words of its command, the contents of its sources and the compiler's
 identity. It lists the headers that the compiler read, and serves only while all of them have the
-same contents. Folders of sources and headers are not part of the key, so a fresh clone and a fresh
-environment find what another one built.
+same contents and no folder has another file that an inclusion would find first. Paths of folders
+are not part of the key, so a fresh clone and a fresh environment find what another one built.
 
-Entries are immutable: each is written beside its place and renamed into it. A lock per key, where
-the system has `flock`, keeps two processes from compiling the same thing at once. A failed
-compilation is never kept. Entries that no run used for thirty days are deleted.
+Entries are immutable: each is written beside its place and renamed into it. One that cannot be read
+is made again. A lock per key, where the system has `flock`, keeps two processes from compiling the
+same thing at once. A failed compilation is never kept. Entries that no run used for thirty days are
+deleted. Libraries of `-l` are taken to be as they were.
 
-The cache is in the user's cache folder, or in `$NATIVECALL_TEST_CACHE`; where that is empty,
-nothing is kept. `python tests/support/compilecache.py --clear` empties it.
+The cache is the folder `nativecall-tests` in the user's cache folder, or in
+`$NATIVECALL_TEST_CACHE`; where that is empty, or cannot be written, nothing is kept.
+`python tests/support/compilecache.py --clear` empties it.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,6 +32,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -40,13 +45,17 @@ DAYS = 30
 #: Sets of headers that one key may have, as branches of the project do.
 VARIANTS = 8
 Header = tuple[int, str, str]  # index of its root or -1, its path there, digest
+#: What else decides which headers and libraries a compiler takes, and which programs it runs.
+VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_RUN_PATH")
+VARIABLES += ("COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH")
+_STARTED = Path.cwd()  # tests go elsewhere
+_NANOSECONDS = 1_000_000_000
 
 
 def folder() -> Path | None:
-    """Where entries are, or None."""
-    default = platformdirs.user_cache_dir("nativecall-tests")
-    given = os.environ.get("NATIVECALL_TEST_CACHE", default)
-    return Path(given) if given else None
+    """Where entries are, or None: a folder of our own, which may be deleted as a whole."""
+    given = os.environ.get("NATIVECALL_TEST_CACHE", platformdirs.user_cache_dir())
+    return _STARTED / given / "nativecall-tests" if given else None
 
 
 def prune() -> None:
@@ -55,7 +64,8 @@ def prune() -> None:
     for lock in root.glob("*/lock") if root is not None else ():  # each use opens it for writing
         with contextlib.suppress(OSError):  # another process may have deleted it
             if lock.stat().st_mtime < limit:
-                shutil.rmtree(lock.parent)
+                with _locked(lock.parent, "r"):
+                    shutil.rmtree(lock.parent)
 
 
 def run(command: Sequence[str], cwd: Path | None = None) -> None:
@@ -66,8 +76,9 @@ def run(command: Sequence[str], cwd: Path | None = None) -> None:
 
 
 def _done(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a compiler without the sanitizers' runtime, which is preloaded for Python."""
+    """Run a compiler without the sanitizers' runtime, which is preloaded for Python, in English."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environment["LC_ALL"] = "C"
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, env=environment
     )
@@ -88,15 +99,21 @@ def compiled(command: Sequence[str], output: Path | None = None) -> None:
     AssertionError
         When the compiler fails, with its messages.
     """
-    words, roots = _normalized(command, output)
+    words, roots, sources = _normalized(command, output)
 
     def make(into: Path) -> list[Path]:
         dependencies = into / "dependencies"
         made = [str(into / "product") if word == str(output) else word for word in command]
-        run([*made, "-MD", "-MF", str(dependencies)])
-        return listed(dependencies) if dependencies.exists() else []  # assembly includes nothing
+        run([*made, "-MD", "-MF", str(dependencies), "-MT", "product"])
+        read = listed(dependencies) if dependencies.exists() else []  # assembly includes nothing
+        # The file has what the last source includes.
+        made = [word for word in made if word not in ("-o", str(into / "product"), *sources)]
+        for source in sources[:-1]:
+            run([*made, source, "-M", "-MF", str(dependencies), "-MT", "product"])
+            read += listed(dependencies)
+        return read
 
-    kept([command[0], *words], output, make, roots)
+    kept(words, output, make, roots)
 
 
 def messages(command: Sequence[str]) -> str:
@@ -104,20 +121,21 @@ def messages(command: Sequence[str]) -> str:
 
     Messages are kept as products are, unless a source cannot even be preprocessed.
     """
-    words, roots = _normalized(command, None)
+    words, roots, _ = _normalized(command, None)
 
     def make(into: Path) -> list[Path]:
         done = _done(command)
         told = f"{shlex.join(command)}\n{done.stdout}{done.stderr}" if done.returncode else ""
         (into / "product").write_text(told)
         dependencies = into / "dependencies"
-        run([*command, "-M", "-MF", str(dependencies)])  # -MD writes no file beside errors
+        # -MD writes no file beside errors.
+        run([*command, "-M", "-MF", str(dependencies), "-MT", "product"])
         return listed(dependencies)
 
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch, "messages")
         try:
-            kept([command[0], "messages", *words], output, make, roots)
+            kept([*words, "messages"], output, make, roots)
         except AssertionError as error:
             return str(error)
         return output.read_text()
@@ -134,7 +152,7 @@ def kept(
     Parameters
     ----------
     key : sequence of str
-        A command's name, whose file is part of the key, and what else the product depends on.
+        The programs that make it, whose files are part of the key, then what else it depends on.
     output : Path or None
         Where the product goes; a folder if `make` made one.
     make : callable
@@ -143,29 +161,39 @@ def kept(
         Folders that headers are in. Their own paths do not matter.
     """
     cache = folder()
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
+    with contextlib.ExitStack() as stack:
+        place = None
         if cache is not None:
-            name = hashlib.sha256("\0".join([_identity(key[0]), *key]).encode()).hexdigest()
-            place = cache / name
-            place.mkdir(parents=True, exist_ok=True)
-        with _locked(place):
-            entry = _found(place, roots) or _made(place, make, roots)
-            if output is not None and (entry / "product").is_dir():
-                shutil.copytree(entry / "product", output)
-            elif output is not None:
-                # A new file: what is there may be loaded.
-                made = output.with_name(f"{output.name}.new")
-                shutil.copy2(entry / "product", made)
-                made.replace(output)
+            place = cache / hashlib.sha256("\0".join(_identified(key)).encode()).hexdigest()
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(_locked(place))
+            except OSError:  # the cache cannot be written, or another process has just cleared it
+                place = None
+        if place is None:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        entry = _found(place, roots, output is not None) or _made(place, make, roots)
+        if output is not None and (entry / "product").is_dir():
+            shutil.copytree(entry / "product", output)
+        elif output is not None:
+            # A new file: what is there may be loaded.
+            made = output.with_name(f"{output.name}.new")
+            shutil.copy2(entry / "product", made)
+            made.replace(output)
 
 
 def _made(place: Path, make: Callable[[Path], Sequence[Path]], roots: Sequence[str]) -> Path:
     """A new entry."""
+    for left in place.glob("new-*") if fcntl is not None else ():  # of a process that was killed
+        shutil.rmtree(left)
     into = Path(tempfile.mkdtemp(prefix="new-", dir=place))
     try:
-        headers = [_described(path, roots) for path in make(into)]
-        (into / "headers.json").write_text(json.dumps(headers))
+        read = make(into)
+        asked = {name for path in read for name in _ASKED.findall(path.read_bytes())}
+        names = sorted(name.decode(errors="replace") for name in asked)
+        headers = [_described(path, roots) for path in read]
+        found = [headers, names, _findable(headers, names, roots)]
+        (into / "headers.json").write_text(json.dumps(found))
     except BaseException:
         shutil.rmtree(into)
         raise
@@ -180,20 +208,57 @@ def _entries(place: Path) -> list[Path]:
     return [one for one in place.iterdir() if one.is_dir() and not one.name.startswith("new-")]
 
 
-def _found(place: Path, roots: Sequence[str]) -> Path | None:
+def _found(place: Path, roots: Sequence[str], product: bool) -> Path | None:
     """The entry whose headers are as they were."""
     for entry in _entries(place):
-        headers = json.loads((entry / "headers.json").read_text())
-        if all([_same(header, roots) for header in headers]):
+        try:
+            if product:
+                (entry / "product").stat()
+            headers, asked, found = json.loads((entry / "headers.json").read_text())
+        except (OSError, ValueError):  # another program deleted a file, or the system went down
+            shutil.rmtree(entry)
+            continue
+        same = all([_same(header, roots) for header in headers])
+        if same and _findable(headers, asked, roots) == found:
             os.utime(entry)  # the entry used last is deleted last
             return entry
     return None
 
 
+#: The names that a source asks for, and does without.
+_ASKED = re.compile(rb"""__has_include(?:_next)?\s*\(\s*[<"]([^>"\n]+)""")
+
+
+def _findable(headers: Sequence[Header], asked: Sequence[str], roots: Sequence[str]) -> list[str]:
+    """Which folders have a file that an inclusion of a header, or of a name, may mean.
+
+    A file that is there only now may be found before the one that was read. An inclusion spells
+    the end of a path: each end is looked for in each folder of a header.
+    """
+    ends: dict[str, set[str]] = {}
+    for name in [*asked, *[name for _, name, _ in headers]]:
+        parts = [part for part in name.split("/") if part]
+        for start, part in enumerate(parts):
+            ends.setdefault(part, set()).add("/".join(parts[start:]))
+    used = [os.path.dirname(_path(header, roots)) for header in headers]
+    folders = dict.fromkeys([*roots, "/usr/local/include", *used])
+    return [
+        f"{number} {end}"
+        for number, folder in enumerate(folders)
+        for first in sorted(ends.keys() & _listing(folder))
+        for end in sorted(ends[first])
+        if os.path.isfile(os.path.join(folder, end))
+    ]
+
+
+def _path(header: Header, roots: Sequence[str]) -> str:
+    root, name, _ = header
+    return os.path.join(roots[root], name) if root >= 0 else name
+
+
 def _same(header: Header, roots: Sequence[str]) -> bool:
-    root, name, digest = header
     try:
-        return _digest(os.path.join(roots[root], name) if root >= 0 else name) == digest
+        return _digest(_path(header, roots)) == header[2]
     except OSError:
         return False
 
@@ -206,8 +271,22 @@ def _described(path: Path, roots: Sequence[str]) -> Header:
 
 
 def _digest(path: str) -> str:
+    return str(_remembered(_digest_of, path))
+
+
+def _listing(folder: str) -> frozenset[str]:
+    try:
+        return frozenset(_remembered(_listing_of, folder or "."))
+    except OSError:
+        return frozenset()
+
+
+def _remembered(function: Any, path: str) -> Any:
+    """What a cached function gives for a file, unless the file may change without a new time."""
     status = os.stat(path)
-    return _digest_of(path, status.st_mtime_ns, status.st_size)
+    if time.time_ns() - status.st_mtime_ns < _NANOSECONDS:
+        function = function.__wrapped__
+    return function(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
@@ -216,45 +295,71 @@ def _digest_of(path: str, _time: int, _size: int) -> str:
 
 
 @functools.cache
-def _identity(command: str) -> str:
-    """A compiler's file: its path, size and time."""
-    path = os.path.realpath(shutil.which(command) or command)
-    status = os.stat(path)
-    searched = [os.environ.get(name, "") for name in ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH")]
-    return repr((path, status.st_size, status.st_mtime_ns, searched))
+def _listing_of(path: str, _time: int, _size: int) -> frozenset[str]:
+    return frozenset(os.listdir(path))
 
 
-def _normalized(command: Sequence[str], output: Path | None) -> tuple[list[str], list[str]]:
-    """The words that a key has for a command, and the folders that its headers may be in."""
-    words: list[str] = []
+def _programs(words: Sequence[str]) -> list[str]:
+    """The files of the programs that a command begins with: ``ccache gcc`` has two."""
+    found = itertools.takewhile(lambda file: file is not None, map(shutil.which, words))
+    return [os.path.realpath(str(file)) for file in found]
+
+
+def _identified(key: Sequence[str]) -> list[str]:
+    """A key, with its programs' files, sizes and times for the paths that it names them by."""
+    words = [f"{name}={os.environ.get(name, '')}" for name in VARIABLES]
+    programs = _programs(key)
+    for word, path in zip(key, programs, strict=False):
+        status = os.stat(path)
+        words += [os.path.basename(word), path, str(status.st_size), str(status.st_mtime_ns)]
+    return [*words, *key[len(programs) :]]
+
+
+def _normalized(
+    command: Sequence[str], output: Path | None
+) -> tuple[list[str], list[str], list[str]]:
+    """The words that a key has for a command, the folders that its headers may be in, and its
+    sources."""
+    start = len(_programs(command))
+    words = [*command[:start]]
     roots: list[str] = []
+    sources: list[str] = []
     before = ""
-    for word in command[1:]:
+    for word in command[start:]:
         if word == str(output):
             words.append("the output")
-        elif word.startswith("-I") or before == "-isystem":
+        elif word == "-I":
+            pass  # the folder follows
+        elif before in ("-I", "-isystem") or word.startswith("-I"):
             words.append("-I")
             roots.append(word.removeprefix("-I"))
         elif not word.startswith("-") and os.path.isfile(word):
-            words.append(_digest(word))
+            # The end of its name tells the language.
+            words.append(_digest(word) + os.path.splitext(word)[1])
             roots.append(os.path.dirname(word))
+            if before != "-include" and not word.endswith((".s", ".o", ".a", ".so")):
+                sources.append(word)
         else:
             words.append(word)
         before = word
-    return words, roots
+    return words, roots, sources
 
 
 def listed(dependencies: Path) -> list[Path]:
     """The files that a rule of make depends on; the sources among them do no harm."""
     text = dependencies.read_text().partition(":")[2].replace("\\\n", " ")
-    return [Path(word) for word in text.split()]
+    words = re.findall(r"(?:\\[ #]|\S)+", text)
+    return [Path(re.sub(r"\\([ #])|\$(\$)", r"\1\2", word)) for word in words]
 
 
 @contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    with open(place / "lock", "w") as file:
+def _locked(place: Path, mode: str = "w") -> Iterator[None]:
+    """Raises OSError where the lock cannot be had, or was deleted while this process waited."""
+    with open(place / "lock", mode) as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)  # closing the file gives it back
+            if not os.path.samestat(os.fstat(file.fileno()), os.stat(place / "lock")):
+                raise FileNotFoundError(place)
         yield
 
 
@@ -262,5 +367,5 @@ if __name__ == "__main__":
     root = folder()
     if sys.argv[1:] != ["--clear"]:
         sys.exit(f"usage: {sys.argv[0]} --clear")
-    if root is not None:
-        shutil.rmtree(root, ignore_errors=True)
+    if root is not None and root.exists():
+        shutil.rmtree(root)

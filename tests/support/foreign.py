@@ -81,6 +81,12 @@ def f2py(builder: build.Builder) -> ModuleType:
             return []
 
         folder.mkdir(exist_ok=True)
-        key = ["gfortran", sys.version, numpy.__version__, source.read_text(encoding="utf-8")]
+        key = [
+            *compiler,
+            "gfortran",
+            sys.version,
+            numpy.__version__,
+            source.read_text(encoding="utf-8"),
+        ]
         compilecache.kept(key, output, make)
     return build.load_extension(output)
