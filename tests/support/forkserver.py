@@ -1,9 +1,10 @@
 """Run code in a fresh interpreter without starting one: a server forks for each program.
 
 The server is a Python that has imported `PRELOADED` and run nothing else. A request names the code,
-its arguments, the directory, the variables NATIVECALL_… and the files for output. The server forks;
-the child leaves the loop, runs the code as `__main__` and ends as every interpreter does, through
-`Py_Finalize`. The server has one thread, so a fork copies a quiet process.
+its arguments, the directory, the environment and the files for output. The server forks; the child
+leaves the loop, runs the code as `__main__` and ends as every interpreter does, through
+`Py_Finalize`. The server has one thread, so a fork copies a quiet process. If its client has gone,
+it kills the program that runs and ends. One that has ended is started again.
 
 A program that must import something itself, or that reads its environment during an import, wants
 a process of its own: the fixture `python` in place of `forked`.
@@ -27,27 +28,38 @@ from pathlib import Path
 
 #: What programs find imported. NumPy's and llvmlite's own imports take the longest.
 PRELOADED = ("ctypes", "numpy", "cffi", "nativecall", "nativecall._codegen.engine")
-#: Without what a test may set while it starts the server.
+#: What the server imports with: without what a test may set while it starts the server.
 _ENVIRONMENT = {**os.environ, "NATIVECALL_CACHE_DIR": ""}
 
 _SERVER = """
-import importlib, json, os, sys
+import importlib, json, os, select, signal, sys
 for name in {preloaded!r}:
     try:
         importlib.import_module(name)
     except ImportError:
         pass
 requests, answers = os.fdopen(int(sys.argv[1])), os.fdopen(int(sys.argv[2]), "w")
+interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides
 for line in requests:
     request = json.loads(line)
     child = os.fork()
     if child == 0:
         break
     print(child, file=answers, flush=True)
+    try:
+        end = os.pidfd_open(child)
+    except (AttributeError, OSError):  # not Linux, or an old one
+        pass
+    else:
+        if requests in select.select([requests, end], [], [])[0]:  # closed
+            os.kill(child, signal.SIGKILL)
+            os._exit(0)
+        os.close(end)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
 else:
     os._exit(0)
+signal.signal(signal.SIGINT, interrupted)
 requests.close()
 answers.close()
 for number, path in enumerate(request["files"], 1):
@@ -55,8 +67,7 @@ for number, path in enumerate(request["files"], 1):
     os.dup2(file, number)
     os.close(file)
 os.chdir(request["cwd"])
-for name in [name for name in os.environ if name.startswith("NATIVECALL_")]:
-    del os.environ[name]
+os.environ.clear()
 os.environ.update(request["environment"])
 sys.argv[:] = ["-c", *request["arguments"]]
 sys.path[0] = ""
@@ -79,11 +90,15 @@ class ForkServer:
     """
 
     def __init__(self, preloaded: Sequence[str] = PRELOADED) -> None:
+        self._words = [sys.executable, "-W", "error", "-c", _SERVER.format(preloaded=preloaded)]
+        self._start()
+        atexit.register(self.close)
+
+    def _start(self) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        words = [sys.executable, "-W", "error", "-c", _SERVER.format(preloaded=preloaded)]
         self._process = subprocess.Popen(
-            [*words, str(requests), str(answers)],
+            [*self._words, str(requests), str(answers)],
             pass_fds=(requests, answers),
             stdin=subprocess.DEVNULL,
             cwd=tempfile.gettempdir(),  # which has no package of ours
@@ -91,11 +106,13 @@ class ForkServer:
         )
         os.close(requests)
         os.close(answers)
-        atexit.register(self.close)
 
     def close(self) -> None:
-        """End the server; a program that it runs is not awaited."""
+        """End the server."""
         atexit.unregister(self.close)
+        self._end()
+
+    def _end(self) -> None:
         os.close(self._requests)
         os.close(self._answers)
         self._process.wait()
@@ -116,29 +133,33 @@ class ForkServer:
                 file.touch()
             request = {"code": code, "arguments": [*arguments], "cwd": str(cwd)}
             request["files"] = [*map(str, files)]
-            ours = [name for name in os.environ if name.startswith("NATIVECALL_")]
-            request["environment"] = {name: os.environ[name] for name in ours}
+            request["environment"] = dict(os.environ)
+            if self._process.poll() is not None:
+                self._end()
+                self._start()
             os.write(self._requests, (json.dumps(request) + "\n").encode())
-            child = self._answer(None)
-            status = self._answer(timeout)
-            if status is None:
-                os.kill(int(child or 0), signal.SIGKILL)
+            child = int(self._answer(None))
+            try:
+                status = int(self._answer(timeout))
+            except BaseException:  # an interruption, too: the next answer would be this program's
+                os.kill(child, signal.SIGKILL)
                 self._answer(None)
-                raise subprocess.TimeoutExpired("forked code", timeout)
+                raise
             out, err = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-            return subprocess.CompletedProcess("forked code", int(status), out, err)
+            return subprocess.CompletedProcess("forked code", status, out, err)
 
-    def _answer(self, timeout: float | None) -> str | None:
-        """A line of the server, or None when none comes in time."""
+    def _answer(self, timeout: float | None) -> bytes:
+        """A line of the server."""
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([self._answers], [], [], timeout)[0]:
-                return None
+                raise subprocess.TimeoutExpired("forked code", timeout or 0)
             part = os.read(self._answers, 1)
             if not part:
+                self._process.wait()
                 raise EOFError("the fork server has ended")
             line += part
-        return line.decode()
+        return line
 
 
 @functools.cache
