@@ -81,29 +81,40 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if worker or getattr(option, "numprocesses", 0) is not None:
         return
     counted = hasattr(sys, "gettotalrefcount")  # references are counted in one process
-    if option.usepdb or option.collectonly or counted:
+    if option.usepdb or option.trace or option.collectonly or counted:
         return
-    files = {file for argument in config.args for file in _files(config, argument)}
-    if len(files) > FEW:
-        option.numprocesses, option.dist = os.cpu_count(), "loadfile"
+    paths = [_named(config, argument)[0] for argument in config.args]
+    files = {
+        file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])
+    }
+    affinity = getattr(os, "sched_getaffinity", None)  # a container may have some processors alone
+    processors = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+    if len(files) > FEW and processors > 1:
+        option.numprocesses, option.dist = processors, "loadfile"
         option.loadscopereorder = False
 
 
-def _files(config: pytest.Config, argument: str) -> list[Path]:
-    """The files of tests that an argument of pytest's names."""
-    path = config.invocation_params.dir / argument.partition("::")[0]
-    return [*path.rglob("test_*.py")] if path.is_dir() else [path]
+def _named(config: pytest.Config, argument: str) -> tuple[Path, str]:
+    """The path that an argument of pytest's names, and the test there."""
+    path, _, test = argument.partition("::")
+    return Path(os.path.abspath(config.invocation_params.dir / path)), test
+
+
+def _is_named(item: pytest.Item, path: Path, test: str) -> bool:
+    name = item.nodeid.partition("::")[2]
+    return item.path == path and (name == test or name.startswith((f"{test}[", f"{test}::")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    named = tuple(argument for argument in config.args if "::" in argument)
+    named = [_named(config, argument) for argument in config.args if "::" in argument]
     left_out = (
         []
         if config.getoption("nightly")
         else [
             item
             for item in items
-            if item.get_closest_marker("nightly") and not item.nodeid.startswith(named or ("\0",))
+            if item.get_closest_marker("nightly")
+            and not any([_is_named(item, *one) for one in named])
         ]
     )
     if left_out:
