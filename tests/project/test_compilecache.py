@@ -170,3 +170,10 @@ def test_it_is_cleared_alone(tmp_path, preprocess, cache):
         subprocess.run([sys.executable, compilecache.__file__, "--clear"], check=True)
         assert not cache.exists()
     assert precious.read_text() == "mine"
+
+
+def test_another_text_of_the_same_name_is_another_library(tmp_path):
+    builder = build.Builder(tmp_path)
+    for name in ("first", "second"):
+        made = builder.library(f"int {name}(void); int {name}(void) {{ return 1; }}\n", "same")
+        assert name.encode() in made.read_bytes()

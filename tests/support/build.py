@@ -64,7 +64,7 @@ class Builder:
     def _compile(
         self, source: Path, output: Path, language: str, standard: str, flags: Sequence[str]
     ) -> Path:
-        key = (source, output, language, standard, tuple(flags))
+        key = (source, source.read_bytes(), output, language, standard, tuple(flags))
         if key not in self._made:
             command = compiler(language)
             if command is None:
@@ -227,6 +227,7 @@ def load_extension(path: Path) -> ModuleType:
     name = path.name.partition(".")[0]
     found = sys.modules.get(name)
     if found is not None:
+        assert found.__file__ == str(path), f"{name} is another module: {found.__file__}"
         return found
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
