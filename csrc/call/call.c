@@ -16,15 +16,17 @@
 #include "values/fortran.h"
 #include "values/names.h"
 #include "values/pointers.h"
+#include "values/record.h"
 
 #include <string.h>
 
 #if NC_HAS_INVOKE
 
 enum {
-    SMALL = 512,   /* bytes of a frame that every call has room for */
-    FEW = 8,       /* arguments of a variadic call that need no memory of their own */
-    MOST_WAYS = 64 /* tuples of types that a variadic function was called with and that stay */
+    SMALL = 512,       /* bytes of a frame that every call has room for */
+    FEW = 8,           /* arguments of a variadic call that need no memory of their own */
+    MOST_LETTERS = 24, /* of those behind the fixed ones that are looked up at once */
+    MOST_WAYS = 64     /* tuples of types that a variadic function was called with and that stay */
 };
 
 #define CALL_FLAGS (NC_FLAG_NEEDS_GIL | NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK)
@@ -91,25 +93,24 @@ static inline uint64_t cleared(uint64_t bits, unsigned size)
     return bits << spare >> spare;
 }
 
+/* A piece, never more of it: what lies behind may be another page. */
+static inline void copy(char *to, const char *from, size_t size)
+{
+    if (NC_LIKELY(size == 8)) {
+        memcpy(to, from, 8);
+    } else if (size == 4) {
+        memcpy(to, from, 4);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
 static inline void move(char *frame, const NcMove *one)
 {
-    char *to = frame + one->to;
-    const char *from = frame + one->from;
-    switch (one->size) {
-    case 0:
-        put_word(to, (uint64_t)(uintptr_t)from);
-        break;
-    case 4:
-        memcpy(to, from, 4);
-        break;
-    case 8:
-        memcpy(to, from, 8);
-        break;
-    case 16:
-        memcpy(to, from, 16);
-        break;
-    default:
-        memcpy(to, from, one->size);
+    if (one->size == 0) {
+        put_word(frame + one->to, (uint64_t)(uintptr_t)(frame + one->from));
+    } else {
+        copy(frame + one->to, frame + one->from, one->size);
     }
 }
 
@@ -151,6 +152,26 @@ static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointe
     return i < now->self->spec->nargs
                ? nc_convert_pointer(now->self, i, value, owner)
                : nc_convert_pointer_of(now->spec, (PyObject *)now->self, i, value, owner);
+}
+
+/* A Record of the very layout, from its own memory: 1, or 0 where another way is to be gone. */
+static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+{
+    const PyObject *layout = now->spec->arguments[i].layout;
+    const char *memory = layout != NULL ? nc_record_plain(layout, value) : NULL;
+    const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
+    if (memory == NULL) {
+        return 0;
+    }
+    if (step->moves == 0 || one->size == 0) {
+        memcpy(now->frame + step->at, memory, now->spec->arguments[i].size);
+        move_all(now, step);
+        return 1;
+    }
+    for (unsigned k = 0; k < step->moves; k++, one++) {
+        copy(now->frame + one->to, memory + (one->from - step->at), one->size);
+    }
+    return 1;
 }
 
 /* All but what `take` does by itself. */
@@ -225,21 +246,12 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_
         return status;
     }
     case NC_STEP_SIGNED:
-        if (NC_LIKELY(nc_small_integer(value, &small)) &&
-            NC_LIKELY(extended((uint64_t)small, step->size) == small)) {
-            put_word(to, (uint64_t)small);
-            return 0;
-        }
-        return take_integer(now, step, value, i);
     case NC_STEP_UNSIGNED:
         if (NC_LIKELY(nc_small_integer(value, &small)) &&
-            NC_LIKELY(cleared((uint64_t)small, step->size) == (uint64_t)small)) {
-            put_word(to, (uint64_t)small);
-            return 0;
-        }
-        return take_integer(now, step, value, i);
-    case NC_STEP_WORD:
-        if (NC_LIKELY(nc_small_integer(value, &small)) && NC_LIKELY(small >= 0)) {
+            NC_LIKELY(step->code == NC_STEP_SIGNED
+                          ? extended((uint64_t)small, step->size) == small
+                          : small >= 0 &&
+                                cleared((uint64_t)small, step->size) == (uint64_t)small)) {
             put_word(to, (uint64_t)small);
             return 0;
         }
@@ -256,6 +268,8 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_
         memcpy(to, &owner->address, sizeof(owner->address));
         return status;
     }
+    case NC_STEP_STRUCT:
+        return NC_LIKELY(take_record(now, step, value, i)) ? 0 : take_other(now, step, value, i);
     default:
         return take_other(now, step, value, i);
     }
@@ -293,6 +307,23 @@ static void drop(const Call *now)
     }
 }
 
+/* A struct: pieces of it go to where the Record has its memory. */
+static PyObject *give_record(const Call *now, const NcStep *step)
+{
+    const PyObject *layout = now->spec->arguments[now->spec->nargs].layout;
+    char *memory = NULL;
+    PyObject *made = layout != NULL && step->moves != 0 ? nc_record_begin(layout, &memory) : NULL;
+    if (NC_UNLIKELY(memory == NULL)) {
+        move_all(now, step);
+        return nc_load_result(now->self, now->frame + step->at);
+    }
+    const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
+    for (unsigned i = 0; made != NULL && i < step->moves; i++, one++) {
+        copy(memory + (one->to - step->at), now->frame + one->from, one->size);
+    }
+    return made;
+}
+
 /* The result of the function in the block, a new reference. */
 static PyObject *give(const Call *now, uintptr_t convention, int code)
 {
@@ -314,7 +345,6 @@ static PyObject *give(const Call *now, uintptr_t convention, int code)
     case NC_STEP_SIGNED:
         return PyLong_FromLongLong(extended(word_at(from), step->size));
     case NC_STEP_UNSIGNED:
-    case NC_STEP_WORD:
         return PyLong_FromUnsignedLongLong(cleared(word_at(from), step->size));
     case NC_STEP_BOOL:
         return PyBool_FromLong(*(const unsigned char *)from != 0);
@@ -324,8 +354,7 @@ static PyObject *give(const Call *now, uintptr_t convention, int code)
         return nc_take_object((PyObject *)now->self, (PyObject *)(uintptr_t)word_at(from),
                               convention, code);
     case NC_STEP_STRUCT:
-        move_all(now, step);
-        return nc_load_result(now->self, from);
+        return give_record(now, step);
     default:
         move_all(now, step);
         return nc_scalar_to_python(step->letter, from);
@@ -609,7 +638,7 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
 }
 
 /* More arguments than a variadic function names: by the call spec of all their types. */
-NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallSpec *spec = (NcCallSpec *)(void *)Py_NewRef(self->spec);
     const Py_ssize_t fixed = spec->nargs;
@@ -661,6 +690,31 @@ done:
     Py_XDECREF(key);
     Py_XDECREF(whole);
     Py_DECREF(spec);
+    return result;
+}
+
+/* The same at once, where such types were passed before. */
+NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    const NcCallSpec *spec = self->spec;
+    const Py_ssize_t count = nargs - spec->nargs;
+    char letters[MOST_LETTERS];
+    Py_ssize_t i = 0;
+    if (spec->ways == NULL || count > MOST_LETTERS) {
+        return call_described(self, args, nargs);
+    }
+    while (i < count && (letters[i] = letter_of(args[spec->nargs + i])) != '\0') {
+        i++;
+    }
+    PyObject *key = i == count ? PyUnicode_FromStringAndSize(letters, count) : NULL;
+    PyObject *known = key != NULL ? PyDict_GetItemWithError(spec->ways, key) : NULL;
+    Py_XDECREF(key);
+    if (known == NULL) {
+        return PyErr_Occurred() ? NULL : call_described(self, args, nargs);
+    }
+    Py_INCREF(known);
+    PyObject *result = call_spec(self, (NcCallSpec *)(void *)known, args);
+    Py_DECREF(known);
     return result;
 }
 

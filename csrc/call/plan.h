@@ -21,8 +21,7 @@ enum {
     NC_STEP_DOUBLE,   /* in a word of the block, as are all up to BOOL */
     NC_STEP_FLOAT,    /* */
     NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word */
-    NC_STEP_UNSIGNED, /* the same without a sign, of less than a word */
-    NC_STEP_WORD,     /* without a sign, a whole one */
+    NC_STEP_UNSIGNED, /* the same without a sign */
     NC_STEP_BOOL,     /* */
     NC_STEP_SCALAR,   /* a scalar of any letter; `size` bytes are zero before */
     NC_STEP_POINTER,  /* as are the next but one, kept by the NcPointer at `owner` */

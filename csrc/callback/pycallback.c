@@ -4,6 +4,7 @@
 #include "ground/exceptions.h"
 #include "values/aggregates.h"
 #include "values/record.h"
+#include "values/text.h"
 #include "ground/stack.h"
 #include "ground/waiting.h"
 

@@ -1,5 +1,5 @@
-/* csrc/core/cffipointer.h: cffi's own ways to make and to read a pointer, which only its wrapper of
- * the core has (core.csrc.c). */
+/* csrc/core/cffipointer.h: cffi's own ways to make and to read a pointer, and to read a number,
+ * which only its wrapper of the core has (core.csrc.c). */
 #ifndef NC_CORE_CFFIPOINTER_H
 #define NC_CORE_CFFIPOINTER_H
 
@@ -11,5 +11,8 @@ PyObject *nc_cffi_pointer(void *address, PyObject *type);
 /* The address in a pointer or array of cffi that converts to a cffi pointer type. NULL with an
  * exception where it does not, and without one where that is the address. */
 void *nc_cffi_address(PyObject *pointer, PyObject *type);
+
+/* A number of cffi's, which may be a long double. 0, or -1 with an exception. */
+int nc_cffi_long_double(PyObject *number, long double *out);
 
 #endif

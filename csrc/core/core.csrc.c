@@ -23,6 +23,15 @@ PyObject *nc_cffi_pointer(void *address, PyObject *type)
     return _cffi_from_c_pointer((char *)address, (struct _cffi_ctypedescr *)(void *)type);
 }
 
+int nc_cffi_long_double(PyObject *number, long double *out)
+{
+    if (has_functions() < 0) {
+        return -1;
+    }
+    *out = _cffi_to_c_long_double(number);
+    return *out == -1.0L && PyErr_Occurred() ? -1 : 0;
+}
+
 void *nc_cffi_address(PyObject *pointer, PyObject *type)
 {
     if (has_functions() < 0) {

@@ -137,25 +137,6 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     return convert_other(self, index, value, out);
 }
 
-PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
-                           void *address)
-{
-    if (address == NULL) {
-        Py_RETURN_NONE;
-    }
-    if (text != '\0') {
-        return nc_text_to_python(spec, text, address);
-    }
-    if (*foreign == NULL) {
-        PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);
-        if (found == NULL) {
-            return NULL;
-        }
-        nc_keep_first(foreign, found);
-    }
-    return nc_cffi_pointer(address, *foreign);
-}
-
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 {
     NcCallSpec *spec = self->spec;

@@ -100,12 +100,7 @@ int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer
 /* Whether the elements of a buffer that suits are where C code may access them as what they are. */
 int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
 
-/* A pointer that C code gives, as a new reference: None for NULL; of a letter `text` what a call
- * spec makes of such text; else a cffi pointer of the type that the hook says for `ctype`, which
- * *foreign keeps. */
-PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
-                           void *address);
-/* The same of a pointer result. */
+/* A pointer result as nc_given_pointer gives it. */
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
 /* Notes the pointer that the function of a callable gave, where the call raises none the less: an

@@ -4,7 +4,6 @@
 #include "record.h"
 
 #include "ground/address.h"
-#include "pointers.h"
 #include "text.h"
 
 #include <string.h>
@@ -52,11 +51,50 @@ static PyObject *said(const Layout *layout, int place)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* Small Records that ended, by their bytes in steps, to be used again: an object that the collector
+ * may learn of takes longer to make than all else of a call. */
+enum { STEP = 32, STEPS = 3, MOST_FREE = 16 };
+#if !defined(Py_GIL_DISABLED)
+static struct {
+    int count;
+    Record *records[MOST_FREE];
+} freed[STEPS + 1]; /* views have no bytes */
+#endif
+
+static Record *record_raw(Py_ssize_t bytes)
+{
+#if !defined(Py_GIL_DISABLED)
+    const size_t steps = ((size_t)bytes + STEP - 1) / STEP;
+    if (steps <= STEPS) {
+        if (freed[steps].count > 0) {
+            Record *found = freed[steps].records[--freed[steps].count];
+            _Py_NewReference((PyObject *)(void *)found); /* it has its class and its size still */
+            return found;
+        }
+        bytes = (Py_ssize_t)steps * STEP;
+    }
+#endif
+    return PyObject_GC_NewVar(Record, record_class, bytes);
+}
+
+static void record_free(Record *self)
+{
+#if !defined(Py_GIL_DISABLED)
+    const size_t steps = (size_t)Py_SIZE(self) / STEP;
+    if (Py_SIZE(self) <= STEPS * STEP && freed[steps].count < MOST_FREE) {
+        freed[steps].records[freed[steps].count++] = self;
+        return;
+    }
+#endif
+    PyObject_GC_Del(self);
+    Py_DECREF(record_class);
+}
+
 /* The collector learns of what has pointers, and of views. */
 static Record *record_alloc(PyObject *object, Py_ssize_t bytes)
 {
     Layout *layout = (Layout *)(void *)object;
-    Record *self = PyObject_GC_NewVar(Record, record_class, bytes);
+    Record *self = record_raw(bytes);
     if (self != NULL) {
         self->layout = (Layout *)(void *)Py_NewRef(layout);
         self->owner = NULL;
@@ -76,15 +114,36 @@ static PyObject *view_of(PyObject *layout, PyObject *owner, char *memory)
     return (PyObject *)self;
 }
 
-PyObject *nc_record_new(PyObject *object, const void *from, int owned)
+/* With memory of its own, which is still to be written. */
+static inline Record *record_empty(PyObject *object)
 {
     const Layout *layout = (Layout *)(void *)object;
     Record *self = record_alloc(object, layout->size + layout->alignment);
+    if (self != NULL) {
+        uintptr_t mask = (uintptr_t)layout->alignment - 1;
+        self->memory = (char *)(((uintptr_t)(self + 1) + mask) & ~mask);
+    }
+    return self;
+}
+
+PyObject *nc_record_begin(const PyObject *layout, char **memory)
+{
+    static char nowhere[1]; /* where there is no memory for a Record */
+    if (((const Layout *)(const void *)layout)->leads_on) {
+        return NULL;
+    }
+    Record *self = record_empty((PyObject *)(uintptr_t)layout);
+    *memory = self != NULL ? self->memory : nowhere;
+    return (PyObject *)self;
+}
+
+PyObject *nc_record_new(PyObject *object, const void *from, int owned)
+{
+    const Layout *layout = (Layout *)(void *)object;
+    Record *self = record_empty(object);
     if (self == NULL) {
         return NULL;
     }
-    uintptr_t mask = (uintptr_t)layout->alignment - 1;
-    self->memory = (char *)(((uintptr_t)(self + 1) + mask) & ~mask);
     if (from != NULL) {
         memcpy(self->memory, from, (size_t)layout->size);
     } else {
@@ -126,13 +185,17 @@ static int record_clear(PyObject *object)
 static void record_dealloc(PyObject *object)
 {
     Record *self = (Record *)(void *)object;
+    if (NC_LIKELY(self->owner == NULL && self->kept == NULL && !self->layout->leads_on)) {
+        Py_DECREF(self->layout);
+        record_free(self);
+        return;
+    }
     PyObject_GC_UnTrack(object);
     Py_TRASHCAN_BEGIN(object, record_dealloc);
     Py_XDECREF(self->owner);
     Py_XDECREF(self->kept);
     Py_DECREF(self->layout);
-    PyObject_GC_Del(object);
-    Py_DECREF(record_class);
+    record_free(self);
     Py_TRASHCAN_END;
 }
 
@@ -235,6 +298,16 @@ static int is_of(PyObject *value, PyObject *ctype)
     }
     PyObject *own = said(((Record *)(void *)value)->layout, TYPE);
     return own == ctype || PyObject_RichCompareBool(own, ctype, Py_EQ) == 1;
+}
+
+const char *nc_record_plain(const PyObject *layout, PyObject *value)
+{
+    const Record *record = (const Record *)(void *)value;
+    return Py_IS_TYPE(value, record_class) &&
+                   record->layout == (const Layout *)(const void *)layout &&
+                   !record->layout->leads_on
+               ? record->memory
+               : NULL;
 }
 
 int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index)

@@ -21,12 +21,19 @@ extern PyTypeObject NcRecordBase_Type;
  * `owned`: it takes the references to Python objects in there, as of a result. NULL with an
  * exception. */
 PyObject *nc_record_new(PyObject *layout, const void *from, int owned);
+/* The same whose memory, in *memory, is still to be written; *memory stays NULL where the layout
+ * has pointers, and then there is no Record and no exception. */
+PyObject *nc_record_begin(const PyObject *layout, char **memory);
 /* Its memory, which does not move and is as long and as aligned as the type of its layout. */
 void *nc_record_memory(PyObject *record);
 
 /* The layout of an argument of a call spec that is a struct, or behind them of its result, which
  * the spec keeps: borrowed, or NULL with an exception. */
 PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index);
+
+/* The memory of a value that is a Record of a layout, by a glance, where that has no pointers; NULL
+ * says nothing. */
+const char *nc_record_plain(const PyObject *layout, PyObject *value);
 
 /* Whether a value is a Record of what an argument, a pointer, leads to. */
 int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index);

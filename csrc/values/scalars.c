@@ -1,6 +1,8 @@
 /* csrc/values/scalars.c: the checked conversions of scalars.h. */
 #include "scalars.h"
 
+#include "core/cffipointer.h"
+
 #include "names.h"
 
 #include <limits.h>
@@ -100,6 +102,13 @@ static int long_doubles_in(PyObject *value, long double parts[2])
         methods->nb_float == NULL) {
         return 0;
     }
+    if (strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) == 0) {
+        if (nc_cffi_long_double(value, parts) == 0) {
+            return 1;
+        }
+        PyErr_Clear(); /* no number: the usual way says so */
+        return 0;
+    }
     char letter = number_in(value, parts);
     return letter == 'g' ? 1 : letter == 'Y' ? 2 : letter == '\0' && PyErr_Occurred() ? -1 : 0;
 }
@@ -172,25 +181,6 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
         return -1;
     }
     *out = number;
-    return 0;
-}
-
-int nc_convert_long_double(PyObject *name, Py_ssize_t index, PyObject *value, long double *out)
-{
-    long double parts[2];
-    double number;
-    int count = long_doubles_in(value, parts);
-    if (count < 0) {
-        return -1;
-    }
-    if (count == 1) {
-        *out = parts[0];
-        return 0;
-    }
-    if (nc_convert_double(name, index, value, &number) < 0) {
-        return -1;
-    }
-    *out = (long double)number;
     return 0;
 }
 

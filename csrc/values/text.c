@@ -1,6 +1,8 @@
 /* csrc/values/text.c: text between Python and C memory; text.h has the rules. */
 #include "text.h"
 
+#include "core/cffipointer.h"
+
 #include "ground/address.h"
 
 #include <string.h>
@@ -151,4 +153,23 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
         return refuse_null(name, place, " once it is encoded");
     }
     return encoded;
+}
+
+PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
+                           void *address)
+{
+    if (address == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (text != '\0') {
+        return nc_text_to_python(spec, text, address);
+    }
+    if (*foreign == NULL) {
+        PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);
+        if (found == NULL) {
+            return NULL;
+        }
+        nc_keep_first(foreign, found);
+    }
+    return nc_cffi_pointer(address, *foreign);
 }

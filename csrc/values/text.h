@@ -35,4 +35,10 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
  * MemoryError. */
 PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *address);
 
+/* A pointer that C code gives, as a new reference: None for NULL; of a letter `text` what a call
+ * spec makes of such text; else a cffi pointer of the type that the hook says for `ctype`, which
+ * *foreign keeps. */
+PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
+                           void *address);
+
 #endif

@@ -13,7 +13,7 @@ from .._errors import SignatureError
 from .._signature import cffitype
 from .._signature.ctype import CType, Scalar
 from .._signature.signature import Signature
-from .._values import storage
+from .._values import callspec, storage
 from .._values.failure import convention, raise_failure
 from .._values.variadic import extra_argument
 
@@ -63,12 +63,11 @@ def function(callable: Native) -> Callable[..., object]:
             return memory[0] if index < len(fixed) else cast(cffitype.to_ffi(ctype), memory[0])
         if index < len(fixed):
             held = _types.pin(spec, name, index, value)
-            keep.append(held)
-            return cast(cffitype.to_ffi(ctype), held.address)
-        room = cffitype.ffi().new("void **")
-        place = int(cast("uintptr_t", room))
-        storage.store(ctype, value, place, who, keep, True, spec.policies)
-        return room[0]
+        else:
+            # const cannot be said after the fixed arguments: memory of any kind passes.
+            held = _types.pin(callspec.of_argument(ctype, spec.policies, True), who, -1, value)
+        keep.append(held)
+        return cast(cffitype.to_ffi(ctype), held.address)
 
     def call(*values: object) -> object:
         keep: list[object] = []

@@ -512,19 +512,6 @@ def check_count(count: int) -> None:
         )
 
 
-def layout(args: tuple[CType, ...]) -> tuple[list[int], int]:
-    """Offsets of arguments laid out one after the other, and bytes in all."""
-    offsets = []
-    size = 0
-    for arg in args:
-        step = max(arg.alignment, 1)
-        size = (size + step - 1) // step * step
-        offsets.append(size)
-        # Small structs are read as whole registers, halves as floats.
-        size += max(arg.size + 8, 16)
-    return offsets, size
-
-
 def check_result(signature: Signature) -> None:
     """Refuse a result that libffi would fetch from the wrong place."""
     if signature.result.text == "Zg":

@@ -29,7 +29,6 @@ _VECTOR = tuple(range(80, 208, 16))
 class Arm64(ABI):
     """AAPCS64, or Apple's variant of it."""
 
-    general = vector = 8
     joined = True
     stack = 224
 

@@ -109,10 +109,9 @@ class ABI(ABC):
     ----------
     name : str
         For people and for cache keys.
-    general, vector : int
-        Registers for arguments that are integers and pointers, and for floats.
     by_place : bool
-        Whether the register of an argument goes by its place among all, not among those of a kind.
+        Whether the register of an argument goes by its place among all, not among those of a kind;
+        then an object in one is an integer of its size.
     extends : bool
         Whether who passes an integer narrower than 32 bits extends it to them.
     joined : bool
@@ -124,8 +123,6 @@ class ABI(ABC):
     """
 
     name: str
-    general: int
-    vector: int
     stack: int
     by_place = False
     extends = False

@@ -33,11 +33,11 @@ _MOST_BYTES = 1 << 18
 _PLAN = struct.Struct("=11I")
 _STEP = struct.Struct("=BBcBIIII")
 _MOVE = struct.Struct("=3I")
-_VOID, _DOUBLE, _FLOAT, _SIGNED, _UNSIGNED, _WORD, _BOOL = range(7)
-_SCALAR, _POINTER_STEP, _OBJECT, _VIEW, _STRUCT, _LENGTH = range(7, 13)
+_VOID, _DOUBLE, _FLOAT, _SIGNED, _UNSIGNED, _BOOL = range(6)
+_SCALAR, _POINTER_STEP, _OBJECT, _VIEW, _STRUCT, _LENGTH = range(6, 12)
 #: The steps of what has a word of the block to itself.
-_PLAIN = {"d": _DOUBLE, "f": _FLOAT, "?": _BOOL, "Q": _WORD, "P": _POINTER_STEP, "O": _OBJECT}
-_PLAIN |= dict.fromkeys("bhiq", _SIGNED) | dict.fromkeys("BHI", _UNSIGNED)
+_PLAIN = {"d": _DOUBLE, "f": _FLOAT, "?": _BOOL, "P": _POINTER_STEP, "O": _OBJECT}
+_PLAIN |= dict.fromkeys("bhiq", _SIGNED) | dict.fromkeys("BHIQ", _UNSIGNED)
 
 
 class _Writer:
@@ -122,7 +122,7 @@ class _Writer:
             return self.step(code, 0, letter, memory), [(memory, passing.places[0], 0)]
         code = _STRUCT if letter == "T" else _PLAIN.get(letter, _SCALAR)
         if len(passing.places) == 1:
-            return self.step(code, size & 0xFF, letter, passing.places[0]), []
+            return self.step(code, 0 if letter == "T" else size, letter, passing.places[0]), []
         memory = self.room(max(size, 16))
         first = self.cut(passing, memory)
         self.moves[first:] = [(place, at, n) for at, place, n in self.moves[first:]]

@@ -108,8 +108,6 @@ class SystemV(ABI):
     """The System V convention of x86-64."""
 
     name = "x86-64 System V"
-    general = 6
-    vector = 8
     extends = True
     stack = 240
 

@@ -27,7 +27,6 @@ class Windows64(ABI):
     """The convention of Windows x64."""
 
     name = "Windows x64"
-    general = vector = 4
     by_place = True
     stack = 176
 

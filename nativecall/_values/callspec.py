@@ -38,8 +38,6 @@ _HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
 # pointers, are looked at in Python.
 _ITEMS = {one.letter for one in SCALARS.values()}
 _POINTEES = {*_ITEMS, "T", "v"}
-#: Bytes by value that a call passes without asking whether the stack has room.
-MOST_UNASKED = 1 << 10
 #: The core's letters for the characters of text (csrc/values/text.h).
 _TEXT = {"": "", "char": "c", "wchar_t": "w", "char16_t": "u", "char32_t": "U"}
 _LETTERS = {

@@ -283,6 +283,13 @@ def test_long_doubles_arrive_in_full(builder):
         assert out == np.longdouble(1).tobytes()[:10] + value.tobytes()[:10]
     keep(out, 0.1)
     assert out[:10] == np.longdouble(0.1).tobytes()[:10]
+    ffi = cffi.FFI()
+    held = ffi.new("long double *")
+    ffi.buffer(held)[:10] = np.longdouble("0.1").tobytes()[:10]
+    keep(out, held[0])
+    assert out[:10] == np.longdouble("0.1").tobytes()[:10]
+    keep(out, ffi.cast("float", 0.5))
+    assert out[:10] == np.longdouble(0.5).tobytes()[:10]
     text = nc.load(None).function("snprintf", "int (char *, size_t, const char *, ...)")
     out = bytearray(100)
     assert out[: text(out, 100, b"%.2Le", np.longdouble("1e4000"))] == b"1.00e+4000"

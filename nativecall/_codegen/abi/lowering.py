@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from ..._plan.abi import ABI, Call, Passing, Piece, Unsupported
+from ..._plan.abi import ABI, Passing, Piece, Unsupported
 from ..._signature.ctype import CType
 
 if TYPE_CHECKING:
@@ -80,15 +80,6 @@ def value_type(ctype: CType) -> ir.Type:
         case "voidptr" | "pointer" | "function" | "view" | "object":
             return POINTER
     raise TypeError(f"{ctype.named!r} is given in memory")
-
-
-def spelled(ctype: CType) -> str:
-    """`value_type` as IR spells it."""
-    if ctype.kind in ("bool", "int"):
-        return f"i{8 * ctype.size}"
-    if ctype.kind == "float":
-        return {4: "float", 8: "double"}[ctype.size]
-    return "void" if ctype.kind == "void" else "ptr"
 
 
 def float_type(size: int) -> ir.Type:
@@ -239,7 +230,7 @@ class Convention:
             raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
         placed = self.abi.place(result, args, fixed)
         passed = tuple([self._spelled(one, True) for one in placed.args])
-        return Lowering(self, self.pass_result(result), passed, fixed, placed)
+        return Lowering(self, self.pass_result(result), passed, fixed, tuple(placed.args))
 
 
 @dataclass(frozen=True)
@@ -259,7 +250,7 @@ class Lowering:
     result: Spelled
     arguments: tuple[Spelled, ...]
     fixed: int | None
-    placed: Call
+    placed: tuple[Passing, ...]
 
     @property
     def function_type(self) -> ir.FunctionType:
@@ -277,46 +268,20 @@ class Lowering:
         types = self.result.types
         return types[0] if len(types) == 1 else ir.LiteralStructType(types)
 
-    def registers(self) -> list[tuple[str, int] | None]:
-        """The kind and the number of the register that each number or pointer is passed in.
-
-        None for what is on the stack. Of structs and what follows them, and where the result is in
-        memory, nothing is said: None as well.
+    def registers(self) -> list[int | None]:
+        """Which register each number or pointer is passed in, as its place in the block of _plan/;
+        None for what is on the stack, and for all else.
         """
-        found: list[tuple[str, int] | None] = [None] * len(self.arguments)
-        if self.result.how == "reference":
-            return found
-        abi = self.convention.abi
-        limits = {"general": abi.general, "vector": abi.vector}
-        used = dict.fromkeys(limits, 0)
-        for index, passing in enumerate(self.arguments):
-            if passing.how != "value":
-                break
-            kind = "vector" if passing.ctype.kind == "float" else "general"
-            number = index if abi.by_place else used[kind]
-            if number < limits[kind]:
-                found[index] = kind, number
-            used[kind] += 1
-        return found
+        stack = self.convention.abi.stack
+        return [
+            one.places[0] if one.how == "value" and one.places[0] < stack else None
+            for one in self.placed
+        ]
 
     def _parameters(self) -> list[tuple[str, ...]]:
         """Attributes of each IR argument."""
         hidden = [self.result.attributes] if self.result.how == "reference" else []
         return hidden + [arg.attributes for arg in self.arguments for _ in arg.types]
-
-    def plain_call(self, pointer: str, references: Sequence[str]) -> str | None:
-        """The text of the instruction that `emit_call` makes where that is one, and takes and gives
-        every value as it is; None for other calls. It is written in a tenth of the time.
-        """
-        if self.fixed is not None or self.result.how not in ("void", "value"):
-            return None
-        given = []
-        for passing, reference in zip(self.arguments, references, strict=True):
-            if passing.how != "value":
-                return None
-            given.append(" ".join((spelled(passing.ctype), *passing.attributes, reference)))
-        keyword = f"{self.convention.keyword} " if self.convention.keyword else ""
-        return f"call {keyword}{spelled(self.result.ctype)} {pointer}({', '.join(given)})"
 
     def emit_call(
         self,
