@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -92,44 +93,54 @@ def test_a_server_that_has_ended_is_started_again(run):
 
 
 CLIENT = """
-import pathlib, sys
+import os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 from support import forkserver
 server = forkserver.ForkServer(())
-code = "import os; print(os.getppid(), os.getpid(), file=open('pids', 'w'), flush=True)"
-server.run(code + "\\nwhile True: pass", [], pathlib.Path.cwd(), 60)
+if sys.argv[2] == "early":  # before the server has answered
+    server._answer = lambda timeout: os.kill(os.getpid(), 9)
+server.run("open('started', 'w').close()\\nwhile True: pass", [], pathlib.Path.cwd(), 60)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no pidfd")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda one: one.name)
-def test_nothing_outlives_its_client(number, tmp_path):
-    words = [sys.executable, "-c", CLIENT, str(FOLDER)]
-    client = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    file, limit = tmp_path / "pids", time.monotonic() + 60
-    while not (file.exists() and file.read_text()):
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-    started = [*map(int, file.read_text().split())]
+@pytest.mark.parametrize(
+    ("when", "number"),
+    [("early", signal.SIGKILL), ("late", signal.SIGKILL), ("late", signal.SIGINT)],
+)
+def test_nothing_outlives_its_client(when, number, tmp_path):
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(FOLDER), when],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    limit = time.monotonic() + 60
     try:
-        client.send_signal(number)
+        if when == "late":
+            while not (tmp_path / "started").exists():
+                assert time.monotonic() < limit
+                time.sleep(0.01)
+            client.send_signal(number)
         printed = client.communicate(timeout=60)[1]
         assert client.returncode == -number
         assert printed.count("Traceback") == (number == signal.SIGINT)  # the client's own
-        while any([runs(one) for one in started]):
+        while running(client.pid):
             assert time.monotonic() < limit
             time.sleep(0.01)
     finally:
         client.kill()
-        for one in started:
-            if runs(one):
-                os.kill(one, signal.SIGKILL)
+        for left in running(client.pid):
+            os.kill(left, signal.SIGKILL)
 
 
-def runs(process: int) -> bool:
-    """Whether a process has not ended; what nobody has waited for may be a zombie."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+def running(session: int) -> list[int]:
+    """The processes of a session that have not ended; some may be zombies."""
+    found = []
+    for one in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, its_session = one.read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) == session and state != "Z":
+                found.append(int(one.parent.name))
+    return found

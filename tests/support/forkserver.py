@@ -45,7 +45,11 @@ for line in requests:
     child = os.fork()
     if child == 0:
         break
-    print(child, file=answers, flush=True)
+    try:
+        print(child, file=answers, flush=True)
+    except BrokenPipeError:
+        os.kill(child, signal.SIGKILL)
+        os._exit(0)
     try:
         end = os.pidfd_open(child)
     except (AttributeError, OSError):  # not Linux, or an old one
