@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from .clexer import Integer, fit, typed_integer
+from .clexer import Integer, Unexpanded, fit, typed_integer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 INT = typed_integer("0")[1]  # its bits
 
@@ -12,6 +16,7 @@ class Unknown(Exception):
 
     Attributes
     ----------
+    reason : str
     at : int or None
         The token that it is about, by its index; None for the next one.
     hint : str or None
@@ -20,6 +25,7 @@ class Unknown(Exception):
 
     def __init__(self, reason: str, at: int | None = None, hint: str | None = None) -> None:
         super().__init__(reason)
+        self.reason = reason
         self.at = at
         self.hint = hint
 
@@ -37,6 +43,18 @@ class Unclosed(Unknown):
 
     def __init__(self, at: int, bracket: str) -> None:
         super().__init__(f"{bracket!r} is never closed", at)
+
+
+def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
+    """What an error of a parser says, and the token that it is about: the one at `at` unless it
+    names another.
+    """
+    named = getattr(error, "at", None)
+    at = at if named is None else named
+    token = tokens[at] if at < len(tokens) else ""
+    if isinstance(token, Unexpanded):
+        return token.reason, at
+    return getattr(error, "reason", "nested too deeply"), at
 
 
 def of_int(value: int) -> Integer:

@@ -13,6 +13,21 @@ if TYPE_CHECKING:
 
 #: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
 Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
+
+
+class Unexpanded(str):
+    """A macro with parameters where it is used in a text: the name of nothing."""
+
+    __slots__ = ()
+
+    def isidentifier(self) -> bool:
+        return False
+
+    @property
+    def reason(self) -> str:
+        return f"macro {str(self)!r} has parameters, and is not expanded in a text"
+
+
 Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
 
 

@@ -218,6 +218,29 @@ class Raw(Node):
         return self.function.spell_function(declarator)
 
 
+def agree(one: Foreign, other: Foreign) -> bool:
+    """Whether C takes declarations with these types as some of one thing."""
+    if isinstance(one, Number) and isinstance(other, Number):
+        first, second = one.scalar, other.scalar
+        return (first.kind, first.size, first.signed) == (second.kind, second.size, second.signed)
+    if one is other or one.kind != other.kind:
+        return one is other
+    if one.kind == "pointer":
+        return one.const == other.const and agree(one.item, other.item)
+    if one.kind == "array":
+        lengths = {one.length, other.length} - {None}
+        return len(lengths) < 2 and agree(one.item, other.item)
+    if one.kind == "raw":
+        return agree(one.function, other.function)
+    if one.kind == "function":
+        if one.reason or other.reason:  # then one says nothing about its arguments
+            return agree(one.result, other.result)
+        alike = (len(one.args), one.ellipsis) == (len(other.args), other.ellipsis)
+        pairs = zip((one.result, *one.args), (other.result, *other.args), strict=False)
+        return alike and all([agree(*pair) for pair in pairs])
+    return bool(one.cname == other.cname)
+
+
 class Record(Node):
     """A struct or union; its `fields` are None until its body has been read."""
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import copy
 
 from .._errors import SignatureError
-from .cconstant import Unknown
+from .cconstant import Unclosed, Unknown, fault
 from .cexpression import cast
 from .cffitype import ANONYMOUS
 from .characters import CHARACTERS, of_c
-from .clexer import KEYWORDS
 from .cnodes import (
     ArrayOf,
     Enumeration,
@@ -26,6 +25,7 @@ from .cnodes import (
     Raw,
     Record,
     Unusable,
+    agree,
 )
 from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
 from .ctype import MAX_DEPTH
@@ -103,12 +103,12 @@ class Parser(Specifiers):
         self.symbols: dict[str, str] = {}
         self.skipped: dict[str, tuple[str, int]] = {}
         self.places: dict[str, int] = {}
-        self._linkages = 0
+        self._linkages: list[int] = []  # the brackets of those that are open
         #: The token that the last declarator names; -1 where it names nothing.
         self.named: int = -1
-        #: All of the functions in a strict text, also those that are declared again.
-        self.again: list[tuple[str, FunctionOf, int]] = []
-        self._declared: dict[str, tuple[str, str]] = {}  # kinds, and in C, of strict texts
+        #: What names were declared as first: a kind, which is "" after a contradiction.
+        self._declared: dict[str, tuple[str, Node, bool]] = {}
+        self._fresh: list[str] = []  # the names that the declaration before `at` has declared
 
     def take_for_granted(self, typedefs: dict[str, tuple[Node, bool]]) -> None:
         """Know types that nothing declares, and that the table need not have."""
@@ -126,11 +126,10 @@ class Parser(Specifiers):
             start = self.at
             try:
                 self._external()
-            except (Unknown, SignatureError) as error:
-                reason = error.reason if isinstance(error, SignatureError) else str(error)
-                self._leave_out(start, reason)
-            except RecursionError:
-                self._leave_out(start, "nested too deeply")
+            except (Unknown, SignatureError, RecursionError) as error:
+                self._leave_out(start, fault(error, self.tokens, self.at)[0])
+        if self._linkages:
+            raise Unclosed(self._linkages[-1], "{")
 
     def starts_type(self, token: str) -> bool:
         return token in WORDS or token in self.typedefs
@@ -145,6 +144,7 @@ class Parser(Specifiers):
     def _external(self) -> None:
         tokens, start = self.tokens, self.at
         token = tokens[start]
+        self._fresh = []
         if token[0] == "#":
             self.pragma()
             return
@@ -152,15 +152,16 @@ class Parser(Specifiers):
             return
         if token == "extern" and tokens[start + 1][:1] == '"':
             self.at += 2
-            self._linkages += self.accept("{")
+            if self.accept("{"):
+                self._linkages.append(self.at - 1)
             return
         if token == "}" and self._linkages:
-            self._linkages -= 1
+            self._linkages.pop()
             self.at += 1
             return
-        if token in ("_Static_assert", "static_assert") or (
-            token in ASM and tokens[start + 1] == "("
-        ):
+        if self.assertion():
+            return
+        if token in ASM and tokens[start + 1] == "(":
             self.at = self.closing(start + 1)
             self.accept(";")
             return
@@ -184,28 +185,36 @@ class Parser(Specifiers):
                 raise Unknown(f"attribute {one.odd!r} is not known here")
             alone = alone and tokens[self.at] != ","
             place = (start, end) if alone else (begun, end)
-            if self.strict:
-                self._check(name, declared, const, one, named)
+            declared = one.type(declared)
+            self._check(name, declared, const, one.storage == "typedef", named)
             self.places.setdefault(name, named)
             self._declare(name, declared, const, one, place)
             if self.accept(","):
                 continue
-            if not self.accept(";") and tokens[self.at - 1] != "}":
+            has_body = isinstance(declared, Raw) and tokens[self.at - 1] == "}"
+            if not self.accept(";") and not has_body:
                 raise Unknown(f"expected ';', found {shown(tokens[self.at])}", self.at)
             return
 
-    def _check(self, name: str, node: Node, const: bool, said: Said, named: int) -> None:
-        """Refuse what C does: another declaration of a name."""
-        spelled = f"{'const ' * const}{node.spell('')}"
-        what = said.storage if said.storage == "typedef" else ""
-        if isinstance(node, Raw) and not what:
-            what = "function"
-            self.again.append((name, node.function, named))
-        before = self._declared.setdefault(name, (what, spelled))
-        if name in self.values:
-            raise Unknown(f"{name!r} is a constant before", named)
-        if before[0] != what or (what != "function" and before[1] != spelled):
-            raise Unknown(f"{name!r} was declared as {before[1]!r} before", named)
+    def _check(self, name: str, node: Node, const: bool, is_typedef: bool, named: int) -> None:
+        """Refuse what C does: another declaration of a name. The one that says more is kept."""
+        kind = "typedef" if is_typedef else "function" if isinstance(node, Raw) else "variable"
+        new = kind, node, const and kind != "function"
+        before = self._declared.get(name)
+        if before is None:
+            self._declared[name] = new
+            self._fresh.append(name)
+            if name in self.values:
+                raise Unknown(f"{name!r} is a constant before", named)
+            return
+        old = before[1]
+        if before[::2] != new[::2] or not agree(old, node):
+            self._declared[name] = "", old, before[2]
+            self._fresh.append(name)
+            spelled = f"{'const ' * before[2]}{old.spell('')}"
+            raise Unknown(f"{name!r} was declared as {spelled!r} before", named)
+        if old.function.reason if isinstance(old, Raw) else old.size is None:
+            self._declared[name] = new
 
     def _declare(
         self, name: str, node: Node, const: bool, said: Said, place: tuple[int, int]
@@ -223,9 +232,9 @@ class Parser(Specifiers):
                 node = Number(node.scalar, node.alignment, name)
             self.typedefs[name] = node, const
             return
+        says_most = self._declared[name][1] is node
         if said.asm:
             self.symbols[name] = said.asm
-        node = said.type(node)
         if isinstance(node, Raw):
             if node.function.reason == NO_PROTOTYPE:
                 node = Raw(copy.copy(node.function))  # pointers to the type stay generic
@@ -234,11 +243,12 @@ class Parser(Specifiers):
                 self.at = self.closing(self.at)
                 if said.storage != "extern":
                     self.inlines.add(name)
-            self.functions.setdefault(name, (node.function, *place))
-        elif self.accept("="):
+            if says_most:
+                self.functions[name] = (node.function, *place)
+        elif self.accept("=") or said.storage == "static":
             self._initialised(name, node, const, said.storage == "static", place[0])
-        else:
-            self.variables.setdefault(name, (node, const, place[0]))
+        elif says_most:
+            self.variables[name] = (node, const, place[0])
 
     def _initialised(self, name: str, node: Node, const: bool, static: bool, start: int) -> None:
         """Take what stands after '=' as the value of a constant where it is one."""
@@ -286,7 +296,7 @@ class Parser(Specifiers):
             if token == "}" and at > start:
                 at -= 1
                 break
-            if token.isidentifier() and token not in KEYWORDS:
+            if self.names(token):
                 last = token
             at += 1
         self.at = at + 1
@@ -294,6 +304,15 @@ class Parser(Specifiers):
         if tokens[start] == "typedef" or "typedef" in tokens[start : start + 3]:
             self.typedefs[name] = Unusable(reason), False
         self.skipped[name] = reason, start
+        for one in self._fresh:
+            self.skipped[one] = reason, start
+            self.functions.pop(one, None)
+            self.variables.pop(one, None)
+            self.values.pop(one, None)
+            if self._declared[one][0]:
+                del self._declared[one]
+            if self.typedefs.pop(one, None) is not None:
+                self.typedefs[one] = Unusable(reason), False
 
     # -- declarators ------------------------------------------------------------------------------
 
@@ -333,6 +352,8 @@ class Parser(Specifiers):
         if self.names(token):
             name, named = token, self.at
             self.at += 1
+            while tokens[self.at] == "[" == tokens[self.at + 1]:
+                self.at = self.closing(self.at)
         if tokens[self.at] in ("(", "["):
             node = self._suffixes(node, const)
         self.named = named
@@ -344,7 +365,7 @@ class Parser(Specifiers):
             return True
         if not self.names(token) or self.starts_type(token):
             return False
-        if self.strict and self.tokens[self.at + 2] not in (")", "(", "["):
+        if self.tokens[self.at + 2] not in (")", "(", "["):
             self.at += 1
             raise self.no_type(self.at)
         return True
@@ -376,7 +397,8 @@ class Parser(Specifiers):
             self.expect("]")
             node = self._suffixes(node, const)
             self._dimensions = 0
-            if self.strict and node.size is None and not _has_variable_length(node):
+            known = getattr(node, "reason", "")  # why its size is not known
+            if node.size is None and not (known or node.is_kept) and not _has_variable_length(node):
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
         if self.accept("("):
@@ -411,7 +433,7 @@ class Parser(Specifiers):
                 start = self.at
                 if self.accept("..."):
                     ellipsis = True
-                    if self.tokens[self.at] != ")" or (self.strict and not args):
+                    if self.tokens[self.at] != ")" or not args:
                         reason = "'...' ends the arguments of a function, after others"
                         raise Unknown(reason, start)
                     self.at += 1
@@ -419,11 +441,13 @@ class Parser(Specifiers):
                 said, base = self.specifiers()
                 name, node, constant = self.declarator(base, said.const)
                 self.call(base, name)
-                if self.strict and said.storage:
+                if said.storage:
                     raise Unknown(f"{said.storage!r} says nothing of a parameter", start)
                 places.append(start if name is None else self.named)
                 self.trailing(said)
                 node = said.type(node)
+                if name is not None and name in names:
+                    raise Unknown(f"there is a parameter {name!r} before", self.named)
                 length: int | str | None = None
                 if isinstance(node, ArrayOf):
                     length = node.written or node.length

@@ -9,14 +9,16 @@ compiler's preprocessor knows is refused by name.
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 from .._errors import SignatureError
-from .cconstant import Unknown
+from .cconstant import Unknown, fault
 from .cexpression import condition
 from .clexer import (
     SPLICE,
     TOKEN,
     Macro,
+    Unexpanded,
     macro,
     tokenizer,
     with_complex,
@@ -24,12 +26,16 @@ from .clexer import (
     without_comments,
 )
 from .ctype import MAX_DEPTH, SCALARS, WORD
+from .grammar import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-MOST_TOKENS = 4096  # of one macro, expanded
+_MOST_TOKENS = 4096  # of one macro, expanded
+_MOST_STEPS = 1 << 20
+#: Directives that declare nothing here.
+_READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
 _CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # macros, which are nothing on 64 bits
 _COMPILER = "put the declarations into a header: with header= a C compiler reads them"
 #: What the macros of numbers call them, their codes, and the suffixes of integers.
@@ -59,8 +65,6 @@ class CSource:
         With macros expanded; ``#pragma pack`` is one token.
     macros : dict of str to Macro
         As they are at the end; those that every text has are of file -1.
-    fault : SignatureError or None
-        The first use of a macro with parameters, which is no declaration.
     files : list of str
     """
 
@@ -74,7 +78,6 @@ class CSource:
         # A subclass may answer wrongly about its length and characters.
         self.text = text = str.__str__(text)
         self.macros: dict[str, Macro] = {}
-        self.fault: SignatureError | None = None
         self._included: int | None = None  # where the first #include is
         self._starts: list[int] = []
         self._clean = clean = without_comments(text)
@@ -85,10 +88,10 @@ class CSource:
             self.macros = predefined()
             for name, value in define:
                 self.macros[name] = Macro("1" if value is None else value, None, -1, 0)
+            self._expansion = Expansion(self.macros)
             self._preprocess()
         else:
             self.tokens = tokenizer()(self._clean)
-        self._check_brackets()
         self.tokens = with_complex(self.tokens)
         if not self.tokens and self._included is not None:
             reason = "nothing is declared: #include is read over in a text"
@@ -100,12 +103,10 @@ class CSource:
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
         """The error of a parser, about the token that it names, or else about `token`."""
-        hint = hint or getattr(error, "hint", None)
-        if isinstance(error, RecursionError):
-            return self.error("nested too deeply", token)
-        at = getattr(error, "at", None)
-        reason = error.reason if isinstance(error, SignatureError) else str(error)
-        return self.error(reason, token if at is None else at, hint)
+        reason, at = fault(error, self.tokens, token)
+        if at < len(self.tokens) and isinstance(self.tokens[at], Unexpanded):
+            hint = _COMPILER
+        return self.error(reason, at, hint or getattr(error, "hint", None))
 
     def place(self, token: int) -> tuple[int, int]:
         """The index of the file that has a token, and the line."""
@@ -155,8 +156,9 @@ class CSource:
         import re
 
         found: list[tuple[str, int]] = []
-        #: Of each open #if: where it is, whether its lines are read, and whether a branch was.
-        self._conditions: list[tuple[int, bool, bool]] = []
+        #: Of each open #if: where it is, whether its lines are read, whether a branch was, and
+        #: whether this is '#else'.
+        self._conditions: list[tuple[int, bool, bool, bool]] = []
         begun = 0
         for match in re.finditer(r"^[^\S\n]*#([^\n]*)\n?", self._clean, re.MULTILINE):
             found += self._segment(begun, match.start())
@@ -188,30 +190,11 @@ class CSource:
             return [(one, made[at][1]) for at, one in with_pragmas([one for one, _ in made])]
         return made
 
-    def _expanded(
-        self, tokens: Sequence[tuple[str, int]], open_: tuple[str, ...] = ()
-    ) -> list[tuple[str, int]]:
-        """Tokens with their places, with macros expanded; those that are `open_` stand for
-        themselves.
-        """
-        made: list[tuple[str, int]] = []
-        for index, (token, at) in enumerate(tokens):
-            macro = self.macros.get(token)
-            if macro is None or token in open_:
-                made.append((token, at))
-            elif macro.parameters is None:
-                words = [(word, at) for word in tokenizer()(macro.text)]
-                made += self._expanded(words, (*open_, token))
-                if len(made) > MOST_TOKENS and open_:
-                    raise self._error(f"macro {token!r} expands to too much", at)
-            else:
-                made.append((token, at))
-                if self.fault is None and [one for one, _ in tokens[index + 1 : index + 2]] == [
-                    "("
-                ]:
-                    reason = f"macro {token!r} has parameters, and is not expanded in a text"
-                    self.fault = self._error(reason, at, _COMPILER)
-        return made
+    def _expanded(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        try:
+            return self._expansion.of(tokens)
+        except Unknown as error:
+            raise self._error(error.reason, error.at or 0) from None
 
     def _directive(self, text: str, at: int) -> str:
         """Carry out a directive; the token that it is, if it is one."""
@@ -222,41 +205,46 @@ class CSource:
         outer = not conditions or conditions[-1][1]  # whether this line is read
         if name in ("if", "ifdef", "ifndef"):
             chosen = outer and self._holds(name, rest, at)
-            conditions.append((at, chosen, chosen or not outer))
+            conditions.append((at, chosen, chosen or not outer, False))
         elif name in ("elif", "elifdef", "elifndef", "else", "endif"):
             if not conditions:
                 raise self._error(f"'#{name}' without '#if'", at)
-            began, _, done = conditions.pop()
+            began, _, done, is_last = conditions.pop()
+            if is_last and name != "endif":
+                raise self._error(f"'#{name}' after '#else'", at)
             if name != "endif":
                 chosen = not done and (name == "else" or self._holds(name[2:], rest, at))
-                conditions.append((began, chosen, done or chosen))
-        elif outer and name == "define":
-            self._define(rest, at)
-        elif outer and name == "undef":
-            self.macros.pop(rest, None)
-        elif outer and name == "error":
+                conditions.append((began, chosen, done or chosen, name == "else"))
+        elif not outer:
+            return ""
+        elif name == "define":
+            named, found = self._named(name, rest, at)
+            self.macros[named] = found
+            self._expansion.done.clear()
+        elif name == "undef":
+            self.macros.pop(self._named(name, rest, at)[0], None)
+            self._expansion.done.clear()
+        elif name == "error":
             raise self._error(f"#error {rest}", at, "'define' gives macros that it needs")
-        elif outer and name == "pragma" and rest.startswith("pack"):
+        elif name == "pragma" and rest.startswith("pack"):
             return f"#pragma {rest}"
-        elif outer and name == "include" and self._included is None:
+        elif name == "include" and self._included is None:
             self._included = at
+        elif name not in _READ_OVER and not name.isdecimal():
+            raise self._error(f"'#{name}' is no directive", at)
         return ""
 
-    def _define(self, text: str, at: int) -> None:
-        made = macro(text, 0, 0)
-        if made is None:
-            return
-        name, new = made
-        before = self.macros.setdefault(name, new)
-        same = before[:2] == new[:2] or before.text.split() == new.text.split()
-        if not same and before.file >= 0:
-            raise self._error(f"macro {name!r} has another value before", at)
-        self.macros[name] = new
+    def _named(self, directive: str, text: str, at: int) -> tuple[str, Macro]:
+        """The macro that a directive names, and what it stands for."""
+        found = macro(text, 0, 0)
+        if found is None:
+            raise self._error(f"'#{directive}' must name a macro (found {shown(text[:60])})", at)
+        return found
 
     def _holds(self, name: str, text: str, at: int) -> bool:
         """Whether a condition does."""
         if name in ("ifdef", "ifndef"):
-            return (text in self.macros) == (name == "ifdef")
+            return (self._named(name, text, at)[0] in self.macros) == (name == "ifdef")
         words = tokenizer()(text)
         tokens: list[tuple[str, int]] = []
         index = 0
@@ -276,7 +264,8 @@ class CSource:
             reason = f"'#{name} {text[:60]}' cannot be computed: {error}"
             raise self._error(reason, at, hint) from None
 
-    def _check_brackets(self) -> None:
+    def check_brackets(self) -> None:
+        """Refuse brackets without a partner, and too many in each other."""
         pairs = {")": "(", "]": "[", "}": "{"}
         opened: list[tuple[str, int]] = []
         for at, found in enumerate(self.tokens):
@@ -290,6 +279,56 @@ class CSource:
         if opened:
             found, at = opened[-1]
             raise self.error(f"{found!r} is never closed", at)
+
+
+class Expansion:
+    """Expands macros without parameters. A few lines can double what they come to with each, so a
+    macro has a bound, as have all of them.
+    """
+
+    def __init__(self, macros: Mapping[str, Macro]) -> None:
+        self.macros = macros
+        self.done: dict[str, list[str]] = {}  # of macros that name none that is open
+        self._left = _MOST_STEPS
+
+    def of(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Tokens with their places, with macros expanded. In itself one stands for itself; those
+        with parameters are `Unexpanded` where they are used.
+
+        Raises
+        ------
+        Unknown
+            Where a macro expands to too much.
+        """
+        split, macros = tokenizer(), self.macros
+        made: list[tuple[str, int]] = []
+        open_: dict[str, tuple[Iterator[tuple[str, int]], int]] = {"": (iter(tokens), 0)}
+        while open_:
+            reading, begun = next(reversed(open_.values()))
+            found = next(reading, None)
+            if found is None:
+                name, _ = open_.popitem()
+                if name and not any([one in macros for one, _ in made[begun:]]):
+                    self.done[name] = [one for one, _ in made[begun:]]
+                continue
+            token, at = found
+            macro = macros.get(token)
+            if macro is None or token in open_ or macro.parameters is not None:
+                made.append(found)
+                continue
+            words = self.done.get(token)
+            if words is None:
+                words = split(macro.text)
+                open_[token] = iter([(word, at) for word in words]), len(made)
+            else:
+                made += [(word, at) for word in words]
+            self._left -= 1 + len(words)
+            if self._left < 0 or (len(made) - begun > _MOST_TOKENS and len(open_) > 1):
+                raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
+        for index, ((token, at), (following, _)) in enumerate(pairwise(made)):
+            if following == "(" and token in macros and macros[token].parameters is not None:
+                made[index] = Unexpanded(token), at
+        return made
 
 
 def predefined() -> dict[str, Macro]:

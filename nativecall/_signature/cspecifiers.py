@@ -10,7 +10,7 @@ import re
 from abc import abstractmethod
 
 from .._errors import SignatureError, did_you_mean
-from .cconstant import Unclosed, Unknown, of_int
+from .cconstant import Unclosed, Unknown, converted, of_int
 from .cexpression import Expressions
 from .cffitype import ANONYMOUS, name_of
 from .clexer import BASIC, KEYWORDS, basic_type, tokenizer, typed_integer
@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_GREATEST_ALIGNMENT = 1 << 28  # that compilers take
 _MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
 
 # The words that can begin a declaration: what kind of word each is, and what it stands for.
@@ -70,7 +71,7 @@ OTHER_TYPES: dict[str, Node] = {
         "__builtin_va_list",
     ),
     **{
-        name: Unusable(f"there is no {name!r} here", size, size, name)
+        name: Unusable(f"type {name!r} is not supported", size, size, name)
         for size, names in (
             (2, "__bf16"),
             (4, "_Decimal32"),
@@ -115,7 +116,7 @@ class Said:
         if self.mode:
             size = _MODES.get(self.mode)
             if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
-                return Unusable(f"mode {self.mode!r} is not known")
+                raise Unknown(f"mode {self.mode!r} is not known")
             return Number(integer(size, node.scalar.signed))
         if self.vector:
             return Unusable("a vector type cannot be passed", self.vector, self.vector)
@@ -143,6 +144,7 @@ class Specifiers(Expressions):
     variables: dict[str, tuple[Node, bool, int]]
     typedefs: dict[str, tuple[Node, bool]]
     tags: dict[str, Node]
+    _declared: dict[str, tuple[str, Node, bool]]
     skipped: dict[str, tuple[str, int]]
     at: int  # the token that is next
     named: int  # the token that the last declarator names
@@ -264,8 +266,6 @@ class Specifiers(Expressions):
             node = BASICS[found]
         if node is None:
             raise self.no_type(start)
-        if self.strict and isinstance(node, Unusable):
-            raise Unknown(f"type {tokens[self.at - 1]!r} is not supported", self.at - 1)
         node = said.type(node)
         said.mode, said.vector = "", 0
         return said, node
@@ -314,8 +314,8 @@ class Specifiers(Expressions):
         """The alignment that is written next."""
         start = self.at
         found = self.integer()
-        if found < 0 or found & (found - 1):
-            raise Unknown(f"an alignment is a power of two (found {found})", start)
+        if found < 0 or found & (found - 1) or found > _GREATEST_ALIGNMENT:
+            raise Unknown(f"an alignment is a power of two, at most 2**28 (found {found})", start)
         return found
 
     def attribute(self, said: Said) -> None:
@@ -370,15 +370,42 @@ class Specifiers(Expressions):
         """Whether a token is a name, and no word of C's."""
         return token.isidentifier() and token not in _RESERVED
 
-    def _tagged(self, said: Said) -> str:
+    def assertion(self) -> bool:
+        """Take a ``_Static_assert``, if one is next: what it asserts must hold where it is known
+        here.
+        """
+        start = self.at
+        if self.tokens[start] not in ("_Static_assert", "static_assert"):
+            return False
+        self.at += 1
+        self.expect("(")
+        end = self.closing(start + 1)
+        try:
+            holds = bool(self.expression()[0])
+        except Unknown:
+            holds = True
+        if not holds:
+            said = self.tokens[self.at + 1] if self.tokens[self.at] == "," else ""
+            raise Unknown(f"a static assertion fails{': ' * bool(said)}{said}", start)
+        self.at = end
+        self.expect(";")
+        return True
+
+    def _tagged(self, said: Said, kind: str) -> str:
         """The tag after `struct`, `union` or `enum`, and attributes; a made one without a tag."""
         self.trailing(said)
         while self.tokens[self.at] == "__declspec":
             self.attribute(said)
         token = self.tokens[self.at]
         if self.names(token):
+            for other in {"struct", "union", "enum"} - {kind}:
+                found = self.tags.get(f"{other} {token}")
+                if found is not None and not found.is_kept:
+                    raise Unknown(f"{other} {token!r} is declared before", self.at)
             self.at += 1
             return token
+        if token != "{" and (kind, token) != ("enum", ":"):
+            raise Unknown(f"expected a name or '{{', found {shown(token)}", self.at)
         self._unnamed += 1
         return f"{ANONYMOUS}{self._unnamed}_"
 
@@ -389,7 +416,7 @@ class Specifiers(Expressions):
 
     def _record(self, kind: str) -> Node:
         said = Said(record=True)
-        tag = self._tagged(said)
+        tag = self._tagged(said, kind)
         named = self.at - 1
         record = self.tags.get(f"{kind} {tag}")
         if not isinstance(record, Record):
@@ -397,7 +424,7 @@ class Specifiers(Expressions):
             self.tags[record.cname] = record
         if self.tokens[self.at] != "{":
             return record
-        if self.strict and (record.fields is not None or record in self._open):
+        if not record.is_kept and (record.fields is not None or record in self._open):
             raise Unknown(f"{kind} {tag!r} has another body before", named)
         if record.is_kept:
             record = self.tags[f"{kind} {tag}"] = Record(kind, tag)
@@ -418,7 +445,7 @@ class Specifiers(Expressions):
         except (Unknown, SignatureError) as error:
             if self.strict:
                 raise
-            record.reason = error.reason if isinstance(error, SignatureError) else str(error)
+            record.reason = error.reason
             record.size = record.fields = None
             self.at = end
             self.trailing(said)
@@ -438,8 +465,7 @@ class Specifiers(Expressions):
             if token == ";":
                 self.at += 1
                 continue
-            if token in ("_Static_assert", "static_assert"):
-                self.at = self.closing(self.at + 1)
+            if self.assertion():
                 continue
             start = self.at
             said, node = self.specifiers()
@@ -483,38 +509,50 @@ class Specifiers(Expressions):
 
     def _enum(self) -> Node:
         said = Said()
-        tag = f"enum {self._tagged(said)}"
+        tag = f"enum {self._tagged(said, 'enum')}"
         named = self.at - 1
         fixed: Node | None = None
         # What is no type is the width of a bit-field without a name.
         if self.tokens[self.at] == ":" and not re.match(r"[\d(]", self.tokens[self.at + 1]):
             self.at += 1
+            start = self.at
             _, fixed = self.specifiers()
+            if not isinstance(fixed, Number) or fixed.scalar.kind not in ("int", "bool"):
+                raise Unknown("the type of an enum is an integer", start)
         if self.tokens[self.at] != "{":
             scalar = fixed.scalar if isinstance(fixed, Number) else SCALARS["I"]
             return self.tags.get(tag) or self.tags.setdefault(tag, Enumeration(tag, scalar))
         before = self.tags.get(tag)
-        if self.strict and isinstance(before, Enumeration) and before.values is not None:
+        if isinstance(before, Enumeration) and before.values is not None and not before.is_kept:
             raise Unknown(f"{tag!r} has another body before", named)
         self.at += 1
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
         unknown = missing = ""  # the last enumerator without a value, and why the first has none
-        while not self.accept("}"):
-            name = self.tokens[self.at]
+        first = self.at
+        while self.at == first or not self.accept("}"):
+            name, begun = self.tokens[self.at], self.at
             if not self.names(name):
                 raise Unknown(f"expected an enumerator, found {shown(name)}", self.at)
-            if self.strict and name in self.values:
-                raise Unknown(f"{name!r} has a value before", self.at)
             self.at += 1
             self.trailing(Said())
             start = self.at
             try:
+                if name in self.values or name in self._declared:
+                    for kind in (self.values, self.functions, self.variables):
+                        kind.pop(name, None)
+                    raise Unknown(f"{name!r} is declared before", begun)
                 if not self.accept("=") and unknown:
                     raise Unknown(f"it follows {unknown!r}")
                 value = self.integer() if self.at > start else value + 1
                 made = of_int(value)
+                if isinstance(fixed, Number):
+                    fits = converted(made, 8 * fixed.scalar.size, fixed.scalar.signed)[0] == value
+                else:
+                    fits = self.at > start or value != 2**63
+                if not fits:
+                    raise Unknown(f"{value} is beyond the type of the enum", start)
                 if self.tokens[self.at] not in (",", "}"):
                     found = shown(self.tokens[self.at])
                     raise Unknown(f"expected ',' or '}}', found {found}", self.at)
@@ -522,9 +560,10 @@ class Specifiers(Expressions):
                 if self.strict:
                     raise
                 unknown = name
-                reason = error.reason if isinstance(error, SignatureError) else str(error)
-                missing = missing or f"the value of its enumerator {name!r} is not known: {reason}"
-                self.skipped[name] = f"an enumerator without a value: {reason}", start - 1
+                missing = missing or (
+                    f"the value of its enumerator {name!r} is not known: {error.reason}"
+                )
+                self.skipped[name] = f"an enumerator without a value: {error.reason}", start - 1
                 self.at = start
                 while self.tokens[self.at] not in (",", "}"):
                     self.at = self.closing(self.at)

@@ -21,7 +21,7 @@ from .cparser import Parser
 from .csource import CSource
 from .declared import Declarations, keep
 from .macros import MacroTables
-from .plaintext import common_types
+from .plaintext import know
 from .signature import Signature
 
 __all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .cnodes import Node
     from .declared import Table
+    from .typenames import TypeNames
 
 
 def parse_function(text: str) -> Signature:
@@ -61,7 +62,7 @@ def parse_function(text: str) -> Signature:
         return _only_declaration(source)
     if source.tokens[-1] not in (";", "}"):
         source.tokens.append(";")
-    declared = Declarations(_read(source), source.text)
+    declared = Declarations(table(source), source.text)
     for error in declared.refused.values():
         raise error
     functions = declared.functions
@@ -125,22 +126,19 @@ def parse_declarations(text: str) -> Declarations:
     >>> d.functions["norm"].text, d.constants
     ('d:i&d', {'LEFT': 0, 'RIGHT': 1})
     """
-    return Declarations(_table(text), str.__str__(text))
+    return Declarations(table(CSource(text)), str.__str__(text))
 
 
 def read(text: str) -> Declarations:
     """`parse_declarations`, and keep what was read for `kept`."""
-    table = _table(text)
-    keep(text, table)
-    return Declarations(table, str.__str__(text))
+    found = table(CSource(text))
+    keep(text, found)
+    return Declarations(found, str.__str__(text))
 
 
-def _table(text: str) -> Table:
-    return _read(CSource(text))
-
-
-def _read(source: CSource) -> Table:
-    parser = _parser(source)
+def table(source: CSource, names: TypeNames | None = None) -> Table:
+    """What a text declares, without a fault."""
+    parser = _parser(source, names)
     try:
         parser.read()
     except (Unknown, SignatureError, RecursionError) as error:
@@ -148,11 +146,10 @@ def _read(source: CSource) -> Table:
     return _TextTables(parser, source).table()
 
 
-def _parser(source: CSource) -> Parser:
-    if source.fault is not None:
-        raise source.fault
+def _parser(source: CSource, names: TypeNames | None = None) -> Parser:
+    source.check_brackets()
     parser = Parser(source.tokens, strict=True)
-    parser.take_for_granted(common_types())
+    know(parser, names)
     return parser
 
 
@@ -166,9 +163,6 @@ class _TextTables(MacroTables):
 
     def table(self) -> Table:
         table = super().table()
-        for name, function, at in self.parser.again:
-            if len(self.parser.again) > len(self.functions) and name in self.functions:
-                self.attempt(name, self._same, name, function, at)
         typedefs: dict[str, str] = {}
         structs: dict[str, str] = {}
         opaque: dict[str, None] = {}
@@ -208,12 +202,6 @@ class _TextTables(MacroTables):
             return self.convert.type(node).named
         except SignatureError:
             return None
-
-    def _same(self, name: str, function: FunctionOf, at: int) -> None:
-        before = self.functions[name][0]
-        if self.convert.signature(function, "").function.named[2:-1] != before:
-            text = self.convert.signature(self.parser.functions[name][0], "").text
-            raise self.source.error(f"{name!r} was declared as {text!r} before", at)
 
     def attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
         try:

@@ -100,14 +100,15 @@ def read(
             command = compiler()
         except LibraryError as error:
             missing = error
-    key, of_any = [_key(wanted, one) for one in (command, None)]
+    strict = wanted.text is not None and only is None and not skip
+    key, of_any = [_key(wanted, one, strict) for one in (command, None)]
     # What a text says depends on the other types, too.
     found = None if names is not None and wanted.text is not None else _kept(key)
     if found is None:
         if missing is not None:
             raise missing
         began = time.time_ns()
-        stamps, table = _read(wanted, names)
+        stamps, table = _read(wanted, names, strict)
         said = repr((key, table)).encode(errors="backslashreplace")
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
@@ -119,7 +120,7 @@ def read(
     whole = table
     if only is not None:
         table = _restricted(table, _names(only))
-    if not skip:
+    if not skip and not strict:
         for name, reason in table["skipped"].items():
             if not reason.startswith(_OF_MACROS):
                 raise SignatureError(
@@ -135,10 +136,10 @@ def read(
     return made
 
 
-def _key(wanted: Wanted, command: Sequence[str] | None) -> bytes:
+def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
     """What the cache has a table under; that of no compiler is the last one that any has read."""
     whose = None if command is None else identity(command)
-    told = repr(("headers", edition(), whose, wanted, _place(wanted, command)))
+    told = repr(("headers", edition(), whose, wanted, strict, _place(wanted, command)))
     return _cache.hashed(told.encode(errors="backslashreplace")).digest()
 
 
@@ -227,39 +228,38 @@ def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
     return any([one is None or max(one[1:3]) >= latest for one in stamps.values()])
 
 
-def _read(wanted: Wanted, names: TypeNames | None = None) -> tuple[dict[str, Stamp], Table]:
+def _read(
+    wanted: Wanted, names: TypeNames | None = None, strict: bool = False
+) -> tuple[dict[str, Stamp], Table]:
     from .cconstant import Unclosed
     from .cparser import Parser
     from .csource import CSource
+    from .declarations import table
     from .macros import HeaderTables, MacroTables
-    from .plaintext import common_types
+    from .plaintext import know
     from .preprocessor import Scanned, check_machine, preprocess
     from .searched import folders
 
     if wanted.text is not None:
-        given = CSource(wanted.text, wanted.define)
-        parser = Parser(given.tokens)
-        if names is not None:
-            names.lend(parser)  # which know the common ones
-        else:
-            parser.take_for_granted(common_types())
-        parser.read()
-        return {}, MacroTables(parser, given).table()
-    text = preprocess(wanted)
-    check_machine(text)
-    scanned = Scanned(text)
-    parser = Parser(scanned.tokens)
-    if names is not None:
-        names.lend(parser)
+        source = CSource(wanted.text, wanted.define)
+        if strict:
+            return {}, table(source, names)
+        given: CSource | Scanned = source
+    else:
+        text = preprocess(wanted)
+        check_machine(text)
+        given = scanned = Scanned(text)
+    parser = Parser(given.tokens)
+    know(parser, names)
     try:
         parser.read()
     except Unclosed as error:
-        file, line = scanned.place(error.at)
-        where = f", at line {line} of {scanned.files[file]!r}" if file >= 0 else ""
-        raise SignatureError(f"{error}{where}") from None
-    table = HeaderTables(parser, scanned, wanted).table()
+        raise given.placed(error, error.at) from None
+    if wanted.text is not None:
+        return {}, MacroTables(parser, given).table()
+    found = HeaderTables(parser, scanned, wanted).table()
     paths = *scanned.files, *folders(scanned.files, wanted)
-    return {path: stamp(path) for path in paths}, table
+    return {path: stamp(path) for path in paths}, found
 
 
 def doc(file: str, line: int) -> str | None:

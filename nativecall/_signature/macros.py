@@ -6,31 +6,19 @@ is that; others have their reasons.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from .cconstant import Unknown
-from .clexer import tokenizer
-from .csource import MOST_TOKENS
+from .clexer import Unexpanded, tokenizer
+from .csource import Expansion
 from .preprocessor import expansions, preprocess
 from .tables import Tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .._types import Foreign
-    from .clexer import Macro
     from .cparser import Parser
     from .csource import CSource
     from .declared import Table
     from .preprocessor import Scanned, Wanted
-
-
-class TooMuch(Unknown):
-    """A macro expands to more than anybody wants."""
-
-    def __init__(self) -> None:
-        super().__init__("it expands to too much")
 
 
 class MacroTables(Tables):
@@ -41,7 +29,6 @@ class MacroTables(Tables):
         self.scanned = scanned
         self.split = tokenizer()
         self.symbols = parser.symbols
-        self._done: dict[str, list[str] | None] = {}  # expansions; None for too much
 
     def table(self) -> Table:
         parser = self.parser
@@ -66,8 +53,9 @@ class MacroTables(Tables):
 
     def _macros(self) -> None:
         macros = self.scanned.macros
-        expanded: dict[str, list[str]] = {}
+        constants: dict[str, list[str]] = {}
         beyond: list[str] = []
+        expansion = Expansion(macros)
         for name, macro in macros.items():
             if macro.file < 0:
                 continue
@@ -76,65 +64,24 @@ class MacroTables(Tables):
                     self.skipped.setdefault(name, "a macro with parameters is no function")
             elif macro.text:
                 try:
-                    expanded[name] = self._expanded(name, macros)
-                except TooMuch as error:
+                    found = [token for token, _ in expansion.of([(name, 0)])]
+                except Unknown as error:
                     self.skipped.setdefault(name, f"a macro that is no constant: {error}")
-                except Unknown:
+                    continue
+                if any([isinstance(token, Unexpanded) for token in found]):
                     beyond.append(name)
-        for name, found in zip(beyond, self.expansions(beyond) if beyond else (), strict=True):
-            if found is None:
+                else:
+                    constants[name] = found
+        for name, made in zip(beyond, self.expansions(beyond) if beyond else (), strict=True):
+            if made is None:
                 self.skipped.setdefault(name, "a macro that only a C compiler expands")
             else:
-                expanded[name] = found
-        for name, tokens in expanded.items():
+                constants[name] = made
+        for name, tokens in constants.items():
             try:
                 self._macro(name, tokens)
             except Unknown as error:
                 self.skipped.setdefault(name, f"a macro that is no constant: {error}")
-
-    def _expanded(self, name: str, macros: Mapping[str, Macro]) -> list[str]:
-        """The tokens of a macro that only object-like ones are in.
-
-        Raises
-        ------
-        TooMuch
-            For more than `MOST_TOKENS`.
-        Unknown
-            Where a macro is used as a function, or macros name each other: preprocessors know.
-        """
-        done, open_ = self._done, [name]
-        while open_:
-            current = open_[-1]
-            tokens = self.split(macros[current].text)
-            # One that names itself stands for itself, as many of the C library's do.
-            inner = [one for one in tokens if one != current and self._is_object(one, macros)]
-            missing = next((one for one in inner if one not in done), None)
-            if missing in open_:
-                raise Unknown(missing)
-            if missing is not None:
-                open_.append(missing)
-                continue
-            open_.pop()
-            if current not in done:
-                made: list[str] | None = []
-                for token in tokens:
-                    part = [token] if token == current else done.get(token, [token])
-                    made = None if made is None or part is None else made + part
-                    if made is None or len(made) > MOST_TOKENS:
-                        made = None
-                        break
-                done[current] = made
-        found = done[name]
-        if found is None:
-            raise TooMuch
-        for token, following in pairwise(found):
-            if following == "(" and token in macros and macros[token].parameters is not None:
-                raise Unknown(token)
-        return found
-
-    def _is_object(self, token: str, macros: Mapping[str, Macro]) -> bool:
-        macro = macros.get(token)
-        return macro is not None and macro.parameters is None
 
     def _macro(self, name: str, tokens: list[str]) -> None:
         parser = self.parser

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .._types import Foreign
     from .cnodes import Node
+    from .cparser import Parser
 
 # Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdbool.h>.
 _MEANT = {
@@ -26,6 +28,15 @@ _KNOWN = (
         for bits in (8, 16, 32, 64)
     ],
 )
+
+
+def know(parser: Parser, names: Foreign = None) -> None:
+    """Have a parser know other types: those of a library, which know these, else these."""
+    if names is not None:
+        names.lend(parser)
+    else:
+        parser.take_for_granted(common_types())
+
 
 _common: list[dict[str, tuple[Node, bool]]] = []
 

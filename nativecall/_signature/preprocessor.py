@@ -44,7 +44,8 @@ class Wanted(_Row):
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
-# Ten seconds of the processor's time and 2 GiB, where the system and the user's own limits allow.
+# Where the system and the user's own limits allow.
+_LIMITS = "ten seconds of the processor's time and 2 GiB"
 _LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
 
 
@@ -166,7 +167,10 @@ def _error(stderr: str, command: str, status: int) -> Exception:
     found = complaint(stderr)
     if found is None:
         said = stderr.strip().partition("\n")[0][:200] or f"it ended with {status} without a word"
-        return SignatureError(f"the C compiler {command!r} cannot read the headers: {said}")
+        is_much = status < 0 or re.search("memory|[Kk]illed", said)
+        hint = f"it has {_LIMITS}: are there macros that double?" if is_much else None
+        reason = f"the C compiler {command!r} cannot read the headers: {said}"
+        return SignatureError(reason, hint=hint)
     file, line, message = found
     missing = re.match(r"'?([^':]+)'?(?:: No such file or directory| file not found)", message)
     if missing is not None:
@@ -224,6 +228,12 @@ class Scanned:
 
         at = bisect_right(self._starts, token) - 1
         return self._places[at] if at >= 0 else (-1, 0)
+
+    def placed(self, error: Exception, token: int) -> SignatureError:
+        """The error about a token."""
+        file, line = self.place(token)
+        where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
+        return SignatureError(f"{error}{where}")
 
     def _scan(self, text: str) -> None:
         find = tokenizer()

@@ -308,12 +308,6 @@ class _WrittenParser(_TextParser):
         if f"{kind} {token}" not in self.tags:
             raise Unknown(f"unknown {kind} {token!r}")
 
-    def _nests(self, token: str) -> bool:
-        nests = super()._nests(token)
-        if nests and token.isidentifier() and self.tokens[self.at + 2] != ")":
-            raise Unknown(f"unknown type name {token!r}", self.at + 1)
-        return nests
-
 
 def _constant(names: TypeNames, name: str) -> Value | None:
     """A constant of the declarations, for the lengths of arrays."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -195,7 +197,7 @@ def test_only_a_comment_of_its_own_is_the_doc(tmp_path):
     [
         ("box_print", "a 'va_list' cannot be made outside C"),
         ("box_make", "struct 'box_bits' has a layout that no signature describes"),
-        ("box_wide", "there is no '_Float128' here"),
+        ("box_wide", "type '_Float128' is not supported"),
         ("box_odd", "unknown type name 'box_unknown_t'"),
         ("BOX_TWICE", "a macro with parameters is no function"),
         ("BOX_NO_CONSTANT", "a macro that is no constant: '{' is no constant expression"),
@@ -554,7 +556,7 @@ def test_pragmas_of_texts_are_read_as_they_may_be_written(without_compiler):
 
 
 def test_directives_of_a_text_as_they_may_be_written(without_compiler):
-    text = "# foo\n#define 3\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n"
+    text = '# 3 "foo"\n#warning B\n%:define A 3\n  #\tdefine\tB\t4\n#pragma\nint abs(int);\n'
     found = nc.load(None, text, skip=True)
     assert (found.A, found.B, found.abs(-2)) == (3, 4, 2)
     packed = "# pragma pack(push, 1)\nstruct packed { char c; int i; };\n#pragma pack(pop)"
@@ -569,6 +571,26 @@ def test_a_header_needs_a_compiler(path, without_compiler):
 
 #: Texts and what is asked of them: a text, one with `skip`, and a header say the same.
 ALIKE = {
+    "#define N 10\nenum { A = N };\n#define N 11\nenum { B = N };": {"(lib.A, lib.B)": (10, 11)},
+    "#ifdef N M\n#else\n#define N\n#undef N M\n#ifndef N M\nint abs(int);\n#endif\n#endif": {
+        "lib.abs(-2)": 2
+    },
+    "int abs [[gnu::const]] (int) [[gnu::pure]];": {"lib.abs(-2)": 2},
+    "int abs(); int abs(int); int abs();": {"lib.abs(-2)": 2},
+    "int abs(int x), abs(int y); typedef int a; typedef int a;": {"lib.abs(-2)": 2},
+    "extern int a[]; extern int a[4]; extern int a[]; enum { X = sizeof(__typeof__(a)) };": {
+        "lib.X": 16
+    },
+    "extern const int x; const int x = 3; extern const int x;": {"lib.x": 3},
+    "typedef __int128 big; struct s { big a; }; int abs(int);": {"lib.abs(-2)": 2},
+    '_Static_assert(sizeof(long) == 8, "long"); struct s { int a; _Static_assert(1); int b; };': {
+        "lib.ffi.sizeof('struct s')": 8
+    },
+    "enum e : unsigned char { A = 255 }; enum { B = 2147483647, C };": {
+        "(lib.A, lib.C, lib.ffi.sizeof('enum e'))": (255, 2**31, 1)
+    },
+    "bool abs(int8_t, size_t *, FILE *);": {"len(lib.declarations.rows)": 1},
+    "int abs(int (*)[*], int (*f)(int f));": {"len(lib.declarations.rows)": 1},
     "#define N 10\nstruct s { int a[N]; };": {"lib.ffi.sizeof('struct s')": 40},
     '#define A 1\n#define B (A + 2)\n#define S "x" "y"\nenum { C = B, D };': {
         "lib.B": 3,
@@ -623,10 +645,146 @@ def test_a_text_and_a_header_say_the_same(folder, text):
     (folder / "alike.h").write_text(text)
     for lib in (
         nc.load(None, text),
+        nc.load(None, text, define={"OTHER": 1}),
         nc.load(None, text, skip=True),
         nc.load(None, header=folder / "alike.h"),
     ):
         assert {ask: eval(ask, {"lib": lib}) for ask in ALIKE[text]} == ALIKE[text]
+
+
+#: Texts with a fault, and a part of what is said of it.
+FAULTS = {
+    "int abs(int)": "expected ';', found the end",
+    "int abs int;": "expected ';', found 'int'",
+    "int abs(int) int labs(long);": "expected ';', found 'int'",
+    "int abs(int) nogil;": "expected ';', found 'nogil'",
+    "int abs(int)@;": "expected ';', found '@'",
+    "int abs(int) , ;": "expected a name or ';', found ';'",
+    "int abs(int));": "found '[)]'|unexpected '[)]'",
+    "int abs(int) = 3;": "expected ';', found '='",
+    "typedef int a b;": "expected ';', found 'b'",
+    "int abs(int); int abs(long);": "'abs' was declared as 'int (int)' before",
+    "int abs(int); void abs(int); int abs(int);": "'abs' was declared as 'int (int)' before",
+    "int abs(int); int labs(int), abs(long);": "'abs' was declared as 'int (int)' before",
+    "int abs(); int abs(long); int abs(int);": "'abs' was declared as 'int (long)' before",
+    "int abs(int (*)(char *)); int abs(int (*)(const char *));": "'abs' was declared as",
+    "extern int x; extern long x;": "'x' was declared as 'int' before",
+    "extern const int x; extern int x;": "'x' was declared as 'const int' before",
+    "extern int a[3]; extern int a[4];": "'a' was declared as 'int [3]' before",
+    "extern int a[]; extern int a[4]; extern int a[3];": "'a' was declared as 'int [4]' before",
+    "typedef int a; typedef long a; a abs(a);": "'a' was declared as 'int' before",
+    "typedef int *p; typedef const int *p;": "'p' was declared as 'int *' before",
+    "typedef struct { int a; } s; typedef struct { int a; } s;": "'s' was declared as",
+    "typedef int abs; int abs(int);": "'abs' was declared as 'int' before",
+    "int abs(int); extern int abs;": "'abs' was declared as 'int (int)' before",
+    "enum { abs }; int abs(int);": "'abs' is a constant before",
+    "int abs(int); enum { abs };": "'abs' is declared before",
+    "enum { A }; enum { A };": "'A' is declared before",
+    "enum e { A }; enum e { B };": "'enum e' has another body before",
+    "struct s { int a; }; struct s { int b; };": "struct 's' has another body before",
+    "struct s { int a; }; union s { int b; };": "struct 's' is declared before",
+    "struct s; enum s { A };": "struct 's' is declared before",
+    "struct;": "expected a name or '{', found ';'",
+    "enum e { };": "expected an enumerator, found '}'",
+    "enum e : unsigned char { A = 255, B };": "256 is beyond the type of the enum",
+    "enum e : signed char { A = -129 };": "-129 is beyond the type of the enum",
+    "enum e { A = 9223372036854775807, B };": "9223372036854775808 is beyond the type of the enum",
+    "enum e : float { A };": "the type of an enum is an integer",
+    "_Static_assert(0);": "a static assertion fails",
+    '_Static_assert(sizeof(long) == 4, "no " "long");': 'a static assertion fails: "no "',
+    "_Static_assert;": "expected '(', found ';'",
+    'struct s { int a; _Static_assert(sizeof(int) == 5, "x"); };': 'a static assertion fails: "x"',
+    "struct s { int a __attribute__((aligned(1 << 29))); };": "a power of two, at most 2**28",
+    "extern int x[2][];": "an array's elements have no size that is known",
+    "int abs(int x[][]);": "an array's elements have no size that is known",
+    "int abs(static int a);": "'static' says nothing of a parameter",
+    "int abs(int a, int a);": "there is a parameter 'a' before",
+    "int abs(...);": "'...' ends the arguments of a function, after others",
+    "int abs(unknown x);": "unknown type name 'unknown'",
+    "int abs(__int128 x);": "type '__int128' is not supported",
+    "typedef int v __attribute__((mode(XX))); int kept(int);": "mode 'XX' is not known",
+    "int abs(int); int labs(long;": "is never closed",
+    'extern "C" { int abs(int);': "'{' is never closed",
+    "#define 3": "must name a macro|must be identifiers",
+    "#ifdef\n#endif": "must name a macro|no macro name",
+    "#if 1\n#else\n#else\n#endif": "#else'? after '?#else",
+    "#unknown": "is no directive|invalid preprocessing directive",
+    "#if 1 +\n#endif": "cannot be computed|no right operand",
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_fault_is_raised_or_skipped_by_every_reader(folder, text):
+    (folder / "faulty.h").write_text(text + "\n")
+    faults = []
+    for reader in (
+        lambda: nc.load(None, text),
+        lambda: nc.load(None, text, define={"OTHER": 1}),
+        lambda: nc.load(None, text, skip=True),
+        lambda: nc.load(None, header=folder / "faulty.h"),
+    ):
+        try:
+            found = reader()
+        except nc.SignatureError as error:
+            faults.append(str(error))
+        else:
+            assert len(faults) >= 2  # both texts without `skip` raise
+            faults.append(" ".join(found.skipped.values()))
+            rows = found.declarations.rows
+            offered = {*rows, *found.declarations.variables, *found.declarations.constants}
+            assert not offered & {"abs", "x", "a", "B"}
+    for fault in faults:
+        assert FAULTS[text] in fault or re.search(FAULTS[text], fault)
+    assert faults[0] == faults[1]
+
+
+@pytest.mark.compiler
+def test_what_a_text_leaves_to_a_compiler_is_said(folder):
+    text = "#define A(x) x\n#define B A\nint abs(B (int) y);\nint labs(A(long));\nint A(int);"
+    with pytest.raises(nc.SignatureError, match=r"macro 'A' has parameters, .* line 3, column 9"):
+        nc.load(None, text)
+    skipped = nc.load(None, text, skip=True).skipped
+    reason = "macro 'A' has parameters, and is not expanded in a text"
+    assert skipped["abs"] == skipped["labs"] == reason
+    (folder / "left.h").write_text(text)
+    assert nc.load(None, header=folder / "left.h").abs(-2) == 2
+
+
+def _doubling(of: str) -> str:
+    lines = [f"#define A{at} A{at - 1} A{at - 1}\n" for at in range(1, 40)]
+    return f"#define A0 {of}\n{''.join(lines)}"
+
+
+def test_macros_that_double_have_a_bound():
+    begun = time.process_time()
+    for skip in (None, True):
+        assert nc.load(None, _doubling("x") + "int abs(int);", skip=skip).abs(-2) == 2
+        assert nc.load(None, _doubling("") + "A39 int abs(int);", skip=skip).abs(-2) == 2
+        assert nc.load(None, _doubling("") + "#if A39 1\nint abs(int);\n#endif").abs(-2) == 2
+        for of in ("x", "A39"):
+            for use in ("A39 int abs(int);", "#if A39 1\n#endif"):
+                where = "macro 'A39' expands to too much at line 41, column 1"
+                with pytest.raises(nc.SignatureError, match=where):
+                    nc.load(None, _doubling(of) + use, skip=skip)
+    assert time.process_time() - begun < 20
+
+
+def test_macros_that_double_have_the_compiler_s_bound(folder, monkeypatch):
+    (folder / "cc").write_text(
+        "#!/bin/sh\necho 'cc1: out of memory allocating 9 bytes' >&2\nexit 1"
+    )
+    (folder / "cc").chmod(0o755)
+    monkeypatch.setenv("CC", str(folder / "cc"))
+    reason = r"cannot read the headers: cc1: out of memory .*are there macros that double\?"
+    with pytest.raises(nc.SignatureError, match=reason):
+        nc.load(None, header=folder / "double.h")
+
+
+def test_macros_in_a_long_chain():
+    text = "#define A0 1\n" + "".join(f"#define A{n} A{n - 1}\n" for n in range(1, 3001))
+    found = nc.load(None, text + "#if A3000\nenum { X = A3000 };\n#endif")
+    assert found.X == 1
 
 
 def test_what_ends_too_early_is_said(folder):
@@ -771,7 +929,8 @@ def test_macros_without_end(folder, first, next_, in_text):
         assert lib.A1999 == 1
     elif "+" in next_:
         assert lib.A3 == 8
-        assert lib.skipped["A39"] == "a macro that is no constant: it expands to too much"
+        reason = "a macro that is no constant: macro 'A39' expands to too much"
+        assert lib.skipped["A39"] == reason
 
 
 def test_packing_that_no_compiler_takes_is_ignored(folder):
