@@ -22,7 +22,7 @@ from ._callable.pythonfunction import callback_of, spec_of
 from ._errors import SignatureError
 from ._fifo import Fifo
 from ._signature.signature import Signature
-from ._signature.spelling import is_ffi_type, parse, parse_with
+from ._signature.spelling import as_text, is_ffi_type, parse, parse_with
 from ._values import storage
 from ._values.failure import CONVENTIONS, check_errors, convention
 from ._values.policies import DEFAULT, check
@@ -74,8 +74,8 @@ class Callback(NativeCallable):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
         if not isinstance(gil, str) or gil not in ("take", "need"):
             raise ValueError(f"'gil' must be 'take' or 'need' (got {gil!r})")
-        sys.audit("nativecall.callback", signature, function)
         wanted = parse(signature)
+        sys.audit("nativecall.callback", as_text(signature), function)
         if wanted.variadic:
             raise SignatureError(
                 f"{wanted.text!r} is variadic, and a Python function cannot know what C passed "

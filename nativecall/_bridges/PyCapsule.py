@@ -148,10 +148,11 @@ def reason(obj: object) -> str | None:
     return f"its name, {text if len(text) < 80 else text[:80] + '…'!r}, declares no function"
 
 
-def declared(obj: object) -> str | None:
-    """A capsule's name as a declaration in C, with types of Cython's by their own names."""
+def declared(obj: object, types: Foreign) -> str | None:
+    """A capsule's name as a declaration in C, with types of Cython's by the names of `types`."""
     name = _get_name(obj) if type(obj).__name__ == "PyCapsule" else None
-    return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"))
+    names = getattr(getattr(types, "_owner", None), "names", None)
+    return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"), names)
 
 
 def _promised(obj: object) -> tuple[int, bool, str | None]:

@@ -15,7 +15,7 @@ from .._errors import SignatureError
 from .._signature.agreement import Agreement, agreement
 from .._signature.derived import Handle
 from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._signature.spelling import as_text, parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
@@ -325,7 +325,7 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
         what = f"argument {index}" if index else "the result"
         struct = None if one is None else unknown_struct(one)
         if struct is not None:
-            if other.kind != "struct":
+            if other.kind not in ("struct", "union"):
                 raise SignatureError(
                     f"'signature' is {wanted.text!r}, but {what} of the target is {struct!r}, a "
                     "struct by value",
@@ -361,7 +361,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
         address = _from_address(target)
-        sys.audit("nativecall.wrap", address, signature)
+        sys.audit("nativecall.wrap", address, as_text(signature))
     else:
         found = boxes.function(target)
         if found is None and wanted is not None:
@@ -415,9 +415,12 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         and not _means(known, wanted)
         and not (machine and agreement(known, wanted) >= Agreement.INTEGER)
     ):
+        one, other = wanted.beside(known)
+        which = "'signature' (or 'types')" if wanted.in_c else "'signature'"
+        but = f"is {other!r}" if other != one else "has other members in types of these names"
         raise SignatureError(
-            f"'signature' is {wanted.text!r}, but the target is {known.text!r}",
-            hint="leave 'signature' out to take the target's own",
+            f"'signature' is {one!r}, but the target {but}",
+            hint=f"leave {which} out to take the target's own",
         )
     elif known is None and options.policies.get("fortran"):
         wanted = with_lengths(wanted)

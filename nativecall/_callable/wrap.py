@@ -184,7 +184,7 @@ def _named(
 ) -> str | Signature | None:
     """A signature with the types of a library; where there is none, that of a capsule's name."""
     if signature is None and type(target).__name__ == "PyCapsule":
-        signature = boxes.bridge("PyCapsule").declared(target)
+        signature = boxes.bridge("PyCapsule").declared(target, types)
     return None if signature is None else parse_with(signature, types)
 
 

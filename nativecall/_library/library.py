@@ -224,10 +224,8 @@ class Library(Single):
             signature = declared
         signature = self._signature_of(signature)
         if declared is not None and agreement(signature, declared) < Agreement.OPAQUE:
-            raise SignatureError(
-                f"'signature' is {signature.text!r}, but {symbol!r} is declared as "
-                f"{declared.text!r}"
-            )
+            one, other = signature.beside(declared)
+            raise SignatureError(f"'signature' is {one!r}, but {symbol!r} is declared as {other!r}")
         how = self._options.said(symbol, signature)
         given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
         given |= {"order": order, "encoding": encoding, "check": check, "fortran": fortran}

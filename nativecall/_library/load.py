@@ -223,19 +223,14 @@ def load(
         base = types._owner
     lenient = header is not None or only is not None or bool(skip)
     known: Declarations | None = None
-    if lenient:
+    if lenient or (declarations is not None and (base is not None or define)):
         if (header is None) == (declarations is None):
             raise TypeError("either 'declarations' or 'header' must be given, one of them")
         from .._signature import header as headers
 
         wanted = headers.wanted(header, include, define, declarations)
-        skips = skip is None or bool(skip)
+        skips = lenient and (skip is None or bool(skip))
         known = headers.read(wanted, only, skips, None if base is None else base.names)
-    elif declarations is not None and (base is not None or define):
-        from .._signature import header as headers
-
-        wanted = headers.wanted(None, (), define, declarations)
-        known = headers.read(wanted, None, False, None if base is None else base.names)
     elif declarations is not None:
         from .._signature.declared import kept
 

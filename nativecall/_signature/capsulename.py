@@ -21,6 +21,10 @@ from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
 from .signature import Signature
 from .spelling import parse
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import Foreign
+
 
 class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     """What a capsule's name says.
@@ -75,6 +79,7 @@ _UNKNOWN = re.compile(r"unknown type name '(\w+)'")
 _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
 _MEMORYVIEW = "__Pyx_memviewslice"
 _MOST_GAPS = 8
+_OF = "__of_"  # before the module in the name that declarations have for a type of it
 _GAP = "nc_gap_"  # begins the only member of structs that stand for what is not known
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
 _PYTHRAN_TYPES = {
@@ -148,9 +153,17 @@ def optional(name: str) -> str:
     return "" if found is None else "iP" if found[1] else "P"
 
 
-def in_c(name: str) -> str:
-    """A name as a declaration in C, with Cython's types by their own names."""
-    return _plain(_NAME.sub(lambda found: _own(found[0]), name))
+def in_c(name: str, names: Foreign = None) -> str:
+    """A name as a declaration in C, with Cython's types by their own names, or by the tags that
+    `names` (TypeNames) has for these.
+    """
+
+    def own(found: re.Match[str]) -> str:
+        text = _own(found[0])
+        node = None if names is None or text in names.typedefs else names.find(text)
+        return text if node is None else str(node.cname)
+
+    return _plain(_NAME.sub(own, name))
 
 
 def _declaration(name: str) -> Name:
@@ -192,7 +205,10 @@ def _parsed(text: str, needed: dict[str, str]) -> Signature:
     """The signature that a declaration without a name has, after those that it needs."""
     if needed:
         text = "".join(needed.values()) + text.replace("(", " nc_function(", 1).rstrip("; ") + ";"
-    return parse(text, hint="c")
+    found = parse(text, hint="c")
+    written = re.sub(rf"{_OF}\w+", "", found.written)
+    parts = found.names, found.readonly, found.characters, found.lengths, written
+    return Signature._of(found.function, *parts)
 
 
 def _opaque(text: str, needed: dict[str, str], gaps: list[str]) -> Signature:
@@ -281,7 +297,7 @@ def _declared(module: str) -> dict[str, str]:
 
 def _declare(module: str, own: str, known: dict[str, str], needed: dict[str, str]) -> str:
     """Add the declaration of a type, after those that it uses; its name there."""
-    unique = f"{own}__of_{module.replace('.', '_')}"
+    unique = f"{own}{_OF}{module.replace('.', '_')}"
     if own not in known:
         return own
     if unique not in needed:
@@ -361,7 +377,7 @@ def _holder(gap: str, text: str, needed: dict[str, str]) -> str:
     for outer, declared in reversed(needed.items()):
         if outer != gap and re.search(rf"\b{gap}\b", declared):
             found = _holder(outer, text, needed)
-            return found.partition("__of_")[0]
+            return found.partition(_OF)[0]
     return gap
 
 

@@ -141,7 +141,7 @@ class Converter:
     def _build(self, ctype: FFIType) -> Struct:
         if ctype.fields is None:
             reason = f"{name_of(ctype)} is not declared in full and cannot be passed by value"
-            raise SignatureError(reason, hint=WRAP_IT)
+            raise SignatureError(reason, hint=f"declare its members, or {WRAP_IT}")
         fields: list[tuple[str | None, CType, int | None]] = []
         for name, field in self._fields(ctype):
             width = None if field.bitsize < 0 else field.bitsize

@@ -23,10 +23,6 @@ class Unexpanded(str):
     def isidentifier(self) -> bool:
         return False
 
-    @property
-    def reason(self) -> str:
-        return f"macro {str(self)!r} has parameters, and is not expanded in a text"
-
 
 Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
 

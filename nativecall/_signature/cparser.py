@@ -110,11 +110,6 @@ class Parser(Specifiers):
         self._declared: dict[str, tuple[str, Node, bool]] = {}
         self._fresh: list[str] = []  # the names that the declaration before `at` has declared
 
-    def take_for_granted(self, typedefs: dict[str, tuple[Node, bool]]) -> None:
-        """Know types that nothing declares, and that the table need not have."""
-        self.typedefs |= typedefs
-        self.granted = {**self.typedefs}
-
     def read(self) -> None:
         """Read all declarations. `strict`, a fault is `Unknown`, or a SignatureError at the next
         token.
@@ -470,6 +465,15 @@ class Parser(Specifiers):
         result = self._suffixes(result, const)
         lengths = lengths if any(lengths) else []
         return Raw(FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places))
+
+    def no_function(self) -> Unknown:
+        """The error where the last declarator should have been a function's: in parentheses, the
+        name of a type that nobody declared is taken for its own.
+        """
+        if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
+            self.at = self.named
+            return self.no_type(self.named)
+        return Unknown("not a function", 0, "write 'double (double)'")
 
     # -- what was written -------------------------------------------------------------------------
 

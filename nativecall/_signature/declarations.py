@@ -95,10 +95,7 @@ def _only_declaration(source: CSource) -> Signature:
         if isinstance(node, Raw):
             node = node.function
         if not isinstance(node, FunctionOf):
-            if name is not None and parser.tokens[named - 1 : named + 2 : 2] == ["(", ")"]:
-                parser.at = named
-                raise parser.no_type(named)
-            raise Unknown("not a function", 0, "write 'double (double)'")
+            raise parser.no_function()
         parser.at = start if name is None else named
         return convert.signature(node, source.text, name or "")
     except (Unknown, SignatureError, RecursionError) as error:

@@ -123,8 +123,10 @@ def read(
     if not skip and not strict:
         for name, reason in table["skipped"].items():
             if not reason.startswith(_OF_MACROS):
+                file, line = table.get("places", {}).get(name, (-1, 0))
+                where = f", at line {line} of {table['files'][file]!r}" if file >= 0 else ""
                 raise SignatureError(
-                    f"{name!r} cannot be offered: {reason}",
+                    f"{name!r} cannot be offered: {reason}{where}",
                     hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
                 )
     made = Declarations(table, wanted.text, wanted)

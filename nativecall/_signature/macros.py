@@ -126,10 +126,14 @@ class HeaderTables(MacroTables):
     def table(self) -> Table:
         table = super().table()
         table["files"] = self.scanned.files
+        parser = self.parser
+        starts = {name: start for name, (_, start) in parser.skipped.items()}
+        starts |= {name: row[2] for name, row in parser.variables.items()}
+        starts |= {name: row[1] for name, row in parser.functions.items()}
         table["places"] = {
             name: self.scanned.place(start)
-            for name, (_, start, _) in self.parser.functions.items()
-            if name in self.functions
+            for name, start in starts.items()
+            if name in self.functions or name in self.skipped
         }
         return table
 

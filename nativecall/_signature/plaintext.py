@@ -35,7 +35,8 @@ def know(parser: Parser, names: Foreign = None) -> None:
     if names is not None:
         names.lend(parser)
     else:
-        parser.take_for_granted(common_types())
+        parser.typedefs |= common_types()
+        parser.granted = {**parser.typedefs}
 
 
 _common: list[dict[str, tuple[Node, bool]]] = []

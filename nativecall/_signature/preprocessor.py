@@ -153,12 +153,15 @@ def expansions(text: str) -> dict[int, str]:
     return {at: " ".join(lines) for at, lines in found.items()}
 
 
-def complaint(stderr: str) -> tuple[str, int, str] | None:
+def complaint(stderr: str) -> tuple[str, str, str] | None:
     """The first error that a compiler printed: the file, the line and what is wrong."""
     import re
 
-    match = re.search(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", stderr, re.MULTILINE)
-    return None if match is None else (match[1], int(match[2]), match[3])
+    found = re.search(r"^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", stderr, re.MULTILINE)
+    if found is None:
+        return None
+    column = f", column {found[3]}" if found[3] else ""
+    return found[1], f"{found[2]}{column}", found[4]
 
 
 def _error(stderr: str, command: str, status: int) -> Exception:
@@ -182,7 +185,7 @@ def _error(stderr: str, command: str, status: int) -> Exception:
     return SignatureError(f"{message.rstrip('.')}, at line {line} of {file!r}", hint=hint)
 
 
-def not_found(name: str, file: str, line: int) -> LibraryError:
+def not_found(name: str, file: str, line: str) -> LibraryError:
     """The error for a header that is not found where `file` includes it."""
     if file in ("<stdin>", ""):
         advice = "install the package that has it, or name its folder with 'include'"

@@ -187,6 +187,11 @@ def parse_with(source: object, types: object) -> Signature:
     return found
 
 
+def as_text(given: object) -> str | None:
+    """A signature as hooks see it: the text that was given, or that of what was."""
+    return given if given is None or type(given) is str else str(parse(given))  # type: ignore[arg-type]  # which refuses others
+
+
 def is_c(source: str) -> bool:
     """Whether a signature is a declaration of C."""
     try:

@@ -237,28 +237,27 @@ class TypeNames:
 
     def function(self, text: str) -> Signature:
         """The signature of a function that a text declares or names the type of."""
-        node, _ = self._read(text)
-        if isinstance(node, Raw):
-            node = node.function
-        if not isinstance(node, FunctionOf):
-            raise SignatureError("not a function", text, hint="write 'double (double)'")
-        return self.signature(node, text)
+        node, _ = self._read(text, is_function=True)
+        return self.signature(node.function if isinstance(node, Raw) else node, text)
 
-    def signature(self, node: FunctionOf, written: str) -> Signature:
+    def signature(self, node: Foreign, written: str) -> Signature:
         """The signature of functions of a type."""
         try:
             return self._convert.signature(node, written)
         except SignatureError as error:
             raise SignatureError(error.reason, written, hint=error.hint) from None
 
-    def _read(self, text: str) -> tuple[Node, str | None]:
+    def _read(self, text: str, is_function: bool = False) -> tuple[Node, str | None]:
         source = CSource(text)
+        source.check_brackets()
         parser = _WrittenParser(source.tokens, self)
         try:
             if "{" in parser.tokens:
                 raise Unknown("a body cannot be declared here")
             said, node = parser.specifiers()
             name, node, _ = parser.declarator(node, said.const)
+            if is_function and not isinstance(node, (Raw, FunctionOf)):
+                raise parser.no_function()
             parser.trailing(said)
             if said.odd:
                 raise Unknown(f"attribute {said.odd!r} is not known here")

@@ -7,6 +7,7 @@ module, but where a test says so.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import math
 import pickle
@@ -355,6 +356,73 @@ def test_types_that_a_pxd_cimports(package, fails):
         "nativecall.load(None, 'typedef … bare;')"
     )
     assert (said.partial[0].text, said.partial[1]) == ("d", None)
+
+
+STRUCTS = {
+    "tags": "struct inner { short s; char c; }; union bits { int i; };",
+    "typedefs": "typedef struct { short s; char c; } inner; typedef union { int i; } bits;",
+}
+
+
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+_names: list[bytes] = []  # which capsules point to
+
+
+def _capsule(name):
+    _names.append(name.encode())
+    return _new_capsule(nc.load(None, "int abs(int);").abs.address(), _names[-1], None)
+
+
+@pytest.mark.parametrize("text", STRUCTS.values(), ids=[*STRUCTS])
+def test_structs_of_cython_are_found_by_their_names(text):
+    lib = nc.load(None, text)
+    struct = "struct inner" if "struct inner" in text else "inner"
+    found = nc.wrap(_capsule("double (struct __pyx_t_1m_inner, __pyx_t_1m_inner *)"), types=lib)
+    assert found.signatures == ("d:T{hb}&T{hb}",)
+    assert repr(found).endswith(f"({struct}, {struct} *)>")
+    assert nc.wrap(_capsule("int (union __pyx_t_1m_bits)"), types=lib).signatures == ("i:U{i}",)
+
+
+def test_what_is_advised_for_structs_of_cython_works(fails):
+    name = "double (struct __pyx_t_1m_inner)"
+    said = (
+        f"'signature' must be given: in the capsule's name, {name!r}, 'inner' is a type that "
+        "nobody here knows; write the signature, or name a library that declares the type with "
+        "'types', as in nativecall.load(None, 'typedef … inner;')"
+    )
+    with fails(TypeError, said):
+        nc.wrap(_capsule(name))
+    assert nc.wrap(_capsule(name), "d:T{hb}").signatures == ("d:T{hb}",)
+    known = nc.load(None, "typedef struct { short s; char c; } inner;")
+    assert nc.wrap(_capsule(name), types=known).signatures == ("d:T{hb}",)
+    without = "unknown type name 'inner' at column 9 in 'double (inner)'; declare it with typedef"
+    with fails(nc.SignatureError, without + " first"):
+        nc.wrap(_capsule(name), types=nc.load(None, "int abs(int);"))
+    said = (
+        "struct 'inner' is not declared in full and cannot be passed by value in 'double (inner)'; "
+        "declare its members, or call it through a C function of your own that takes a pointer"
+    )
+    opaque = nc.load(None, "typedef struct inner inner;")
+    with fails(nc.SignatureError, said):
+        nc.wrap(_capsule(name), types=opaque)
+
+
+def test_a_contradiction_is_said_in_c(package, fails):
+    capsule = _capsule("double (struct __pyx_t_3pkg_4user_outer *)")
+    assert repr(nc.wrap(capsule)).endswith("(outer *)>")
+    said = "'signature' is 'double (int)', but the target is 'double (outer *)'; leave 'signature' "
+    lib = nc.load(None, "typedef struct { int n; } outer;")
+    with fails(nc.SignatureError, said + "(or 'types') out to take the target's own"):
+        nc.wrap(capsule, "double (int)")
+    said = (
+        "'signature' is 'double (outer *)', but the target has other members in types of these "
+        "names; leave 'signature' (or 'types') out to take the target's own"
+    )
+    with fails(nc.SignatureError, said):
+        nc.wrap(capsule, types=lib)
+    assert nc.wrap(capsule).signatures[0].startswith("d:&T{")
 
 
 def test_what_was_read_is_kept_up_to_a_bound(tmp_path):

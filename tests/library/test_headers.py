@@ -487,7 +487,9 @@ def test_headers_that_need_defines(path, folder):
     (folder / "needs.h").write_text(
         "#ifndef WIDTH\n#error define WIDTH\n#endif\nint box_negated(int);"
     )
-    with pytest.raises(nc.SignatureError, match=r"define WIDTH, at line 2 of .*needs.h'; 'define'"):
+    with pytest.raises(
+        nc.SignatureError, match=r"define WIDTH, at line 2, column 2 of .*needs.h'; 'define'"
+    ):
         nc.load(path, header=folder / "needs.h")
     assert nc.load(path, header=folder / "needs.h", define={"WIDTH": 8}).box_negated(8) == -8
 
@@ -785,6 +787,20 @@ def test_macros_in_a_long_chain():
     text = "#define A0 1\n" + "".join(f"#define A{n} A{n - 1}\n" for n in range(1, 3001))
     found = nc.load(None, text + "#if A3000\nenum { X = A3000 };\n#endif")
     assert found.X == 1
+
+
+def test_what_a_header_cannot_offer_is_said_with_its_place(folder):
+    lines = {
+        "int abs(int);\n\nint labs(unknown x);\n": "unknown type name 'unknown', at line 3 of",
+        "extern __int128 wide;": "type '__int128' is not supported, at line 1 of",
+        "struct s;\nint f(\nstruct s x);": "takes a pointer, at line 2 of",
+        "\n#if 1 +\n#endif": "no right operand, at line 2, column 8 of",
+    }
+    for at, (text, said) in enumerate(lines.items()):
+        path = folder / f"place{at}.h"
+        path.write_text(text)
+        with pytest.raises(nc.SignatureError, match=f"{said} '{path}'"):
+            nc.load(None, header=path, skip=False)
 
 
 def test_what_ends_too_early_is_said(folder):

@@ -1,6 +1,9 @@
 """Audit events: what may run foreign code is seen by hooks, which may refuse it."""
 
 PROGRAM = """
+import copy
+import operator
+import pickle
 import sys
 import nativecall as nc
 
@@ -30,6 +33,19 @@ assert events == [
     ("nativecall.wrap", address, "i:i"),
     *[("nativecall.callback", "i:i", abs)] * 3,
 ], events
+del events[:]
+class Text(str):
+    pass
+for given in (nc.Signature("i:i"), Text("i:i"), nc.Signature("int (int)")):
+    nc.wrap(address, given)
+    nc.wrap(address, given, errors="nonzero")
+    made = nc.callback(given, operator.neg)
+    pickle.loads(pickle.dumps(made))
+    copy.copy(made)
+seen = [args[1] if event == "nativecall.wrap" else args[0] for event, *args in events]
+assert {type(one) for one in seen} == {str}, events
+assert seen == ["i:i"] * (len(seen) - len(seen) // 3) + ["int (int)"] * (len(seen) // 3), seen
+assert len(seen) >= 12
 for refuse, call in (
     ("nativecall.load", lambda: nc.load("m")),
     ("nativecall.wrap", lambda: nc.wrap(address, "i:i")),
