@@ -287,6 +287,22 @@ char nc_value_letter(PyObject *value)
     return '\0';
 }
 
+/* What C calls the integers of a code itself. */
+static const char *own_name(char code)
+{
+    static const char *const names[] = {"?_Bool", "bsigned char",  "Bunsigned char", "hshort",
+                                        "iint",   "Iunsigned int", "Hunsigned short"};
+    for (size_t at = 0; at < Py_ARRAY_LENGTH(names); at++) {
+        if (names[at][0] == code) {
+            return names[at] + 1;
+        }
+    }
+    if (sizeof(long) == sizeof(int64_t)) {
+        return code == 'q' ? "long" : "unsigned long";
+    }
+    return code == 'q' ? "long long" : "unsigned long long";
+}
+
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out)
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
@@ -308,12 +324,12 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
         (void)PyLong_AsLongLongAndOverflow(number, &huge);
         if (huge != 0) {
             nc_conversion_error(PyExc_OverflowError, name, index,
-                                "is out of range for '%c' (%lld to %llu)", (int)code, kind->low,
-                                kind->high);
+                                "is out of range for '%s' (%lld to %llu)", own_name(code),
+                                kind->low, kind->high);
         } else {
             nc_conversion_error(PyExc_OverflowError, name, index,
-                                "is %S, out of range for '%c' (%lld to %llu)", number, (int)code,
-                                kind->low, kind->high);
+                                "is %S, out of range for '%s' (%lld to %llu)", number,
+                                own_name(code), kind->low, kind->high);
         }
     } else if (fits > 0) {
         nc_write_integer(code, bits, out);
@@ -385,9 +401,9 @@ static const Row *row_of(char code)
 
 int nc_float_overflow(PyObject *name, Py_ssize_t index, char code)
 {
-    const char *most = row_of(code)->greatest;
-    nc_conversion_error(PyExc_OverflowError, name, index, "is out of range for '%c' (-%s to %s)",
-                        (int)code, most, most);
+    const Row *row = row_of(code);
+    nc_conversion_error(PyExc_OverflowError, name, index, "is out of range for '%s' (-%s to %s)",
+                        row->c_name, row->greatest, row->greatest);
     return -1;
 }
 

@@ -10,6 +10,7 @@ import math
 
 from .._signature.ctype import CType, integer_range, part_of
 from .._signature.derived import Pointer
+from .._signature.spelling import words
 from .plan import Plan
 
 TYPE_CHECKING = False
@@ -70,13 +71,12 @@ def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
 
 def _unfit(subject: str, source: CType, target: CType, value: float) -> BaseException:
     """The exception for a number that is none of the wanted type."""
-    code = target.text
     if target.kind in ("bool", "int"):
         if source.kind == "float" and not (math.isinf(value) or float(value).is_integer()):
             return ValueError(f"{subject} is {value!r}, not an integer")
-        low, high = integer_range(target)
-        return OverflowError(f"{subject} is {value}, out of range for '{code}' ({low} to {high})")
-    part, most = part_of(target).text, part_of(target).greatest
+        low, high, name = *integer_range(target), words(target)
+        return OverflowError(f"{subject} is {value}, out of range for {name!r} ({low} to {high})")
+    part, most = words(part_of(target)), part_of(target).greatest
     if abs(value) <= float(most):
         return OverflowError(f"{subject} is {value}, which '{part}' does not hold exactly")
     return OverflowError(f"{subject} is out of range for '{part}' (-{most} to {most})")

@@ -40,6 +40,7 @@ from .._errors import SignatureError
 from .._signature.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scalar
 from .._signature.derived import Pointer, object_offsets
 from .._signature.signature import Signature
+from .._signature.spelling import both
 from .._values.failure import CONVENTIONS, Convention, convention
 from .draft import (
     POINTERS,
@@ -84,7 +85,7 @@ def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> lis
             besides = ", besides what is its result or user data"
         raise Refused(
             f"it takes {counted(len(own), 'argument')}, not {len(given)}{besides}",
-            "bind() fixes arguments; a trailing 'P' may be dropped or added",
+            "bind() fixes arguments; a trailing 'void *' may be dropped or added",
             -1,
         )
     nodes = []
@@ -507,8 +508,9 @@ def adapt(
             )
         raise refused
     except Refused as last:
+        one, other = both(inner, outer)
         raise SignatureError(
-            f"cannot convert {name!r} from {inner.text!r} to {outer.text!r}: {last.reason}",
+            f"cannot convert {name!r} from {one!r} to {other!r}: {last.reason}",
             hint=last.hint,
         ) from None
 

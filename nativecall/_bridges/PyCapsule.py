@@ -14,9 +14,8 @@ from importlib import import_module
 from .. import _lib
 from .._errors import SignatureError, SymbolError
 from .._signature import capsulename
-from .._signature.ctype import CType
 from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._signature.spelling import parse, words
 from .._values import callspec
 from .._values.boxes import Function, Passing, bridge
 
@@ -229,35 +228,6 @@ def context(obj: object) -> int:
     return _get_context(obj) or 0
 
 
-_SPELLINGS = {
-    "?": "_Bool",
-    "b": "signed char",
-    "B": "unsigned char",
-    "h": "short",
-    "H": "unsigned short",
-    "i": "int",
-    "I": "unsigned int",
-    "Zf": "float complex",
-    "Zd": "double complex",
-    "Zg": "long double complex",
-}
-
-
-def spelling(signature: Signature) -> str:
-    """The name of a capsule of `signature`."""
-    return signature.function.declare_function("", spell=_spell).strip()
-
-
-def _spell(ctype: CType) -> str:
-    if ctype.text in ("q", "Q"):
-        # The platform's own type of that size, as for npy_intp and Py_ssize_t.
-        name = "long" if ctypes.sizeof(ctypes.c_long) == ctype.size else "long long"
-        return name if ctype.text == "q" else "unsigned " + name
-    if ctype.kind in ("voidptr", "view"):
-        return "void *"
-    return _SPELLINGS.get(ctype.text) or ctype.c_declaration().strip()
-
-
 def form(entry: NativeCallable) -> tuple[bytes]:
     """What capsules of an entry are made of: the name, which is its C declaration."""
-    return (spelling(entry._chosen(None)[0].signature).encode(),)
+    return (words(entry._chosen(None)[0].signature).encode(),)

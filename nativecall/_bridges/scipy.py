@@ -23,11 +23,11 @@ from .._signature.ctype import VOID
 from .._signature.derived import Pointer
 from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
-from .._signature.spelling import canonical, parse
+from .._signature.spelling import canonical, parse, words
 from .._values import boxes, callspec
 from .._values.boxes import Function
 from .._values.failure import convention
-from .PyCapsule import context, spelling, takes_data, with_data
+from .PyCapsule import context, takes_data, with_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def from_callable(
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
-    name = (_SPELLINGS.get(found.text) or spelling(found)).encode()
+    name = (_SPELLINGS.get(found.text) or words(found)).encode()
     if user_data is None:
         return _lib.types.scipy_box((box, name), entry)
     if not found.args or found.args[-1].kind != "voidptr":

@@ -25,8 +25,10 @@ from .._signature.derived import (
     Pointer,
     Struct,
     View,
+    pointer,
 )
 from .._signature.signature import Signature
+from .._signature.spelling import parse, words
 from .._values import boxes, callspec, handles, storage
 from .._values.outs import visible
 from .entry import refuse_known_otherwise
@@ -67,10 +69,12 @@ def pointer_argument(
     if index >= 0:
         number = index + 1 if spec is None else spec.policies.number(index)
         who = f"argument {number} of '{who}'"
+    signature = None if spec is None or index < 0 else spec.signature
+    shown = "" if signature is None or not signature.in_c else signature.spelled(index)
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
-        return _function_argument(ctype, value, who, texts_of(spec, index))
+        return _function_argument(ctype, value, who, texts_of(spec, index), shown=shown)
     found = boxes.pointer(value)
     if found is not None:
         closer = handles.ended_by(value)
@@ -84,17 +88,19 @@ def pointer_argument(
             if wanted.kind == "voidptr" and found.pointee is None:
                 return found.variable, _types.hold(value)
             raise TypeError(
-                f"{who} must be a pointer {ctype.text!r} to a variable of {wanted.text!r} "
-                f"(got {type(value).__name__}); pass ctypes.byref() of one"
+                f"{who} must be a pointer {shown or ctype.text!r} to a variable of "
+                f"{words(wanted) if shown else wanted.text!r} (got {type(value).__name__}); "
+                "pass ctypes.byref() of one"
             )
         pointee = found.pointee
-        is_same, is_known = _named(ctype, found, who)
+        is_same, is_known = _named(ctype, found, who, shown)
         if is_same:
             pointee = None
         if wanted is not None and pointee is not None and not suits(pointee, wanted):
+            given = _pointer_to(pointee, found, shown)
             del found
             raise TypeError(
-                f"{who} must be a pointer {ctype.text!r} (got '&{pointee.text}' from "
+                f"{who} must be a pointer {shown or ctype.text!r} (got {given!r} from "
                 f"{type(value).__name__})"
             )
         if found.is_memory and wanted is not None and found.address % wanted.alignment:
@@ -109,7 +115,7 @@ def pointer_argument(
         if ctype.name.startswith("struct __pyx_obj_"):  # of a class of Cython's
             hint = "; a signature that has 'O' for it takes objects, of whatever class"
         raise TypeError(
-            f"{who} must be a '{ctype.name} *': a cffi or ctypes pointer, or None "
+            f"{who} must be a {shown or f'{ctype.name} *'!r}: a cffi or ctypes pointer, or None "
             f"(got {type(value).__name__}){hint}"
         )
     if ctype.kind == "voidptr" and callable(value) and not handles.is_cdata(value):
@@ -175,7 +181,14 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
     return ""
 
 
-def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
+def _pointer_to(pointee: CType, found: boxes.Pointer, shown: str) -> str:
+    """The type of a pointer that was given."""
+    if shown and found.kind is not None:
+        return name_of_type(found.kind)
+    return words(pointer(pointee)) if shown else f"&{pointee.text}"
+
+
+def _named(ctype: CType, found: boxes.Pointer, who: str, shown: str) -> tuple[bool, bool]:
     """Refuse a pointer to what C calls otherwise.
 
     Whether it is of the very type that is wanted, and whether its type will always be taken: a
@@ -183,13 +196,13 @@ def _named(ctype: CType, found: boxes.Pointer, who: str) -> tuple[bool, bool]:
     """
     if found.kind is None:
         if isinstance(ctype, Handle) and isinstance(found.pointee, (Scalar, Pointer)):
-            raise TypeError(
-                f"{who} must be a '{ctype.name} *' (got a pointer '&{found.pointee.text}')"
-            )
+            given = _pointer_to(found.pointee, found, shown)
+            raise TypeError(f"{who} must be a {shown or f'{ctype.name} *'!r} (got a {given!r})")
         return False, False
     wanted = disagreement(ctype, found.kind)
     if wanted:
-        raise TypeError(f"{who} must be a '{wanted} *' (got a {name_of_type(found.kind)!r})")
+        given = name_of_type(found.kind)
+        raise TypeError(f"{who} must be a {shown or f'{wanted} *'!r} (got a {given!r})")
     is_same = wanted == "" and pointer_type(ctype) == found.kind
     return is_same, is_same or not isinstance(ctype, Pointer)
 
@@ -219,6 +232,7 @@ def _function_argument(
     who: str,
     texts: _Texts | None = None,
     exactly: bool = False,
+    shown: str = "",
 ) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function.
 
@@ -240,15 +254,17 @@ def _function_argument(
             if text == signature:
                 _check_gil(signature, flags, native, who)
                 return address, native
-        offers = f"; {value!r} offers {', '.join(repr(row[0]) for row in rows)}"
-        return _converted(ctype, value, who, offers, exactly)
+        known = [words(parse(row[0])) if shown else row[0] for row in rows]
+        offers = f"; {value!r} offers {', '.join(map(repr, known))}"
+        return _converted(ctype, value, who, offers, exactly, shown)
     if native is not None and native._specializer is not None:
-        return _converted(ctype, value, who, f"; {value!r} has no entries", exactly)
+        return _converted(ctype, value, who, f"; {value!r} has no entries", exactly, shown)
     found = boxes.function(value)
     if found is not None:
         if found.signature is not None and found.signature.text != signature:
-            given = f" (got {found.signature.text!r} from {type(value).__name__})"
-            return _converted(ctype, value, who, given, exactly)
+            text = words(found.signature) if shown else found.signature.text
+            given = f" (got {text!r} from {type(value).__name__})"
+            return _converted(ctype, value, who, given, exactly, shown)
         if found.signature is None:
             try:
                 refuse_known_otherwise(_callee(ctype), found)
@@ -257,7 +273,7 @@ def _function_argument(
         _check_gil(signature, found.flags, value, who)
         return found.address, found.owner
     if boxes.count(value) is not None:
-        return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly)
+        return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly, shown)
     if callable(value):
         return _python_function(ctype, value, who, texts)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
@@ -287,15 +303,17 @@ def _any_function(value: object, who: str) -> tuple[object, ...]:
 
 
 def _converted(
-    ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool
+    ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool, shown: str
 ) -> tuple[object, ...]:
     """The C function that is made of one with another signature."""
     signature = _signature_of(ctype)
-    problem = f"{who} must be a function {signature!r}{given}"
+    problem = f"{who} must be a function {words(ctype) if shown else signature!r}{given}"
     if exactly:
         raise TypeError(problem)
     made = convert(value, _callee(ctype))
     if isinstance(made, str):
+        if shown and made.startswith("cannot convert"):  # from which type to which, in codes
+            made = made.partition("': ")[2]
         raise TypeError(f"{problem}: {made}")
     address, flags, owner = made
     _check_gil(signature, flags, value, who)

@@ -15,7 +15,7 @@ from .._errors import SignatureError
 from .._signature.agreement import Agreement, agreement
 from .._signature.derived import Handle
 from .._signature.signature import Signature
-from .._signature.spelling import as_text, parse
+from .._signature.spelling import as_text, both, parse
 from .._values import boxes, callspec
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
@@ -415,7 +415,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         and not _means(known, wanted)
         and not (machine and agreement(known, wanted) >= Agreement.INTEGER)
     ):
-        one, other = wanted.beside(known)
+        one, other = both(wanted, known)
         which = "'signature' (or 'types')" if wanted.in_c else "'signature'"
         but = f"is {other!r}" if other != one else "has other members in types of these names"
         raise SignatureError(
@@ -456,7 +456,7 @@ def kept_for(signature: Signature, keep: str | int) -> str | int:
     if all([arg.kind != "function" for arg in signature.args]):
         raise ValueError(
             f"keep={keep!r} is for functions that are passed, but the signature is "
-            f"{signature.text!r}"
+            f"{signature.shown('')!r}"
         )
     if keep in ("library", "process"):
         return keep

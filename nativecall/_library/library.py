@@ -14,7 +14,7 @@ from .._locate import exported_like
 from .._signature.agreement import Agreement, agreement
 from .._signature.ctype import Single
 from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._signature.spelling import both, parse
 from .._values import callspec
 from .options import Options, check_options
 from .symbol import Symbol, address
@@ -224,7 +224,7 @@ class Library(Single):
             signature = declared
         signature = self._signature_of(signature)
         if declared is not None and agreement(signature, declared) < Agreement.OPAQUE:
-            one, other = signature.beside(declared)
+            one, other = both(signature, declared)
             raise SignatureError(f"'signature' is {one!r}, but {symbol!r} is declared as {other!r}")
         how = self._options.said(symbol, signature)
         given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}

@@ -279,7 +279,7 @@ class Specifiers(Expressions):
                 from difflib import get_close_matches
 
                 known = sorted({*BASIC, *self.typedefs})
-                hint += did_you_mean(get_close_matches(token, known, n=2, cutoff=0.75))
+                hint += did_you_mean(get_close_matches(token, known, n=2, cutoff=0.76))
             return Unknown(f"unknown type name {token!r}", self.at, hint)
         if self.at > start:
             return Unknown(f"expected a type after {self.tokens[self.at - 1]!r}", start)

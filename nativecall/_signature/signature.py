@@ -188,12 +188,6 @@ class Signature(Immutable):
         """The declaration of a function where it was written in C, else the code."""
         return self.c_declaration(name) if self.in_c else self.text
 
-    def beside(self, other: Signature) -> tuple[str, str]:
-        """This and another one for messages: in C where this was written in C, else as codes."""
-        return (
-            (str(self), other.c_declaration("").strip()) if self.in_c else (self.text, other.text)
-        )
-
     def spelled(self, index: int) -> str:
         """The type of an argument as C declares it, without the name; where the signature was not
         written in C its code, or what C calls the target of a pointer.

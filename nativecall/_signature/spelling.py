@@ -187,6 +187,46 @@ def parse_with(source: object, types: object) -> Signature:
     return found
 
 
+_OWN = {
+    "?": "_Bool",
+    "b": "signed char",
+    "B": "unsigned char",
+    "h": "short",
+    "H": "unsigned short",
+    "i": "int",
+    "I": "unsigned int",
+    "Zf": "float complex",
+    "Zd": "double complex",
+    "Zg": "long double complex",
+}
+
+
+def words(given: Signature | CType) -> str:
+    """A signature, or a type, in C, with the names of numbers that the language has itself."""
+    if isinstance(given, Signature):
+        return given.function.declare_function("", spell=_own).strip()
+    return given.declare("", _own).strip()
+
+
+def both(one: Signature, other: Signature) -> tuple[str, str]:
+    """Two signatures for messages: in C where the first was written in C, else as codes."""
+    if not one.in_c:
+        return one.text, other.text
+    return one.c_declaration("").strip(), (
+        other.c_declaration("").strip() if other.in_c else words(other)
+    )
+
+
+def _own(ctype: CType) -> str:
+    if ctype.text in ("q", "Q"):
+        # The platform's own type of that size, as for npy_intp and Py_ssize_t.
+        name = "long" if SCALARS["l"].size == ctype.size else "long long"
+        return name if ctype.text == "q" else "unsigned " + name
+    if ctype.kind in ("voidptr", "view"):
+        return "void *"
+    return _OWN.get(ctype.text) or ctype.c_declaration().strip()
+
+
 def as_text(given: object) -> str | None:
     """A signature as hooks see it: the text that was given, or that of what was."""
     return given if given is None or type(given) is str else str(parse(given))  # type: ignore[arg-type]  # which refuses others

@@ -220,7 +220,7 @@ def _refuse(signature: Signature, count: int, which: str | int, option: str) -> 
     hint = f"its arguments are {', '.join(known)}"
     if not known:
         hint = f"its arguments have no names; they are 0 to {count - 1}" if count else "it has none"
-    raise ValueError(f"{option!r} names {which!r}, no argument of {signature.text!r}; {hint}")
+    raise ValueError(f"{option!r} names {which!r}, no argument of {signature.shown('')!r}; {hint}")
 
 
 def _shown(signature: Signature, index: int | None) -> str:
@@ -230,7 +230,7 @@ def _shown(signature: Signature, index: int | None) -> str:
 
 def _check_type(signature: Signature, out: Out) -> None:
     ctype = signature.args[out.index]
-    what = f"'out' names {_shown(signature, out.index)}, a {ctype.text!r}"
+    what = f"'out' names {_shown(signature, out.index)}, a {signature.spelled(out.index)!r}"
     found = _record(ctype)
     if found is None and not isinstance(ctype, Pointer):
         raise ValueError(

@@ -202,7 +202,9 @@ def copy_same_bytes(
     found = boxes.struct(value)
     if found is not None:
         if found.type != struct and not (found.type is None and _is_named(found, struct)):
-            wanted = repr(struct.name) if struct.name else f"{struct.kind} {struct.text!r}"
+            names = ", ".join(map(repr, filter(None, struct.field_names)))
+            what = f"with the fields {names}" if names else repr(struct.text)
+            wanted = repr(struct.name) if struct.name else f"{struct.kind} {what}"
             raise TypeError(f"{who} must be a {wanted} (got {found.shown})")
         if isinstance(value, Record):
             keep += value._copy_to(address, value._kept)

@@ -22,7 +22,7 @@ from nativecall._adapt.plan import (
     Written,
 )
 from nativecall._signature.ctype import VOIDPTR
-from nativecall._signature.spelling import parse, parse_type
+from nativecall._signature.spelling import both, parse, parse_type
 
 D, F, INT, LONG = (parse_type(code) for code in "dfiq")
 PD = parse_type("&d")
@@ -37,7 +37,8 @@ def refusal(own: str, wanted: str, before: str = "none", errors: str | None = No
     with pytest.raises(nc.SignatureError) as caught:
         plan(own, wanted, before, errors)
     text = str(caught.value)
-    start = f"cannot convert 'f' from {parse(own).text!r} to {parse(wanted).text!r}: "
+    one, other = both(parse(own), parse(wanted))
+    start = f"cannot convert 'f' from {one!r} to {other!r}: "
     assert text.startswith(start)
     return text.removeprefix(start)
 
@@ -128,7 +129,7 @@ def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
         ("d:d", "T{dd}:d", "the result is 'd', which does not become 'T{dd}'"),
         ("Zd:d", "d:d", "the result would lose the imaginary part"),
         ("&d:", "&f:", "the result is '&d', which points to something else than '&f'"),
-        ("d:ddd", "d:dd", "it takes 3 arguments, not 2; bind() fixes arguments; a trailing 'P'"),
+        ("d:ddd", "d:dd", "it takes 3 arguments, not 2; bind() fixes arguments; a trailing 'void"),
         ("d:d", "d:", "it takes 1 argument, not 0"),
         ("v:&d", "d:d", "it takes 0 arguments, not 1, besides what is its result or user data"),
         ("v:&i&d", "d:id", "it takes 1 argument, not 2, besides what is its result"),
@@ -444,18 +445,43 @@ def test_what_stays_open_keeps_its_name_and_promise() -> None:
             "v:i",
             "v:q",
             1 << 40,
-            "O: argument 1 of 'g' is 1099511627776, out of range for 'i' (RANGE)",
+            "O: argument 1 of 'g' is 1099511627776, out of range for 'int' (RANGE)",
         ),
-        ("v:?", "v:i", 2, "O: argument 1 of 'g' is 2, out of range for '?' (0 to 1)"),
+        ("v:?", "v:i", 2, "O: argument 1 of 'g' is 2, out of range for '_Bool' (0 to 1)"),
         ("v:i", "v:d", 0.5, "V: argument 1 of 'g' is 0.5, not an integer"),
         ("v:i", "v:d", math.nan, "V: argument 1 of 'g' is nan, not an integer"),
-        ("v:B", "v:d", math.inf, "O: argument 1 of 'g' is inf, out of range for 'B' (0 to 255)"),
-        ("v:f", "v:d", 1e300, "O: argument 1 of 'g' is out of range for 'f' (FLOATS)"),
-        ("v:Zf", "v:Zd", 1e300, "O: argument 1 of 'g' is out of range for 'f' (FLOATS)"),
-        ("v:e", "v:i", 70000, "O: argument 1 of 'g' is out of range for 'e' (-65504 to 65504)"),
-        ("v:d", "v:q", 2**53 + 1, "O: argument 1 of 'g' is 9007199254740993, which 'd' EXACTLY"),
-        ("i:", "b:", 300, "O: the result of 'g' is 300, out of range for 'b' (-128 to 127)"),
-        ("d:&f", "d:ddd", 1e300, "O: item 1 of argument 1 of 'g' is out of range for 'f' (FLOATS)"),
+        (
+            "v:B",
+            "v:d",
+            math.inf,
+            "O: argument 1 of 'g' is inf, out of range for 'unsigned char' (0 to 255)",
+        ),
+        ("v:f", "v:d", 1e300, "O: argument 1 of 'g' is out of range for 'float' (FLOATS)"),
+        ("v:Zf", "v:Zd", 1e300, "O: argument 1 of 'g' is out of range for 'float' (FLOATS)"),
+        (
+            "v:e",
+            "v:i",
+            70000,
+            "O: argument 1 of 'g' is out of range for '_Float16' (-65504 to 65504)",
+        ),
+        (
+            "v:d",
+            "v:q",
+            2**53 + 1,
+            "O: argument 1 of 'g' is 9007199254740993, which 'double' EXACTLY",
+        ),
+        (
+            "i:",
+            "b:",
+            300,
+            "O: the result of 'g' is 300, out of range for 'signed char' (-128 to 127)",
+        ),
+        (
+            "d:&f",
+            "d:ddd",
+            1e300,
+            "O: item 1 of argument 1 of 'g' is out of range for 'float' (FLOATS)",
+        ),
         ("d:dd", "d:i&d", 3, "V: argument 1 of 'd:i&d' is 3, but 'g' has 2 items"),
         (
             "d:dd",

@@ -119,6 +119,8 @@ def python(obj):
 
 # -- values ----------------------------------------------------------------------------------------
 
+OWN = {"b": "signed char", "I": "unsigned int"}
+OWN |= {"B": "unsigned char", "h": "short", "H": "unsigned short", "i": "int"}
 INTEGERS = {"b": 8, "B": -8, "h": 16, "H": -16, "i": 32, "I": -32, "q": 64, "Q": -64}
 
 
@@ -138,7 +140,7 @@ def test_integers_are_not_cut_off(letter, fails):
     least = -last - 1 if signed else 0
     with fails(
         OverflowError,
-        f"the result of 'plus' is {last + 1}, out of range for '{letter}' ({least} to {last})",
+        f"the result of 'plus' is {last + 1}, out of range for '{OWN[letter]}' ({least} to {last})",
     ):
         f(last)
 
@@ -753,8 +755,12 @@ def test_fields_are_not_cut_off(fails):
     f = nc.wrap(numba.njit(lambda x: (x, x + 1)), "T{bB}:q")
     assert f(127) == (127, 128)
     with fails(
-        OverflowError, "the result of '<lambda>' is 128, out of range for 'b' (-128 to 127)"
+        OverflowError,
+        "the result of '<lambda>' is 128, out of range for 'signed char' (-128 to 127)",
     ):
         f(128)
-    with fails(OverflowError, "the result of '<lambda>' is -127, out of range for 'B' (0 to 255)"):
+    with fails(
+        OverflowError,
+        "the result of '<lambda>' is -127, out of range for 'unsigned char' (0 to 255)",
+    ):
         f(-128)

@@ -153,7 +153,7 @@ def test_what_a_python_function_returns_is_converted(callbacks, unraisable, fail
         ("x", TypeError, f"{who} must be an integer (got str)"),
         (None, TypeError, f"{who} must be an integer (got NoneType)"),
         (1.5, TypeError, f"{who} must be an integer (got float)"),
-        (2**63, OverflowError, f"{who} is out of range for 'q' ({-(2**63)} to {2**63 - 1})"),
+        (2**63, OverflowError, f"{who} is out of range for 'long' ({-(2**63)} to {2**63 - 1})"),
     ):
         with fails(exception, message):
             f(lambda i, value=value: value, 1)
@@ -162,7 +162,7 @@ def test_what_a_python_function_returns_is_converted(callbacks, unraisable, fail
     assert narrow(lambda: 255) == 255
     with fails(
         OverflowError,
-        "the result of argument 1 of 'narrow' is 256, out of range for 'B' (0 to 255)",
+        "the result of argument 1 of 'narrow' is 256, out of range for 'unsigned char' (0 to 255)",
     ):
         narrow(lambda: 256)
     both = callbacks.function("both", "d:X{d:d}X{d:d}d", gil=gil)

@@ -451,7 +451,7 @@ def test_it_is_passed_on_to_what_has_one_too(c, fails, signature):
 def test_what_does_not_convert_is_told_by_the_thunk(c, library):
     narrow = c.root.convert("d:q&i")
     pointer, told = nc.wrap(narrow.address(), "d:q&i"), array.array("i", [0])
-    with pytest.raises(OverflowError, match="which 'd' does not hold exactly"):
+    with pytest.raises(OverflowError, match="which 'double' does not hold exactly"):
         pointer(2**53 + 1, told)
     assert told[0] == 1
     through = library.function("through", "d:X{d:d&i}d")

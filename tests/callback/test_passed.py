@@ -94,7 +94,11 @@ def test_a_callback_of_numbers_where_pointers_to_them_are_wanted():
     for _ in range(2):
         with pytest.raises(TypeError, match=r"that runs without the GIL, which .* needs"):
             qsort(numbers, 3, 8, needs)
-        with pytest.raises(TypeError, match=r"must be a function 'i:&d&d'.* offers 'i:ddd'"):
+        with pytest.raises(
+            TypeError,
+            match=r"must be a function 'int \(\*\)\(double \*, double \*\)'.* offers "
+            r"'int \(double, double, d",
+        ):
             qsort(numbers, 3, 8, nc.wrap(compare.address(), "i:ddd"))
 
 
@@ -126,9 +130,9 @@ def test_what_was_made_lives_until_the_call_returns(passed):
 def test_what_cannot_be_converted(passed, m, fails):
     for power in (m.pow, m.pow.builtin):
         message = (
-            f"argument 1 of 'apply' must be a function 'd:d'; {power!r} offers 'd:dd': cannot "
-            "convert 'pow' from 'd:dd' to 'd:d': it takes 2 arguments, not 1; bind() fixes "
-            "arguments; a trailing 'P' may be dropped or added"
+            f"argument 1 of 'apply' must be a function 'double (*)(double)'; {power!r} offers "
+            "'double (double, double)': it takes 2 arguments, not 1; bind() fixes arguments; "
+            "a trailing 'void *' may be dropped or added"
         )
         with fails(TypeError, message):
             passed.apply(power, 1.0)
@@ -205,7 +209,8 @@ def test_jitted_functions_that_cannot_be_compiled(passed, numba):
 
     with pytest.raises(
         TypeError,
-        match=r"^argument 1 of 'apply' must be a function 'd:d' \(got CPUDispatcher\): 'three' "
+        match=r"^argument 1 of 'apply' must be a function 'double \(\*\)\(double\)' "
+        r"\(got CPUDispatcher\): 'three' "
         r"does not take the arguments of 'd:d': missing a required argument: 'y'",
     ):
         passed.apply(three, 1.0)

@@ -130,8 +130,13 @@ def test_other_results_are_converted(fails):
         ("i:", 1.5, TypeError, f"{who} must be an integer (got float)"),
         ("i:", None, TypeError, f"{who} must be an integer (got NoneType)"),
         ("d:", "1", TypeError, f"{who} must be a real number (got str)"),
-        ("B:", 256, OverflowError, f"{who} is 256, out of range for 'B' (0 to 255)"),
-        ("Q:", -1, OverflowError, f"{who} is -1, out of range for 'Q' (0 to {2**64 - 1})"),
+        ("B:", 256, OverflowError, f"{who} is 256, out of range for 'unsigned char' (0 to 255)"),
+        (
+            "Q:",
+            -1,
+            OverflowError,
+            f"{who} is -1, out of range for 'unsigned long' (0 to {2**64 - 1})",
+        ),
     ):
         with fails(exception, message):
             nc.callback(signature, lambda value=value: value, name="g")()
@@ -372,7 +377,7 @@ def test_a_callback_is_a_native_callable(callers, native):
             ("b:d", abs),
             {"errors": 128},
             OverflowError,
-            "'errors' is 128, out of range for 'b' (-128 to 127)",
+            "'errors' is 128, out of range for 'signed char' (-128 to 127)",
         ),
         (("d:d", abs), {"errors": b"1"}, TypeError, "'errors' must be a real number (got bytes)"),
         (
@@ -421,7 +426,7 @@ def test_messages_on_passed_functions_name_the_argument(native, fails):
         (nc.callback("d:d", abs, gil="need"), "must be a function 'd:d' that runs without the GIL"),
         (
             nc.load("m", "double pow(double, double);").pow,
-            "must be a function 'd:d'; <native callable",
+            "must be a function 'double (*)(double)'; <native callable",
         ),
         (1.5, "must be a function (got float)"),
     ):

@@ -176,12 +176,14 @@ def test_what_is_written_to_is_memory(lib):
         (
             (2**31, 1.0, 1.0, 1.0),
             OverflowError,
-            "argument 1 of 'axpy_' is 2147483648, out of range for 'i' (-2147483648 to 2147483647)",
+            "argument 1 of 'axpy_' is 2147483648, out of range for 'int' "
+            "(-2147483648 to 2147483647)",
         ),
         (
             (numpy.int64(2**31), 1.0, 1.0, 1.0),
             OverflowError,
-            "argument 1 of 'axpy_' is 2147483648, out of range for 'i' (-2147483648 to 2147483647)",
+            "argument 1 of 'axpy_' is 2147483648, out of range for 'int' "
+            "(-2147483648 to 2147483647)",
         ),
         (
             (1, [1.0], 1.0, 1.0),

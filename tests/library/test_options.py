@@ -84,12 +84,14 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
     [
         (
             {"out": {"strtol": ["end"]}},
-            "'out' names 'end', no argument of 'q:&b&&bi'; its arguments are 's', 'last', 'base' "
+            "'out' names 'end', no argument of 'long (const char *s, char **last, int "
+            "base)'; its arguments are 's', 'last', 'base' "
             "(said of 'strtol')",
         ),
         (
             {"out": {"strtol": 9}},
-            "'out' names 9, no argument of 'q:&b&&bi'; its arguments are 's', 'last', 'base' "
+            "'out' names 9, no argument of 'long (const char *s, char **last, int "
+            "base)'; its arguments are 's', 'last', 'base' "
             "(said of 'strtol')",
         ),
         (
@@ -112,7 +114,8 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
         ),
         (
             {"out": {"str*": ["base"]}},
-            "'out' names 'base', a 'i', which points to nothing that has a size here; pass memory "
+            "'out' names 'base', a 'int', which points to nothing that has a size "
+            "here; pass memory "
             "that the library's 'new' has made (said of 'str*')",
         ),
         ({"out": {"strtol": {"last": "count"}}}, None),
@@ -120,7 +123,8 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
         ({"keep": {"q*": 4}}, None),
         (
             {"keep": {"strtol": "library"}},
-            "keep='library' is for functions that are passed, but the signature is 'q:&b&&bi' "
+            "keep='library' is for functions that are passed, but the signature is "
+            "'long (const char *s, char **last, int base)' "
             "(said of 'strtol')",
         ),
     ],

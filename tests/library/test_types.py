@@ -344,23 +344,21 @@ def test_pointers_are_those_of_the_library(lib):
 )
 def test_another_pointer_is_refused_and_both_are_named(lib, given, message):
     wrong = lib.open_other() if given == "other" else lib.new(f"{given}[1]")
-    expected = rf"^argument 1 of 'number_of' must be a 'struct handle \*' \(got {message}\)$"
+    expected = rf"^argument 1 of 'number_of' must be a 'handle \*' \(got {message}\)$"
     for _ in range(2):
         with pytest.raises(TypeError, match=expected):
             lib.number_of(wrong)
 
 
 def test_names_count_behind_pointers_and_in_overloads(lib):
-    with pytest.raises(
-        TypeError, match=r"must be a 'struct handle \*' \(got a 'struct other \* \*'"
-    ):
+    with pytest.raises(TypeError, match=r"must be a 'handle \*\*' \(got a 'struct other \* \*'"):
         lib.number_twice(lib.new("other **"))
-    with pytest.raises(TypeError, match=r"must be a 'struct point \*' \(got a 'pair \*'\)"):
+    with pytest.raises(TypeError, match=r"must be a 'const point \*' \(got a 'pair \*'\)"):
         lib.length(lib.new("pair"))
     same = cffi.FFI()
     same.cdef("struct pair2 { double x, y; }; struct point { double x, y; }; struct handle;")
     assert lib.length(same.new("struct point *", (3, 4))) == 5
-    with pytest.raises(TypeError, match=r"must be a 'struct point \*' \(got a 'struct pair2 \*'\)"):
+    with pytest.raises(TypeError, match=r"must be a 'const point \*' \(got a 'struct pair2 \*'\)"):
         lib.length(same.new("struct pair2 *", (3, 4)))
     handle = lib.open_handle(4)
     assert lib.number_of(same.cast("struct handle *", handle)) == 4
@@ -381,9 +379,7 @@ def test_buffers_are_no_handles(lib):
         ctypes.create_string_buffer(8),
         ctypes.byref(ctypes.c_int()),
     ):
-        with pytest.raises(
-            TypeError, match=r"^argument 1 of 'number_of' must be a 'struct handle \*'"
-        ):
+        with pytest.raises(TypeError, match=r"^argument 1 of 'number_of' must be a 'handle \*'"):
             lib.number_of(wrong)
     handle = lib.open_handle(5)
     assert lib.number_of(ctypes.c_void_p(int(lib.ffi.cast("intptr_t", handle)))) == 5
@@ -402,12 +398,12 @@ def test_keys_and_consumers_see_no_names(lib):
     assert plain.entries[0].trampoline == lib.number_of.entries[0].trampoline
     handle = lib.open_handle(6)
     assert plain(handle) == 6
-    with pytest.raises(TypeError, match="must be a 'struct handle"):
+    with pytest.raises(TypeError, match="must be a 'handle "):
         lib.number_of(lib.open_other())
     assert lib.close_handle(handle) == 6
     again = pickle.loads(pickle.dumps(lib.number_of))
     assert again.__doc__ == lib.number_of.__doc__ == "int number_of(handle *)"
-    with pytest.raises(TypeError, match="must be a 'struct handle"):
+    with pytest.raises(TypeError, match="must be a 'handle "):
         again(lib.open_other())
 
 

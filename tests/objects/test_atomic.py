@@ -244,10 +244,10 @@ REFUSED = {
         "field 'more' is one of 'Sub' objects, and this is none (got Numbers)"
     ),
     "Numbers.b.exchange(one, 128)": (
-        "field 'b' of 'Numbers' is 128, out of range for 'b' (-128 to 127)"
+        "field 'b' of 'Numbers' is 128, out of range for 'signed char' (-128 to 127)"
     ),
     "Numbers.b.compare_exchange(one, 0, -129)": (
-        "field 'b' of 'Numbers' is -129, out of range for 'b' (-128 to 127)"
+        "field 'b' of 'Numbers' is -129, out of range for 'signed char' (-128 to 127)"
     ),
     "Numbers.i.compare_exchange(one, 0.5, 1)": (
         "field 'i' of 'Numbers' must be an integer (got float)"

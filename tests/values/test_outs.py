@@ -427,17 +427,19 @@ def test_variadic_functions(load):
         (
             "quotint",
             ValueError,
-            "'out' names 'quotint', no argument of 'i:ii&i&i'; its arguments are 'a', 'b', "
+            "'out' names 'quotint', no argument of 'int (int a, int b, int *quotient, "
+            "int *rest)'; its arguments are 'a', 'b', "
             "'quotient', 'rest'",
         ),
         (
             [4],
             ValueError,
-            "'out' names 4, no argument of 'i:ii&i&i'; its arguments are 'a', 'b', 'quotient', "
+            "'out' names 4, no argument of 'int (int a, int b, int *quotient, int "
+            "*rest)'; its arguments are 'a', 'b', 'quotient', "
             "'rest'",
         ),
         ([-5], ValueError, None),
-        (["a"], ValueError, "'out' names 'a', a 'i'" + NO_SIZE),
+        (["a"], ValueError, "'out' names 'a', a 'int'" + NO_SIZE),
         ([2, "quotient"], ValueError, "'out' has 'quotient' twice"),
         (
             {"quotient": "rest"},
@@ -477,7 +479,7 @@ def test_what_cannot_be_an_out_parameter(load, out, error, message):
 @pytest.mark.parametrize(
     ("signature", "message"),
     [
-        ("int f(const int *a)", "'out' names 'a', a '&i', which C declares const"),
+        ("int f(const int *a)", "'out' names 'a', a 'const int *', which C declares const"),
         ("i:&O", "'out' names 0, a '&O'; Python objects cannot be out-parameters"),
         ("i:P", "'out' names 0, a 'P'" + NO_SIZE),
         ("i:X{d:d}", "'out' names 0, a 'X{d:d}'" + NO_SIZE),

@@ -615,7 +615,7 @@ def test_function_pointer_arguments(lib, fails):
     assert apply(overloaded, 3.0) == 9.0
     assert apply(nc.load("m").function("sqrtf", "f:f"), 9.0) == 3.0
     why = "it takes 2 arguments, not 1; bind() fixes arguments"
-    why += "; a trailing 'P' may be dropped or added"
+    why += "; a trailing 'void *' may be dropped or added"
     cdll.apply.argtypes, cdll.apply.restype = [ctypes.c_double] * 2, ctypes.c_double
     with fails(
         TypeError,

@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused(item, fails):
          "field 'name' of 'item' must have at most 8 bytes (got 9)"),
         ("in", (1,), TypeError, "field 'in' of 'item' must have 2 fields ('n', 'x'), not 1"),
         ("in", (40000, 1), OverflowError, "field 'n' of field 'in' of 'item' is 40000, out of "
-         "range for 'h' (-32768 to 32767)"),
+         "range for 'short' (-32768 to 32767)"),
         ("v", [1, 2], ValueError, "field 'v' of 'item' must have 3 items (got 2)"),
         ("ids", 1, AttributeError, "'item' has no field 'ids'; its fields are 'name', 'id', 'in', "
          "'v', 'many'"),
@@ -126,7 +126,7 @@ def test_what_does_not_fit_is_refused(item, fails):
         assert item._asdict() == before  # nothing half-done
     with fails(TypeError, "an item of 'double [3]' must be a real number (got str)"):
         item.v[0] = "x"
-    with fails(OverflowError, "field 'n' of 'struct inner' is 32768, out of range for 'h' "
+    with fails(OverflowError, "field 'n' of 'struct inner' is 32768, out of range for 'short' "
                "(-32768 to 32767)"):  # fmt: skip
         item.many[0].n = 2**15
     with fails(AttributeError, "'struct inner' has no field 'y'; its fields are 'n', 'x'"):

@@ -37,7 +37,7 @@ def test_structs_by_value(lib, fails):
             "must be a tuple, a mapping or a struct of 16 bytes with the fields 'x', 'y' (got int)",
             TypeError,
         ),
-        (ffi.new("Q *"), "must be a struct 'T{dd}' (got cffi's 'Q')", TypeError),
+        (ffi.new("Q *"), "must be a struct with the fields 'x', 'y' (got cffi's 'Q')", TypeError),
     ]
     for value, message, exception in refused:
         with fails(exception, f"argument 2 of 'add_points' {message}"):
@@ -52,7 +52,8 @@ def test_structs_by_value(lib, fails):
 
     with fails(
         TypeError,
-        "argument 1 of 'add_points' must be a struct 'T{dd}' (got ctypes' R, 'T{ff}')",
+        "argument 1 of 'add_points' must be a struct with the fields 'x', 'y' (got "
+        "ctypes' R, 'T{ff}')",
     ):
         f(R(), (1, 2))
     assert f((1, 2), (3, 4)) == (4.0, 6.0)
@@ -121,13 +122,13 @@ def test_structs_of_the_other_byte_order_are_refused(lib, fails):
     f = lib.function("add_points", f"{POINT}:{POINT}{POINT}")
     with fails(
         TypeError,
-        "argument 1 of 'add_points' must be a struct 'T{dd}' "
+        "argument 1 of 'add_points' must be a struct with the fields 'x', 'y' "
         "(got ctypes' Whole, Whole has the byte order of another machine)",
     ):
         f(Whole(1, 2), (1, 2))
     with fails(
         TypeError,
-        "argument 1 of 'add_points' must be a struct 'T{dd}' "
+        "argument 1 of 'add_points' must be a struct with the fields 'x', 'y' "
         f"(got ctypes' Single, {getattr(ctypes.c_double, name).__name__} has the byte order of "
         "another machine)",
     ):
@@ -225,7 +226,7 @@ def test_nested_structs_and_arrays(lib, fails):
     with fails(
         OverflowError,
         "field 'n' of field 'inner' of argument 1 of 'next_mixed' is 40000, "
-        "out of range for 'h' (-32768 to 32767)",
+        "out of range for 'short' (-32768 to 32767)",
     ):
         f((1, [(1, 2), (3, 4)], (0.5, 40000)))
     with fails(

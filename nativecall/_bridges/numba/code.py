@@ -11,6 +11,7 @@ import itertools
 from ... import _lib
 from ..._errors import SignatureError
 from ..._signature.ctype import integer_range
+from ..._signature.spelling import words
 from ..._values.failure import CONVENTIONS
 from .types import core
 from .values import Values, result_to_c
@@ -100,7 +101,7 @@ def _write(
         low, high = integer_range(ctype)
         shown = name.replace("%", "%%")  # it is a format
         text = f"the result of '{shown}' is %ll{'d' if signed else 'u'}, out of range for "
-        text += f"'{ctype.text}' ({low} to {high})"
+        text += f"{words(ctype)!r} ({low} to {high})"
         fail(lambda python: python.err_format("PyExc_OverflowError", text, value))
 
     with builder.if_then(status.is_error, likely=False):
