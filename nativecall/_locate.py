@@ -25,9 +25,12 @@ _SCRIPT_LIMIT = 2**12  # characters of a text for the linker that are read
 #: finds, which starts other programs for that.
 _located: Cache[str, str] = Cache(1024)
 
-#: For each path, as the loader spells it, the file last opened there, None if it is unknown, and
-#: the spelling under which the loader has that file. Libraries are never unloaded.
-_opened: dict[str, tuple[_File | None, str]] = {}
+#: The file of each library by the loader's own name for it, None if it is unknown. Libraries are
+#: never unloaded.
+_mapped: dict[bytes, _File | None] = {}
+
+#: The spelling under which the loader has the file that was last opened at a path.
+_spelled: dict[str, str] = {}
 
 #: Shared objects that were in no file, by their digests.
 _objects: dict[bytes, OpenLibrary] = {}
@@ -86,29 +89,34 @@ def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
 def _current(name: str, flags: int) -> OpenLibrary:
     """Open the file that is at a path now, though an older one may be loaded from there.
 
-    A loader that knows the path returns the library it has. It compares device and inode, which
-    cannot be used again while the old file is mapped, only for a spelling that it does not know.
+    A loader that knows a spelling returns the library that it opened so, whatever is there now. It
+    compares device and inode, which cannot be used again while the old file is mapped, only for a
+    spelling that it does not know.
     """
-    library = _lib.library_open(name, flags)
-    path = _lib.library_path(library)
-    file = _file(path)
-    if path is None or file is None:
-        return library  # the loader gives no path, or the file was deleted
-    before, spelling = _opened.setdefault(path, (None if _replaced(path) else file, path))
-    if before is not None and before != file and before[:2] == file[:2]:
-        raise LibraryError(
-            f"{path!r} was rewritten in place after it was loaded, and its old code may still run; "
-            "write a new file: delete the old one first, or rename the new one over it"
-        )
-    if before != file:
+    key, asked = os.path.abspath(name), _file(name)
+    spelling = _spelled.get(key, name)
+    while True:
+        library = _lib.library_open(spelling, flags)
+        if library.path is None or asked is None:
+            return library  # the loader gives no path, or the file was deleted
+        if library.path not in _mapped:
+            was_replaced = spelling == name and _replaced(_lib.library_path(library))
+            _mapped[library.path] = None if was_replaced else asked
+        before = _mapped[library.path]
+        if before is not None and before[:2] == asked[:2]:
+            break
         folder, base = os.path.split(spelling)
         # One dot alone may be the loader's own, of $ORIGIN and a library that was opened as ./x.so.
-        spelling = os.path.join(folder, ".", ".", base)
-        _opened[path] = file, spelling
-    return library if spelling == path else _lib.library_open(spelling, flags)
+        spelling = _spelled[key] = os.path.join(folder, ".", ".", base)
+    if before != asked:
+        raise LibraryError(
+            f"{key!r} was rewritten in place after it was loaded, and its old code may still run; "
+            "write a new file: delete the old one first, or rename the new one over it"
+        )
+    return library
 
 
-def _replaced(path: str) -> bool:
+def _replaced(path: str | None) -> bool:
     """Whether others loaded a file from this path that is there no longer; Linux tells."""
     try:
         with open("/proc/self/maps", errors="replace") as maps:
@@ -120,7 +128,7 @@ def _replaced(path: str) -> bool:
 def _file(path: str | None) -> _File | None:
     try:
         found = os.stat(path or "")
-    except OSError:
+    except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 

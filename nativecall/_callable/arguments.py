@@ -115,8 +115,8 @@ def pointer_argument(
         if ctype.name.startswith("struct __pyx_obj_"):  # of a class of Cython's
             hint = "; a signature that has 'O' for it takes objects, of whatever class"
         raise TypeError(
-            f"{who} must be a {shown or f'{ctype.name} *'!r}: a cffi or ctypes pointer, or None "
-            f"(got {type(value).__name__}){hint}"
+            f"{who} must be a {(not hint and shown) or f'{ctype.name} *'!r}: a cffi or ctypes "
+            f"pointer, or None (got {type(value).__name__}){hint}"
         )
     if ctype.kind == "voidptr" and callable(value) and not handles.is_cdata(value):
         return _any_function(value, who)

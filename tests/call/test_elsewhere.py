@@ -38,7 +38,8 @@ def test_numbers(echo, name, code, values):
 
 def test_what_does_not_suit_is_said_as_elsewhere(echo, fails):
     _, call = function(echo, "echo_i8", "b:b")
-    with fails(OverflowError, "argument 1 of 'echo_i8' is 128, out of range for 'b' (-128 to 127)"):
+    said = "argument 1 of 'echo_i8' is 128, out of range for 'signed char' (-128 to 127)"
+    with fails(OverflowError, said):
         call(128)
     with fails(TypeError, "argument 1 of 'echo_i8' must be an integer (got float)"):
         call(1.5)

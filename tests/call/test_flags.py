@@ -231,7 +231,7 @@ EXTRA = [
 ]  # fmt: skip
 REFUSED = [
     ("text", r"^argument \d of '\w+' is a str"), (1j, "has no C type of its own"),
-    (2**64, "is out of range for 'Q'"), (-(2**63) - 1, "is out of range for 'q'"),
+    (2**64, "is out of range for 'unsigned long'"), (-(2**63) - 1, "is out of range for 'long'"),
     (np.zeros(4)[::2], "contiguous"), (np.zeros(2, object), "'O'|object"),
     (object(), "has no C type of its own"),
 ]  # fmt: skip

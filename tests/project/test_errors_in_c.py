@@ -90,7 +90,7 @@ MISTAKES = {
     ),
     "another struct by value": (
         "lib.norm(lib.new('SF_INFO *')[0])",
-        "argument 1 of 'norm' must be a struct with the fields 'x', 'y' (got cffi's 'SF_INFO')",
+        "argument 1 of 'norm' must be a 'point' (got ",
     ),
     "None for a number": (
         "lib.shift(lib.new('point *'), None)",
