@@ -18,11 +18,11 @@ typedef struct {
     PyObject *extended;       /* (call spec, types) -> the call spec of a variadic function with
                                  arguments of these after those that it names */
     PyObject *extra_argument; /* (value, index, name, policies) -> (its type, what is converted) */
-    PyObject *failure;       /* (name, convention, result, code): raises what they mean */
-    PyObject *specialize;    /* (callable, signature): adds a missing entry if it can be made */
-    PyObject *no_entry;      /* (callable, text or None): raises that there is no such entry */
-    PyObject *bridge;        /* (name) -> the module that makes the boxes of a library */
-    PyObject *thunks;        /* () -> the module of bind, convert and spec_of (adapt.c) */
+    PyObject *failure;        /* (name, convention, result, code): raises what they mean */
+    PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
+    PyObject *no_entry;       /* (callable, text or None): raises that there is no such entry */
+    PyObject *bridge;         /* (name) -> the module that makes the boxes of a library */
+    PyObject *thunks;         /* () -> the module of bind, convert and spec_of (adapt.c) */
     /* Of values: nativecall/_callable/arguments.py. */
     PyObject
         *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or

@@ -503,8 +503,10 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
     Py_ssize_t *lengths = (Py_ssize_t *)(void *)PyBytes_AS_STRING(extents);
     view->itemsize = view->ndim != 0 ? lengths[2 * view->ndim - 1] : view->len;
     view->format = (flags & PyBUF_FORMAT) != 0 ? PyBytes_AS_STRING(form) : NULL;
-    view->shape = (flags & PyBUF_ND) != 0 ? lengths : NULL;
-    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + view->ndim : NULL;
+    if (view->ndim != 0) { /* else both are NULL (PEP 3118) */
+        view->shape = (flags & PyBUF_ND) != 0 ? lengths : NULL;
+        view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + view->ndim : NULL;
+    }
     return 0;
 }
 

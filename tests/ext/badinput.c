@@ -148,8 +148,10 @@ static PyObject *api(PyObject *Py_UNUSED(module), PyObject *entries)
 }
 
 static PyMethodDef methods[] = {
-    {"raw", raw, METH_VARARGS, NULL}, {"set_count", set_count, METH_VARARGS, NULL},
-    {"ready", ready, METH_O, NULL},   {"api", api, METH_O, NULL},
+    {"raw", raw, METH_VARARGS, NULL},
+    {"set_count", set_count, METH_VARARGS, NULL},
+    {"ready", ready, METH_O, NULL},
+    {"api", api, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

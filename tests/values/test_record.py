@@ -63,7 +63,7 @@ struct point apply(struct point (*f)(struct point, item), struct point one) {
     return f(one, make_item());
 }
 int named(int (*f)(item)) { return f(make_item()); }
-words make_words(void) { words one = {{"ab", "wxyz"}, {1, 0, 255}, 1}; return one; }
+words make_words(void) { words one = {{"ab", {'w', 'x', 'y', 'z'}}, {1, 0, 255}, 1}; return one; }
 """
 )
 
