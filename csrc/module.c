@@ -222,7 +222,7 @@ static PyMethodDef functions[] = {
 static PyTypeObject *const types[] = {
     &NcStash_Type,        &NcRecordBase_Type, &NcMemory_Type,         &NcLayout_Type,
     &NcKeep_Type,         &NcCallSpec_Type,   &NcThunkSpec_Type,      &NcThunk_Type,
-    &NcCallbackSpec_Type, &NcPyCallback_Type, &NcCtypesCallback_Type, &NcLibrary_Type,
+    &NcCallbackSpec_Type, &NcPyCallback_Type, &NcLibrary_Type,
     &NcMemoryPlan_Type,   &NcField_Type,      &NcMethod_Type,         &NcObjectArray_Type,
 };
 

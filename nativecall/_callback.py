@@ -18,7 +18,7 @@ from . import _lib
 from ._callable import pickled
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
-from ._callable.pythonfunction import callback_of, spec_of
+from ._callable.pythonfunction import spec_of
 from ._errors import SignatureError
 from ._fifo import Fifo
 from ._signature.signature import Signature
@@ -105,21 +105,20 @@ class Callback(NativeCallable):
             sets_errno=CONVENTIONS[convention].shown_by == "errno",
             encoding=policies.encoding,
         )
-        address, _, owner = callback_of(spec, function, name)
+        made = _types.PyCallback(spec, function, name, None)
         self._describe(name, doc)
-        entry = NewEntry(address, wanted, flags, owner, None, policies).arguments()
+        entry = NewEntry(made.address, wanted, flags, made, None, policies).arguments()
         self._set_entry(*entry)
-        plain = errors is None and gil == "take" and encoding is None and spec.pointer_type is None
+        plain = errors is None and gil == "take" and encoding is None
         if plain and type(signature) is str:
             _plans.put(signature, (entry[0], flags, spec))
 
     @property
     def _made(self) -> PyCallback:
-        """The core's object, which an owner is, or has."""
+        """The core's object, which is an owner."""
         for owner in self._owners:
-            made = getattr(owner, "callback", owner)
-            if isinstance(made, _types.PyCallback):
-                return made
+            if isinstance(owner, _types.PyCallback):
+                return owner
         raise AttributeError("a Callback that was never initialised has no function")
 
     @property

@@ -288,13 +288,11 @@ class CallbackOptions(TypedDict):
     has_gil: bool
     python_errors: bool
     passed: bool
-    tells_last: bool
     sets_errno: bool
 
 @final
 class CallbackSpec:
     objects: tuple[int, ...]
-    pointer_type: Foreign
     @property
     def sentinel(self) -> bytes: ...
     def __new__(
@@ -303,21 +301,17 @@ class CallbackSpec:
         objects: tuple[int, ...],
         letter: str,
         result: CallSpec | None,
-        writer: object,
+        plan: bytes,
         sentinel: bytes,
         *,
-        code: tuple[int, object] | None = ...,
         keep: object = ...,
         has_gil: bool = ...,
         python_errors: bool = ...,
         passed: bool = ...,
-        tells_last: bool = ...,
         sets_errno: bool = ...,
-        foreign: object = ...,
-        carrier: object = ...,
-        pointer_type: object = ...,
     ) -> Self: ...
 
+@final
 class PyCallback:
     function: Callable[..., object] | None
     kept: object
@@ -333,14 +327,6 @@ class PyCallback:
         /,
     ) -> Self: ...
     def close(self) -> object: ...
-
-@final
-class CtypesCallback(PyCallback):
-    running: int
-    def __call__(self, *values: object) -> object: ...
-    def store(self, value: object, address: int, /) -> None: ...
-    def release_sentinel(self) -> None: ...
-    def forget_sentinels(self) -> None: ...
 
 @final
 class Library:
@@ -454,6 +440,7 @@ def call_loop(
     /,
 ) -> None: ...
 def set_errno(code: int, /) -> None: ...
+def swap_errno(code: int, /) -> int: ...
 def lost_result(callable: object, /) -> object: ...
 def saved_errno() -> int: ...
 def object_at(address: int, owned: bool, /) -> object: ...

@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-#if NC_HAS_INVOKE
+#if NC_HAS_MACHINE_CODE
 
 enum {
     SMALL = 512,       /* bytes of a frame that every call has room for */

@@ -13,7 +13,7 @@
 
 #include "invoke.h"
 
-#if !NC_HAS_INVOKE
+#if !NC_HAS_MACHINE_CODE
 /* Wrappers make all calls. */
 #define nc_vectorcall_plan nc_vectorcall_wrapper
 #define nc_method_plan nc_method_wrapper

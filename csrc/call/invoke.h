@@ -2,7 +2,7 @@
  *
  * It loads all registers of arguments from a block, copies the words behind that to the stack,
  * calls, and stores all registers of results into the block. What is where in a block is said by
- * the file of each processor, invoke_*.S, and in nativecall/_plan/, in the file of its ABI.
+ * the file of each processor, abi_*.S, and in nativecall/_plan/, in the file of its ABI.
  *
  * The routine has a frame pointer and unwind tables: C++ exceptions, debuggers and profilers walk
  * through it. The stack is written from its end down, so that each page of it is touched in turn.
@@ -13,16 +13,11 @@
 #ifndef NC_INVOKE_H
 #define NC_INVOKE_H
 
-#include "nativecall/detail/core/base.h"
+#include "ground/stub_sizes.h"
 
-#if defined(__GNUC__) && UINTPTR_MAX > 0xFFFFFFFF &&                                               \
-    (defined(__x86_64__) || (defined(__aarch64__) && defined(__AARCH64EL__) && !defined(_WIN32)))
-#define NC_HAS_INVOKE 1
-#else
-#define NC_HAS_INVOKE 0
-#endif
+#include <stdint.h>
 
-#if NC_HAS_INVOKE
+#if NC_HAS_MACHINE_CODE
 #if defined(__APPLE__)
 #define NC_INVOKE_NAME "_nc_invoke"
 #else

@@ -1,4 +1,5 @@
-/* csrc/call/plan.h: call plans: how a call of a signature is made, as flat data.
+/* csrc/call/plan.h: call plans and closure plans: how a call of a signature is made, and how one is
+ * taken, as flat data.
  *
  * Idea. nativecall/_plan/callplan.py makes one for each call spec, by the ABI of the platform, and
  * call.c carries it out. A call has a *frame* in memory. It begins with the block, the image of all
@@ -65,7 +66,31 @@ typedef struct NcPlan {
     NcStep steps[]; /* then the moves */
 } NcPlan;
 
+/* A closure plan: how a call that C makes becomes one of a Python function. _plan/closureplan.py
+ * makes it of the same placement, and callback/closure.c carries it out. Nothing lies behind the
+ * block: an object that is cut into pieces is put together in a scratch of NC_SCRATCH_BYTES,
+ * arguments one after the other, then the result.
+ *
+ * A step of an argument has `at`, a place in the block or, if it has moves, in the scratch. With an
+ * `owner` of 1 the value is where the pointer at `at` leads to. `memory` is the number of bytes of
+ * NC_STEP_BYTES. Letters other than those of plain steps are as for calls; views, too, are
+ * NC_STEP_POINTER. The step of the result is the other way round; as a reference its `at` is where
+ * the caller finds the address again, NC_NOWHERE for nowhere. */
+enum { NC_STEP_BYTES = NC_STEP_LENGTH + 1 /* a value as bytes, whatever its type is */ };
+enum { NC_SCRATCH_BYTES = 64 };
+#define NC_NOWHERE UINT32_MAX
+
+typedef struct NcClosurePlan {
+    uint32_t args;      /* how many steps there are */
+    uint32_t reference; /* where the address of the result is, or NC_NOWHERE */
+    uint32_t told;      /* where the address of an int is that a failure makes 1, or NC_NOWHERE */
+    uint32_t x87;       /* how many long doubles are the result in registers of x86-64 */
+    NcStep result;
+    NcStep steps[]; /* then the moves */
+} NcClosurePlan;
+
 #define NC_PLAN_MOVES(plan)                                                                        \
     ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->lengths])
+#define NC_CLOSURE_MOVES(plan) ((const NcMove *)(const void *)&(plan)->steps[(plan)->args])
 
 #endif

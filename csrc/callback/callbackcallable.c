@@ -38,8 +38,8 @@ static PyObject *make(PyTypeObject *type, PyObject *plan, PyObject *function, Py
 {
     NcCallSpec *spec = (NcCallSpec *)(void *)PyTuple_GET_ITEM(plan, 0);
     size_t flags = PyLong_AsSize_t(PyTuple_GET_ITEM(plan, 1));
-    NcPyCallback *called = nc_pycallback_make(
-        &NcPyCallback_Type, (NcCallbackSpec *)(void *)PyTuple_GET_ITEM(plan, 2), function, name);
+    NcPyCallback *called =
+        nc_pycallback_make((NcCallbackSpec *)(void *)PyTuple_GET_ITEM(plan, 2), function, name);
     PyObject *made = called != NULL ? nc_callable_new(type, NULL, NULL) : NULL;
     NcCallable *self = (NcCallable *)(void *)made;
     if (made != NULL) {
@@ -71,7 +71,7 @@ static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t
         return NULL;
     }
     plan = PyDict_GetItemWithError(PyTuple_GET_ITEM(data, 1), args[0]);
-    if (plan == NULL || NC_UNLIKELY(nc_stubs_refused())) {
+    if (plan == NULL) {
         return NULL;
     }
     function = args[1];

@@ -1,7 +1,7 @@
 /* csrc/callback/callbackspec.c: the type of callbackspec.h. */
 #include "callbackspec.h"
 
-#include "ground/address.h"
+#include "call/plan.h"
 #include "values/scalars.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 static int check_sentinel(const NcCallbackSpec *self, size_t size)
 {
     PyObject *objects = self->objects;
-    size_t wanted = self->letter == 'v'                          ? size
+    size_t wanted = self->letter == 'v' || self->letter == NC_CALLBACK_RAW ? size
                     : self->letter == 'T'                        ? self->result->arguments[0].size
                     : self->letter == 'O' || self->letter == 'P' ? sizeof(void *)
                                                                  : nc_scalar_size(self->letter);
@@ -33,68 +33,50 @@ static int check_sentinel(const NcCallbackSpec *self, size_t size)
     return 0;
 }
 
-static PyObject *given(PyObject *object)
+/* Whether bytes are a closure plan: 0, or -1 with ValueError. */
+static int check_plan(PyObject *planned, Py_ssize_t readers)
 {
-    return object != Py_None ? Py_NewRef(object) : NULL;
+    const size_t size = (size_t)PyBytes_GET_SIZE(planned);
+    const NcClosurePlan *plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
+    if (size < sizeof(*plan) || plan->args != (size_t)readers ||
+        (size - sizeof(*plan)) / sizeof(NcStep) < plan->args) {
+        PyErr_SetString(PyExc_ValueError, "'plan' must be the closure plan of so many readers");
+        return -1;
+    }
+    return 0;
 }
 
-/* CallbackSpec(readers, objects, letter, result, writer, sentinel, *, ...); None is what is
- * not there. `code` is (address, owner) of what stubs lead to; without it the spec is for ctypes,
- * and has the three that say how. */
+/* CallbackSpec(readers, objects, letter, result, plan, sentinel, *, ...); `keep` may be None. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers",      "objects",    "letter",     "result",  "writer",
-                            "sentinel",     "code",       "keep",       "has_gil", "python_errors",
-                            "passed",       "tells_last", "sets_errno", "foreign", "carrier",
-                            "pointer_type", NULL};
+    static char *names[] = {"readers",       "objects",  "letter",     "result",
+                            "plan",          "sentinel", "keep",       "has_gil",
+                            "python_errors", "passed",   "sets_errno", NULL};
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
-    PyObject *writer;
-    PyObject *code = Py_None;
+    PyObject *planned;
     PyObject *keep = Py_None;
-    PyObject *foreign = Py_None;
-    PyObject *carrier = Py_None;
-    PyObject *pointer_type = Py_None;
     const char *sentinel;
     Py_ssize_t size;
     int letter;
     int has_gil = 0;
     int python_errors = 0;
     int passed = 0;
-    int tells_last = 0;
     int sets_errno = 0;
-    void *address = NULL;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!COOy#|$OOpppppOOO", names, &PyTuple_Type, &readers, &PyTuple_Type,
-            &objects, &letter, &result, &writer, &sentinel, &size, &code, &keep, &has_gil,
-            &python_errors, &passed, &tells_last, &sets_errno, &foreign, &carrier, &pointer_type)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COSy#|$Opppp", names, &PyTuple_Type,
+                                     &readers, &PyTuple_Type, &objects, &letter, &result, &planned,
+                                     &sentinel, &size, &keep, &has_gil, &python_errors, &passed,
+                                     &sets_errno)) {
         return NULL;
     }
-    if ((result != Py_None && !Py_IS_TYPE(result, &NcCallSpec_Type)) ||
-        (carrier != Py_None && !PyType_Check(carrier))) {
-        PyErr_SetString(PyExc_TypeError, "CallbackSpec() takes a call spec and a class, or None");
+    if (result != Py_None ? !Py_IS_TYPE(result, &NcCallSpec_Type)
+                          : letter == 'P' || letter == 'T') {
+        PyErr_SetString(PyExc_TypeError, "'result' must be the call spec of the result");
         return NULL;
     }
-    if (((letter == 'P' || letter == 'T') && result == Py_None) ||
-        (foreign != Py_None && writer == Py_None)) {
-        PyErr_SetString(PyExc_TypeError, "CallbackSpec() of such a result takes a call spec and a "
-                                         "writer");
+    if (check_plan(planned, PyTuple_GET_SIZE(readers)) < 0) {
         return NULL;
-    }
-    if ((code == Py_None) != (foreign != Py_None)) {
-        PyErr_SetString(PyExc_TypeError, "CallbackSpec() takes 'code' or 'foreign', not both");
-        return NULL;
-    }
-    if (code != Py_None) {
-        if (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2) {
-            PyErr_SetString(PyExc_TypeError, "the code of a CallbackSpec() is (address, owner)");
-            return NULL;
-        }
-        address = nc_address(PyTuple_GET_ITEM(code, 0), "there is no code at address 0");
-        if (address == NULL) {
-            return NULL;
-        }
     }
     NcCallbackSpec *self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
@@ -102,19 +84,14 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     }
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
-    self->result = (NcCallSpec *)(void *)given(result);
-    self->writer = given(writer);
-    self->foreign = given(foreign);
-    self->carrier = given(carrier);
-    self->pointer_type = given(pointer_type);
-    self->keep = given(keep);
-    self->code = address;
-    self->machine_code = address != NULL ? Py_NewRef(PyTuple_GET_ITEM(code, 1)) : NULL;
+    self->result = result != Py_None ? (NcCallSpec *)(void *)Py_NewRef(result) : NULL;
+    self->planned = Py_NewRef(planned);
+    self->plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
+    self->keep = Py_NewRef(keep);
     self->letter = (char)letter;
     self->has_gil = (char)has_gil;
     self->python_errors = (char)python_errors;
     self->passed = (char)passed;
-    self->tells_last = (char)tells_last;
     self->sets_errno = (char)sets_errno;
     if (check_sentinel(self, (size_t)size) < 0) {
         goto fail;
@@ -137,10 +114,6 @@ static int callbackspec_traverse(PyObject *object, visitproc visit, void *arg)
 {
     NcCallbackSpec *self = (NcCallbackSpec *)(void *)object;
     Py_VISIT(self->readers);
-    Py_VISIT(self->writer);
-    Py_VISIT(self->foreign);
-    Py_VISIT(self->carrier);
-    Py_VISIT(self->pointer_type);
     Py_VISIT(self->keep);
     return 0;
 }
@@ -152,11 +125,7 @@ static void callbackspec_dealloc(PyObject *object)
     Py_XDECREF(self->readers);
     Py_XDECREF(self->objects);
     Py_XDECREF(self->result);
-    Py_XDECREF(self->writer);
-    Py_XDECREF(self->foreign);
-    Py_XDECREF(self->carrier);
-    Py_XDECREF(self->pointer_type);
-    Py_XDECREF(self->machine_code);
+    Py_XDECREF(self->planned);
     Py_XDECREF(self->keep);
     PyMem_Free(self->sentinel);
     Py_TYPE(object)->tp_free(object);
@@ -165,8 +134,6 @@ static void callbackspec_dealloc(PyObject *object)
 static PyMemberDef callbackspec_members[] = {
     {"objects", T_OBJECT_EX, offsetof(NcCallbackSpec, objects), READONLY,
      "offsets of Python objects in the result"},
-    {"pointer_type", T_OBJECT, offsetof(NcCallbackSpec, pointer_type), READONLY,
-     "the class of the C function pointers that ctypes makes; None where code was generated"},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -1,6 +1,6 @@
 /* csrc/callback/callbackspec.h: what all callbacks of a signature and of the same options share:
- * the code that C calls, how arguments are read, how the result is written, and what C gets when
- * there is none. Its counterpart for calls from Python is the call spec (layout.h).
+ * where C has the arguments and the result, how both are converted, and what C gets when there is
+ * none. Its counterpart for calls from Python is the call spec (layout.h).
  *
  * Made once by Python code, and never changed. */
 #ifndef NC_CALLBACKSPEC_H
@@ -11,6 +11,9 @@
 typedef struct NcPyCallback NcPyCallback;         /* pycallback.h */
 typedef struct NcPyCallbackCall NcPyCallbackCall; /* the same */
 
+/* The function returns the bytes of the C result, or None for the sentinel. */
+#define NC_CALLBACK_RAW 'y'
+
 typedef struct {
     PyObject_HEAD
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
@@ -20,24 +23,16 @@ typedef struct {
                                that returns it, or what makes an object of it */
     PyObject *objects;  /* tuple: offsets of Python objects in the result */
     NcCallSpec *result; /* has the result as its only argument; NULL for none and objects */
-    PyObject *writer;   /* of results, with ctypes
-                               (callback, value) -> what ctypes gives to C; or NULL */
-    PyObject *foreign;  /* (sentinel) -> what ctypes is given for it; NULL where code was
-                               generated */
-    PyObject *carrier;  /* with ctypes: the class of a result that carries a reraiser, or NULL */
-    PyObject *pointer_type; /* with ctypes: the class of the C function pointers; or NULL */
-    void *code;             /* what stubs lead to; NULL with ctypes */
-    PyObject *machine_code; /* keeps that in memory */
-    void *sentinel;         /* what C gets when there is no result; owned */
-    size_t size;            /* its bytes */
-    PyObject *keep;         /* what the sentinel points to; or NULL */
-    char letter;            /* of the result */
-    char has_gil;           /* 1: C code was said to have the GIL when it calls */
-    char python_errors;     /* 1: exceptions stay set also where there is no call from Python */
-    char passed;            /* 1: callbacks are passed to a call, and have its stash */
-    char sets_errno;        /* 1: a failure sets errno, and an OSError is told by that alone */
-    char tells_last;        /* 1: the last argument is the address of an int that gets 1 for a
-                               failure; it has a reader only if the function gets it, too */
+    PyObject *planned;  /* bytes: the closure plan */
+    const struct NcClosurePlan *plan; /* the same (call/plan.h) */
+    void *sentinel;                   /* what C gets when there is no result; owned */
+    size_t size;                      /* its bytes */
+    PyObject *keep;                   /* what the sentinel points to; or NULL */
+    char letter;        /* of the result; NC_CALLBACK_RAW: arguments and result are bytes */
+    char has_gil;       /* 1: C code was said to have the GIL when it calls */
+    char python_errors; /* 1: exceptions stay set also where there is no call from Python */
+    char passed;        /* 1: callbacks are passed to a call, and have its stash */
+    char sets_errno;    /* 1: a failure sets errno, and an OSError is told by that alone */
 } NcCallbackSpec;
 
 extern PyTypeObject NcCallbackSpec_Type;

@@ -10,34 +10,6 @@
 
 #include <string.h>
 
-/* ---- machine code that has to return --------------------------------------------------------- */
-
-/* A set: code of callbacks that died in calls of their own, which have to return through it. */
-static PyObject *kept_machine_code;
-
-NC_COLD void keep_machine_code(PyObject *machine_code)
-{
-    if (machine_code == NULL) {
-        return;
-    }
-    if (kept_machine_code == NULL) {
-        kept_machine_code = PySet_New(NULL);
-    }
-    if (kept_machine_code == NULL || PySet_Add(kept_machine_code, machine_code) < 0) {
-        PyErr_Clear();
-        Py_INCREF(machine_code); /* without the set, once for each time */
-    }
-}
-
-/* Drops the reference that a call holds. No exception is set. */
-static inline void drop(NcPyCallback *self)
-{
-    if (NC_UNLIKELY(Py_REFCNT(self) == 1)) {
-        keep_machine_code(self->spec->machine_code);
-    }
-    Py_DECREF(self);
-}
-
 /* ---- entering and leaving Python ------------------------------------------------------------- */
 
 static inline void release_gil(const NcPyCallbackCall *call)
@@ -65,37 +37,9 @@ static void reference_objects(const NcPyCallback *self, const void *result)
     }
 }
 
-/* The callback whose sentinel was the last that C got in this thread, if there were objects in
- * it. */
-static NC_THREAD_LOCAL const NcPyCallback *last_sentinel;
-
-void nc_pycallback_reference_sentinel(const NcPyCallback *self)
-{
-    if (PyTuple_GET_SIZE(self->spec->objects) != 0) {
-        reference_objects(self, self->spec->sentinel);
-        last_sentinel = self;
-    }
-}
-
-void nc_pycallback_release_sentinel(const NcPyCallback *self)
-{
-    if (last_sentinel != self) {
-        return;
-    }
-    last_sentinel = NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
-        Py_XDECREF(object_in(self, i, self->spec->sentinel));
-    }
-}
-
-void nc_pycallback_forget_sentinels(void)
-{
-    last_sentinel = NULL;
-}
-
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value);
 
-void nc_pycallback_too_deep(const NcPyCallback *self)
+NC_COLD void too_deep(const NcPyCallback *self)
 {
     PyErr_Format(PyExc_RecursionError,
                  "callback '%U' is nested too deeply for the C stack of this thread",
@@ -106,7 +50,7 @@ void nc_pycallback_too_deep(const NcPyCallback *self)
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
     memcpy(out, self->spec->sentinel, self->spec->size);
-    nc_pycallback_reference_sentinel(self);
+    reference_objects(self, out);
 }
 
 /* The beginning of a call that is not as usual: 1, or 0 with the sentinel as the result. */
@@ -130,7 +74,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
     }
     Py_INCREF(self);
     if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
-        nc_pycallback_too_deep(self);
+        too_deep(self);
         return_sentinel(self, out);
         fail(self, call, NULL);
         return 0;
@@ -197,7 +141,7 @@ static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
-int nc_pycallback_has_failed(const NcPyCallback *self)
+static int has_failed(const NcPyCallback *self)
 {
     const NcStash *stash = nc_pycallback_stash(self);
     return stash != NULL && stash->exception != NULL;
@@ -208,7 +152,7 @@ static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
     if (!enter_any(self, call, out)) {
         return 0;
     }
-    if (NC_UNLIKELY(nc_pycallback_has_failed(self))) {
+    if (NC_UNLIKELY(has_failed(self))) {
         return_sentinel(self, out);
         leave(self, call);
         return 0;
@@ -223,7 +167,7 @@ void nc_pycallback_set_enter(NcCallbackSpec *spec)
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
 {
-    drop(self);
+    Py_DECREF(self);
     if (NC_UNLIKELY(call->ending != 0)) {
         if (call->ending & NC_PYCALLBACK_RESTORE) {
             nc_raised_restore(&call->before);
@@ -235,7 +179,7 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-PyObject *nc_pycallback_reported_as(const NcPyCallback *self)
+static PyObject *reported_as(const NcPyCallback *self)
 {
     return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
@@ -259,15 +203,14 @@ NC_COLD int tell_by_errno(void)
     return is_told;
 }
 
-PyObject *nc_pycallback_place_exception(NcPyCallback *self, int has_before, int holding)
+static PyObject *place_exception(NcPyCallback *self, int has_before, int holding)
 {
     if (self->spec->sets_errno && tell_by_errno()) {
         return NULL;
     }
     int may_leave =
         !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
-    return nc_exception_place(nc_pycallback_stash(self), may_leave, nc_pycallback_reported_as(self),
-                              self->stub);
+    return nc_exception_place(nc_pycallback_stash(self), may_leave, reported_as(self), self->stub);
 }
 
 /* Ends a call with an exception set; drops the function's result if there is one. */
@@ -275,10 +218,10 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
     int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
     int held = (call->ending & NC_PYCALLBACK_ACQUIRED) == 0;
-    PyObject *left = nc_pycallback_place_exception(self, has_before, held);
+    PyObject *left = place_exception(self, has_before, held);
     Py_XDECREF(value);
     call->ending |= NC_PYCALLBACK_FAILED;
-    drop(self);
+    Py_DECREF(self);
     if (left != NULL) {
         nc_exception_leave(left, NULL);
     } else if (has_before) {
@@ -290,7 +233,7 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 
 /* ---- arguments and results ------------------------------------------------------------------- */
 
-PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, PyObject *given)
+static PyObject *object_argument(const NcPyCallback *self, size_t index, PyObject *given)
 {
     if (given == NULL) {
         PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
@@ -300,7 +243,7 @@ PyObject *nc_pycallback_object_argument(const NcPyCallback *self, size_t index, 
     return Py_NewRef(given);
 }
 
-PyObject *nc_pycallback_noted(const NcPyCallback *self, size_t index, PyObject *made)
+static PyObject *noted(const NcPyCallback *self, size_t index, PyObject *made)
 {
     if (made == NULL && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
         nc_conversion_note(nc_pycallback_name(self), (Py_ssize_t)index);
@@ -315,7 +258,7 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
         return NULL; /* of an argument before this one */
     }
     if (PyUnicode_Check(reader)) {
-        return nc_pycallback_object_argument(self, index, (PyObject *)given);
+        return object_argument(self, index, (PyObject *)given);
     }
     if (Py_IS_TYPE(reader, &NcCallSpec_Type)) {
         NcCallSpec *spec = (NcCallSpec *)(void *)reader;
@@ -324,9 +267,8 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
             PyObject *layout = nc_record_layout(spec, 0);
             return layout != NULL ? nc_record_new(layout, given, 0) : NULL;
         }
-        return nc_pycallback_noted(
-            self, index,
-            nc_given_pointer(spec, spec->text_result, ctype, &spec->pointer_type, given));
+        return noted(self, index,
+                     nc_given_pointer(spec, spec->text_result, ctype, &spec->pointer_type, given));
     }
     if (given == NULL) {
         Py_RETURN_NONE;
@@ -409,11 +351,6 @@ static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_
         ->vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
-PyObject *nc_pycallback_call(NcPyCallback *self, PyObject **args, size_t count)
-{
-    return call_function(self, args, count);
-}
-
 /* Keeps what a result points into; takes the reference. */
 static int keep_result(NcPyCallback *self, PyObject *kept)
 {
@@ -482,6 +419,20 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     return status;
 }
 
+static int raw_result(const NcPyCallback *self, PyObject *value, void *out)
+{
+    if (value == Py_None) {
+        return_sentinel(self, out);
+        return 0;
+    }
+    if (!PyBytes_Check(value) || (size_t)PyBytes_GET_SIZE(value) != self->spec->size) {
+        PyErr_SetString(PyExc_TypeError, "a raw callback must return the bytes of its result");
+        return -1;
+    }
+    memcpy(out, PyBytes_AS_STRING(value), self->spec->size);
+    return 0;
+}
+
 /* What begins messages on the result, a borrowed str; or NULL. The names that were there before may
  * be read meanwhile, of a thread that waits for the GIL (waiting.h), so they stay. */
 static PyObject *result_name(NcPyCallback *self)
@@ -507,12 +458,14 @@ static PyObject *result_name(NcPyCallback *self)
     return PyTuple_GET_ITEM(names, 1);
 }
 
-int nc_pycallback_store(NcPyCallback *self, PyObject *value, void *out)
+static int store(NcPyCallback *self, PyObject *value, void *out)
 {
     PyObject *who;
     switch (self->spec->letter) {
     case 'v':
         return 0;
+    case NC_CALLBACK_RAW:
+        return raw_result(self, value, out);
     case 'O':
         Py_INCREF(value);
         memcpy(out, &value, sizeof(value));
@@ -563,7 +516,7 @@ void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **ar
 {
     PyObject *value = call_function(self, args, count);
     if (NC_LIKELY(value != NULL) &&
-        (store_exact(self, value, out) || nc_pycallback_store(self, value, out) == 0)) {
+        (store_exact(self, value, out) || store(self, value, out) == 0)) {
         drop_or_spare(value);
         for (size_t i = 1; i <= count; i++) {
             drop_or_spare(args[i]);

@@ -2,6 +2,7 @@
  * of pycallbackobject.h. */
 #include "pycallbackobject.h"
 
+#include "call/entry.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/stub.h"
@@ -11,14 +12,12 @@
 #include <string.h>
 #include <structmember.h>
 
-NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObject *function,
-                                 PyObject *names)
+NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObject *names)
 {
-    NcPyCallback *self = (NcPyCallback *)(void *)type->tp_alloc(type, 0);
+    NcPyCallback *self = (NcPyCallback *)(void *)NcPyCallback_Type.tp_alloc(&NcPyCallback_Type, 0);
     if (self == NULL) {
         return NULL;
     }
-    self->symbols = nc_symbols;
     self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
     nc_pycallback_set_enter(spec);
     self->function = Py_NewRef(function);
@@ -33,11 +32,9 @@ NcPyCallback *nc_pycallback_make(PyTypeObject *type, NcCallbackSpec *spec, PyObj
         }
         PyList_SET_ITEM(self->kept, 0, stash);
     }
-    if (spec->code != NULL) {
-        self->stub = nc_stub_new(spec->code, self);
-        if (self->stub == NULL) {
-            goto fail;
-        }
+    self->stub = nc_stub_new((void *)(uintptr_t)nc_entry, self);
+    if (self->stub == NULL) {
+        goto fail;
     }
     return self;
 
@@ -46,7 +43,7 @@ fail:
     return NULL;
 }
 
-PyObject *nc_pycallback_names(PyObject *name, PyObject *who)
+static PyObject *names_of(PyObject *name, PyObject *who)
 {
     return who == Py_None ? Py_NewRef(name)
            : PyUnicode_Check(who)
@@ -54,13 +51,14 @@ PyObject *nc_pycallback_names(PyObject *name, PyObject *who)
                : PyTuple_Pack(3, name, PyTuple_GET_ITEM(who, 0), PyTuple_GET_ITEM(who, 1));
 }
 
-int nc_pycallback_check(PyObject *const *args, size_t nargsf, PyObject *kwnames, int foreign)
+/* Checks the arguments of PyCallback(spec, function, name, who). `who` is a str, or (name, index) of
+ * the argument that the function is; None is the function's result. 0, or -1 with TypeError. */
+static int check_arguments(PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 4 ||
-        !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !PyUnicode_Check(args[2]) ||
-        (((NcCallbackSpec *)(void *)args[0])->foreign != NULL) != foreign) {
-        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec of its kind, a function, its name "
-                                         "as a str, and what messages on the result begin with");
+        !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !PyUnicode_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, its name as a str, and "
+                                         "what messages on the result begin with");
         return -1;
     }
     PyObject *who = args[3];
@@ -77,13 +75,12 @@ int nc_pycallback_check(PyObject *const *args, size_t nargsf, PyObject *kwnames,
 static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf,
                                        PyObject *kwnames)
 {
-    if (nc_pycallback_check(args, nargsf, kwnames, 0) < 0) {
+    if (check_arguments(args, nargsf, kwnames) < 0) {
         return NULL;
     }
-    PyObject *names = nc_pycallback_names(args[2], args[3]);
+    PyObject *names = names_of(args[2], args[3]);
     NcPyCallback *made = names != NULL
-                             ? nc_pycallback_make((PyTypeObject *)(void *)type,
-                                                  (NcCallbackSpec *)(void *)args[0], args[1], names)
+                             ? nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], names)
                              : NULL;
     Py_XDECREF(names);
     return (PyObject *)made;
@@ -131,8 +128,7 @@ static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t in
     PyObject *names = number != NULL ? PyTuple_Pack(3, own_name, name, number) : NULL;
     NcPyCallback *made =
         names != NULL
-            ? nc_pycallback_make(&NcPyCallback_Type, (NcCallbackSpec *)(void *)argument->passed,
-                                 function, names)
+            ? nc_pycallback_make((NcCallbackSpec *)(void *)argument->passed, function, names)
             : NULL;
     Py_XDECREF(number);
     Py_XDECREF(names);
@@ -208,7 +204,7 @@ int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
     return out->keep != NULL ? 1 : -1;
 }
 
-int nc_pycallback_traverse(PyObject *object, visitproc visit, void *arg)
+static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_VISIT(self->spec);
@@ -218,7 +214,7 @@ int nc_pycallback_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 /* Cleared is closed. */
-int nc_pycallback_clear(PyObject *object)
+static int pycallback_clear(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_CLEAR(self->function);
@@ -226,11 +222,11 @@ int nc_pycallback_clear(PyObject *object)
     return 0;
 }
 
-void nc_pycallback_dealloc(PyObject *object)
+static void pycallback_dealloc(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     PyObject_GC_UnTrack(object);
-    (void)nc_pycallback_clear(object);
+    (void)pycallback_clear(object);
     if (self->stub != NULL && nc_is_finalizing()) {
         /* Threads of C code may call until the process ends; they get the sentinel. */
         return;
@@ -278,9 +274,9 @@ PyTypeObject NcPyCallback_Type = {
     .tp_basicsize = sizeof(NcPyCallback),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_vectorcall = pycallback_vectorcall,
-    .tp_traverse = nc_pycallback_traverse,
-    .tp_clear = nc_pycallback_clear,
-    .tp_dealloc = nc_pycallback_dealloc,
+    .tp_traverse = pycallback_traverse,
+    .tp_clear = pycallback_clear,
+    .tp_dealloc = pycallback_dealloc,
     .tp_methods = pycallback_methods,
     .tp_members = pycallback_members,
     .tp_getset = pycallback_getset,

@@ -3,7 +3,7 @@
 
 #include "thunk.h"
 
-#include "callback/pycallback.h"
+#include "values/pointers.h"
 #include "object/failure.h"
 #include "ground/stub.h"
 
@@ -18,12 +18,6 @@ typedef struct {
 
 static const Number layout[] = {
     {"long_bytes", sizeof(long)},
-    {"pycallback_symbols", offsetof(NcPyCallback, symbols)},
-    {"pycallback_spec", offsetof(NcPyCallback, spec)},
-    {"callbackspec_enter", offsetof(NcCallbackSpec, enter)},
-    {"pycallback_call_bytes", sizeof(NcPyCallbackCall)},
-    {"pycallback_call_ending", offsetof(NcPyCallbackCall, ending)},
-    {"pycallback_failed", NC_PYCALLBACK_FAILED},
     {"stub_context", offsetof(NcStubSlot, context)},
     {"thunk_target", offsetof(NcThunk, target)},
     {"thunk_values", sizeof(NcThunk)},
@@ -51,20 +45,12 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
  * an object file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
-    FUNCTION(PyBool_FromLong)                                                                      \
-    FUNCTION(PyFloat_FromDouble)                                                                   \
-    FUNCTION(PyLong_FromLong)                                                                      \
     FUNCTION(PyLong_FromLongLong)                                                                  \
-    FUNCTION(PyLong_FromUnsignedLongLong)                                                          \
     FUNCTION(memcpy)                                                                               \
-    FUNCTION(nc_pycallback_argument)                                                               \
-    FUNCTION(nc_pycallback_float)                                                                  \
-    FUNCTION(nc_pycallback_run)                                                                    \
     FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_fail)                                                                              \
     FUNCTION(nc_fail_length)                                                                       \
     FUNCTION(nc_left_raise)                                                                        \
-    FUNCTION(nc_scalar_to_python)                                                                  \
     FUNCTION(nc_thunk_convert)                                                                     \
     FUNCTION(nc_thunk_errno)                                                                       \
     FUNCTION(nc_thunk_failed)                                                                      \

@@ -171,7 +171,6 @@ PyTypeObject NcStash_Type = {
 typedef struct Mark {
     PyThreadState *thread;
     PyObject *exception; /* borrowed, for comparison; NULL: none */
-    PyObject *deferred;  /* to be set when it is looked for; NULL: none */
     struct Mark *next;
     struct Mark **from;
 } Mark;
@@ -202,11 +201,6 @@ static int is_queued; /* whether CPython was asked to look in the main thread */
 static int is_queued_anywhere; /* whether CPython was asked to look in any thread */
 static time_t asked;           /* when an exception was last left, or asked for again */
 
-static int holds(const Mark *mark)
-{
-    return mark->exception != NULL || mark->deferred != NULL;
-}
-
 static int is_spare(const Mark *mark)
 {
     return mark >= spares && mark < spares + SPARES;
@@ -219,34 +213,23 @@ static void link_mark(Mark *mark, PyThreadState *thread)
 }
 
 /* Changes a mark; a spare that holds nothing is free from then on. */
-static void change_mark(Mark *mark, PyObject *exception, PyObject *deferred)
+static void set_mark(Mark *mark, PyObject *exception)
 {
-    int held = holds(mark);
+    add_left((exception != NULL) - (mark->exception != NULL));
     mark->exception = exception;
-    mark->deferred = deferred;
-    add_left(holds(mark) - held);
-    if (is_spare(mark) && !holds(mark)) {
+    if (is_spare(mark) && exception == NULL) {
         NC_UNLINK(mark);
         memset(mark, 0, sizeof(*mark));
     }
-}
-
-static void set_mark(Mark *mark, PyObject *exception)
-{
-    change_mark(mark, exception, mark->deferred);
 }
 
 /* The thread ends. */
 static void free_mark(PyObject *capsule)
 {
     Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
-    PyObject *deferred = mark->deferred;
-    change_mark(mark, NULL, NULL);
+    set_mark(mark, NULL);
     NC_UNLINK(mark);
     PyMem_Free(mark);
-    if (deferred != NULL) {
-        nc_exception_report(deferred, NULL);
-    }
 }
 
 static Mark *find_mark(const PyThreadState *thread)
@@ -323,29 +306,16 @@ static void sweep(void)
     }
 }
 
-/* An exception is looked for: what was deferred is set. Another one that is set came of it. */
-static void end_mark(Mark *mark)
-{
-    PyObject *deferred = mark->deferred;
-    change_mark(mark, NULL, NULL);
-    if (deferred != NULL) {
-        if (PyErr_Occurred()) {
-            PyErr_WriteUnraisable(NULL);
-        }
-        nc_exception_put(deferred);
-    }
-}
-
 /* The pending call. CPython makes it between two instructions of Python code, where the only
  * exception that can be set is one that was left and that nobody looked for. */
 static int look_here(void)
 {
     sweep();
     Mark *mark = find_mark(PyThreadState_Get());
-    if (mark == NULL || !holds(mark)) {
+    if (mark == NULL || mark->exception == NULL) {
         return 0;
     }
-    end_mark(mark);
+    set_mark(mark, NULL);
     return -1;
 }
 
@@ -364,7 +334,7 @@ static int look_anywhere(void *Py_UNUSED(nothing))
     is_queued_anywhere = 0;
     int raised = look_here();
     for (const Mark *mark = marks; mark != NULL; mark = mark->next) {
-        if (holds(mark)) {
+        if (mark->exception != NULL) {
             long long waited = (long long)time(NULL) - (long long)asked;
             if (waited >= 0 && waited <= PATIENCE) {
                 is_queued_anywhere = NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
@@ -397,23 +367,11 @@ void nc_exception_leave(PyObject *exception, PyObject *object)
     ask();
 }
 
-void nc_exception_defer(PyObject *exception, PyObject *object)
-{
-    Mark *mark = mark_here();
-    if (mark == NULL || mark->deferred != NULL) {
-        nc_exception_report(exception, object);
-        return;
-    }
-    change_mark(mark, mark->exception, exception);
-    ask();
-}
-
 int nc_left_here(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
     const Mark *mark = find_mark(thread);
-    if (mark == NULL || !holds(mark) ||
-        (mark->deferred == NULL && mark->exception != nc_thread_exception(thread))) {
+    if (mark == NULL || mark->exception == NULL || mark->exception != nc_thread_exception(thread)) {
         return 0;
     }
     ask(); /* C code goes on for long, perhaps */
@@ -426,7 +384,7 @@ int nc_left_raise(void)
     sweep();
     Mark *mark = find_mark(thread);
     if (mark != NULL) {
-        end_mark(mark);
+        set_mark(mark, NULL);
     }
     return nc_thread_has_exception(thread);
 }
@@ -473,57 +431,6 @@ void nc_exception_settle(PyObject *object)
     }
 }
 
-/* ---- reraisers ------------------------------------------------------------------------------- */
-
-/* ctypes drops what a Python function returned to it as the last of what it does with the GIL. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *exception; /* what to leave in the thread, or NULL */
-    NcRaised before;     /* what to restore there, if it is set */
-} Reraiser;
-
-static void reraiser_dealloc(PyObject *object)
-{
-    Reraiser *self = (Reraiser *)(void *)object;
-    PyObject *exception = self->exception;
-    NcRaised before = self->before;
-    PyObject_Free(object);
-    if (exception != NULL) {
-        nc_exception_leave(exception, NULL);
-    } else if (nc_raised_is_set(&before)) {
-        nc_raised_restore(&before);
-    }
-}
-
-static PyTypeObject Reraiser_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Reraiser",
-    .tp_doc = "Sets an exception when it dies.",
-    .tp_basicsize = sizeof(Reraiser),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = reraiser_dealloc,
-};
-
-PyObject *nc_reraiser_new(void)
-{
-#if defined(Py_DEBUG)
-    return PyErr_NoMemory();
-#else
-    Reraiser *self = PyObject_New(Reraiser, &Reraiser_Type);
-    if (self != NULL) {
-        self->exception = NULL;
-        memset(&self->before, 0, sizeof(self->before));
-    }
-    return (PyObject *)self;
-#endif
-}
-
-void nc_reraiser_arm(PyObject *reraiser, PyObject *exception, const NcRaised *before)
-{
-    Reraiser *self = (Reraiser *)(void *)reraiser;
-    self->exception = exception;
-    self->before = *before;
-}
-
 /* ---- for ctypes ------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -554,7 +461,7 @@ static PyTypeObject Check_Type = {
 
 int nc_exceptions_ready(PyObject *module)
 {
-    if (PyType_Ready(&Reraiser_Type) < 0 || PyType_Ready(&Check_Type) < 0) {
+    if (PyType_Ready(&Check_Type) < 0) {
         return -1;
     }
     Check *check = PyObject_New(Check, &Check_Type);

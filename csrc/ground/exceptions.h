@@ -11,11 +11,6 @@
  *                                      this thread for C to return, or   (nc_left_raise), C that
  *                                      C holds the GIL and calls         asks, or CPython
  *                                      PyErr_Occurred
- *   deferred      nc_exception_defer   the same, and C cannot return     as above
- *                                      with it set
- *   reraiser      nc_reraiser_new      the same, and ctypes called       ctypes, when it drops the
- *                                                                        result: then it is in the
- *                                                                        thread state
  *   nothing       nc_exception_report  else                              nobody: it went to
  *                                                                        sys.unraisablehook
  *
@@ -75,16 +70,12 @@ static inline int nc_is_called_from_python(void)
 /* Finds the place for the exception that is set, by the table above: the stash if there is one that
  * is open; the thread state if it `may_leave`; else a report with `object`, which is noted as one
  * of the C function at `address`. None is set afterwards. A new reference to what is to be left in
- * the thread or deferred; NULL when it has gone elsewhere. */
+ * the thread; NULL when it has gone elsewhere. */
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address);
 
 /* Sets an exception, which it takes, and marks it as left in this thread. Where there are more
  * marks than there was memory for, it is reported with `object`. */
 void nc_exception_leave(PyObject *exception, PyObject *object);
-
-/* Keeps an exception, which it takes, to be set on request. Where it cannot be kept it is
- * reported with `object`. */
-void nc_exception_defer(PyObject *exception, PyObject *object);
 
 /* Reports an exception, which it takes, to sys.unraisablehook with `object`; the one that is set
  * meanwhile stays. */
@@ -98,12 +89,6 @@ void nc_exception_refuse_foreign(const PyThreadState *thread);
 /* For native code that a C caller called, and that is no callback: leaves the exception that is
  * set, if there is one, in the thread state, or reports it with `object`. */
 void nc_exception_settle(PyObject *object);
-
-/* An object that, when it dies, leaves an exception in the thread or restores `before`, once it was
- * armed with them; both are its own then. NULL with an exception, and always on debug builds of
- * CPython, which end where a deallocator sets an exception. */
-PyObject *nc_reraiser_new(void);
-void nc_reraiser_arm(PyObject *reraiser, PyObject *exception, const NcRaised *before);
 
 /* ---- reports of C functions ------------------------------------------------------------------ */
 
@@ -123,7 +108,7 @@ void nc_stash_close(NcStash *stash, PyObject **first);
  * returned. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
-/* The number of threads with an exception that was left or deferred there. */
+/* The number of threads with an exception that was left there. */
 extern uintptr_t nc_left_count;
 /* A second place for that number, where generated code has it. */
 void nc_left_mirror(void **place);
@@ -133,7 +118,7 @@ static inline int nc_is_left(void)
     return NC_UNLIKELY(nc_left_count != 0) ? 1 : 0;
 }
 
-/* Whether this thread has an exception that was left or deferred. */
+/* Whether this thread has an exception that was left. */
 int nc_left_here(void);
 
 /* After a call from Python: 1 when this thread has an exception, which the call then fails with. */

@@ -41,6 +41,7 @@
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
     ROW(nc_pointer_lost, "lost_result", METH_O)                                                    \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \
+    ROW(nc_errno_swap, "swap_errno", METH_O)                                                       \
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
@@ -67,7 +68,7 @@
 NC_FUNCTIONS(NC_DECLARE)
 #undef NC_DECLARE
 
-extern PyTypeObject NcCtypesCallback_Type, NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
+extern PyTypeObject NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
 extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 
 /* Native callables, and the root class of native objects, for the module: 0, or -1 with an

@@ -1,5 +1,10 @@
-/* csrc/ground/stub.c: pages of stubs; stub.h says what a stub is. */
+/* csrc/ground/stub.c: regions of stubs; stub.h says what a stub is. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* memfd_create */
+#endif
 #include "stub.h"
+
+#include "stub_sizes.h"
 
 #include "exceptions.h"
 #include "functions.h"
@@ -13,78 +18,169 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STUB_BYTES 16
+#if NC_HAS_MACHINE_CODE
 
-/* ---- machine code ---------------------------------------------------------------------------- */
-
-#if defined(__x86_64__) || defined(_M_X64)
-
-/* endbr64; lea r10, [rip + distance]; jmp [r10] */
-static int write_stub(unsigned char *stub, size_t distance)
-{
-    static const unsigned char code[STUB_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x4c, 0x8d, 0x15, 0,
-                                                   0,    0,    0,    0x41, 0xff, 0x22, 0xcc, 0xcc};
-    uint32_t offset = (uint32_t)distance - 11; /* from the end of lea */
-    memcpy(stub, code, sizeof(code));
-    memcpy(stub + 7, &offset, sizeof(offset));
-    return 1;
-}
-
-#elif defined(__aarch64__) && !defined(__AARCH64EB__)
-
-/* bti c; adr x15, distance; ldr x16, [x15]; br x16 */
-static int write_stub(unsigned char *stub, size_t distance)
-{
-    uint32_t offset = (uint32_t)distance - 4; /* from adr */
-    uint32_t code[4] = {0xd503245f, 0x1000000f | (offset & 3) << 29 | (offset >> 2) << 5,
-                        0xf94001f0, 0xd61f0200};
-    memcpy(stub, code, sizeof(code));
-    return distance < (1u << 20); /* what adr reaches */
-}
-
-#else
-
-static int write_stub(unsigned char *stub, size_t distance)
-{
-    (void)stub;
-    (void)distance;
-    return 0;
-}
-
+#if defined(__linux__)
+#include <fcntl.h>
+#include <link.h>
 #endif
 
-/* ---- pages ----------------------------------------------------------------------------------- */
+/* Slots are opened so many bytes at a time. The first of each is no stub's: its context leads to
+ * the region. */
+#define GRANULE 4096u
 
-/* Two pages of memory, stubs and slots. The first slot of the second is no stub's: its context
- * leads here. Slots that are free form a queue through their contexts. */
-typedef struct Pages {
+extern unsigned char nc_stubs[NC_STUB_REGION] __attribute__((visibility("hidden")));
+extern unsigned char nc_slots[NC_STUB_REGION] __attribute__((visibility("hidden")));
+void nc_stub_ended(void);
+
+/* Slots that are free form a queue through their contexts. */
+typedef struct Region {
     unsigned char *stubs;
     NcStubSlot *first; /* of the queue, NULL when all are used */
     NcStubSlot *last;
     PyObject **names; /* of those that had the stubs last, from the first end on; or NULL */
+    size_t opened;    /* bytes of slots */
     size_t used;
-    struct Pages *next; /* of those with free slots */
-    struct Pages **from;
-} Pages;
+    struct Region *next; /* of those with room */
+    struct Region **from;
+} Region;
 
-static Pages *with_room;
-static size_t page_size;
+static Region compiled_in = {.stubs = nc_stubs};
+static Region *with_room;
+
+/* From stubs to their slots. */
+static size_t distance(void)
+{
+    return (size_t)((uintptr_t)nc_slots - (uintptr_t)nc_stubs);
+}
 
 static NcStubSlot *slot_of(void *stub)
 {
-    return (NcStubSlot *)(void *)((unsigned char *)stub + page_size);
+    return (NcStubSlot *)(void *)((unsigned char *)stub + distance());
 }
 
-static Pages *pages_of(const NcStubSlot *slot)
+static Region *region_of(const NcStubSlot *slot)
 {
-    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot & ~(uintptr_t)(page_size - 1));
-    return (Pages *)slots->context;
+    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot & ~(uintptr_t)(GRANULE - 1));
+    return (Region *)slots->context;
 }
 
 /* The place of a slot's name. */
-static PyObject **name_of(Pages *pages, const NcStubSlot *slot)
+static PyObject **name_of(Region *region, const NcStubSlot *slot)
 {
-    return &pages->names[((uintptr_t)slot & (page_size - 1)) / STUB_BYTES];
+    size_t at = (size_t)((const unsigned char *)slot - (region->stubs + distance()));
+    return &region->names[at / NC_STUB_BYTES];
+}
+
+static int has_room(const Region *region)
+{
+    return region->first != NULL || region->opened < NC_STUB_REGION;
+}
+
+/* ---- where code comes from ------------------------------------------------------------------- */
+
+#if defined(__linux__)
+
+/* Where the extension's file has the stubs; offset 0 where it is not known. */
+typedef struct {
+    char path[4096];
+    off_t at;
+} Place;
+
+static int find_stubs(struct dl_phdr_info *info, size_t size, void *found)
+{
+    Place *place = (Place *)found;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t from = (uintptr_t)nc_stubs - info->dlpi_addr - part->p_vaddr;
+        if (part->p_type == PT_LOAD && from < part->p_filesz) {
+            /* A program that has the extension linked into it has no name. */
+            snprintf(place->path, sizeof(place->path), "%s",
+                     *info->dlpi_name != '\0' ? info->dlpi_name : "/proc/self/exe");
+            place->at = (off_t)(part->p_offset + from);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int open_file(const Place *place)
+{
+    int file = place->at != 0 ? open(place->path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file >= 0 && lseek(file, 0, SEEK_END) < place->at + NC_STUB_REGION) {
+        close(file); /* to read what a shorter one does not have would end the process */
+        return -1;
+    }
+    return file;
+}
+
+static int open_memory(void)
+{
+    int file = memfd_create("nativecall", MFD_CLOEXEC | 0x10u); /* MFD_EXEC, since Linux 6.3 */
+    if (file < 0) {
+        file = memfd_create("nativecall", MFD_CLOEXEC);
+    }
+    if (file >= 0 && write(file, nc_stubs, NC_STUB_REGION) != NC_STUB_REGION) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+/* Maps stubs of a file, which this closes, to where memory is; whether they are there now. */
+static int map_stubs(void *to, int file, off_t at)
+{
+    int is_mapped = file >= 0 && mmap(to, NC_STUB_REGION, PROT_READ | PROT_EXEC,
+                                      MAP_PRIVATE | MAP_FIXED, file, at) == to;
+    if (file >= 0) {
+        close(file);
+    }
+    return is_mapped && memcmp(to, nc_stubs, NC_STUB_REGION) == 0;
+}
+
+static int copy_mapped(void *to)
+{
+    static Place place;
+    return ((place.at != 0 || dl_iterate_phdr(find_stubs, &place) != 0) &&
+            map_stubs(to, open_file(&place), place.at)) ||
+           map_stubs(to, open_memory(), 0);
+}
+
+/* Makes memory writable again, which may have code of a file. */
+static int make_writable(void *memory)
+{
+    return mmap(memory, NC_STUB_REGION, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory;
+}
+
+#else
+
+static int copy_mapped(void *to)
+{
+    (void)to;
+    return 0;
+}
+
+static int make_writable(void *memory)
+{
+    (void)memory;
+    return 1;
+}
+
+#endif
+
+/* Puts a copy of the stubs where memory is; 0 where the system refuses. */
+static int copy_stubs(void *to)
+{
+    if (copy_mapped(to)) {
+        return 1;
+    }
+    if (!make_writable(to)) {
+        return 0;
+    }
+    memcpy(to, nc_stubs, NC_STUB_REGION);
+    return nc_pages_make_executable(to, NC_STUB_REGION);
 }
 
 /* ---- the end of a stub ----------------------------------------------------------------------- */
@@ -113,13 +209,10 @@ static PyObject *first_of(PyObject *name)
 
 /* The process ends here, perhaps in a thread that Python does not know: all that is read stays as
  * it is while the stub is free. */
-#if defined(__GNUC__)
-__attribute__((used))
-#endif
-void nc_stub_called_after_end(const NcStubSlot *slot)
+__attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
 {
-    Pages *pages = slot != NULL ? pages_of(slot) : NULL;
-    PyObject *name = pages != NULL && pages->names != NULL ? *name_of(pages, slot) : NULL;
+    Region *region = region_of(slot);
+    PyObject *name = region->names != NULL ? *name_of(region, slot) : NULL;
     fputs("Fatal error: a C function pointer made by nativecall was called after the object that "
           "it belonged to was gone",
           stderr);
@@ -138,93 +231,75 @@ void nc_stub_called_after_end(const NcStubSlot *slot)
     abort();
 }
 
-/* What a freed stub leads to, with its slot in the register of the static chain. */
-#if defined(__ELF__) && defined(__x86_64__)
-void nc_stub_ended(void);
-__asm__(".text\n"
-        ".hidden nc_stub_ended\n"
-        ".globl nc_stub_ended\n"
-        ".type nc_stub_ended, @function\n"
-        "nc_stub_ended:\n"
-        "    endbr64\n"
-        "    movq %r10, %rdi\n"
-        "    andq $-16, %rsp\n"
-        "    call nc_stub_called_after_end\n"
-        ".size nc_stub_ended, .-nc_stub_ended\n");
-#elif defined(__ELF__) && defined(__aarch64__)
-void nc_stub_ended(void);
-__asm__(".text\n"
-        ".hidden nc_stub_ended\n"
-        ".globl nc_stub_ended\n"
-        ".type nc_stub_ended, %function\n"
-        "nc_stub_ended:\n"
-        "    hint #34\n"
-        "    mov x0, x15\n"
-        "    b nc_stub_called_after_end\n"
-        ".size nc_stub_ended, .-nc_stub_ended\n");
-#else
-static void nc_stub_ended(void)
-{
-    nc_stub_called_after_end(NULL);
-}
-#endif
-
-static void append_free(Pages *pages, NcStubSlot *slot)
+static void append_free(Region *region, NcStubSlot *slot)
 {
     slot->code = (void *)(uintptr_t)nc_stub_ended;
     slot->context = NULL;
-    if (pages->first == NULL) {
-        pages->first = slot;
+    if (region->first == NULL) {
+        region->first = slot;
     } else {
-        pages->last->context = slot;
+        region->last->context = slot;
     }
-    pages->last = slot;
+    region->last = slot;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static void unmap(unsigned char *stubs)
+{
+#if defined(_WIN32)
+    nc_pages_unmap(stubs, 0);
+#else
+    nc_pages_unmap(stubs, NC_STUB_REGION);
+    nc_pages_unmap(stubs + distance(), NC_STUB_REGION);
+#endif
 }
 
 /* More room; or why there is none, with *memory_is_short where that is the reason. */
-static const char *make_pages(int *memory_is_short)
+static const char *make_region(int *memory_is_short)
 {
-    const char *reason = NULL;
-    Pages *pages = (Pages *)calloc(1, sizeof(*pages));
-    page_size = nc_page_bytes();
-    unsigned char *memory = (unsigned char *)nc_pages_map(2 * page_size);
-    *memory_is_short = pages == NULL || memory == NULL;
-    if (*memory_is_short) {
-        reason = "memory is short";
-        goto fail;
+    *memory_is_short = 0;
+    if (compiled_in.opened == 0) {
+        NC_LINK(with_room, &compiled_in);
+        return NULL;
     }
-    for (size_t at = 0; at < page_size; at += STUB_BYTES) {
-        if (!write_stub(memory + at, page_size)) {
-            reason = "no stubs are known for this processor";
-            goto fail;
-        }
-    }
-    if (!nc_pages_make_executable(memory, page_size)) {
-        reason = "this system refuses executable memory, and no C function pointer that was made "
-                 "before that is free";
-        goto fail;
-    }
-    pages->stubs = memory;
-    slot_of(memory)->context = pages;
-    for (size_t at = STUB_BYTES; at < page_size; at += STUB_BYTES) {
-        append_free(pages, slot_of(memory + at));
-    }
-    NC_LINK(with_room, pages);
-    return NULL;
-
-fail:
+    Region *region = (Region *)calloc(1, sizeof(*region));
+    unsigned char *memory = (unsigned char *)nc_pages_map(distance() + NC_STUB_REGION);
+    *memory_is_short = region == NULL || memory == NULL;
     if (memory != NULL) {
-        nc_pages_unmap(memory, 2 * page_size);
+#if !defined(_WIN32)
+        if (distance() > NC_STUB_REGION) {
+            nc_pages_unmap(memory + NC_STUB_REGION, distance() - NC_STUB_REGION);
+        }
+#endif
+        if (region != NULL && copy_stubs(memory)) {
+            region->stubs = memory;
+            NC_LINK(with_room, region);
+            return NULL;
+        }
+        unmap(memory);
     }
-    free(pages);
-    return reason;
+    free(region);
+    return *memory_is_short ? "memory is short"
+                            : "this system refuses executable memory, and no C function pointer "
+                              "that was made before that is free";
+}
+
+static void open_granule(Region *region)
+{
+    unsigned char *slots = region->stubs + distance() + region->opened;
+    region->opened += GRANULE;
+    ((NcStubSlot *)(void *)slots)->context = region;
+    for (size_t at = NC_STUB_BYTES; at < GRANULE; at += NC_STUB_BYTES) {
+        append_free(region, (NcStubSlot *)(void *)(slots + at));
+    }
 }
 
 void *nc_stub_new(void *code, void *context)
 {
     if (with_room == NULL) {
         int memory_is_short;
-        const char *reason = make_pages(&memory_is_short);
+        const char *reason = make_region(&memory_is_short);
         if (memory_is_short) {
             PyErr_NoMemory();
             return NULL;
@@ -234,40 +309,43 @@ void *nc_stub_new(void *code, void *context)
             return NULL;
         }
     }
-    Pages *pages = with_room;
-    NcStubSlot *slot = pages->first;
-    pages->first = (NcStubSlot *)slot->context;
-    if (pages->first == NULL) {
-        NC_UNLINK(pages);
+    Region *region = with_room;
+    if (region->first == NULL) {
+        open_granule(region);
     }
-    pages->used++;
+    NcStubSlot *slot = region->first;
+    region->first = (NcStubSlot *)slot->context;
+    if (!has_room(region)) {
+        NC_UNLINK(region);
+    }
+    region->used++;
     slot->context = context;
     slot->code = code;
-    if (pages->names != NULL) {
-        Py_CLEAR(*name_of(pages, slot));
+    if (region->names != NULL) {
+        Py_CLEAR(*name_of(region, slot));
     }
-    return (unsigned char *)slot - page_size;
+    return (unsigned char *)slot - distance();
 }
 
 /* Keeps the name, which this takes, until the stub is used again. */
-static void keep_name(Pages *pages, const NcStubSlot *slot, PyObject *name)
+static void keep_name(Region *region, const NcStubSlot *slot, PyObject *name)
 {
-    if (pages->names == NULL) {
-        pages->names = (PyObject **)calloc(page_size / STUB_BYTES, sizeof(PyObject *));
+    if (region->names == NULL) {
+        region->names = (PyObject **)calloc(NC_STUB_REGION / NC_STUB_BYTES, sizeof(PyObject *));
     }
-    if (pages->names == NULL || !is_readable(first_of(name))) {
+    if (region->names == NULL || !is_readable(first_of(name))) {
         Py_XDECREF(name);
         return;
     }
-    *name_of(pages, slot) = name;
+    *name_of(region, slot) = name;
 }
 
-static void free_pages(Pages *pages)
+static void free_region(Region *region)
 {
-    PyObject **names = pages->names;
-    nc_pages_unmap(pages->stubs, 2 * page_size);
-    free(pages);
-    for (size_t i = 0; names != NULL && i < page_size / STUB_BYTES; i++) {
+    PyObject **names = region->names;
+    unmap(region->stubs);
+    free(region);
+    for (size_t i = 0; names != NULL && i < NC_STUB_REGION / NC_STUB_BYTES; i++) {
         Py_XDECREF(names[i]);
     }
     free(names);
@@ -279,32 +357,57 @@ void nc_stub_free(void *stub, PyObject *name)
         Py_XDECREF(name);
         return;
     }
-    Pages *pages = pages_of(slot_of(stub));
-    int was_full = pages->first == NULL;
-    append_free(pages, slot_of(stub));
-    keep_name(pages, slot_of(stub), name);
-    pages->used--;
+    Region *region = region_of(slot_of(stub));
+    int was_full = !has_room(region);
+    append_free(region, slot_of(stub));
+    keep_name(region, slot_of(stub), name);
+    region->used--;
     if (was_full) {
-        NC_LINK(with_room, pages);
+        NC_LINK(with_room, region);
     }
-    /* One empty pair stays, so that a loop that makes and frees one stub maps nothing. */
-    if (pages->used == 0 && (pages->next != NULL || with_room != pages)) {
-        NC_UNLINK(pages);
-        free_pages(pages);
+    /* One empty region stays, so that a loop that makes and frees one stub maps nothing. */
+    if (region->used == 0 && region != &compiled_in &&
+        (region->next != NULL || with_room != region)) {
+        NC_UNLINK(region);
+        free_region(region);
     }
 }
+
+#else
+
+static void *with_room;
+
+static const char *make_region(int *memory_is_short)
+{
+    *memory_is_short = 0;
+    return "no stubs are known for this processor";
+}
+
+void *nc_stub_new(void *Py_UNUSED(code), void *Py_UNUSED(context))
+{
+    int memory_is_short;
+    PyErr_SetString(PyExc_RuntimeError, make_region(&memory_is_short));
+    return NULL;
+}
+
+void nc_stub_free(void *Py_UNUSED(stub), PyObject *name)
+{
+    Py_XDECREF(name);
+}
+
+#endif
 
 int nc_stubs_refused(void)
 {
     int memory_is_short = 0;
-    return with_room == NULL && make_pages(&memory_is_short) != NULL && !memory_is_short;
+    return with_room == NULL && make_region(&memory_is_short) != NULL && !memory_is_short;
 }
 
 /* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
 PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     int memory_is_short = 0;
-    const char *reason = with_room != NULL ? NULL : make_pages(&memory_is_short);
+    const char *reason = with_room != NULL ? NULL : make_region(&memory_is_short);
     if (memory_is_short) {
         return PyErr_NoMemory();
     }

@@ -1,17 +1,22 @@
 /* csrc/ground/stub.h: executable stubs: C function pointers that carry data.
  *
- * A stub is a few bytes of machine code of its own for every pointer. It loads the address of its
- * slot into the processor's register of the static chain and jumps to the code that the slot names.
- * That code finds the slot in the parameter that LLVM calls `nest`, and reads its context there. So
- * one piece of generated code serves any number of pointers, and making one writes two words.
+ * A stub is a few bytes of machine code. It loads the address of its slot into the processor's
+ * register of the static chain (r10, x15) and jumps to the code that the slot names. That code finds
+ * the slot in this register, for LLVM in the parameter that it calls `nest`, and reads its context
+ * there. So one piece of code serves any number of pointers, and making one writes two words.
  *
- * Memory comes in pairs of pages: the first is written once with stubs, then made executable and
- * never writable again; the second holds their slots. On machines that refuse this, and on
- * processors that stub.c has no code for, nc_stub_new raises RuntimeError.
+ * Stubs come in regions: pages of code, and pages of slots at a fixed distance behind them. The
+ * first region lies in the extension itself (stubs.S), so most processes map nothing, and systems
+ * that refuse executable memory refuse none of it. More regions have the same code mapped again:
+ * from the extension's file or, where that is gone, was replaced or cannot be opened, from a memfd
+ * that the code is written to. What is mapped is used only if it equals the code that was compiled
+ * in. Where that fails, and on systems other than Linux, pages are written and made executable
+ * afterwards. No memory is writable and executable at any time. Where nothing helps, and on
+ * processors that stubs.S has no code for, nc_stub_new raises RuntimeError.
  *
  * A call of a stub that was freed ends the process with a message that names it, until the stub is
- * reused: those of a page are reused in the order in which they were freed. Of pages without stubs
- * one pair stays, the others are unmapped.
+ * reused: those of a region are reused in the order in which they were freed. Of mapped regions
+ * without stubs one stays, the others are unmapped.
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
  * address is handed out, and is not written while the stub is in use. */

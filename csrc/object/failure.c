@@ -23,22 +23,47 @@ int nc_errno_keep(void)
     return saved;
 }
 
-/* set_errno(code): what is kept, and what C finds after the callback that runs. */
-PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
+/* A number for errno: 0, or -1 with an exception. */
+static int as_errno(PyObject *code, int *out)
 {
     long number = PyLong_AsLong(code);
     if (number == -1 && PyErr_Occurred()) {
-        return NULL;
+        return -1;
     }
     if (number != (int)number) {
         PyErr_SetString(PyExc_OverflowError, "errno must be an int of C");
+        return -1;
+    }
+    *out = (int)number;
+    return 0;
+}
+
+/* set_errno(code): what is kept, and what C finds after the callback that runs. */
+PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    if (as_errno(code, &saved) < 0) {
         return NULL;
     }
-    saved = (int)number;
     if (nc_errno_of_callback != NULL) {
         *nc_errno_of_callback = saved;
     }
     Py_RETURN_NONE;
+}
+
+/* swap_errno(code): what C finds after the callback that runs; returns what it would have found. */
+PyObject *nc_errno_swap(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    int number;
+    if (as_errno(code, &number) < 0) {
+        return NULL;
+    }
+    if (nc_errno_of_callback == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "no callback runs");
+        return NULL;
+    }
+    PyObject *before = PyLong_FromLong(*nc_errno_of_callback);
+    *nc_errno_of_callback = number;
+    return before;
 }
 
 /* saved_errno() */

@@ -147,7 +147,7 @@ static int put_function(MemoryPlan *self, Slot *slot, PyObject *value, char *at,
             return 0;
         }
         NcPyCallback *made =
-            nc_pycallback_make(&NcPyCallback_Type, (NcCallbackSpec *)(void *)slot->callback, value,
+            nc_pycallback_make((NcCallbackSpec *)(void *)slot->callback, value,
                                ((PyFunctionObject *)(void *)function)->func_name);
         return made != NULL ? point(block, at, made->stub, (PyObject *)made) : -1;
     }

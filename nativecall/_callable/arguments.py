@@ -33,7 +33,7 @@ from .._values import boxes, callspec, handles, storage
 from .._values.outs import visible
 from .entry import refuse_known_otherwise
 from .passing import convert
-from .pythonfunction import callback_of, spec_of
+from .pythonfunction import spec_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -389,10 +389,9 @@ def _python_function(
         spec = _passed_spec(ctype, texts)
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
-    address, called, owner = callback_of(
-        spec, function, name if isinstance(name, str) else "function", f"the result of {who}"
-    )
-    return address, owner, called.stash
+    called = name if isinstance(name, str) else "function"
+    made = _types.PyCallback(spec, function, called, f"the result of {who}")
+    return made.address, made, made.stash
 
 
 def passed(
@@ -401,7 +400,7 @@ def passed(
     """The signature of the functions that are such arguments, as text and whole, None for other
     pointers, and what the callbacks share that Python functions become.
 
-    Where libffi makes these or nothing can, the latter is None, and `pointer_argument` sees to it.
+    Where nothing can make these, the latter is None, and `pointer_argument` says why.
     """
     if not isinstance(ctype, FunctionPointer):
         return None
@@ -409,7 +408,7 @@ def passed(
         spec = _passed_spec(ctype, texts_of(spec_of, index))
     except SignatureError:
         return _signature_of(ctype), _callee(ctype), None
-    return _signature_of(ctype), _callee(ctype), spec if spec.pointer_type is None else None
+    return _signature_of(ctype), _callee(ctype), spec
 
 
 def _signature_of(ctype: FunctionPointer) -> str:

@@ -22,7 +22,6 @@ from .._values.fortran import lengths
 from .._values.handles import Ending, Owned, keep_out
 from .._values.policies import DEFAULT
 from .arguments import lasting_spec, texts_of
-from .pythonfunction import callback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -397,11 +396,6 @@ class _Kind:
             signature = parse(self.text)
             flags = _lib.FLAG_NEEDS_GIL if "O" in self.text else _lib.FLAG_TAKES_GIL
             spec = lasting_spec(signature, self.texts, passed=False)
-            if spec.pointer_type is not None:  # ctypes makes the pointer
-                name = getattr(value, "__name__", None)
-                name = name if isinstance(name, str) else "function"
-                address, _, owner = callback_of(spec, value, name)
-                return self.call._derived(callspec.of(signature, flags), address, flags, owner)
             self.plans[self.text] = callspec.of(signature, flags), flags, spec
         return self.make(self.text, value)
 

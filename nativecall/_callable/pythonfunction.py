@@ -1,16 +1,17 @@
 """C function pointers that run Python functions: what every callback is made by.
 
-Generated code takes the GIL where that is needed, makes Python objects of the arguments, and
-converts what the function returns (csrc/callback/pycallback.h, nativecall/_codegen/callback.py).
-Without generated code, ctypes makes the pointer (_libffi/callback.py). What a Python function gets
-and may return is decided here for both ways: for the callbacks that people make (_callback.py), and
-for Python functions that are passed as function-pointer arguments (arguments.py).
+The core takes the GIL where that is needed, makes Python objects of the arguments, and converts
+what the function returns, by the closure plan of the signature (csrc/callback/pycallback.h). What a
+Python function gets and may return is decided here: for the callbacks that people make
+(_callback.py), and for Python functions that are passed as function-pointer arguments
+(arguments.py).
 """
 
 from __future__ import annotations
 
 from .. import _lib
 from .._fifo import Cache, Fifo
+from .._plan import closureplan
 from .._signature import bufferformat
 from .._signature.ctype import VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, View, object_offsets
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .._types import CallbackOptions as Options
-    from .._types import CallbackSpec, CallSpec, Memory, PyCallback
+    from .._types import CallbackSpec, CallSpec, Memory
 
     #: Says how a Python object is made of an argument.
     Reader: TypeAlias = Callable[[int], object] | CallSpec | str
@@ -113,13 +114,10 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 class _Shared:
     """What all callbacks of a signature share, whatever their options are."""
 
-    __slots__ = ("key", "letter", "objects", "readers", "result")
+    __slots__ = ("letter", "objects", "plan", "readers", "result")
 
     def __init__(self, signature: Signature, tells_last: bool, encoding: str | None) -> None:
-        from .._codegen.callback import key
-
         result = signature.result
-
         count = len(signature.args) - tells_last
         text = (signature.characters or ("",) * len(signature.args))[:count]
         told = zip(signature.args[:count], signature.readonly[:count], text, strict=True)
@@ -127,7 +125,7 @@ class _Shared:
         self.objects = object_offsets(result)
         self.letter = callspec.letter(result)
         self.result = _result_spec(signature, encoding)
-        self.key = key(signature, tells_last)
+        self.plan = closureplan.plan(signature, tells_last=tells_last)
 
 
 def _result_spec(signature: Signature, encoding: str | None) -> CallSpec | None:
@@ -184,73 +182,24 @@ def spec_of(
     Raises
     ------
     SignatureError
-        When only libffi could make such callbacks, and cannot.
+        Types that C passes in no way that is known here.
     """
     types = (signature.result.named, *[arg.named for arg in signature.args])
     named = types, signature.readonly, tells_last, encoding and (signature.characters, encoding)
     wanted = named, sentinel, has_gil, python_errors, passed, sets_errno
     known = _specs.get(wanted) if not keep else None
-    # Stubs may have come to an end where no more memory may become executable.
-    if known is not None and (known.pointer_type is not None or not _types.stubs_refused()):
+    if known is not None:
         return known
-    from .._codegen.callback import code
-
     shared = _shared.get(named) or _shared.keep(named, _Shared(signature, tells_last, encoding))
-    found = code(signature, shared.key, tells_last)
     options: Options = {
         "keep": keep or None,
         "has_gil": has_gil,
         "python_errors": python_errors,
         "passed": passed,
-        "tells_last": tells_last,
         "sets_errno": sets_errno,
     }
-    if found is None:
-        from .._libffi import callback
-
-        made = callback.spec_of(signature, shared.readers, shared.result, sentinel, options)
-    else:
-        made = _types.CallbackSpec(
-            shared.readers,
-            shared.objects,
-            shared.letter,
-            shared.result,
-            None,
-            sentinel,
-            code=found,
-            **options,
-        )
+    parts = shared.readers, shared.objects, shared.letter, shared.result, shared.plan
+    made = _types.CallbackSpec(*parts, sentinel, **options)
     if not keep:
         _specs.put(wanted, made)
     return made
-
-
-def callback_of(
-    spec: CallbackSpec,
-    function: Callable[..., object],
-    name: str,
-    who: str | tuple[str, int] | None = None,
-) -> tuple[int, PyCallback, object]:
-    """C code that runs a Python function.
-
-    Parameters
-    ----------
-    spec : CallbackSpec
-    function : callable
-    name : str
-        Of the function, for messages.
-    who : str, or tuple of str and int, optional
-        The argument that the function is, for messages on its result: as they begin, or the name of
-        what is called, and the index.
-
-    Returns
-    -------
-    tuple of int, PyCallback and object
-        The C function pointer, the core's object, and what keeps both.
-    """
-    if spec.pointer_type is not None:
-        from .._libffi import callback
-
-        return callback.callback_of(spec, function, name, who)
-    made = _types.PyCallback(spec, function, name, who)
-    return made.address, made, made

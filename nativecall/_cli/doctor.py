@@ -117,7 +117,7 @@ def _tried() -> Iterator[_Line]:
         return
     generated = "libffi" if why else "generated code"
     sign = _FALLBACK if why else _GOOD
-    carried = (_GOOD, "call plans", ""), *[(sign, generated, why)] * 2
+    carried = *[(_GOOD, "plans", "")] * 2, (sign, generated, why)
     tries: tuple[Callable[[], bool], ...] = (
         lambda: wrap(mixed.address(), "d:dqfi", owner=mixed)(0.5, 1, 2.0, 3) == 6.5,
         lambda: wrap(double.address(), "q:qq", owner=double)(20, 2) == 42,
@@ -137,19 +137,20 @@ def _outcome(right: Callable[[], bool]) -> str:
 
 
 def _by_libffi() -> Iterator[_Line]:
-    """A callback by libffi, which makes those that have no generated code."""
+    """A call by libffi, which conversions that have no generated code make."""
 
     def right() -> bool:
         import ctypes
 
-        from .. import wrap
+        from .. import callback
 
         kinds = ctypes.c_double, ctypes.c_longlong, ctypes.c_float, ctypes.c_int
-        pointer = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(lambda a, b, c, d: a + b + c + d)
-        return bool(wrap(pointer, "d:dqfi")(0.5, 1, 2.0, 3) == 6.5)
+        four = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
+        function = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(four.address())
+        return bool(function(0.5, 1, 2.0, 3) == 6.5)
 
     found = _outcome(right)
-    means = "callbacks and conversions that have no generated code"
+    means = "conversions that have no generated code"
     yield (_BAD, "libffi", found, means) if found else (_GOOD, "libffi", "works", means)
 
 

@@ -427,8 +427,8 @@ def _require_permission() -> None:
     if not refused:
         return
     warn_once(
-        f"{refused}: callbacks and conversions that need generated code go through "
-        "libffi, with the same results, and slower; 'nativecall doctor' shows which"
+        f"{refused}: conversions that need generated code go through libffi, with the same "
+        "results, and slower; 'nativecall doctor' shows which"
     )
     raise Unloadable(refused)
 

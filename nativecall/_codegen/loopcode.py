@@ -24,8 +24,7 @@ from .._values.failure import CONVENTIONS
 from . import abi, engine
 from .abi.lowering import POINTER, reserve
 from .failurecode import failed
-from .shape import LINKED, shape
-from .writer import WORD
+from .shape import LINKED, WORD, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

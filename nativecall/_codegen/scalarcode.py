@@ -17,8 +17,7 @@ from .._signature.ctype import VOID, VOIDPTR, CType
 from .._signature.signature import Signature
 from . import abi
 from .abi.lowering import POINTER, reserve
-from .shape import layout
-from .writer import WORD
+from .shape import WORD, layout
 
 #: Where a Thunk has the values that are bound.
 DATA: Final = layout["thunk_values"]

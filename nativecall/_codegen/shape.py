@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Where the core's objects have what code reads, and the addresses of what it refers to.
 layout: dict[str, int] = _lib.types.code_layout()
 symbols: dict[str, int] = _lib.types.code_symbols()
+WORD = 8  # bytes of a pointer, wherever a convention is known
+#: Where in the core's table, `nc_symbols`, each address is.
+PLACES = {name: index * WORD for index, name in enumerate(symbols)}
 #: What LLVM itself refers to.
 LINKED = {"memcpy": symbols["memcpy"]}
 

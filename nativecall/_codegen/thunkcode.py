@@ -41,8 +41,7 @@ from .._values.storage import sentinel_of
 from . import abi
 from .abi.lowering import POINTER, float_type, reserve
 from .failurecode import failed
-from .shape import layout
-from .writer import PLACES, WORD
+from .shape import PLACES, WORD, layout
 
 #: The name of the function in its object file.
 EXPORT: Final = "thunk"

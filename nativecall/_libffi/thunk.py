@@ -1,9 +1,8 @@
-"""Thunks where no code can be generated: callbacks of libffi that carry out a plan in Python.
+"""Thunks where no code can be generated: callbacks that carry out a plan in Python, which calls the
+function through libffi.
 
 Values stay in memory as C has them, so that nothing is lost on the way. The results and the
-exceptions are those of generated thunks (_codegen/thunk.py). Every call takes the GIL. What ctypes
-cannot return to C, a struct, a complex number, a half or a long double in full, is refused with the
-reason.
+exceptions are those of generated thunks (_codegen/thunk.py). Every call takes the GIL.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from _ctypes import get_errno, set_errno
 
 from .. import _lib
 from .._adapt import plan as nodes
-from .._errors import SignatureError
+from .._plan import closureplan
 from .._signature.ctype import VOIDPTR, CType
 from .._values import callspec, storage
-from . import callback, types
+from . import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _WORD = VOIDPTR.size
+#: The core's letter for a result whose bytes the function returns.
+_RAW = "y"
 _types = _lib.types
 
 
@@ -73,55 +74,33 @@ def interpreted(
     """The address of a callback that carries out a plan, and what keeps it.
 
     It calls the function at `target`. `data` are the bound values, as they follow the header of a
-    generated thunk's data; `kept` lives as long as the callback. SignatureError when libffi cannot
-    pass an argument or the result.
+    generated thunk's data; `kept` lives as long as the callback. SignatureError when C passes an
+    argument or the result in no way that is known here.
     """
-    result = plan.outer.result
-    text = result.text
-    if (text not in types.SIMPLE and result.kind in ("struct", "complex", "float")) or text == "g":
-        raise SignatureError(
-            f"libffi cannot return {text!r} to C from a thunk", hint=types.RETURN_HINT
-        )
     types.check_result(plan.inner)
-    run = _Run(plan, target, maker, data, kept)
-    restype: Foreign = None
-    if result.kind != "void":
-        restype = types.SIMPLE.get(text, ctypes.c_void_p)
-    kinds, readers = [], []
-    for arg in plan.outer.args:
-        # While an exception is left in the thread, ctypes cannot make an instance of a class of
-        # ours; numbers it can. Those have not all of a long double, though.
-        kind = types.foreign_type(arg) if arg.text == "g" else callback.received(arg)
-        kinds.append(kind)
-        readers.append(None if kind is types.foreign_type(arg) else kind)
-    sentinel = storage.sentinel_of(result, plan.after.sentinel)
-    give, carrier = callback.for_ctypes(restype)
-    none = give(sentinel)
-    spec = _lib.types.CallbackSpec(
-        tuple(readers),
+    outer = plan.outer
+    spec = _types.CallbackSpec(
+        (None,) * len(outer.args),
         (),
-        "v",
+        _RAW,
         None,
-        lambda made, value: none if value is None else value,
-        sentinel,
+        closureplan.plan(outer, tells_last=bool(plan.after.hidden), raw=True),
+        storage.sentinel_of(outer.result, plan.after.sentinel),
         has_gil=bool(plan.flags & _lib.FLAG_NEEDS_GIL),
         python_errors=plan.after.shown_by == "exception",
-        tells_last=bool(plan.after.hidden),
-        foreign=give,
-        carrier=carrier,
-        pointer_type=types.callback_type(restype, kinds, errno=run.uses_errno),
     )
-    address, _, owner = callback.callback_of(spec, run, maker.name, "")
-    return address, owner
+    made = _types.PyCallback(spec, _Run(plan, target, maker, data, kept), maker.name, "")
+    return made.address, made
 
 
 class _Run:
-    """What the callback runs: it raises, or returns what ctypes takes, None for the sentinel."""
+    """What the callback runs, with the bytes of each argument: it raises, or returns the bytes of
+    the result, None for the sentinel.
+    """
 
     def __init__(
         self, plan: nodes.Plan, target: int, maker: Maker, data: bytes, kept: object
     ) -> None:
-        # Here and not in the callback, whose machine code may stay a while when it is closed.
         self.kept = kept
         self.plan = plan
         self.maker = maker
@@ -146,17 +125,29 @@ class _Run:
     def __repr__(self) -> str:
         return repr(self.maker)
 
-    def __call__(self, *given: Foreign) -> object:
+    def __call__(self, *given: bytes) -> bytes | None:
+        if not self.uses_errno:
+            return self.run(given)
+        own = get_errno()
+        set_errno(_types.swap_errno(0))
+        try:
+            return self.run(given)
+        finally:
+            _types.swap_errno(get_errno())
+            set_errno(own)
+
+    def run(self, given: tuple[bytes, ...]) -> bytes | None:
         memory: list[object] = []
         plan = self.plan
+        call = _Call(self, given, memory)
         try:
-            return _Call(self, given, memory).go()
+            return call.go()
         except _Failed as failed:
             if failed.step == plan.tested and plan.after.reaches_c:
                 if plan.after.shown_by == "errno":
                     set_errno(get_errno() or nodes.INPUT_OUTPUT_ERROR)
                 elif plan.tells:
-                    told = ctypes.c_int.from_address(_word(ctypes.addressof(given[-1])))
+                    told = ctypes.c_int.from_address(_word(call.argument(-1)))
                     told.value = failed.value if plan.before.is_code else 1
                 return None
             error = self.maker.make(failed.step, failed.value)
@@ -168,16 +159,18 @@ class _Run:
 class _Call:
     """One call: values are addresses of memory that holds them as C does."""
 
-    def __init__(self, run: _Run, given: tuple[Foreign, ...], memory: list[object]) -> None:
+    def __init__(self, run: _Run, given: tuple[bytes, ...], memory: list[object]) -> None:
         self.run = run
         self.plan = run.plan
-        self.given = given
+        kept = [_lib.ffi.from_buffer(one) for one in given]
+        self.given = [int(_lib.ffi.cast("uintptr_t", one)) for one in kept]
+        memory += kept
         self.memory = memory  # keeps what addresses point to
         self.room = 0
         self.told = 0
         self.answer = 0
 
-    def go(self) -> object:
+    def go(self) -> bytes | None:
         plan = self.plan
         for check in plan.checks:
             self.check(check.index, check.count, check.step)
@@ -201,13 +194,10 @@ class _Call:
             set_errno(0)
         if result is None:
             return None
-        ctype = plan.outer.result
-        if ctype.kind in ("bool", "int", "float"):
-            return storage.load(ctype, result)
-        return _word(result)
+        return ctypes.string_at(result, plan.outer.result.size)
 
     def argument(self, index: int) -> int:
-        return ctypes.addressof(self.given[index])
+        return self.given[index]
 
     def check(self, index: int, count: int | None, step: int) -> None:
         at = self.argument(index)

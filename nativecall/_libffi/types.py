@@ -356,22 +356,6 @@ def prototype(
     return found
 
 
-_callback_types: Cache[tuple[Foreign, tuple[Foreign, ...], bool], Foreign] = Cache(_CACHE_LIMIT)
-
-
-def callback_type(restype: Foreign, argtypes: Sequence[Foreign], *, errno: bool = False) -> Foreign:
-    """A ctypes function type for Python functions, as `ctypes.CFUNCTYPE`, which keeps all; `errno`
-    as for `prototype`.
-    """
-    key = (restype, tuple(argtypes), errno)
-    found = _callback_types.get(key)
-    if found is None:
-        flags = FUNCFLAG_CDECL | (FUNCFLAG_USE_ERRNO if errno else 0)
-        members = {"_flags_": flags, "_argtypes_": key[1], "_restype_": restype}
-        found = _callback_types.keep(key, type("NativeCallback", (CFuncPtr,), members))
-    return found
-
-
 def _result_type(result: CType, plain: bool) -> Foreign:
     if result.kind == "void":
         return None

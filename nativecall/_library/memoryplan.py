@@ -158,13 +158,12 @@ def _ready(owner: Owner, ctype: FFIType) -> Ready:
 
 
 def _called(signature: Signature) -> CallbackSpec | None:
-    """What Python functions become that C calls by a signature; None where that takes ctypes, or
-    is refused.
+    """What Python functions become that C calls by a signature; None where that is
+    refused.
     """
     if signature.variadic:
         return None
     try:
-        found = spec_of(signature, storage.sentinel_of(signature.result))
+        return spec_of(signature, storage.sentinel_of(signature.result))
     except SignatureError:
         return None
-    return found if found.pointer_type is None else None

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The block, as csrc/call/invoke_aarch64.S has it; results are where arguments were.
+# The block, as csrc/call/abi_aarch64.S has it; results are where arguments were.
 _GENERAL = tuple(range(0, 64, 8))
 _X8 = 64
 _VECTOR = tuple(range(80, 208, 16))

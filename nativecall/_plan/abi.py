@@ -59,7 +59,8 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
         What there is of a value and of pieces.
     places : tuple of int
         Where each piece is in the block; else where the object is, or the pointer to it. More than
-        one for a single piece are copies of it.
+        one for a single piece are copies of it. A second one of a result that is a reference is
+        where the function returns the pointer.
     """
 
     __slots__ = ()

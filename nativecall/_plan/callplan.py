@@ -9,14 +9,13 @@ from __future__ import annotations
 import struct
 
 from .. import _lib
-from .._errors import SignatureError
 from .._signature.ctype import SCALARS, VOIDPTR, CType
 from .._signature.derived import View, inner_types
 from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.outs import offsets, pointee
-from .abi import Passing, Unsupported, in_memory
-from .here import here
+from . import steps as row
+from .abi import Passing, in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,19 +24,9 @@ if TYPE_CHECKING:
     from .._types import CallSpec
 
 _types = _lib.types
-_ABI = here()
 _POINTER: int = _types.code_layout()["pointer_bytes"]
-#: Bytes of arguments and result by value: they go on the stack of any thread.
-_MOST_BYTES = 1 << 18
-# Of struct NcPlan, NcStep and NcMove.
+# Of struct NcPlan.
 _PLAN = struct.Struct("=11I")
-_STEP = struct.Struct("=BBcBIIII")
-_MOVE = struct.Struct("=3I")
-_VOID, _DOUBLE, _FLOAT, _SIGNED, _UNSIGNED, _BOOL = range(6)
-_SCALAR, _POINTER_STEP, _OBJECT, _VIEW, _STRUCT, _LENGTH = range(6, 12)
-#: The steps of what has a word of the block to itself.
-_PLAIN = {"d": _DOUBLE, "f": _FLOAT, "?": _BOOL, "P": _POINTER_STEP, "O": _OBJECT}
-_PLAIN |= dict.fromkeys("bhiq", _SIGNED) | dict.fromkeys("BHIQ", _UNSIGNED)
 
 
 class _Writer:
@@ -85,7 +74,7 @@ class _Writer:
         first: int | None = None,
     ) -> bytes:
         moves = 0 if first is None else len(self.moves) - first
-        return _STEP.pack(code, size, letter.encode(), moves, at, owner, memory, first or 0)
+        return row.STEP.pack(code, size, letter.encode(), moves, at, owner, memory, first or 0)
 
     def argument(self, ctype: CType, passing: Passing, packs: bool) -> bytes:
         """The step of what Python passes."""
@@ -93,34 +82,34 @@ class _Writer:
         if letter == "T":
             owner = self.owner() if _holds_owners(ctype) else 0
             if passing.how == "stack":
-                return self.step(_STRUCT, 0, letter, at, owner=owner)
+                return self.step(row.STRUCT, 0, letter, at, owner=owner)
             memory = self.room(size)
             first = self.cut(passing, memory)
-            return self.step(_STRUCT, 0, letter, memory, owner=owner, first=first)
+            return self.step(row.STRUCT, 0, letter, memory, owner=owner, first=first)
         if isinstance(ctype, View):
             memory = self.room((1 + 2 * ctype.ndim) * 8)
-            return self.step(_VIEW, ctype.ndim, letter, at, owner=self.owner(), memory=memory)
+            return self.step(row.VIEW, ctype.ndim, letter, at, owner=self.owner(), memory=memory)
         if letter == "P":
-            return self.step(_POINTER_STEP, size, letter, at, owner=self.owner())
+            return self.step(row.POINTER, size, letter, at, owner=self.owner())
         clear = 8 if size < 8 and not packs else 0
         if passing.how == "reference" or len(passing.places) > 1:
             memory = self.room(max(size, 16))
             first = self.cut(passing, memory)
-            return self.step(_SCALAR, clear, letter, memory, first=first)
-        if letter in _PLAIN and (clear or size == 8):
-            return self.step(_PLAIN[letter], size, letter, at)
-        return self.step(_SCALAR, clear, letter, at)
+            return self.step(row.SCALAR, clear, letter, memory, first=first)
+        if letter in row.PLAIN and (clear or size == 8):
+            return self.step(row.PLAIN[letter], size, letter, at)
+        return self.step(row.SCALAR, clear, letter, at)
 
     def result(self, ctype: CType, passing: Passing) -> tuple[bytes, list[tuple[int, int, int]]]:
         """The step of the result, and what is moved before the call."""
         letter, size = callspec.letter(ctype), ctype.size
         if passing.how == "void":
-            return self.step(_VOID, 0, letter, 0), []
+            return self.step(row.VOID, 0, letter, 0), []
         if passing.how == "reference":
             memory = self.room(size)
-            code = _STRUCT if letter == "T" else _SCALAR
+            code = row.STRUCT if letter == "T" else row.SCALAR
             return self.step(code, 0, letter, memory), [(memory, passing.places[0], 0)]
-        code = _STRUCT if letter == "T" else _PLAIN.get(letter, _SCALAR)
+        code = row.STRUCT if letter == "T" else row.PLAIN.get(letter, row.SCALAR)
         if len(passing.places) == 1:
             return self.step(code, 0 if letter == "T" else size, letter, passing.places[0]), []
         memory = self.room(max(size, 16))
@@ -135,34 +124,18 @@ def _holds_owners(ctype: CType) -> bool:
     return owned or any(map(_holds_owners, inner_types(ctype)))
 
 
-def _check(signature: Signature) -> None:
-    """Refuse what would not fit on a stack, before memory is made for it."""
-    size = sum([one.size for one in (*signature.args, signature.result)])
-    if size > _MOST_BYTES:
-        raise SignatureError(
-            f"arguments and result of {size} bytes by value are more than the {_MOST_BYTES} that a "
-            "call may put on the stack",
-            hint="pass pointers",
-        )
-
-
 def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     """The plan of a call spec; `fixed` is how many arguments a variadic function names, where the
     spec has more.
     """
     signature: Signature = spec.signature
-    _check(signature)
     args, policies = signature.args, spec.policies
     texts = callspec.text_lengths(signature, policies)
     outs = {out.index: out for out in policies.out}
     if signature.variadic:
         fixed = len(args)
-    if _ABI is None:
-        raise Unsupported("the C ABI of this machine is not known")
-    try:
-        call = _ABI.place(signature.result, args, fixed)
-    except Unsupported as error:
-        raise SignatureError(str(error)) from None
+    call = row.place(signature, fixed)
+    assert row.ABI is not None
     writer = _Writer(-(-call.stack // 16) * 16)
     places, out_bytes = offsets(signature, policies.out)
     area = writer.room(out_bytes)
@@ -185,16 +158,14 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
             before.append((where[index], passing.places[0], 0))
             if outs[index].given:
                 inner = pointee(signature, outs[index])
-                steps.append(writer.step(_SCALAR, 0, callspec.letter(inner), where[index]))
+                steps.append(writer.step(row.SCALAR, 0, callspec.letter(inner), where[index]))
             continue
         owners[index] = len(steps), writer.owned + writer.owners * _POINTER
-        steps.append(
-            writer.argument(ctype, passing, _ABI.packs and passing.places[0] >= _ABI.stack)
-        )
+        steps.append(writer.argument(ctype, passing, row.is_packed(passing.places[0])))
     for index, number in zip(texts, range(last, len(args)), strict=False):
         which, owner = owners[index]
         at = call.args[number].places[0]
-        length = writer.step(_LENGTH, args[number].size, "q", at, owner=owner, memory=which)
+        length = writer.step(row.LENGTH, args[number].size, "q", at, owner=owner, memory=which)
         steps.append(length)
     if hidden:
         told = writer.room(8)
@@ -206,7 +177,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     header = _PLAN.pack(
         passed,
         len(texts),
-        -(-(call.stack - _ABI.stack) // 8),
+        -(-(call.stack - row.ABI.stack) // 8),
         _how(call.vectors, call.result, args),
         -(-writer.end // 16) * 16,
         writer.owners,
@@ -216,20 +187,20 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         told,
         shift,
     )
-    moves = [_MOVE.pack(*one) for one in (*before, *writer.moves)]
+    moves = [row.MOVE.pack(*one) for one in (*before, *writer.moves)]
     return b"".join([header, *[_shifted(step, shift) for step in (result, *steps)], *moves])
 
 
 def _shifted(step: bytes, shift: int) -> bytes:
     """A step whose moves stand so much further on."""
-    *parts, first = _STEP.unpack(step)
-    return _STEP.pack(*parts, first + shift)
+    *parts, first = row.STEP.unpack(step)
+    return row.STEP.pack(*parts, first + shift)
 
 
 def _how(vectors: int, result: Passing, args: Sequence[CType]) -> int:
     """What nc_invoke is told (csrc/call/invoke.h)."""
     x87 = [piece.kind for piece in result.pieces].count("x87")
-    wide = _ABI is not None and _ABI.joined and any([_is_wide(arg) for arg in args])
+    wide = row.ABI is not None and row.ABI.joined and any([_is_wide(arg) for arg in args])
     return vectors | (x87 or int(wide)) << 8
 
 

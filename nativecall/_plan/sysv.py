@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Classes of an eightbyte; MEMORY is that of whole objects, written None here.
 _NONE, _INTEGER, _SSE, _X87, _X87UP = "", "integer", "sse", "x87", "x87up"
-# The block, as csrc/call/invoke_x86_64.S has it.
+# The block, as csrc/call/abi_x86_64.S has it.
 _GENERAL = (0, 8, 16, 24, 32, 40)
 _VECTOR = tuple(range(48, 176, 16))
 _RAX, _RDX, _XMM0, _XMM1 = 176, 184, 192, 208
@@ -116,7 +116,7 @@ class SystemV(ABI):
         if in_memory(ctype):
             classes = classify(ctype)
             if classes is None:
-                return Passing(ctype, "reference", (), _GENERAL[:1])
+                return Passing(ctype, "reference", (), (_GENERAL[0], _RAX))
             if _X87 in classes:
                 # A number in st(0), a complex one in st(0) and st(1).
                 parts = [Piece("x87", at, 16) for at in range(0, ctype.size, 16)]

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The block, as csrc/call/invoke_win64.S has it; what callees may use of the stack lies before the
+# The block, as csrc/call/abi_win64.S has it; what callees may use of the stack lies before the
 # arguments there.
 _GENERAL = (0, 8, 16, 24)
 _VECTOR = (32, 48, 64, 80)
@@ -44,7 +44,7 @@ class Windows64(ABI):
     def result(self, ctype: CType) -> Passing:
         pieces = self._cut(ctype)
         if pieces is None:
-            return Passing(ctype, "reference", (), _GENERAL[:1])
+            return Passing(ctype, "reference", (), (_GENERAL[0], _RAX))
         how = "pieces" if in_memory(ctype) else "value"
         place = _XMM0 if pieces[0].kind == "vector" else _RAX
         return Passing(ctype, how, pieces, (place,))

@@ -188,12 +188,11 @@ def test_the_first_of_several_python_functions_to_fail_wins(callbacks, unraisabl
 
     with fails(LookupError, "first"):
         f(fail("first"), fail("second"), 1.0)
-    assert unraisable == ["LookupError('second')"]
     with fails(LookupError, "second"):
         f(abs, fail("second"), 1.0)
     with fails(LookupError, "first"):
         f(fail("first"), abs, 1.0)
-    assert unraisable == ["LookupError('second')"]
+    assert unraisable == []
 
 
 @pytest.mark.parametrize("gil", ["hold", "release"])

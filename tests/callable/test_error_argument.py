@@ -21,7 +21,6 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from support.modes import generated
 from support.threads import each
 
 SOURCE = """
@@ -399,7 +398,6 @@ def test_callbacks_of_any_shape(signature, given, returned, sentinel, gil):
     assert f(*given) == returned
 
 
-@generated
 def test_a_struct_is_a_callbacks_result(builder):
     f = nc.callback("T{dd}:d&i", lambda x: (x, 1 / x), errors="argument")
     assert tuple(f(2.0)) == (2.0, 0.5)

@@ -423,11 +423,7 @@ def test_ranges_and_names(c):
 
 def test_structs_and_arrays_are_bound(c):
     assert c.norm.bind((3, 4))() == 25
-    if GENERATED:
-        assert tuple(c.mirrored.bind((3, 4))()) == (4, 3)
-    else:
-        with pytest.raises(nc.SignatureError, match="libffi cannot return"):
-            c.mirrored.bind((3, 4))
+    assert tuple(c.mirrored.bind((3, 4))()) == (4, 3)
     data = doubles(1, 2, 3)
     total = c.sum.bind(3, data)
     assert total() == 6

@@ -18,11 +18,10 @@ import pytest
 import nativecall as nc
 from nativecall import _callback
 from nativecall._callable import pythonfunction
-from nativecall._codegen import callback as callbackcode
 from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
-from support.callbacks import deferred, raising, threads_left
-from support.modes import DEBUG, GENERATED, REFUSED, generated
+from support.callbacks import raising, threads_left
+from support.modes import DEBUG
 from support.threads import each
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
@@ -124,7 +123,6 @@ def test_a_thread_that_blocks_holds_nobody_up(callers):
     assert total.value == 1.0
 
 
-@deferred
 def test_marks_end_with_their_threads(consumer):
     """A thread that ends while it is left with an exception counts no more."""
     g = nc.callback("d:d", raising)
@@ -137,7 +135,6 @@ def test_marks_end_with_their_threads(consumer):
 # -- life ----------------------------------------------------------------------------------------
 
 
-@deferred
 def test_a_closed_callback(native, callers, consumer, fails, unraisable):
     with nc.callback("d:d", lambda x: x, errors=-2.0, name="g") as g:
         assert not g.closed
@@ -188,42 +185,8 @@ def test_it_may_delete_itself(callers, consumer, fails):
             callers.apply(address, 3.0)
 
 
-@generated
-def test_its_code_outlives_the_call_that_it_dies_in():
-    signature = "d:" + "bBhHd" * 5  # no other test's
-    held: list[Any] = []
-
-    def function(*values):
-        held.clear()
-        return 1.5
-
-    def run():
-        g = nc.callback(signature, function)
-        code = weakref.ref(callbackcode.code(parse(signature))[1])
-        held.append(g)
-        pointer = ctypes.CFUNCTYPE(
-            ctypes.c_double,
-            *[
-                {"b": ctypes.c_int8, "B": ctypes.c_uint8, "h": ctypes.c_int16,
-                 "H": ctypes.c_uint16, "d": ctypes.c_double}[letter]
-                for letter in signature[2:]
-            ],
-        )(g.address())  # fmt: skip
-        del g
-        callbackcode._recent.clear()
-        return pointer(*[1] * 25), code
-
-    answer, code = run()
-    assert answer == 1.5
-    gc.collect()
-    assert code() is not None
-    again, same = run()
-    assert (again, same()) == (1.5, code())
-
-
-@generated
-def test_code_stays_whatever_the_end_of_its_function_runs():
-    """Another callback that dies in its own call, and code of many other shapes."""
+def test_the_end_of_a_function_may_run_another_callback():
+    """One that dies in its own call as well."""
     pointer_type = ctypes.PYFUNCTYPE(ctypes.c_double, ctypes.c_double)
     held: list[Any] = []
 
@@ -241,7 +204,6 @@ def test_code_stays_whatever_the_end_of_its_function_runs():
         held.append(nc.callback("d:d", inner))
         del inner
         assert pointer_type(held[0].address())(2.0) == 2.0
-        callbackcode._recent.clear()
 
     outer = Function()
     outer.end = end
@@ -332,7 +294,6 @@ def test_boxes_keep_it():
     assert function(1.0) == 3.0
 
 
-@deferred
 def test_memory_is_level(native, consumer):
     """Calls that succeed, that raise, and callbacks that come and go."""
     good = nc.callback("d:d", lambda x: x)
@@ -356,15 +317,6 @@ def test_memory_is_level(native, consumer):
         once()
     gc.collect()
     assert sys.getallocatedblocks() - before < 50
-
-
-@pytest.mark.skipif(not GENERATED, reason=REFUSED)
-def test_stubs_of_one_shape_share_their_code():
-    code = callbackcode.code(parse("d:d&d"))[1]
-    assert callbackcode.code(parse("double (double, const char *)"))[1] is code
-    g, h = (nc.callback("d:d&d", lambda x, p, n=n: x + n) for n in (1, 2))
-    assert (g(1.0, None), h(1.0, None)) == (2.0, 3.0)
-    assert g.address() != h.address()
 
 
 # -- what is kept of signatures ------------------------------------------------------------------
@@ -395,7 +347,6 @@ def test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound():
         assert g(np.array([2.5]).view([("x0", "d")]), 4.0) == 10.0
 
 
-@generated
 def test_what_is_known_of_texts_is_kept_up_to_a_bound():
     """A callback that is made of what is known is as one that was made anew."""
 

@@ -24,8 +24,6 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._callable import arguments
 from nativecall._signature.spelling import parse
-from support.callbacks import deferred
-from support.modes import GENERATED, generated
 
 # -- values --------------------------------------------------------------------------------------
 
@@ -80,7 +78,7 @@ def _random_value(chosen: random.Random, code: str) -> Any:
 def random_cases(builder):
     """(signature of a caller, types, result type, address): callers that gcc compiled."""
     chosen = random.Random(20261122)
-    codes = list(C_TYPES) if GENERATED else SIMPLE
+    codes = list(C_TYPES)
     cases, source = [], ["#include <stdint.h>"]
     names = {code: f"T{index}" for index, code in enumerate(C_TYPES)}
     source += [f"typedef {text} {names[code]};" for code, text in C_TYPES.items()]
@@ -155,7 +153,6 @@ def test_objects():
     assert sys.getrefcount(given) == before
 
 
-@deferred
 def test_null_is_no_object(fails):
     g = nc.callback("O:OO", lambda a, b: [a, b], name="g")
     pointer = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(g.address())
@@ -228,7 +225,6 @@ def test_without_numpy_there_are_memoryviews(python):
     assert python(textwrap.dedent(code)) == "3.0 5.0\n"
 
 
-@generated
 def test_structs(library):
     f = nc.load(library).function("paired", "T{di}:X{T{di}:T{di}&T{di}}d")
 
@@ -262,7 +258,6 @@ OUTER = "T{dT{if}(2,3)h?}"
 NUMBERS = (0.5, (-7, 0.25), ((1, 2, 3), (4, 5, 6)), True)
 
 
-@generated
 def test_structs_within_structs():
     """Numbers, structs and arrays of them, as tuples both ways, and whatever else is a struct."""
     seen: list[Any] = []

@@ -605,7 +605,7 @@ def test_doctor_says_what_carries_calls_out(capsys, monkeypatch):
     told = capsys.readouterr().out
     carried = "generated code" if engine.available() else "libffi"
     for way in ("calls", "callbacks", "conversions"):
-        by = "call plans" if way == "calls" else carried
+        by = carried if way == "conversions" else "plans"
         assert re.search(rf"^ +\S+ +{way} +{by}", told, re.MULTILINE)
     assert re.search(r"^ +\S+ +cache +in memory +compiled again", told, re.MULTILINE)
     assert "does not work" not in told
@@ -649,7 +649,7 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("NATIVECALL_TRACE", "0")
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
     lines = doctored(capsys, 0)
-    means = "callbacks and conversions that have no generated code"
+    means = "conversions that have no generated code"
     assert lines["libffi"] == f"✓  libffi  works  {means}"
     assert lines["settings"] == (
         "·  settings  NATIVECALL_JIT=maybe  not known, so ignored: 0 is for no generated code"

@@ -579,11 +579,12 @@ def test_a_setting_that_is_not_known_is_told_once_at_the_line_that_led_to_it(pyt
     monkeypatch.setenv("NATIVECALL_JIT", "off")
     code = """
 import nativecall, sys, warnings
+abs = nativecall.load("c").address("abs")
 with warnings.catch_warnings(record=True) as found:
     warnings.simplefilter("always")
     line = sys._getframe().f_lineno + 1
-    f = nativecall.callback("d:dqfi", lambda a, b, c, d: a)
-    g = nativecall.callback("d:dqfid", lambda a, b, c, d, e: a)
+    f = nativecall.wrap(abs, "i:i").convert("d:d")
+    g = nativecall.wrap(abs, "i:i").convert("f:f")
     print(engine.available())
 [one] = found
 print(one.category.__name__, one.message, one.filename, one.lineno == line)
@@ -695,11 +696,9 @@ def room(size):
     resource.setrlimit(resource.RLIMIT_AS, (used + size, resource.RLIM_INFINITY))
 import llvmlite.binding
 if sys.argv[1] == "late":
-    nc.callback("d:hd", lambda h, x: h + x)
     nc.wrap(fabs, "d:d").convert("f:f")
-import nativecall._libffi.callback, nativecall._libffi.thunk
+import nativecall._libffi.thunk
 room(48 << 20)
-print(nc.callback("d:hhd", lambda a, b, x: a + b + x)(1, 2, 3.0))
 print(nc.wrap(fabs, "d:d").convert("d:i")(-4))
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 thunk = nc.wrap(fabs, "d:d").convert("d:i")
@@ -711,9 +710,9 @@ print(thunk(-4), thunk.entries[0].owner.kept)
 @pytest.mark.allocator
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_without_memory_nothing_is_compiled(forked, when):
-    """LLVM would end the process; callbacks go through libffi, until there is memory again."""
+    """LLVM would end the process; conversions go through libffi, until there is memory again."""
     printed = forked(NO_MEMORY, when, timeout=300)
-    assert printed == "6.0\n4.0\n4.0 None\n"
+    assert printed == "4.0\n4.0 None\n"
 
 
 NO_MEMORY_ONCE = """

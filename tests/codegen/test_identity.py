@@ -14,18 +14,18 @@ from support.modes import GENERATED, generates
 
 CALLS = """
 import sys
+import numpy as np
 import nativecall as nc
 def used():
     return sorted({name.partition('.')[0] for name in sys.modules} & {'llvmlite'})
-g = nc.callback('h:hbd', lambda *values: len(values))
-print(g(1, 2, 0.5), used())
+print(nc.wrap(np.hypot)['d:dd'](3, 4), used())
 """
 ANOTHER = """
 import nativecall as nc
 nc._lib.types.processor = lambda: {told!r}
 """
-WITH = "3 ['llvmlite']\n"
-WITHOUT = "3 []\n"
+WITH = "5.0 ['llvmlite']\n"
+WITHOUT = "5.0 []\n"
 
 pytestmark = [
     generates,
@@ -48,8 +48,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_kept_needs_no_llvm(forked, place):
     assert forked(CALLS) == WITH
     assert forked(CALLS) == WITHOUT
-    more = "h = nc.callback('h:ddiqf', lambda *values: 5)\nprint(h(1, 2, 3, 4, 5), used())\n"
-    assert forked(CALLS + more) == WITHOUT + "5 ['llvmlite']\n", "and goes on with it"
+    more = "print(nc.wrap(np.sqrt)['d:d'](25), used())\n"
+    assert forked(CALLS + more) == WITHOUT + WITH, "and goes on with it"
 
 
 def test_without_a_directory_llvm_is_asked_every_time(forked, place, monkeypatch):
@@ -60,7 +60,7 @@ def test_without_a_directory_llvm_is_asked_every_time(forked, place, monkeypatch
 def test_code_that_is_forbidden_is_not_loaded(forked, place, monkeypatch):
     assert forked(CALLS) == WITH
     monkeypatch.setenv("NATIVECALL_JIT", "0")
-    assert forked(CALLS) == "3 []\n"
+    assert forked(CALLS) == WITHOUT
 
 
 @pytest.mark.parametrize("told", [b"another", b""])
@@ -112,7 +112,7 @@ def test_what_llvm_told_is_noted_once(tmp_path, monkeypatch):
 
 def test_a_started_llvm_is_used():
     assert engine.available()
-    assert engine.kept("callback d:d", {}, ("callback",)) is None
+    assert engine.kept("ufunc scalar 1 dd", {}, ("scalar",)) is None
 
 
 def test_the_processor_is_the_same_on_every_core():

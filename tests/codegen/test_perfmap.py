@@ -17,6 +17,7 @@ pytestmark = [
 CODE = """
 import ctypes, os, sys
 import nativecall as nc
+hypot = nc.wrap(nc.load("m").address("hypot"), "d:dd")
 """
 
 
@@ -27,7 +28,7 @@ def test_perf_has_no_names_behind_a_link(python, monkeypatch, tmp_path):
     code = """
 os.symlink(sys.argv[1], f"/tmp/perf-{os.getpid()}.map")
 try:
-    nc.callback("h:ffb", max)
+    hypot.convert("d:ff")
 finally:
     os.unlink(f"/tmp/perf-{os.getpid()}.map")
 """
@@ -43,19 +44,19 @@ def told():
         return file.read()
 
 try:
-    nc.callback("h:ffq", max)
+    hypot.convert("d:fi")
     found = told()
     for line in found.splitlines():
         start, size, name = line.split(" ", 2)
         assert int(start, 16) > 0 and int(size, 16) > 0
-    assert found.count(" nativecall callback h:ffq\\n") == 1, found
+    assert found.count(" nativecall thunk d:fi d:dd ") == 1, found
     child = os.fork()
     if child == 0:
         try:
-            nc.callback("h:ffi", max)
+            hypot.convert("d:if")
             inherited = told()
             assert inherited.startswith(found), inherited
-            assert " nativecall callback h:ffi\\n" in inherited
+            assert " nativecall thunk d:if d:dd " in inherited
         except BaseException as error:
             print(error, flush=True)
         finally:

@@ -145,28 +145,3 @@ def test_a_passed_function_that_c_keeps_is_named(tmp_path, builder, name):
     )
     assert done.returncode < 0
     assert f"gone: '{name}', which was passed to 'keep' for that call alone" in done.stderr
-
-
-def test_want_of_memory_for_the_first_page_is_no_refusal(forked):
-    """It does not last, as a system that refuses executable memory does."""
-    code = """
-        import mmap, resource, sys
-        from nativecall import _lib
-        mib = 1 << 20
-        resource.setrlimit(resource.RLIMIT_AS, (mib, resource.RLIM_INFINITY))
-        try:
-            mmap.mmap(-1, 2 * mib)
-            print("no limit here")
-            sys.exit()
-        except OSError:
-            pass
-        try:
-            print(_lib.types.stubs_refused())
-        except MemoryError:
-            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
-            print("MemoryError", repr(_lib.types.stubs_refused()))
-    """
-    printed = forked(textwrap.dedent(code))
-    if printed == "no limit here\n":
-        pytest.skip("this system, or what emulates it, does not limit memory")
-    assert printed == "MemoryError ''\n"

@@ -11,7 +11,6 @@ import weakref
 import pytest
 
 import nativecall as nc
-from support.modes import generated
 
 ROWS = 0x05000003
 REFUSED = (
@@ -666,7 +665,6 @@ print("whole")
 # -- classes of values ---------------------------------------------------------------------------
 
 
-@generated  # libffi has no callbacks that return complex numbers
 def test_a_value_that_changes_its_class_while_it_is_converted(python, monkeypatch):
     monkeypatch.setenv("PYTHONMALLOC", "debug")
     code = """

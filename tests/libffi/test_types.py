@@ -12,23 +12,6 @@ import nativecall as nc
 from nativecall._fifo import Cache
 from nativecall._libffi import types as libffi
 from nativecall._signature.spelling import parse
-from support.modes import GENERATED
-
-
-def test_results_that_libffi_cannot_give_to_c_are_refused(lib, fails):
-    for result in ("T{dd}", "Zd", "e"):
-        f = nc.wrap(lib.address("called0"), f"v:X{{{result}:d}}", name="keep")
-        if GENERATED:
-            nc.callback(f"{result}:d", abs)
-            continue
-        refusal = (
-            f"libffi cannot return {result!r} to C; return it through a pointer, or let code be "
-            "generated (llvmlite, NATIVECALL_JIT)"
-        )
-        with fails(TypeError, f"argument 1 of 'keep' cannot be a Python function: {refusal}"):
-            f(abs)
-        with fails(nc.SignatureError, refusal):
-            nc.callback(f"{result}:d", abs)
 
 
 @pytest.mark.skipif(
@@ -61,34 +44,6 @@ def test_structs_on_64_bit_arm(monkeypatch):
     assert libffi.gap(parse("v:T{(3)g}"), flattened=False) == hidden
     assert libffi.gap(parse("v:T{(3)g}"), flattened=True) is None
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
-
-
-KEPT_TYPES = """
-import ctypes, gc, itertools, sys, weakref
-import nativecall as nc
-from nativecall._callable import pythonfunction
-from nativecall._libffi import types as libffi
-libffi._callback_types.limit = pythonfunction._specs.limit = 16
-cos = nc.load("m").address("cos")
-kept = len(libffi._FUNCTION_TYPES)
-types = []
-for one in itertools.islice(itertools.product("?bhiqf", repeat=4), 200):
-    letters = "".join(one)
-    assert nc.callback(f"d:{letters}", lambda *_: 1.0)(*[1] * 4) == 1.0
-    assert nc.wrap(cos, "d:d" + letters).bind(0.0)(*[1] * 4) == 1.0
-    assert 0 < len(libffi._callback_types) <= 16
-    types.append(weakref.ref(next(reversed(libffi._callback_types.values()))))
-gc.collect()
-assert len(libffi._FUNCTION_TYPES) == kept
-# The cache has some, and so have the callbacks that ended last, which C may be about to leave.
-print(sum(ref() is not None for ref in types) < 100)
-"""
-
-
-def test_ctypes_keeps_no_type_of_a_python_function(python, monkeypatch):
-    """`ctypes.CFUNCTYPE` would keep each one for as long as the process lives."""
-    monkeypatch.setenv("NATIVECALL_JIT", "0")
-    assert python(KEPT_TYPES) == "True\n"
 
 
 def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):

@@ -21,7 +21,6 @@ import pytest
 import nativecall as nc
 from nativecall import _locate
 from nativecall._callable import hooks, pythonfunction
-from nativecall._codegen import callback
 from nativecall._fifo import Cache, Fifo
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
@@ -52,16 +51,13 @@ SEEN = {
     "types that a cffi FFI": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
-    "ctypes types": "libffi/test_types.py::test_types_for_people_leave_the_caches_of_ctypes_again "
-    "libffi/test_types.py::test_ctypes_keeps_no_type_of_a_python_function",
-    "Python functions that ended": "test_functions_of_libffi_that_ended",
+    "ctypes types": "libffi/test_types.py::test_types_for_people_leave_the_caches_of_ctypes_again",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
     "call specs of thunks": "callable/test_known_thunks.py::"
     "test_checked_specs_are_kept_up_to_a_bound",
     "what loops of ufuncs": "ufunc/test_loops.py::test_what_is_shared_is_kept_up_to_a_bound",
     "thunks that ended": "test_thunks_that_ended",
     "call specs of a variadic": "test_calls_of_a_variadic_function",
-    "code of callbacks": "test_code_of_callbacks_that_nobody_uses",
     "object files": "codegen/test_cache.py::test_memory_is_bounded_and_keeps_what_is_used "
     "codegen/test_cache.py::test_the_bound_and_the_order_of_use "
     "codegen/test_cache.py::test_the_bound_holds_while_one_process_writes",
@@ -210,25 +206,6 @@ def test_types_that_text_is_read_from(monkeypatch):
     assert len(reading._texts) == before + 3
 
 
-ENDED = """
-import weakref
-import nativecall as nc
-from nativecall._libffi import callback
-made = []
-for n in range(200):
-    g = nc.callback("h:hb", lambda x, y: x)
-    made.append(weakref.ref(g._owners[-1].pointer))
-    assert g(3, 1) == 3
-    del g
-print(sum(one is not None for one in callback._ended[1:]), sum(ref() is not None for ref in made))
-"""
-
-
-def test_functions_of_libffi_that_ended(python, monkeypatch):
-    monkeypatch.setenv("NATIVECALL_JIT", "0")
-    assert python(ENDED) == "64 64\n"
-
-
 @generated
 def test_thunks_that_ended():
     """The memory of one keeps what it was made of; 256 others take its place."""
@@ -261,26 +238,6 @@ def test_calls_of_a_variadic_function():
             assert buffer[: len(expected)] == expected.encode()
             most = max(most, len(ways))
     assert most == 64
-
-
-@generated
-def test_code_of_callbacks_that_nobody_uses(monkeypatch):
-    monkeypatch.setattr(callback._recent, "limit", 8)
-    monkeypatch.setattr(pythonfunction, "_specs", Fifo())
-    monkeypatch.setattr(pythonfunction._specs, "limit", 2)
-    kept = nc.callback("h:hbh", lambda *x: 7, errors=3)
-    for n in range(20):
-        g = nc.callback(f"h:{'b' * (n + 4)}", lambda *x: 5, errors=3)
-        assert g(*[1] * (n + 4)) == 5
-        del g
-    gc.collect()
-    assert len(callback._recent) == 8
-    # What is left are those eight, two signatures' specs, which have theirs, and the one in use.
-    mine = [key for key in callback._made if re.fullmatch("h:b{4,23}", key)]
-    assert len(mine) <= 8 + 2
-    assert "h:bbbb" not in callback._made
-    assert "h:hbh" in callback._made
-    assert kept(1, 2, 3) == 7
 
 
 def test_signatures_without_an_answer():

@@ -16,7 +16,7 @@ import sys
 
 import pytest
 
-from support.modes import DEBUG, GENERATED
+from support.modes import DEBUG
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1600"))
 
@@ -329,8 +329,6 @@ def test_level(forked, callees) -> None:
     }
     if DEBUG:  # it ends where cffi returns with an exception set
         del operations["reraise"]
-    if not GENERATED:  # libffi has no thunk that returns a struct
-        del operations["bind structs"]
     found = outcomes(forked, callees, operations)
     assert [*found] == [*operations]
     assert {name: text for name, text in found.items() if text != "level"} == {}

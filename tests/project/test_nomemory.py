@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from support.modes import GENERATED
 
 _testcapi = pytest.importorskip("_testcapi")
 if not hasattr(_testcapi, "set_nomemory"):
@@ -223,16 +222,8 @@ def makings() -> dict[str, tuple[Callable[[], object], object]]:
 OPERATIONS = {**calls(), **makings()}
 
 
-# ctypes makes objects of what a callback takes before it calls anything of ours. Without memory for
-# those it prints the MemoryError, calls nothing, and C gets what happens to be in the result.
-_UNCALLED = pytest.mark.xfail(not GENERATED, reason="ctypes returns an unset result", strict=True)
-
-
 @pytest.mark.parametrize("more", [1, 3])
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=_UNCALLED) if n in ("view", "array") else n for n in OPERATIONS],
-)
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_failed_allocations(name, more, monkeypatch, request):
     run, expected = OPERATIONS[name]
     reported: list[str] = []

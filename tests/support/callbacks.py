@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nativecall import _lib
-from support.modes import DEBUG, GENERATED
+from support.modes import DEBUG
 
 overlooked = pytest.mark.skipif(DEBUG, reason="debug builds end where C code overlooks exceptions")
-
-# What a callback of ctypes leaves for a caller that is not ours (csrc/ground/exceptions.c).
-deferred = pytest.mark.skipif(
-    DEBUG and not GENERATED,
-    reason="on debug builds an exception of a callback through libffi is raised late: they end "
-    "where a deallocator sets one",
-)
 
 # What the C code of tests/ext/callback_consumer.c returns when it failed.
 FAILED = -12345.0

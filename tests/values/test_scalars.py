@@ -181,9 +181,6 @@ def test_long_doubles_that_no_float_holds_are_refused(gil):
     assert m.function("fabsl", "g:g", gil=gil)(most) == sys.float_info.max
     assert m.function("fabsl", "g:g", gil=gil)(np.longdouble("-inf")) == math.inf
     echo = nc.callback("g:g", lambda x: x)
-    if not GENERATED:
-        assert echo(huge) == math.inf  # ctypes gives the callback a float
-        return
     with pytest.raises(OverflowError, match="out of range for a Python float"):
         echo(huge)
 

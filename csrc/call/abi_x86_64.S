@@ -1,24 +1,16 @@
-/* csrc/call/invoke_x86_64.S: nc_invoke (invoke.h) by the System V ABI of x86-64. The block:
+/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h) and nc_entry (entry.h) by the System V ABI of
+ * x86-64. The block:
  *
  *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
  *      48   xmm0 to xmm7, 16 bytes each, of which 8 are used
  *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
- *     224   two words that are not used
+ *     224   two words: nc_entry's frame, the caller's rbp and where it returns to
  *     240   the stack */
 #if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__)
 
-#if defined(__APPLE__)
-#define NAME _nc_invoke
-        .private_extern NAME
-#else
-#define NAME nc_invoke
-        .hidden NAME
-        .type NAME, @function
-#endif
-        .text
-        .globl NAME
-        .p2align 5
-NAME:
+#include "ground/symbols.inc"
+
+        function nc_invoke
         .cfi_startproc
         endbr64
         push %rbp
@@ -77,9 +69,57 @@ NAME:
         jne 6b
         jmp 1b
         .cfi_endproc
-#if !defined(__APPLE__)
-        .size NAME, . - NAME
+        end nc_invoke
 
+/* The slot of the stub is in r10. nc_enter says how many long doubles are the result. */
+        function nc_entry
+        .cfi_startproc
+        endbr64
+        push %rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset %rbp, -16
+        mov %rsp, %rbp
+        .cfi_def_cfa_register %rbp
+        sub $224, %rsp
+        mov %rdi, 0(%rsp)
+        mov %rsi, 8(%rsp)
+        mov %rdx, 16(%rsp)
+        mov %rcx, 24(%rsp)
+        mov %r8, 32(%rsp)
+        mov %r9, 40(%rsp)
+        movsd %xmm0, 48(%rsp)
+        movsd %xmm1, 64(%rsp)
+        movsd %xmm2, 80(%rsp)
+        movsd %xmm3, 96(%rsp)
+        movsd %xmm4, 112(%rsp)
+        movsd %xmm5, 128(%rsp)
+        movsd %xmm6, 144(%rsp)
+        movsd %xmm7, 160(%rsp)
+        mov %r10, %rdi
+        mov %rsp, %rsi
+        call SYMBOL(nc_enter)
+        test %eax, %eax
+        jne 7f
+        mov 176(%rsp), %rax
+        mov 184(%rsp), %rdx
+        movsd 192(%rsp), %xmm0
+        movsd 208(%rsp), %xmm1
+        leave
+        .cfi_remember_state
+        .cfi_def_cfa %rsp, 8
+        ret
+        .cfi_restore_state
+7:      dec %eax
+        je 8f
+        fldt 192(%rsp)
+8:      fldt 176(%rsp)
+        leave
+        .cfi_def_cfa %rsp, 8
+        ret
+        .cfi_endproc
+        end nc_entry
+
+#if !defined(__APPLE__)
         /* IBT and SHSTK: without the mark here the whole library would lose it. */
         .section .note.gnu.property, "a"
         .p2align 3

@@ -1,24 +1,15 @@
-/* csrc/call/invoke_aarch64.S: nc_invoke (invoke.h) by AAPCS64. The block, with results where
- * arguments are:
+/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h) and nc_entry (entry.h) by AAPCS64. The block,
+ * with results where arguments are:
  *
  *       0   x0 to x7, then x8
  *      80   v0 to v7, 16 bytes each
- *     208   two words that are not used
+ *     208   two words: nc_entry's frame, the caller's x29 and where it returns to
  *     224   the stack */
 #if defined(__aarch64__) && !defined(_WIN32)
 
-#if defined(__APPLE__)
-#define NAME _nc_invoke
-        .private_extern NAME
-#else
-#define NAME nc_invoke
-        .hidden NAME
-        .type NAME, %function
-#endif
-        .text
-        .globl NAME
-        .p2align 5
-NAME:
+#include "ground/symbols.inc"
+
+        function nc_invoke
         .cfi_startproc
         hint #34                        /* bti c */
         stp x29, x30, [sp, #-32]!
@@ -79,9 +70,45 @@ NAME:
         .cfi_restore x30
         ret
         .cfi_endproc
-#if !defined(__APPLE__)
-        .size NAME, . - NAME
+        end nc_invoke
 
+/* The slot of the stub is in x15. */
+        function nc_entry
+        .cfi_startproc
+        hint #34                        /* bti c */
+        stp x29, x30, [sp, #-16]!
+        .cfi_def_cfa_offset 16
+        .cfi_offset x29, -16
+        .cfi_offset x30, -8
+        mov x29, sp
+        .cfi_def_cfa_register x29
+        sub sp, sp, #208
+        stp x0, x1, [sp, #0]
+        stp x2, x3, [sp, #16]
+        stp x4, x5, [sp, #32]
+        stp x6, x7, [sp, #48]
+        str x8, [sp, #64]
+        stp q0, q1, [sp, #80]
+        stp q2, q3, [sp, #112]
+        stp q4, q5, [sp, #144]
+        stp q6, q7, [sp, #176]
+        mov x0, x15
+        mov x1, sp
+        bl SYMBOL(nc_enter)
+        ldp x0, x1, [sp, #0]
+        ldp q0, q1, [sp, #80]
+        ldp q2, q3, [sp, #112]
+        mov sp, x29
+        .cfi_def_cfa_register sp
+        ldp x29, x30, [sp], #16
+        .cfi_def_cfa_offset 0
+        .cfi_restore x29
+        .cfi_restore x30
+        ret
+        .cfi_endproc
+        end nc_entry
+
+#if !defined(__APPLE__)
         /* BTI: without the mark here the whole library would lose it. */
         .section .note.gnu.property, "a"
         .p2align 3

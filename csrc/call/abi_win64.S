@@ -1,9 +1,11 @@
-/* csrc/call/invoke_win64.S: nc_invoke (invoke.h) by the convention of 64-bit Windows. The block:
+/* csrc/call/abi_win64.S: nc_invoke (invoke.h) and nc_entry (entry.h) by the convention of 64-bit
+ * Windows. The block:
  *
  *       0   rcx rdx r8 r9
  *      32   xmm0 to xmm3, 16 bytes each, of which 8 are used
  *      96   rax, 112 xmm0
- *     128   two words that are not used, and the 32 bytes that belong to the callee
+ *     128   two words, nc_entry's frame: the caller's rbp and where it returns to; then the 32
+ *           bytes that belong to the callee
  *     176   the stack */
 #if defined(__x86_64__) && (defined(_WIN32) || defined(__CYGWIN__))
 
@@ -47,6 +49,37 @@ nc_invoke:
         movsd %xmm0, 112(%rbx)
         lea 8(%rbp), %rsp
         pop %rbx
+        pop %rbp
+        ret
+        .seh_endproc
+
+/* The slot of the stub is in r10. */
+        .globl nc_entry
+        .def nc_entry; .scl 2; .type 32; .endef
+        .p2align 5
+        .seh_proc nc_entry
+nc_entry:
+        push %rbp
+        .seh_pushreg %rbp
+        sub $160, %rsp                  /* 128 of the block, 32 for nc_enter */
+        .seh_stackalloc 160
+        lea 160(%rsp), %rbp
+        .seh_setframe %rbp, 160
+        .seh_endprologue
+        mov %rcx, -128(%rbp)
+        mov %rdx, -120(%rbp)
+        mov %r8, -112(%rbp)
+        mov %r9, -104(%rbp)
+        movsd %xmm0, -96(%rbp)
+        movsd %xmm1, -80(%rbp)
+        movsd %xmm2, -64(%rbp)
+        movsd %xmm3, -48(%rbp)
+        mov %r10, %rcx
+        lea -128(%rbp), %rdx
+        call nc_enter
+        mov -32(%rbp), %rax
+        movsd -16(%rbp), %xmm0
+        lea 0(%rbp), %rsp
         pop %rbp
         ret
         .seh_endproc

@@ -1,0 +1,170 @@
+/* csrc/callback/closure.c: carries out closure plans (call/plan.h): the C half of nc_entry.
+ *
+ * What belongs to a call of a Python function whatever its signature is (the GIL, exceptions,
+ * errno) is pycallback.h's. Here arguments become objects, and the C result gets into registers.
+ *
+ * The callback may be gone when its function has returned, and its plan with it. So what the result
+ * needs of the plan is copied first. */
+#include "pycallback.h"
+
+#include "call/entry.h"
+#include "call/plan.h"
+#include "ground/compat.h"
+
+#include <string.h>
+
+#if NC_HAS_MACHINE_CODE
+
+enum {
+    FEW = 8,       /* arguments that need no memory of their own */
+    MOST_MOVES = 4 /* pieces of a result */
+};
+
+static inline uint64_t word_at(const char *from)
+{
+    uint64_t word;
+    memcpy(&word, from, sizeof(word));
+    return word;
+}
+
+static inline PyObject *signed_word(uint64_t bits, unsigned size)
+{
+    unsigned spare = 64 - 8 * size;
+    return PyLong_FromLongLong((int64_t)(bits << spare) >> spare);
+}
+
+static inline PyObject *unsigned_word(uint64_t bits, unsigned size)
+{
+    unsigned spare = 64 - 8 * size;
+    return PyLong_FromUnsignedLongLong(bits << spare >> spare);
+}
+
+/* What is no number in a word. */
+NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
+                                     char *block)
+{
+    _Alignas(16) char scratch[NC_SCRATCH_BYTES];
+    const NcStep *step = &plan->steps[index];
+    char *at = block + step->at;
+    if (step->moves != 0) {
+        const NcMove *move = NC_CLOSURE_MOVES(plan) + step->move;
+        for (unsigned i = 0; i < step->moves; i++, move++) {
+            memcpy(scratch + move->to, block + move->from, move->size);
+        }
+        at = scratch + step->at;
+    }
+    if (step->owner != 0) {
+        memcpy(&at, at, sizeof(at));
+    }
+    switch (step->code) {
+    case NC_STEP_BOOL:
+        return Py_NewRef(*(const unsigned char *)at != 0 ? Py_True : Py_False);
+    case NC_STEP_SCALAR:
+        return nc_scalar_to_python(step->letter, at);
+    case NC_STEP_BYTES:
+        return PyBytes_FromStringAndSize(at, (Py_ssize_t)step->memory);
+    default:
+        return nc_pycallback_argument(self, index, at);
+    }
+}
+
+/* A new reference to the object for an argument, or NULL with an exception. */
+NC_HOT_INLINE PyObject *argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
+                                 char *block)
+{
+    const NcStep *step = &plan->steps[index];
+    const char *at = block + step->at;
+    switch (step->code) {
+    case NC_STEP_DOUBLE: {
+        double number;
+        memcpy(&number, at, sizeof(number));
+        return nc_pycallback_float(number);
+    }
+    case NC_STEP_FLOAT: {
+        float number;
+        memcpy(&number, at, sizeof(number));
+        return nc_pycallback_float((double)number);
+    }
+    case NC_STEP_SIGNED:
+        return signed_word(word_at(at), step->size);
+    case NC_STEP_UNSIGNED:
+        return unsigned_word(word_at(at), step->size);
+    case NC_STEP_POINTER:
+        return nc_pycallback_argument(self, index, (void *)(uintptr_t)word_at(at));
+    default:
+        return other_argument(self, plan, index, block);
+    }
+}
+
+/* Puts the result into the block; `moves` are those of its step. */
+static inline void give(const NcStep *step, const NcMove *moves, char *block, const char *from)
+{
+    uint64_t word;
+    switch (step->code) {
+    case NC_STEP_VOID:
+        return;
+    case NC_STEP_SIGNED: { /* some callers count on an integer that is extended */
+        unsigned spare = 64 - 8 * (unsigned)step->size;
+        word = (uint64_t)((int64_t)(word_at(from) << spare) >> spare);
+        break;
+    }
+    case NC_STEP_SCALAR:
+        for (unsigned i = 0; i < step->moves; i++) {
+            memcpy(block + moves[i].to, from + moves[i].from, moves[i].size);
+        }
+        return;
+    case NC_STEP_STRUCT:
+        if (step->at == NC_NOWHERE) {
+            return;
+        }
+        word = (uint64_t)(uintptr_t)from;
+        break;
+    default:
+        word = word_at(from);
+    }
+    memcpy(block + step->at, &word, sizeof(word));
+}
+
+uint32_t nc_enter(NcStubSlot *slot, char *block)
+{
+    _Alignas(16) char scratch[NC_SCRATCH_BYTES];
+    NcPyCallback *self = (NcPyCallback *)slot->context;
+    const NcCallbackSpec *spec = self->spec;
+    const NcClosurePlan *plan = spec->plan;
+    const NcStep result = plan->result;
+    const uint32_t x87 = plan->x87;
+    NcMove moves[MOST_MOVES];
+    NcPyCallbackCall call;
+    PyObject *few[FEW + 1];
+    char *out = scratch;
+    int *told = NULL;
+    if (NC_UNLIKELY(result.moves != 0)) {
+        memcpy(moves, NC_CLOSURE_MOVES(plan) + result.move, result.moves * sizeof(NcMove));
+    }
+    if (NC_UNLIKELY(plan->reference != NC_NOWHERE)) {
+        memcpy(&out, block + plan->reference, sizeof(out));
+    }
+    if (NC_UNLIKELY(plan->told != NC_NOWHERE)) {
+        memcpy(&told, block + plan->told, sizeof(told));
+    }
+    memset(scratch, 0, sizeof(uint64_t)); /* a result that is smaller is a whole register */
+    if (NC_LIKELY(spec->enter(self, &call, out))) {
+        const size_t count = plan->args;
+        PyObject **args =
+            count <= FEW ? few : (PyObject **)__builtin_alloca((count + 1) * sizeof(PyObject *));
+        for (size_t i = 0; i < count; i++) {
+            args[i + 1] = argument(self, plan, i, block);
+        }
+        nc_pycallback_run(self, &call, args, count, out);
+        if (NC_LIKELY(told == NULL || (call.ending & NC_PYCALLBACK_FAILED) == 0)) {
+            told = NULL;
+        }
+    }
+    if (NC_UNLIKELY(told != NULL)) {
+        *told = 1;
+    }
+    give(&result, moves, block, out);
+    return x87;
+}
+
+#endif

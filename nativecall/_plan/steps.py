@@ -1,0 +1,56 @@
+"""What plans of both directions are made of: the steps and moves of csrc/call/plan.h, and where
+this machine's ABI has the values of a signature.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from .._errors import SignatureError
+from .abi import Unsupported
+from .here import here
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._signature.signature import Signature
+    from .abi import Call
+
+ABI = here()
+#: Bytes of arguments and result by value: they go on the stack of any thread.
+_MOST_BYTES = 1 << 18
+# Structs NcStep and NcMove.
+STEP = struct.Struct("=BBcBIIII")
+MOVE = struct.Struct("=3I")
+VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
+SCALAR, POINTER, OBJECT, VIEW, STRUCT, LENGTH, BYTES = range(6, 13)
+#: The steps of what has a word of the block to itself.
+PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
+PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
+
+
+def place(signature: Signature, fixed: int | None = None) -> Call:
+    """Where the values of a call are; `fixed` is how many arguments a variadic function names.
+
+    Raises
+    ------
+    SignatureError
+        For types whose passing is not known, and for what would not fit on a stack.
+    """
+    size = sum([one.size for one in (*signature.args, signature.result)])
+    if size > _MOST_BYTES:
+        raise SignatureError(
+            f"arguments and result of {size} bytes by value are more than the {_MOST_BYTES} that a "
+            "call may put on the stack",
+            hint="pass pointers",
+        )
+    if ABI is None:
+        raise SignatureError("the C ABI of this machine is not known")
+    try:
+        return ABI.place(signature.result, signature.args, fixed)
+    except Unsupported as error:
+        raise SignatureError(str(error)) from None
+
+
+def is_packed(at: int) -> bool:
+    """Whether an argument at a place in the block has no more bytes there than it needs."""
+    return ABI is not None and ABI.packs and at >= ABI.stack
