@@ -506,6 +506,7 @@ NC_NOINLINE PyObject *call_owning(const Call *now, PyObject *const *args)
         take_lengths(now, args) < 0) {
         goto done;
     }
+    nc_join_pointers(owners, plan->owners);
     is_called = 1;
     value = called(now);
     if (plan->out_bytes != 0) {

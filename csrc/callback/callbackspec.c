@@ -92,6 +92,7 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->has_gil = (char)has_gil;
     self->python_errors = (char)python_errors;
     self->passed = (char)passed;
+    self->frees = letter == 'v' && self->plan->args == 1 && self->plan->steps[0].letter == 'P';
     self->sets_errno = (char)sets_errno;
     if (check_sentinel(self, (size_t)size) < 0) {
         goto fail;

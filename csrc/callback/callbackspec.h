@@ -31,6 +31,7 @@ typedef struct {
     char letter;        /* of the result; NC_CALLBACK_RAW: arguments and result are bytes */
     char has_gil;       /* 1: C code was said to have the GIL when it calls */
     char python_errors; /* 1: exceptions stay set also where there is no call from Python */
+    char frees;         /* 1: it takes a pointer and returns nothing, as what C frees memory by */
     char passed;        /* 1: callbacks are passed to a call, and have its stash */
     char sets_errno;    /* 1: a failure sets errno, and an OSError is told by that alone */
 } NcCallbackSpec;

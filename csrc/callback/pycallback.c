@@ -141,10 +141,12 @@ static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
+/* Whether the call that the function was passed to fails already. */
 static int has_failed(const NcPyCallback *self)
 {
     const NcStash *stash = nc_pycallback_stash(self);
-    return stash != NULL && stash->exception != NULL;
+    return stash != NULL &&
+           (stash->exception != NULL || (nc_stash_call_failed(stash) && !self->spec->frees));
 }
 
 static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)

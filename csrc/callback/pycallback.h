@@ -29,9 +29,9 @@
  * NcPyCallback that dies then leaves its memory to them.
  *
  * Threads. C code calls in any thread, also one that Python has never seen. What is in an
- * NcPyCallback is read and changed with the GIL, but for `spec`, which never changes. Another thread
- * may drop the last reference just when the last call has left Python and is about to return, so
- * nothing of it is read then. */
+ * NcPyCallback is read and changed with the GIL, but for `spec`, which never changes. Another
+ * thread may drop the last reference just when the last call has left Python and is about to
+ * return, so nothing of it is read then. */
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
 

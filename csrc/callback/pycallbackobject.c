@@ -51,8 +51,8 @@ static PyObject *names_of(PyObject *name, PyObject *who)
                : PyTuple_Pack(3, name, PyTuple_GET_ITEM(who, 0), PyTuple_GET_ITEM(who, 1));
 }
 
-/* Checks the arguments of PyCallback(spec, function, name, who). `who` is a str, or (name, index) of
- * the argument that the function is; None is the function's result. 0, or -1 with TypeError. */
+/* Checks the arguments of PyCallback(spec, function, name, who). `who` is a str, or (name, index)
+ * of the argument that the function is; None is the function's result. 0, or -1 with TypeError. */
 static int check_arguments(PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 4 ||

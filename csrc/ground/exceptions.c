@@ -54,6 +54,7 @@ static void put(NcStash *self, PyObject *exception, PyObject *object)
     } else {
         self->exception = exception;
         self->order = stashed++;
+        (self->first != NULL ? self->first : self)->failed = 1;
     }
 }
 
@@ -87,12 +88,14 @@ static void stash_finalize(PyObject *object)
 static int stash_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcStash *)(void *)object)->exception);
+    Py_VISIT(((NcStash *)(void *)object)->first);
     return 0;
 }
 
 static int stash_clear(PyObject *object)
 {
     Py_CLEAR(((NcStash *)(void *)object)->exception);
+    Py_CLEAR(((NcStash *)(void *)object)->first);
     return 0;
 }
 
@@ -109,6 +112,7 @@ static void stash_dealloc(PyObject *object)
 void nc_stash_close(NcStash *stash, PyObject **first)
 {
     stash->closed = 1;
+    Py_CLEAR(stash->first);
     if (stash->exception == NULL) {
         return;
     }

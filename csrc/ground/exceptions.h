@@ -49,14 +49,23 @@
 
 /* Where a Python function that is an argument leaves the exception that it must not lose, in
  * whichever thread it ran. It is raised when the call returns that the function was passed to;
- * until then the function is not called on. Those of other threads where it ran at that moment, and
- * those that come after that, go to sys.unraisablehook. */
-typedef struct {
+ * until then neither the function nor others that were passed to that call run, except those that
+ * take one pointer and return nothing: C frees memory by these. Exceptions of other threads where
+ * one ran at that moment, and those that come after the call, go to sys.unraisablehook. */
+typedef struct NcStash {
     PyObject_HEAD
     PyObject *exception;      /* the first one, or NULL */
     unsigned long long order; /* when it came, among all of the process */
-    int closed;               /* 1 once the call has returned, or where there is none */
+    struct NcStash *first;    /* the first of the call's, owned; NULL: this one, or none knows */
+    char closed;              /* 1 once the call has returned, or where there is none */
+    char failed;              /* of the first: 1 once one of the call's has had an exception */
 } NcStash;
+
+/* Whether a function that was passed to the same call has failed, and that goes on. */
+static inline int nc_stash_call_failed(const NcStash *stash)
+{
+    return (stash->first != NULL ? stash->first : stash)->failed && !stash->closed;
+}
 
 extern PyTypeObject NcStash_Type;
 

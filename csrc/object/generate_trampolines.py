@@ -88,6 +88,8 @@ def function(shape: str) -> str:
             )
         else:
             body.append(f"    if (NC_UNLIKELY({get} < 0)) {{\n        {leave};\n    }}")
+    if args.count("P") > 1:
+        body.append(f"    nc_join_pointers(pointers, {args.count('P')});")
     types = ", ".join(ARGUMENTS[letter] for letter in args) or "void"
     values = ", ".join(
         f"{places[i]}.address" if a == "P" else places[i] for i, a in enumerate(args)

@@ -428,6 +428,35 @@ static NcStash *stash_of(const NcPointer *pointer)
     return (NcStash *)(void *)PyTuple_GET_ITEM(keep, 2);
 }
 
+/* Joins a pointer's stash, or those of the Pins in its list, to the first one. */
+static void join(const NcPointer *pointer, NcStash **first)
+{
+    PyObject *keep = pointer->keep;
+    if (keep != NULL && PyList_CheckExact(keep)) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keep); i++) {
+            PyObject *item = PyList_GET_ITEM(keep, i);
+            if (Py_IS_TYPE(item, &NcPin_Type)) {
+                join(&((const NcPin *)(void *)item)->pointer, first);
+            }
+        }
+        return;
+    }
+    NcStash *stash = stash_of(pointer);
+    if (stash != NULL && *first == NULL) {
+        *first = stash;
+    } else if (stash != NULL && stash != *first && stash->first == NULL) {
+        stash->first = (NcStash *)(void *)Py_NewRef((PyObject *)*first);
+    }
+}
+
+void nc_join_held_pointers(const NcPointer *pointers, size_t count)
+{
+    NcStash *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        join(&pointers[i], &first);
+    }
+}
+
 void nc_pointer_close(const NcPointer *pointer, PyObject **first)
 {
     if (pointer->keep != NULL && PyList_CheckExact(pointer->keep)) {

@@ -128,6 +128,21 @@ int nc_pins_check(PyObject *name, PyObject *list);
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
+/* nc_join_pointers, where one keeps something. */
+void nc_join_held_pointers(const NcPointer *pointers, size_t count);
+
+/* Before a call: an exception of one Python function among its pointer arguments keeps the others
+ * from running. */
+static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (NC_UNLIKELY(pointers[i].keep != NULL)) {
+            nc_join_held_pointers(pointers, count);
+            return;
+        }
+    }
+}
+
 /* Closes the stash of a pointer argument, or those of the Pins in its list, as nc_stash_close. */
 void nc_pointer_close(const NcPointer *pointer, PyObject **first);
 /* The same for all Pins in a list. */

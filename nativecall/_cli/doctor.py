@@ -142,11 +142,8 @@ def _by_libffi() -> Iterator[_Line]:
     def right() -> bool:
         import ctypes
 
-        from .. import callback
-
         kinds = ctypes.c_double, ctypes.c_longlong, ctypes.c_float, ctypes.c_int
-        four = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
-        function = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(four.address())
+        function = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(lambda a, b, c, d: a + b + c + d)
         return bool(function(0.5, 1, 2.0, 3) == 6.5)
 
     found = _outcome(right)

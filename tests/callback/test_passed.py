@@ -250,3 +250,68 @@ def test_a_function_that_raised_is_not_called_again(passed):
     with pytest.raises(LookupError):  # another call calls it again
         passed.visit(fails, items, 5)
     assert called == [0, 1, 0, 1]
+
+
+JOINED = """
+#include <stdlib.h>
+typedef struct { int (*f)(int); } task;
+int both(int (*f)(int), int (*g)(int)) { int first = f(1); return first + g(2); }
+int either(task one, int (*g)(int)) { return one.f(1) + g(2); }
+void consume(void *(*make)(int), void (*drop)(void *))
+{
+    void *made[3];
+    for (int i = 0; i < 3; i++) made[i] = make(i);
+    for (int i = 0; i < 3; i++) drop(made[i]);
+}
+"""
+JOINED_DECLARED = """
+typedef struct { int (*f)(int); } task;
+int both(int (*f)(int), int (*g)(int));
+int either(task one, int (*g)(int));
+void consume(void *(*make)(int), void (*drop)(void *));
+"""
+
+
+def test_after_an_exception_no_function_of_that_call_runs(builder):
+    """Whichever was first; functions of other calls do, and of the next one."""
+    lib = nc.load(builder.library(JOINED, "joined"), JOINED_DECLARED)
+    ran: list[int] = []
+
+    def fails(x):
+        raise LookupError(f"for {x}")
+
+    def runs(x):
+        ran.append(x)
+        return x
+
+    def calls(x):
+        assert lib.both(runs, runs) == 3
+        return fails(x)
+
+    with pytest.raises(LookupError, match="for 1"):
+        lib.both(fails, runs)
+    assert ran == []
+    with pytest.raises(LookupError, match="for 2"):
+        lib.both(runs, fails)
+    assert ran == [1]
+    with pytest.raises(LookupError, match="for 1"):
+        lib.either((fails,), runs)
+    assert ran == [1]
+    with pytest.raises(LookupError, match="for 1"):
+        lib.both(calls, runs)
+    assert ran == [1, 1, 2]
+    assert lib.both(runs, runs) == 3
+
+
+def test_after_an_exception_c_frees_its_memory(builder):
+    """By a function of one pointer that returns nothing."""
+    lib = nc.load(builder.library(JOINED, "joined"), JOINED_DECLARED)
+    dropped: list[object] = []
+
+    def make(i):
+        if i == 1:
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        lib.consume(make, dropped.append)
+    assert dropped == [None] * 3
