@@ -2,8 +2,8 @@
  *
  * A stub is a few bytes of machine code. It loads the address of its slot into the register of the
  * static chain (r10, x15) and jumps to the code that the slot names. That code finds the slot in
- * this register, for LLVM in the parameter that it calls `nest`, and reads its context there. So one
- * piece of code serves any number of pointers, and making one writes two words.
+ * this register, for LLVM in the parameter that it calls `nest`, and reads its context there. So
+ * one piece of code serves any number of pointers, and making one writes two words.
  *
  * Stubs come in regions: pages of code, and pages of slots at a fixed distance behind them. The
  * first region lies in the extension itself (stubs.S), so most processes map nothing, and systems
