@@ -309,7 +309,7 @@ def test_memory_is_level(native, consumer):
         nc.callback("d:d", lambda x: x)(1.0)
         native.apply(lambda x: x, 1.0)
 
-    for _ in range(100):
+    for _ in range(300):  # until the places of callbacks that ended are used again
         once()
     gc.collect()
     before = sys.getallocatedblocks()

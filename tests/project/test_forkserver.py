@@ -77,12 +77,14 @@ def test_a_program_that_hangs(hang, run):
 
 
 def test_an_interrupted_test_takes_no_answer_of_the_next(run):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     main = threading.get_ident()
     thread = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         run("import time; time.sleep(100)")
     thread.join()
+    signal.signal(signal.SIGINT, before)
     assert run("print('next')") == (0, "next\n", "")
 
 
@@ -92,8 +94,10 @@ def test_a_server_that_has_ended_is_started_again(run):
     assert run("print('next')") == (0, "next\n", "")
 
 
+# SIGINT is ignored in what a shell runs in the background.
 CLIENT = """
-import os, pathlib, sys
+import os, pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 from support import forkserver
 server = forkserver.ForkServer(())
