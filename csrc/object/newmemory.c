@@ -146,9 +146,8 @@ static int put_function(MemoryPlan *self, Slot *slot, PyObject *value, char *at,
         if (slot->callback == Py_None || !PyFunction_Check(function)) {
             return 0;
         }
-        NcPyCallback *made =
-            nc_pycallback_make((NcCallbackSpec *)(void *)slot->callback, value,
-                               ((PyFunctionObject *)(void *)function)->func_name);
+        NcPyCallback *made = nc_pycallback_make((NcCallbackSpec *)(void *)slot->callback, value,
+                                                ((PyFunctionObject *)(void *)function)->func_name);
         return made != NULL ? point(block, at, made->stub, (PyObject *)made) : -1;
     }
     if (!PyObject_TypeCheck(value, (PyTypeObject *)(void *)&NcCallable_Type)) {
