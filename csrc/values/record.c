@@ -423,9 +423,14 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
     return 0;
 }
 
-/* The place of a name; -1 where no member has it, or with an exception. */
+/* The place of a name; -1 where no member has it, or with an exception. Names of the class, which
+ * begin with an underscore, are no member's, or a struct could take them from the code here. */
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
+    if (PyUnicode_GET_LENGTH(name) != 0 && PyUnicode_READ_CHAR(name, 0) == '_' &&
+        _PyType_Lookup(record_class, name) != NULL) {
+        return -1;
+    }
     PyObject *found = PyDict_GetItemWithError(said(self->layout, PLACES), name);
     return found != NULL ? PyLong_AsSsize_t(found) : -1;
 }

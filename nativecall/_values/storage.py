@@ -12,6 +12,7 @@ was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``),
 from __future__ import annotations
 
 import sys
+from _thread import allocate_lock
 from collections import namedtuple
 from itertools import islice
 from math import prod
@@ -152,6 +153,8 @@ def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
 
 # Bit-fields are numbers of their own in the bytes that they have bits in; the rest stays.
 
+_changing = allocate_lock()  # held where what a Record has is read and then changed
+
 
 def _bytes_of(field: Field, address: int) -> Foreign:
     assert field.width is not None
@@ -180,8 +183,9 @@ def _store_bits(field: Field, value: object, address: int, who: str) -> None:
     if not least <= number <= least + (1 << width) - 1:
         raise OverflowError(f"{who} is {number}, out of range for its {width} bits")
     memory, mask = _bytes_of(field, address), (1 << width) - 1
-    rest = int.from_bytes(memory, "little") & ~(mask << field.shift)
-    memory[:] = (rest | (number & mask) << field.shift).to_bytes(len(memory), "little")
+    with _changing:
+        rest = int.from_bytes(memory, "little") & ~(mask << field.shift)
+        memory[:] = (rest | (number & mask) << field.shift).to_bytes(len(memory), "little")
 
 
 def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
@@ -476,6 +480,8 @@ class Record(_types.RecordBase):
     keeps the Record alive, so ``r.inner.x = 1`` changes ``r``; `copy.copy` makes it independent. An
     array of `char` is text: `bytes` up to the first null character, `str` with ``encoding=``.
 
+    A field whose name a Record has itself, ``_fields`` or ``__len__``, is reached by its index.
+
     A Record equals a Record with the same names and values, and a tuple or list of the values. It
     can be copied, and pickled unless there are pointers in it. It exports a buffer (PEP 3118),
     which NumPy takes for a structured array without dimensions.
@@ -568,9 +574,13 @@ class Record(_types.RecordBase):
     @property
     def _kept(self) -> dict[object, object]:
         """That, by offset and size."""
-        if self._root._held is None:
-            _held.__set__(self._root, {})
-        return self._root._held  # type: ignore[return-value]  # now it is there
+        root = self._root
+        with _changing:
+            kept = root._held
+            if kept is None:
+                kept = {}
+                _held.__set__(root, kept)
+        return kept
 
     def _take_objects(self, owned: bool) -> None:
         """Keep the Python objects in the memory, with the references that it owns, or others."""

@@ -10,6 +10,7 @@ import cffi
 import pytest
 
 import nativecall as nc
+from support.threads import each, turns
 
 TEXT = """
 union number { int i; double d; char text[8]; };
@@ -154,6 +155,33 @@ def test_those_of_ctypes_and_cffi(lib):
     other = cffi.FFI()
     other.cdef("union number { int i; double d; char text[8]; };")
     assert lib.twice(other.new("union number *", {"d": 1})[0]).d == 2
+
+
+def test_threads_set_bit_fields_beside_each_other(lib):
+    found = lib.next({"a": 0, "b": 0, "y": 0, "tail": 0})
+
+    def turn(name):
+        for number in range(3000):
+            value = number % 7
+            setattr(found, name, value)
+            assert getattr(found, name) == value
+
+    with turns(1e-6):
+        each(turn, "a", "b")
+
+
+def test_a_field_has_the_name_of_what_a_record_has(path):
+    """It is reached by its index, and takes nothing from the code that reads the others."""
+    lib = nc.load(
+        path,
+        "typedef struct { unsigned _bits : 3, : 2; int _address : 9; "
+        "union { int _kept; float _assign; }; char _layout; } bits; bits next(bits one);",
+    )
+    found = lib.next((1, -4, {"_kept": 0}, 3))
+    assert (found[0], found[1], found[3]) == (2, -5, 4)
+    found[0] = 7
+    assert found[0] == 7
+    assert repr(found) == "bits(_bits=7, _address=-5, f3=union(_kept=0, _assign=0.0), _layout=4)"
 
 
 def test_by_signature(path):
