@@ -5,9 +5,9 @@
  *      80   v0 to v7, 16 bytes each
  *     208   two words: nc_entry's frame, the caller's x29 and where it returns to
  *     224   the stack */
-#if defined(__aarch64__) && !defined(_WIN32)
-
 #include "ground/symbols.inc"
+
+#if defined(__aarch64__) && !defined(_WIN32)
 
         function nc_invoke
         .cfi_startproc
@@ -107,16 +107,4 @@
         ret
         .cfi_endproc
         end nc_entry
-
-#if !defined(__APPLE__)
-        /* BTI: without the mark here the whole library would lose it. */
-        .section .note.gnu.property, "a"
-        .p2align 3
-        .long 4, 16, 5
-        .asciz "GNU"
-        .long 0xc0000000, 4, 1, 0
-#endif
-#endif
-#if defined(__ELF__)
-        .section .note.GNU-stack, "", %progbits
 #endif

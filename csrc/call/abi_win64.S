@@ -7,6 +7,8 @@
  *     128   two words, nc_entry's frame: the caller's rbp and where it returns to; then the 32
  *           bytes that belong to the callee
  *     176   the stack */
+#include "ground/symbols.inc"
+
 #if defined(__x86_64__) && (defined(_WIN32) || defined(__CYGWIN__))
 
         .text
@@ -83,7 +85,4 @@ nc_entry:
         pop %rbp
         ret
         .seh_endproc
-#endif
-#if defined(__ELF__)
-        .section .note.GNU-stack, "", %progbits
 #endif

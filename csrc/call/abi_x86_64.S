@@ -6,9 +6,9 @@
  *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
  *     224   two words: nc_entry's frame, the caller's rbp and where it returns to
  *     240   the stack */
-#if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__)
-
 #include "ground/symbols.inc"
+
+#if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__)
 
         function nc_invoke
         .cfi_startproc
@@ -118,16 +118,4 @@
         ret
         .cfi_endproc
         end nc_entry
-
-#if !defined(__APPLE__)
-        /* IBT and SHSTK: without the mark here the whole library would lose it. */
-        .section .note.gnu.property, "a"
-        .p2align 3
-        .long 4, 16, 5
-        .asciz "GNU"
-        .long 0xc0000002, 4, 3, 0
-#endif
-#endif
-#if defined(__ELF__)
-        .section .note.GNU-stack, "", %progbits
 #endif

@@ -74,25 +74,6 @@ static inline void put_word(char *to, uint64_t word)
     memcpy(to, &word, sizeof(word));
 }
 
-static inline uint64_t word_at(const char *from)
-{
-    uint64_t word;
-    memcpy(&word, from, sizeof(word));
-    return word;
-}
-
-static inline int64_t extended(uint64_t bits, unsigned size)
-{
-    unsigned spare = 64 - 8 * size;
-    return (int64_t)(bits << spare) >> spare;
-}
-
-static inline uint64_t cleared(uint64_t bits, unsigned size)
-{
-    unsigned spare = 64 - 8 * size;
-    return bits << spare >> spare;
-}
-
 /* A piece, never more of it: what lies behind may be another page. */
 static inline void copy(char *to, const char *from, size_t size)
 {
@@ -135,7 +116,7 @@ NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *valu
         return -1;
     }
     put_word(now->frame + step->at,
-             step->code == NC_STEP_SIGNED ? (uint64_t)extended(bits, step->size) : bits);
+             step->code == NC_STEP_SIGNED ? (uint64_t)nc_word_extended(bits, step->size) : bits);
     return !PyLong_CheckExact(value);
 }
 
@@ -249,9 +230,9 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_
     case NC_STEP_UNSIGNED:
         if (NC_LIKELY(nc_small_integer(value, &small)) &&
             NC_LIKELY(step->code == NC_STEP_SIGNED
-                          ? extended((uint64_t)small, step->size) == small
+                          ? nc_word_extended((uint64_t)small, step->size) == small
                           : small >= 0 &&
-                                cleared((uint64_t)small, step->size) == (uint64_t)small)) {
+                                nc_word_cleared((uint64_t)small, step->size) == (uint64_t)small)) {
             put_word(to, (uint64_t)small);
             return 0;
         }
@@ -286,7 +267,7 @@ static int take_lengths(const Call *now, PyObject *const *args)
         if (length < 0) {
             return -1;
         }
-        put_word(now->frame + step->at, cleared((uint64_t)length, step->size));
+        put_word(now->frame + step->at, nc_word_cleared((uint64_t)length, step->size));
     }
     return 0;
 }
@@ -343,15 +324,15 @@ static PyObject *give(const Call *now, uintptr_t convention, int code)
         return PyFloat_FromDouble((double)number);
     }
     case NC_STEP_SIGNED:
-        return PyLong_FromLongLong(extended(word_at(from), step->size));
+        return PyLong_FromLongLong(nc_word_extended(nc_word_at(from), step->size));
     case NC_STEP_UNSIGNED:
-        return PyLong_FromUnsignedLongLong(cleared(word_at(from), step->size));
+        return PyLong_FromUnsignedLongLong(nc_word_cleared(nc_word_at(from), step->size));
     case NC_STEP_BOOL:
         return PyBool_FromLong(*(const unsigned char *)from != 0);
     case NC_STEP_POINTER:
-        return nc_pointer_to_python(now->self, (void *)(uintptr_t)word_at(from));
+        return nc_pointer_to_python(now->self, (void *)(uintptr_t)nc_word_at(from));
     case NC_STEP_OBJECT:
-        return nc_take_object((PyObject *)now->self, (PyObject *)(uintptr_t)word_at(from),
+        return nc_take_object((PyObject *)now->self, (PyObject *)(uintptr_t)nc_word_at(from),
                               convention, code);
     case NC_STEP_STRUCT:
         return give_record(now, step);
@@ -371,10 +352,10 @@ static int has_failed(const Call *now, uintptr_t convention, int code)
     case NC_ERRORS_ARGUMENT:
         return code != 0;
     case NC_ERRORS_NONZERO:
-        return cleared(word_at(from), step->size) != 0;
+        return nc_word_cleared(nc_word_at(from), step->size) != 0;
     case NC_ERRORS_ZERO:
     case NC_ERRORS_NULL:
-        return cleared(word_at(from), step->size) == 0;
+        return nc_word_cleared(nc_word_at(from), step->size) == 0;
     default:
         return 0;
     }
@@ -450,7 +431,7 @@ NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
 /* Notes a pointer result of a call that raises: it may be the caller's to free. */
 NC_NOINLINE void lose(const Call *now)
 {
-    nc_result_lose(now->self, (void *)(uintptr_t)word_at(now->frame + now->plan->result.at));
+    nc_result_lose(now->self, (void *)(uintptr_t)nc_word_at(now->frame + now->plan->result.at));
 }
 
 /* Calls, once all arguments are where they belong. */
@@ -470,7 +451,7 @@ NC_HOT_INLINE PyObject *called(const Call *now)
         uint64_t bits = nc_invoke_word(now->frame, function, plan->stack, plan->how);
         return nc_is_left() && nc_left_raise()
                    ? NULL
-                   : PyLong_FromLongLong(extended(bits, plan->result.size));
+                   : PyLong_FromLongLong(nc_word_extended(bits, plan->result.size));
     }
     nc_invoke(now->frame, function, plan->stack, plan->how);
     if (nc_is_left() && nc_left_raise()) {
@@ -599,7 +580,7 @@ static NcCallSpec *spec_for(NcCallSpec *spec, PyObject *key, PyObject *types)
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)spec, types, NULL);
     PyObject *fixed = made != NULL ? PyLong_FromSsize_t(spec->nargs) : NULL;
     if (made != NULL && !Py_IS_TYPE(made, &NcCallSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "extended() must return a CallSpec");
+        PyErr_SetString(PyExc_TypeError, "nc_word_extended() must return a CallSpec");
         Py_CLEAR(made);
     }
     if (fixed == NULL || made == NULL || plan_made((NcCallSpec *)(void *)made, fixed) == NULL) {

@@ -14,6 +14,7 @@
 #define NC_PLAN_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* What a step does. To an argument it converts a value into memory at `at`, then `moves` carry that
  * into registers; to the result the moves come first. */
@@ -92,5 +93,25 @@ typedef struct NcClosurePlan {
 #define NC_PLAN_MOVES(plan)                                                                        \
     ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->lengths])
 #define NC_CLOSURE_MOVES(plan) ((const NcMove *)(const void *)&(plan)->steps[(plan)->args])
+
+/* A word of a block, and the integer of so many bytes that is its lower end. */
+static inline uint64_t nc_word_at(const char *from)
+{
+    uint64_t word;
+    memcpy(&word, from, sizeof(word));
+    return word;
+}
+
+static inline int64_t nc_word_extended(uint64_t bits, unsigned size)
+{
+    unsigned spare = 64 - 8 * size;
+    return (int64_t)(bits << spare) >> spare;
+}
+
+static inline uint64_t nc_word_cleared(uint64_t bits, unsigned size)
+{
+    unsigned spare = 64 - 8 * size;
+    return bits << spare >> spare;
+}
 
 #endif

@@ -20,25 +20,6 @@ enum {
     MOST_MOVES = 4 /* pieces of a result */
 };
 
-static inline uint64_t word_at(const char *from)
-{
-    uint64_t word;
-    memcpy(&word, from, sizeof(word));
-    return word;
-}
-
-static inline PyObject *signed_word(uint64_t bits, unsigned size)
-{
-    unsigned spare = 64 - 8 * size;
-    return PyLong_FromLongLong((int64_t)(bits << spare) >> spare);
-}
-
-static inline PyObject *unsigned_word(uint64_t bits, unsigned size)
-{
-    unsigned spare = 64 - 8 * size;
-    return PyLong_FromUnsignedLongLong(bits << spare >> spare);
-}
-
 /* What is no number in a word. */
 NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
                                      char *block)
@@ -86,11 +67,11 @@ NC_HOT_INLINE PyObject *argument(NcPyCallback *self, const NcClosurePlan *plan, 
         return nc_pycallback_float((double)number);
     }
     case NC_STEP_SIGNED:
-        return signed_word(word_at(at), step->size);
+        return PyLong_FromLongLong(nc_word_extended(nc_word_at(at), step->size));
     case NC_STEP_UNSIGNED:
-        return unsigned_word(word_at(at), step->size);
+        return PyLong_FromUnsignedLongLong(nc_word_cleared(nc_word_at(at), step->size));
     case NC_STEP_POINTER:
-        return nc_pycallback_argument(self, index, (void *)(uintptr_t)word_at(at));
+        return nc_pycallback_argument(self, index, (void *)(uintptr_t)nc_word_at(at));
     default:
         return other_argument(self, plan, index, block);
     }
@@ -103,11 +84,9 @@ static inline void give(const NcStep *step, const NcMove *moves, char *block, co
     switch (step->code) {
     case NC_STEP_VOID:
         return;
-    case NC_STEP_SIGNED: { /* some callers count on an integer that is extended */
-        unsigned spare = 64 - 8 * (unsigned)step->size;
-        word = (uint64_t)((int64_t)(word_at(from) << spare) >> spare);
+    case NC_STEP_SIGNED: /* some callers count on an integer that is extended */
+        word = (uint64_t)nc_word_extended(nc_word_at(from), step->size);
         break;
-    }
     case NC_STEP_SCALAR:
         for (unsigned i = 0; i < step->moves; i++) {
             memcpy(block + moves[i].to, from + moves[i].from, moves[i].size);
@@ -120,7 +99,7 @@ static inline void give(const NcStep *step, const NcMove *moves, char *block, co
         word = (uint64_t)(uintptr_t)from;
         break;
     default:
-        word = word_at(from);
+        word = nc_word_at(from);
     }
     memcpy(block + step->at, &word, sizeof(word));
 }

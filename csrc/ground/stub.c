@@ -95,7 +95,8 @@ static int find_stubs(struct dl_phdr_info *info, size_t size, void *found)
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         uintptr_t from = (uintptr_t)nc_stubs - info->dlpi_addr - part->p_vaddr;
         if (part->p_type == PT_LOAD && from < part->p_filesz) {
-            /* A program that has the extension linked into it has no name. */
+            /* A program that has the extension linked into it has no name. One that is too long
+             * is cut, and then opens nothing, or what is compared and not used. */
             snprintf(place->path, sizeof(place->path), "%s",
                      *info->dlpi_name != '\0' ? info->dlpi_name : "/proc/self/exe");
             place->at = (off_t)(part->p_offset + from);

@@ -78,20 +78,4 @@ nc_slots:
         b SYMBOL(nc_stub_called_after_end)
 #endif
         end nc_stub_ended
-
-#if defined(__ELF__)
-        /* IBT and SHSTK, or BTI: without the mark here the whole library would lose it. */
-        .section .note.gnu.property, "a"
-        .p2align 3
-        .long 4, 16, 5
-        .asciz "GNU"
-#if defined(__x86_64__)
-        .long 0xc0000002, 4, 3, 0
-#else
-        .long 0xc0000000, 4, 1, 0
-#endif
-#endif
-#endif
-#if defined(__ELF__)
-        .section .note.GNU-stack, "", %progbits
 #endif

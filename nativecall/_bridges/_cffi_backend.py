@@ -20,6 +20,7 @@ from .._callable.pickled import wrapped_there
 from .._errors import SignatureError
 from .._libffi import types
 from .._signature import cffitype
+from .._signature.clexer import NAMES
 from .._signature.ctype import CType
 from .._signature.derived import FunctionPointer
 from .._signature.derived import Pointer as PointerType
@@ -193,20 +194,7 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
 
 # What C code mostly calls a type of a width; the letters of a text that tell C's types apart.
 _LONG = "long" if _lib.ffi.sizeof("long") == 8 else "long long"
-_USUAL = {
-    "?": "_Bool",
-    "b": "signed char",
-    "B": "unsigned char",
-    "h": "short",
-    "H": "unsigned short",
-    "i": "int",
-    "I": "unsigned int",
-    "q": _LONG,
-    "Q": "size_t",
-    "f": "float",
-    "d": "double",
-    "g": "long double",
-}
+_USUAL = {code: NAMES[code] for code in "?bBhHiIfdg"} | {"q": _LONG, "Q": "size_t"}
 _WRITTEN = {
     **_USUAL,
     "c": "char",

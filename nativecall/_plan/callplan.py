@@ -48,8 +48,8 @@ class _Writer:
         self.owners += 1
         return self.owned + (self.owners - 1) * _POINTER
 
-    def cut(self, passing: Passing, at: int) -> int:
-        """The moves between memory and the block; the first of them."""
+    def cut(self, passing: Passing, at: int) -> tuple[int, int]:
+        """The moves between memory and the block: the first, and the one behind the last."""
         first = len(self.moves)
         places = passing.places
         if passing.how == "reference":
@@ -60,21 +60,7 @@ class _Writer:
                 (at + piece.offset, place, piece.size)
                 for piece, place in zip(pieces, places, strict=True)
             ]
-        return first
-
-    def step(
-        self,
-        code: int,
-        size: int,
-        letter: str,
-        at: int,
-        *,
-        owner: int = 0,
-        memory: int = 0,
-        first: int | None = None,
-    ) -> bytes:
-        moves = 0 if first is None else len(self.moves) - first
-        return row.STEP.pack(code, size, letter.encode(), moves, at, owner, memory, first or 0)
+        return first, len(self.moves)
 
     def argument(self, ctype: CType, passing: Passing, packs: bool) -> bytes:
         """The step of what Python passes."""
@@ -82,40 +68,41 @@ class _Writer:
         if letter == "T":
             owner = self.owner() if _holds_owners(ctype) else 0
             if passing.how == "stack":
-                return self.step(row.STRUCT, 0, letter, at, owner=owner)
+                return row.step(row.STRUCT, 0, letter, at, owner=owner)
             memory = self.room(size)
-            first = self.cut(passing, memory)
-            return self.step(row.STRUCT, 0, letter, memory, owner=owner, first=first)
+            moved = self.cut(passing, memory)
+            return row.step(row.STRUCT, 0, letter, memory, owner=owner, moves=moved)
         if isinstance(ctype, View):
             memory = self.room((1 + 2 * ctype.ndim) * 8)
-            return self.step(row.VIEW, ctype.ndim, letter, at, owner=self.owner(), memory=memory)
+            return row.step(row.VIEW, ctype.ndim, letter, at, owner=self.owner(), memory=memory)
         if letter == "P":
-            return self.step(row.POINTER, size, letter, at, owner=self.owner())
+            return row.step(row.POINTER, size, letter, at, owner=self.owner())
         clear = 8 if size < 8 and not packs else 0
         if passing.how == "reference" or len(passing.places) > 1:
             memory = self.room(max(size, 16))
-            first = self.cut(passing, memory)
-            return self.step(row.SCALAR, clear, letter, memory, first=first)
+            moved = self.cut(passing, memory)
+            return row.step(row.SCALAR, clear, letter, memory, moves=moved)
         if letter in row.PLAIN and (clear or size == 8):
-            return self.step(row.PLAIN[letter], size, letter, at)
-        return self.step(row.SCALAR, clear, letter, at)
+            return row.step(row.PLAIN[letter], size, letter, at)
+        return row.step(row.SCALAR, clear, letter, at)
 
     def result(self, ctype: CType, passing: Passing) -> tuple[bytes, list[tuple[int, int, int]]]:
         """The step of the result, and what is moved before the call."""
         letter, size = callspec.letter(ctype), ctype.size
         if passing.how == "void":
-            return self.step(row.VOID, 0, letter, 0), []
+            return row.step(row.VOID, 0, letter, 0), []
         if passing.how == "reference":
             memory = self.room(size)
             code = row.STRUCT if letter == "T" else row.SCALAR
-            return self.step(code, 0, letter, memory), [(memory, passing.places[0], 0)]
+            return row.step(code, 0, letter, memory), [(memory, passing.places[0], 0)]
         code = row.STRUCT if letter == "T" else row.PLAIN.get(letter, row.SCALAR)
         if len(passing.places) == 1:
-            return self.step(code, 0 if letter == "T" else size, letter, passing.places[0]), []
+            return row.step(code, 0 if letter == "T" else size, letter, passing.places[0]), []
         memory = self.room(max(size, 16))
-        first = self.cut(passing, memory)
+        moved = self.cut(passing, memory)
+        first, _ = moved
         self.moves[first:] = [(place, at, n) for at, place, n in self.moves[first:]]
-        return self.step(code, 0, letter, memory, first=first), []
+        return row.step(code, 0, letter, memory, moves=moved), []
 
 
 def _holds_owners(ctype: CType) -> bool:
@@ -158,14 +145,14 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
             before.append((where[index], passing.places[0], 0))
             if outs[index].given:
                 inner = pointee(signature, outs[index])
-                steps.append(writer.step(row.SCALAR, 0, callspec.letter(inner), where[index]))
+                steps.append(row.step(row.SCALAR, 0, callspec.letter(inner), where[index]))
             continue
         owners[index] = len(steps), writer.owned + writer.owners * _POINTER
         steps.append(writer.argument(ctype, passing, row.is_packed(passing.places[0])))
     for index, number in zip(texts, range(last, len(args)), strict=False):
         which, owner = owners[index]
         at = call.args[number].places[0]
-        length = writer.step(row.LENGTH, args[number].size, "q", at, owner=owner, memory=which)
+        length = row.step(row.LENGTH, args[number].size, "q", at, owner=owner, memory=which)
         steps.append(length)
     if hidden:
         told = writer.room(8)

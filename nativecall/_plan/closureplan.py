@@ -49,20 +49,6 @@ def plan(signature: Signature, *, tells_last: bool = False, raw: bool = False) -
     return b"".join([header, result, *arguments, *moves])
 
 
-def _step(
-    code: int,
-    size: int,
-    letter: str,
-    at: int,
-    *,
-    owner: int = 0,
-    memory: int = 0,
-    moves: int = 0,
-    first: int = 0,
-) -> bytes:
-    return steps.STEP.pack(code, size, letter.encode(), moves, at, owner, memory, first)
-
-
 def _argument(passing: Passing, raw: bool, moves: list[bytes]) -> bytes:
     """The step of an argument."""
     ctype, places = passing.ctype, passing.places
@@ -82,15 +68,8 @@ def _argument(passing: Passing, raw: bool, moves: list[bytes]) -> bytes:
     elif passing.how != "value" or (size < 8 and steps.is_packed(at)):
         code = steps.BOOL if letter == "?" else steps.SCALAR
     owner = int(passing.how == "reference")
-    return _step(
-        code,
-        size & 0xFF,
-        letter,
-        at,
-        owner=owner,
-        memory=size,
-        moves=len(moves) - first,
-        first=first,
+    return steps.step(
+        code, size & 0xFF, letter, at, owner=owner, memory=size, moves=(first, len(moves))
     )
 
 
@@ -99,12 +78,12 @@ def _result(passing: Passing, moves: list[bytes]) -> bytes:
     ctype, first = passing.ctype, len(moves)
     letter = callspec.letter(ctype)
     if passing.how == "void":
-        return _step(steps.VOID, 0, letter, 0)
+        return steps.step(steps.VOID, 0, letter, 0)
     if passing.how == "reference":
-        return _step(steps.STRUCT, 0, letter, (*passing.places, _NOWHERE)[1])
+        return steps.step(steps.STRUCT, 0, letter, (*passing.places, _NOWHERE)[1])
     if passing.how == "value":
         code = steps.SIGNED if steps.PLAIN.get(letter) == steps.SIGNED else steps.UNSIGNED
-        return _step(code, ctype.size, letter, passing.places[0])
+        return steps.step(code, ctype.size, letter, passing.places[0])
     for piece, place in zip(passing.pieces, passing.places, strict=True):
         moves.append(steps.MOVE.pack(piece.offset, place, piece.size))
-    return _step(steps.SCALAR, 0, letter, 0, moves=len(moves) - first, first=first)
+    return steps.step(steps.SCALAR, 0, letter, 0, moves=(first, len(moves)))

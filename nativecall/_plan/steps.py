@@ -28,6 +28,21 @@ PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
 
 
+def step(
+    code: int,
+    size: int,
+    letter: str,
+    at: int,
+    *,
+    owner: int = 0,
+    memory: int = 0,
+    moves: tuple[int, int] = (0, 0),
+) -> bytes:
+    """A step; `moves` are the first that it has and the one behind its last."""
+    first, end = moves
+    return STEP.pack(code, size, letter.encode(), end - first, at, owner, memory, first)
+
+
 def place(signature: Signature, fixed: int | None = None) -> Call:
     """Where the values of a call are; `fixed` is how many arguments a variadic function names.
 

@@ -432,8 +432,9 @@ class _Told:
                 found = f"{struct.kind} nc_{next(_numbers)}"
                 try:
                     self.ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
-                    same = self.ffi.sizeof(found) == struct.size
-                except NotImplementedError:
+                    layout = self.ffi.sizeof(found), self.ffi.alignof(found)
+                    same = layout == (struct.size, struct.alignment)
+                except NotImplementedError:  # as of bit-fields in packed structs
                     same = False
                 if not same:
                     raise SignatureError(f"cffi has no type {struct.c_declaration()!r}")

@@ -59,6 +59,8 @@ CODES = {
     "double _Complex": "Zd",
     "long double _Complex": "Zg",
 }
+#: The other way; of two names the longer.
+NAMES = {code: name for name, code in CODES.items()}
 BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
 TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"

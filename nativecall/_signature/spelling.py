@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .._fifo import Cache
+from .clexer import NAMES
 from .ctype import MAX_TEXT, PY_OBJECT, SCALARS, VOID, CType
 from .derived import FunctionPointer
 from .grammar import DIGITS, NO_RESULT, SPACE, Reader
@@ -187,20 +188,6 @@ def parse_with(source: object, types: object) -> Signature:
     return found
 
 
-_OWN = {
-    "?": "_Bool",
-    "b": "signed char",
-    "B": "unsigned char",
-    "h": "short",
-    "H": "unsigned short",
-    "i": "int",
-    "I": "unsigned int",
-    "Zf": "float complex",
-    "Zd": "double complex",
-    "Zg": "long double complex",
-}
-
-
 def words(given: Signature | CType) -> str:
     """A signature, or a type, in C, with the names of numbers that the language has itself."""
     if isinstance(given, Signature):
@@ -224,12 +211,13 @@ def _own(ctype: CType) -> str:
         return name if ctype.text == "q" else "unsigned " + name
     if ctype.kind in ("voidptr", "view"):
         return "void *"
-    return _OWN.get(ctype.text) or ctype.c_declaration().strip()
+    own = NAMES.get(ctype.text) if ctype.kind in ("bool", "int") else None
+    return own or ctype.c_declaration().strip()
 
 
-def as_text(given: object) -> str | None:
+def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
     """A signature as hooks see it: the text that was given, or that of what was."""
-    return given if given is None or type(given) is str else str(parse(given))  # type: ignore[arg-type]  # which refuses others
+    return given if given is None or type(given) is str else str(parse(given))
 
 
 def is_c(source: str) -> bool:
