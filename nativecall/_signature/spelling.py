@@ -211,8 +211,9 @@ def _own(ctype: CType) -> str:
         return name if ctype.text == "q" else "unsigned " + name
     if ctype.kind in ("voidptr", "view"):
         return "void *"
-    own = NAMES.get(ctype.text) if ctype.kind in ("bool", "int") else None
-    return own or ctype.c_declaration().strip()
+    if ctype.kind in ("bool", "int"):
+        return NAMES[ctype.text]
+    return ctype.c_declaration().strip().replace(" _Complex", " complex")
 
 
 def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
