@@ -299,6 +299,12 @@ def _listing_of(path: str, _time: int, _size: int) -> frozenset[str]:
     return frozenset(os.listdir(path))
 
 
+def forget() -> None:
+    """Free what this process remembers of files and folders, for tests that measure memory."""
+    _digest_of.cache_clear()
+    _listing_of.cache_clear()
+
+
 def _programs(words: Sequence[str]) -> list[str]:
     """The files of the programs that a command begins with: ``ccache gcc`` has two."""
     found = itertools.takewhile(lambda file: file is not None, map(shutil.which, words))
