@@ -71,6 +71,10 @@ typedef struct {
  * not converted. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_BOXES };
 
+/* How long C keeps functions that are passed (object/kept.h): a number from NC_KEEP_ARGUMENT on
+ * means as long as the object that argument `number - NC_KEEP_ARGUMENT` is. */
+enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
+
 typedef struct NcCallSpec {
     PyObject_HEAD
     PyObject *signature; /* the Python Signature */
@@ -91,6 +95,7 @@ typedef struct NcCallSpec {
     char order;         /* of arrays behind pointers: 'C', 'F' or 'A' for either */
     int composed;       /* 1 where policies change what a call takes or returns: no
                               ahead-of-time trampoline knows them; 2 where Python code makes it */
+    Py_ssize_t keep;    /* NC_KEEP_... */
     NcOut *outs;        /* out-parameters; NULL where there are none */
     Py_ssize_t out_count;
     int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which

@@ -288,6 +288,7 @@ class CallbackOptions(TypedDict):
     has_gil: bool
     python_errors: bool
     passed: bool
+    kept: bool
     sets_errno: bool
 
 @final
@@ -308,6 +309,7 @@ class CallbackSpec:
         has_gil: bool = ...,
         python_errors: bool = ...,
         passed: bool = ...,
+        kept: bool = ...,
         sets_errno: bool = ...,
     ) -> Self: ...
 
@@ -330,7 +332,6 @@ class PyCallback:
 
 @final
 class Library:
-    kept: dict[object, object]
     @property
     def path(self) -> bytes | None: ...
     def function(
@@ -363,15 +364,6 @@ def checked(
     check: Check,
     owner: Callable[[], object],
     failed: Callable[[BaseException, object], None] | None,
-    /,
-) -> Callable[..., object]: ...
-def keeping(
-    call: Callable[..., object],
-    least: int,
-    kept: dict[object, object] | None,
-    holder: int,
-    who: str,
-    kinds: tuple[tuple[int, str, Callable[[object], object]], ...],
     /,
 ) -> Callable[..., object]: ...
 def string_shortcut(function: _Function, /) -> _Function: ...

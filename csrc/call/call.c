@@ -12,6 +12,7 @@
 #include "ground/stack.h"
 #include "object/failure.h"
 #include "object/irregular.h"
+#include "object/kept.h"
 #include "values/aggregates.h"
 #include "values/fortran.h"
 #include "values/names.h"
@@ -155,9 +156,24 @@ static inline int take_record(const Call *now, const NcStep *step, PyObject *val
     return 1;
 }
 
-/* All but what `take` does by itself. */
-NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+/* A function that C keeps. Data for a `void *` is kept by nobody. */
+NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
+                              Py_ssize_t i)
 {
+    NcPointer *owner = owner_of(now, step);
+    const int is_function = args[i] != Py_None &&
+                            (step->letter == 'X' ||
+                             PyObject_TypeCheck(args[i], (PyTypeObject *)(void *)&NcCallable_Type));
+    int status = is_function ? nc_keep_argument(now->self, now->spec, args, i, &owner->address)
+                             : take_pointer(now, args[i], i, owner);
+    memcpy(now->frame + step->at, &owner->address, sizeof(owner->address));
+    return status < 0 ? -1 : 1;
+}
+
+/* All but what `take` does by itself. */
+NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const *args, Py_ssize_t i)
+{
+    PyObject *value = args[i];
     PyObject *name = (PyObject *)now->self;
     char *to = now->frame + step->at;
     NcPointer *owner = step->owner != 0 ? owner_of(now, step) : NULL;
@@ -174,6 +190,8 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *value,
     case NC_STEP_OBJECT:
         memcpy(to, &value, sizeof(value));
         return 0;
+    case NC_STEP_FUNCTION:
+        return take_function(now, step, args, i);
     case NC_STEP_VIEW:
         status = nc_convert_view(now->spec, name, i, value, step->size,
                                  (intptr_t *)(void *)(now->frame + step->memory), owner);
@@ -196,8 +214,9 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *value,
 }
 
 /* Converts an argument: 0; 1 where code ran that may be anything's; -1 with an exception. */
-NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *args, Py_ssize_t i)
 {
+    PyObject *value = args[i];
     char *to = now->frame + step->at;
     double number;
     long small;
@@ -242,7 +261,7 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_
             put_word(to, value == Py_True);
             return 0;
         }
-        return take_other(now, step, value, i);
+        return take_other(now, step, args, i);
     case NC_STEP_POINTER: {
         NcPointer *owner = owner_of(now, step);
         status = take_pointer(now, value, i, owner);
@@ -250,9 +269,9 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *value, Py_
         return status;
     }
     case NC_STEP_STRUCT:
-        return NC_LIKELY(take_record(now, step, value, i)) ? 0 : take_other(now, step, value, i);
+        return NC_LIKELY(take_record(now, step, value, i)) ? 0 : take_other(now, step, args, i);
     default:
-        return take_other(now, step, value, i);
+        return take_other(now, step, args, i);
     }
 }
 
@@ -475,7 +494,7 @@ NC_NOINLINE PyObject *call_owning(const Call *now, PyObject *const *args)
     }
     memset(now->frame + plan->outs, 0, plan->out_bytes);
     for (Py_ssize_t i = 0; i < (Py_ssize_t)plan->args; i++) {
-        int status = take(now, &plan->steps[i], args[i], i);
+        int status = take(now, &plan->steps[i], args, i);
         if (NC_UNLIKELY(status < 0)) {
             goto done;
         }
@@ -516,7 +535,7 @@ NC_NOINLINE PyObject *call(const Call *now, PyObject *const *args)
     }
     Py_ssize_t i = 0;
     for (const NcStep *step = plan->steps, *end = step + plan->args; step < end; step++, i++) {
-        if (NC_UNLIKELY(take(now, step, args[i], i) < 0)) {
+        if (NC_UNLIKELY(take(now, step, args, i) < 0)) {
             return NULL;
         }
     }

@@ -30,6 +30,7 @@ enum {
     NC_STEP_OBJECT,   /* as it is */
     NC_STEP_VIEW,     /* of `size` dimensions, whose words are at `memory` */
     NC_STEP_STRUCT,   /* kept by the NcPointer at `owner`, unless that is 0 */
+    NC_STEP_FUNCTION, /* that C keeps, or another pointer, as above */
     NC_STEP_LENGTH,   /* `size` bytes: of the text that argument `memory` is, which `owner` keeps */
 };
 

@@ -49,9 +49,9 @@ static int check_plan(PyObject *planned, Py_ssize_t readers)
 /* CallbackSpec(readers, objects, letter, result, plan, sentinel, *, ...); `keep` may be None. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"readers",       "objects",  "letter",     "result",
-                            "plan",          "sentinel", "keep",       "has_gil",
-                            "python_errors", "passed",   "sets_errno", NULL};
+    static char *names[] = {"readers",  "objects",    "letter",  "result",        "plan",
+                            "sentinel", "keep",       "has_gil", "python_errors", "passed",
+                            "kept",     "sets_errno", NULL};
     PyObject *readers;
     PyObject *objects;
     PyObject *result;
@@ -63,11 +63,12 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     int has_gil = 0;
     int python_errors = 0;
     int passed = 0;
+    int kept = 0;
     int sets_errno = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COSy#|$Opppp", names, &PyTuple_Type,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COSy#|$Oppppp", names, &PyTuple_Type,
                                      &readers, &PyTuple_Type, &objects, &letter, &result, &planned,
                                      &sentinel, &size, &keep, &has_gil, &python_errors, &passed,
-                                     &sets_errno)) {
+                                     &kept, &sets_errno)) {
         return NULL;
     }
     if (result != Py_None ? !Py_IS_TYPE(result, &NcCallSpec_Type)
@@ -92,6 +93,7 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->has_gil = (char)has_gil;
     self->python_errors = (char)python_errors;
     self->passed = (char)passed;
+    self->kept = (char)kept;
     self->frees = letter == 'v' && self->plan->args == 1 && self->plan->steps[0].letter == 'P';
     self->sets_errno = (char)sets_errno;
     if (check_sentinel(self, (size_t)size) < 0) {

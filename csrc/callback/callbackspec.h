@@ -33,6 +33,7 @@ typedef struct {
     char python_errors; /* 1: exceptions stay set also where there is no call from Python */
     char frees;         /* 1: it takes a pointer and returns nothing, as what C frees memory by */
     char passed;        /* 1: callbacks are passed to a call, and have its stash */
+    char kept;          /* 1: C keeps them, and with them the functions that they return */
     char sets_errno;    /* 1: a failure sets errno, and an OSError is told by that alone */
 } NcCallbackSpec;
 

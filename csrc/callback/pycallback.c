@@ -2,6 +2,7 @@
 #include "pycallback.h"
 
 #include "ground/exceptions.h"
+#include "object/kept.h"
 #include "values/aggregates.h"
 #include "values/record.h"
 #include "values/text.h"
@@ -367,8 +368,27 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
     return status;
 }
 
+/* A function that a kept one returns is kept with it. */
+static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
+{
+    void *address;
+    if (self->kept == NULL && (self->kept = PyDict_New()) == NULL) {
+        return -1;
+    }
+    PyObject *kept = Py_NewRef(self->kept); /* the function's own code may close the callback */
+    int status = nc_keep_in(kept, self->spec->result, who, -1, value, &address);
+    Py_DECREF(kept);
+    if (status == 0) {
+        memcpy(out, &address, sizeof(address));
+    }
+    return status;
+}
+
 static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
+    if (self->spec->kept && self->spec->result->keep != NC_KEEP_CALL && value != Py_None) {
+        return kept_result(self, who, value, out);
+    }
     NcPin *pin = nc_pin_value(self->spec->result, who, -1, value);
     if (pin == NULL) {
         return -1;

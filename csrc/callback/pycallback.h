@@ -67,7 +67,8 @@ struct NcPyCallback {
                            begins messages on the result, a str or a name and an index of an
                            argument; since the first of them name, str, the names before, None */
     PyObject *kept;     /* what the last result points into, or NULL; of one that was passed to a
-                           call a list, of that call's stash and of what all results point into */
+                           call a list, of that call's stash and of what all results point into; of
+                           one that C keeps and that returns functions a dict of these (kept.h) */
     void *stub;         /* the C function pointer; owned */
 };
 

@@ -120,23 +120,25 @@ static PyObject *function_name(PyObject *function)
     return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
 }
 
-/* A callback for one call: its exceptions are that call's. */
+/* A callback for one call, whose exceptions are that call's; or one that C keeps. */
 static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t index,
                        PyObject *function, PyObject *own_name, NcPointer *out)
 {
+    NcCallbackSpec *spec = (NcCallbackSpec *)(void *)argument->passed;
     PyObject *number = PyLong_FromSsize_t(index);
-    PyObject *names = number != NULL ? PyTuple_Pack(3, own_name, name, number) : NULL;
-    NcPyCallback *made =
-        names != NULL
-            ? nc_pycallback_make((NcCallbackSpec *)(void *)argument->passed, function, names)
-            : NULL;
+    PyObject *names = number == NULL ? NULL
+                      : spec->passed ? PyTuple_Pack(3, own_name, name, number)
+                                     : Py_NewRef(own_name);
+    NcPyCallback *made = names != NULL ? nc_pycallback_make(spec, function, names) : NULL;
     Py_XDECREF(number);
     Py_XDECREF(names);
     if (made == NULL) {
         return -1;
     }
     out->address = made->stub;
-    out->keep = PyTuple_Pack(3, Py_None, (PyObject *)made, (PyObject *)nc_pycallback_stash(made));
+    out->keep = spec->passed ? PyTuple_Pack(3, Py_None, (PyObject *)made,
+                                            (PyObject *)nc_pycallback_stash(made))
+                             : PyTuple_Pack(2, Py_None, (PyObject *)made);
     Py_DECREF(made);
     return out->keep != NULL ? 1 : -1;
 }

@@ -170,7 +170,7 @@ static int export_in(char order)
 }
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
- * policies, order, composed, letter of the result's text or "", encoding or None, fortran,
+ * policies, order, composed, keep, letter of the result's text or "", encoding or None, fortran,
  * out-parameters, the call spec without a check or None). The types have the result's as the
  * last. */
 static PyObject *callspec_new(PyObject *args)
@@ -186,15 +186,20 @@ static PyObject *callspec_new(PyObject *args)
     int variadic;
     int order;
     int composed;
+    Py_ssize_t keep;
     PyObject *outs;
     const char *text_result;
     PyObject *encoding;
     int fortran;
     PyObject *bare;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCisOiO!O", &signature, &text, &text_length, &result,
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCinsOiO!O", &signature, &text, &text_length, &result,
                           &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
-                          &policies, &order, &composed, &text_result, &encoding, &fortran,
+                          &policies, &order, &composed, &keep, &text_result, &encoding, &fortran,
                           &PyTuple_Type, &outs, &bare)) {
+        return NULL;
+    }
+    if (keep < 0 || keep - NC_KEEP_ARGUMENT >= PyTuple_GET_SIZE(arguments)) {
+        PyErr_SetString(PyExc_ValueError, "no argument of a call spec keeps functions");
         return NULL;
     }
     if (bare != Py_None && !Py_IS_TYPE(bare, &NcCallSpec_Type)) {
@@ -219,6 +224,7 @@ static PyObject *callspec_new(PyObject *args)
     self->policies = Py_NewRef(policies);
     self->order = (char)order;
     self->composed = composed;
+    self->keep = keep;
     self->text_result = *text_result;
     self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
     self->fortran = fortran;

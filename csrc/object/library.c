@@ -5,27 +5,45 @@
  * works. */
 #include "callspec.h"
 #include "core/core.h"
+#include "kept.h"
 #include "making.h"
 #include "shortcut.h"
 
 #include "ground/functions.h"
+#include "ground/links.h"
 
 #include <string.h>
-#include <structmember.h>
 
 enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
-typedef struct {
+/* A file has one, however often it is opened: what its code keeps lasts while anything of it is in
+ * use. */
+typedef struct Library {
     PyObject_HEAD
-    void *handle;   /* the loader's; Python code never sees it */
-    PyObject *kept; /* dict: functions that its code keeps (_callable/composed.py) */
+    void *handle;         /* the loader's; Python code never sees it */
+    PyObject *kept;       /* dict: functions that its code keeps (kept.h) */
+    struct Library *next; /* among all that live (ground/links.h) */
+    struct Library **from;
 } Library;
+
+static Library *living;
 
 static void library_dealloc(PyObject *object)
 {
+    Library *self = (Library *)(void *)object;
     PyObject_GC_UnTrack(object);
-    Py_XDECREF(((Library *)(void *)object)->kept);
+    NC_UNLINK(self);
+    Py_XDECREF(self->kept);
     PyObject_GC_Del(object);
+}
+
+PyObject *nc_library_kept(PyObject *owner)
+{
+    PyObject *library =
+        PyTuple_Check(owner) && PyTuple_GET_SIZE(owner) > 0 ? PyTuple_GET_ITEM(owner, 0) : NULL;
+    return library != NULL && Py_IS_TYPE(library, &NcLibrary_Type)
+               ? ((Library *)(void *)library)->kept
+               : NULL;
 }
 
 /* No tp_clear: the dictionary is cleared where it is part of a cycle. */
@@ -288,11 +306,6 @@ static PyMethodDef library_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef library_members[] = {
-    {"kept", T_OBJECT_EX, offsetof(Library, kept), READONLY, "what its code keeps"},
-    {NULL, 0, 0, 0, NULL},
-};
-
 static PyGetSetDef library_getset[] = {
     {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -305,7 +318,6 @@ PyTypeObject NcLibrary_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_dealloc = library_dealloc,
     .tp_traverse = library_traverse,
-    .tp_members = library_members,
     .tp_methods = library_methods,
     .tp_getset = library_getset,
 };
@@ -344,6 +356,11 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
         }
         return NULL;
     }
+    for (self = living; self != NULL; self = self->next) {
+        if (self->handle == handle) {
+            return Py_NewRef((PyObject *)self);
+        }
+    }
     PyObject *kept = PyDict_New();
     self = kept != NULL ? PyObject_GC_New(Library, &NcLibrary_Type) : NULL;
     if (self == NULL) {
@@ -352,6 +369,7 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
     }
     self->handle = handle;
     self->kept = kept;
+    NC_LINK(living, self);
     PyObject_GC_Track(self);
     return (PyObject *)self;
 }

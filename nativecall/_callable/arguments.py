@@ -74,7 +74,8 @@ def pointer_argument(
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
-        return _function_argument(ctype, value, who, texts_of(spec, index), shown=shown)
+        keeps = spec is not None and spec.policies.keep != "call"
+        return _function_argument(ctype, value, who, texts_of(spec, index), keeps, shown=shown)
     found = boxes.pointer(value)
     if found is not None:
         closer = handles.ended_by(value)
@@ -231,6 +232,8 @@ def _function_argument(
     value: object,
     who: str,
     texts: _Texts | None = None,
+    keeps: bool = False,
+    *,
     exactly: bool = False,
     shown: str = "",
 ) -> tuple[object, ...]:
@@ -275,7 +278,7 @@ def _function_argument(
     if boxes.count(value) is not None:
         return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly, shown)
     if callable(value):
-        return _python_function(ctype, value, who, texts)
+        return _python_function(ctype, value, who, texts, keeps)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
 
 
@@ -360,38 +363,42 @@ def texts_of(spec: CallSpec | None, index: int) -> _Texts | None:
     return (each, encoding) if encoding is not None or CONST in each else None
 
 
-def lasting_spec(signature: Signature, texts: _Texts | None, *, passed: bool) -> CallbackSpec:
-    """What Python functions become that C calls by a signature, and that give 0 on failure."""
+def _passed_spec(ctype: FunctionPointer, texts: _Texts | None, keeps: bool) -> CallbackSpec:
+    """What Python functions become that are passed, and that give 0 on failure; `keeps` says that C
+    keeps them.
+    """
+    signature, encoding = _callee(ctype), None
+    if texts is not None:
+        said, encoding = texts
+        signature = Signature(
+            signature.result,
+            signature.args,
+            signature.variadic,
+            readonly=[one == CONST for one in said[:-1]],
+            characters=["" if one == CONST else one for one in said],
+        )
     size = 0 if signature.result.kind == "void" else signature.result.size
-    if texts is None:
-        return spec_of(signature, bytes(size), passed=passed)
-    said, encoding = texts
-    known = Signature(
-        signature.result,
-        signature.args,
-        signature.variadic,
-        readonly=[one == CONST for one in said[:-1]],
-        characters=["" if one == CONST else one for one in said],
-    )
-    return spec_of(known, bytes(size), passed=passed, encoding=encoding)
-
-
-def _passed_spec(ctype: FunctionPointer, texts: _Texts | None) -> CallbackSpec:
-    return lasting_spec(_callee(ctype), texts, passed=True)
+    return spec_of(signature, bytes(size), passed=not keeps, kept=keeps, encoding=encoding)
 
 
 def _python_function(
-    ctype: FunctionPointer, function: Callable[..., object], who: str, texts: _Texts | None
+    ctype: FunctionPointer,
+    function: Callable[..., object],
+    who: str,
+    texts: _Texts | None,
+    keeps: bool,
 ) -> tuple[object, ...]:
-    """A function pointer that runs a Python function, and the Stash for its exceptions."""
+    """A function pointer that runs a Python function, and the Stash for its exceptions, unless C
+    keeps it.
+    """
     name = getattr(function, "__name__", None)
     try:
-        spec = _passed_spec(ctype, texts)
+        spec = _passed_spec(ctype, texts, keeps)
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
     called = name if isinstance(name, str) else "function"
     made = _types.PyCallback(spec, function, called, f"the result of {who}")
-    return made.address, made, made.stash
+    return (made.address, made) if keeps else (made.address, made, made.stash)
 
 
 def passed(
@@ -405,7 +412,7 @@ def passed(
     if not isinstance(ctype, FunctionPointer):
         return None
     try:
-        spec = _passed_spec(ctype, texts_of(spec_of, index))
+        spec = _passed_spec(ctype, texts_of(spec_of, index), spec_of.policies.keep != "call")
     except SignatureError:
         return _signature_of(ctype), _callee(ctype), None
     return _signature_of(ctype), _callee(ctype), spec

@@ -1,6 +1,5 @@
-"""Calls that policies compose in Python: those with a check, those whose functions C keeps, and
-those with out-parameters that no trampoline has on its stack. The C function itself is called by a
-callable without the policy.
+"""Calls that policies compose in Python: those with a check, and those with out-parameters that no
+trampoline has on its stack. The C function itself is called by a callable without the policy.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ from .._plan.here import here
 from .._signature import bufferformat
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import Array, Record, pointer
-from .._signature.spelling import parse
-from .._values import boxes, callspec, outs, storage
+from .._values import callspec, outs, storage
 from .._values.failure import convention
 from .._values.fortran import lengths
 from .._values.handles import Ending, Owned, keep_out
 from .._values.policies import DEFAULT
-from .arguments import lasting_spec, texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._types import CallbackSpec, CallSpec, Foreign
+    from .._types import CallSpec, Foreign
     from .._values.boxes import Native
     from .._values.outs import Out
     from .._values.policies import Check, Policies
@@ -40,8 +37,6 @@ def wrapper(callable: Native) -> Callable[..., object] | None:
     spec = callable._entry()[0]
     if spec.policies.check is not None:
         return checked(callable)
-    if spec.policies.keep != "call":
-        return keeping(callable)
     wraps = callspec.composition(spec.signature, spec.policies) > int(here() is not None)
     return with_outs(callable) if wraps else None
 
@@ -331,74 +326,3 @@ def _length(value: object, name: str, number: int, size: int) -> int:
 
 def _together(values: Sequence[object]) -> object:
     return values[0] if len(values) == 1 else tuple(values)
-
-
-# -- functions that C keeps ----------------------------------------------------------------------
-
-#: What is kept for ever: by the signatures that C calls functions by, and then by the functions.
-_for_ever: dict[object, object] = {}
-
-
-def keeping(callable: Native) -> Callable[..., object]:
-    """Calls the only entry of `callable`, and keeps the functions that are passed to it."""
-    spec, _, flags = callable._entry()
-    signature = spec.signature
-    keep = spec.policies.keep
-    name = callable.__name__
-    trailing = convention(flags).hidden
-    trailing += len(lengths(signature)) if spec.policies.fortran else 0
-    passed = outs.visible(signature, trailing, spec.policies.out)
-    call = without(callable, "keep")
-    functions = tuple(
-        [
-            (
-                number,
-                ctype.text[2:-1],
-                _Kind(ctype.text[2:-1], call, texts_of(spec, number)).lasting,
-            )
-            for number, (_, ctype) in enumerate(passed)
-            if ctype.kind == "function"
-        ]
-    )
-    least = max([number for number, _, _ in functions], default=-1)
-    holder, kept = 0, None
-    if keep == "process":
-        kept = _for_ever
-    elif keep == "library":
-        kept = _libraries(callable)[-1].handle.kept
-    else:
-        positions: list[str | int] = [index for index, _ in passed]
-        holder = positions.index(keep)
-    who = f"argument {holder + 1} of '{name}'"
-    return _types.keeping(call, least, kept, holder, who, functions)
-
-
-class _Kind:
-    """What functions become that C keeps and calls by one signature."""
-
-    __slots__ = ("call", "make", "plans", "text", "texts")
-
-    def __init__(
-        self, text: str, call: Native, texts: tuple[tuple[str, ...], str | None] | None
-    ) -> None:
-        self.text = text
-        self.texts = texts
-        self.plans: dict[str, tuple[CallSpec, int, CallbackSpec]] = {}
-        self.call = call
-        # What is made of a function that can be called, by a plan that is known, is the core's.
-        self.make = _types.callback_shortcut(_refuse, type(call), self.plans)  # type: ignore[arg-type]  # what `without` gives is a NativeCallable
-
-    def lasting(self, value: object) -> object:
-        """A native callable that runs a Python function; C gets 0 where that raises."""
-        if not boxes.is_python_function(value):
-            return value
-        if not self.plans:
-            signature = parse(self.text)
-            flags = _lib.FLAG_NEEDS_GIL if "O" in self.text else _lib.FLAG_TAKES_GIL
-            spec = lasting_spec(signature, self.texts, passed=False)
-            self.plans[self.text] = callspec.of(signature, flags), flags, spec
-        return self.make(self.text, value)
-
-
-def _refuse(text: str, function: object) -> object:
-    raise TypeError(f"{function!r} cannot be called by {text!r}")

@@ -116,7 +116,9 @@ class _Shared:
 
     __slots__ = ("letter", "objects", "plan", "readers", "result")
 
-    def __init__(self, signature: Signature, tells_last: bool, encoding: str | None) -> None:
+    def __init__(
+        self, signature: Signature, tells_last: bool, kept: bool, encoding: str | None
+    ) -> None:
         result = signature.result
         count = len(signature.args) - tells_last
         text = (signature.characters or ("",) * len(signature.args))[:count]
@@ -124,15 +126,18 @@ class _Shared:
         self.readers = tuple([reader(*one, encoding) for one in told])
         self.objects = object_offsets(result)
         self.letter = callspec.letter(result)
-        self.result = _result_spec(signature, encoding)
+        self.result = _result_spec(signature, kept, encoding)
         self.plan = closureplan.plan(signature, tells_last=tells_last)
 
 
-def _result_spec(signature: Signature, encoding: str | None) -> CallSpec | None:
+def _result_spec(signature: Signature, kept: bool, encoding: str | None) -> CallSpec | None:
     """The call spec of a function that takes the result, by which it is converted."""
     result = signature.result
     if result.kind in ("void", "object"):
         return None
+    if kept and result.kind == "function":
+        keeping = DEFAULT._replace(encoding=encoding, keep="process")
+        return callspec.of(Signature(VOID, (result,)), 0, keeping)
     text = signature.characters[-1] if signature.characters and encoding is not None else ""
     if not text or text[0] in "(*":
         return callspec.of_argument(result, DEFAULT._replace(encoding=encoding))
@@ -152,6 +157,7 @@ def spec_of(
     has_gil: bool = False,
     python_errors: bool = False,
     passed: bool = False,
+    kept: bool = False,
     tells_last: bool = False,
     sets_errno: bool = False,
     encoding: str | None = None,
@@ -171,6 +177,8 @@ def spec_of(
         Whether C code that has it looks for exceptions.
     passed : bool
         Whether the functions are arguments of a call, which raises their exceptions.
+    kept : bool
+        Whether C keeps them, and with them the functions that they return.
     tells_last : bool
         Whether the functions do not get the last argument, an int's address: that int is made 1
         when there is no result.
@@ -185,17 +193,21 @@ def spec_of(
         Types that C passes in no way that is known here.
     """
     types = (signature.result.named, *[arg.named for arg in signature.args])
-    named = types, signature.readonly, tells_last, encoding and (signature.characters, encoding)
+    texts = encoding and (signature.characters, encoding)
+    named = types, signature.readonly, tells_last, kept, texts
     wanted = named, sentinel, has_gil, python_errors, passed, sets_errno
     known = _specs.get(wanted) if not keep else None
     if known is not None:
         return known
-    shared = _shared.get(named) or _shared.keep(named, _Shared(signature, tells_last, encoding))
+    shared = _shared.get(named)
+    if shared is None:
+        shared = _shared.keep(named, _Shared(signature, tells_last, kept, encoding))
     options: Options = {
         "keep": keep or None,
         "has_gil": has_gil,
         "python_errors": python_errors,
         "passed": passed,
+        "kept": kept,
         "sets_errno": sets_errno,
     }
     parts = shared.readers, shared.objects, shared.letter, shared.result, shared.plan

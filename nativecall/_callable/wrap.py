@@ -116,10 +116,11 @@ def wrap(
         `bind` and `convert` make.
     keep : str or int, optional
         How long C keeps Python functions that are passed for C functions. They are valid for the
-        call alone, ``"call"``, unless this says ``"library"``, for as long as the library is open,
-        ``"process"``, for ever, or the name or position of an argument, for as long as the object
-        lives that was passed for it. A function that is passed again is the same C function. What
-        it raises then, where no call from Python is under way, goes to `sys.unraisablehook`.
+        call alone, ``"call"``, unless this says ``"library"``, while a `Library` or a function of
+        that file is alive, ``"process"``, for ever, or the name or position of an argument, while
+        the object that was passed for it is alive. Equal functions are one C function meanwhile,
+        and functions that a kept one returns are kept with it. What a kept function raises where
+        no call from Python is under way goes to `sys.unraisablehook`.
     types : Library or its types, optional
         What has the structs, unions, enums and typedefs that `signature` names in C, or without
         one the name of a capsule.

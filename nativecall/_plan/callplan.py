@@ -62,8 +62,8 @@ class _Writer:
             ]
         return first, len(self.moves)
 
-    def argument(self, ctype: CType, passing: Passing, packs: bool) -> bytes:
-        """The step of what Python passes."""
+    def argument(self, ctype: CType, passing: Passing, packs: bool, keeps: bool) -> bytes:
+        """The step of what Python passes; `keeps` says that C keeps functions."""
         letter, size, at = callspec.letter(ctype), ctype.size, passing.places[0]
         if letter == "T":
             owner = self.owner() if _holds_owners(ctype) else 0
@@ -76,6 +76,9 @@ class _Writer:
             memory = self.room((1 + 2 * ctype.ndim) * 8)
             return row.step(row.VIEW, ctype.ndim, letter, at, owner=self.owner(), memory=memory)
         if letter == "P":
+            if keeps and ctype.kind in ("function", "voidptr"):
+                kind = "X" if ctype.kind == "function" else letter
+                return row.step(row.FUNCTION, size, kind, at, owner=self.owner())
             return row.step(row.POINTER, size, letter, at, owner=self.owner())
         clear = 8 if size < 8 and not packs else 0
         if passing.how == "reference" or len(passing.places) > 1:
@@ -134,6 +137,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     writer.owned = writer.room(most * _POINTER)
 
     before: list[tuple[int, int, int]] = []  # moves of no step
+    keeps = policies.keep != "call"
     steps: list[bytes] = []
     owners: dict[int, tuple[int, int]] = {}  # of each argument: which Python passes, and its owner
     told = 0
@@ -148,7 +152,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
                 steps.append(row.step(row.SCALAR, 0, callspec.letter(inner), where[index]))
             continue
         owners[index] = len(steps), writer.owned + writer.owners * _POINTER
-        steps.append(writer.argument(ctype, passing, row.is_packed(passing.places[0])))
+        steps.append(writer.argument(ctype, passing, row.is_packed(passing.places[0]), keeps))
     for index, number in zip(texts, range(last, len(args)), strict=False):
         which, owner = owners[index]
         at = call.args[number].places[0]

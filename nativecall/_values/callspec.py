@@ -142,6 +142,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         policies,
         policies.order,
         composition(signature, policies),
+        _keep(policies.keep, passed),
         text[-1],
         policies.encoding,
         (2 if texts else 1) if policies.fortran else 0,
@@ -154,11 +155,22 @@ def composition(signature: Signature, policies: Policies) -> int:
     """How policies change what a call takes or returns: 0 not at all, 1 as plans of calls can, 2 as
     Python code does (_callable/composed.py).
     """
-    if policies.check is not None or policies.keep != "call":
+    if policies.check is not None:
         return 2
     if not policies.out:
-        return 0
+        return int(policies.keep != "call")
     return 1 if fits_stack(signature, policies.out, text_lengths(signature, policies)) else 2
+
+
+#: How long C keeps functions (csrc/object/kept.h); from `_KEEP_ARGUMENT` on as long as an argument.
+_KEEP = {"call": 0, "process": 1, "library": 2}
+_KEEP_ARGUMENT = 3
+
+
+def _keep(keep: str | int, passed: Sequence[tuple[int, CType]]) -> int:
+    if isinstance(keep, str):
+        return _KEEP[keep]
+    return _KEEP_ARGUMENT + [index for index, _ in passed].index(keep)
 
 
 def text_out(signature: Signature, out: Out) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import math
+import sys
 import weakref
 
 import cffi
+import numba
+import numpy as np
 import pytest
+from scipy import LowLevelCallable
 
 import nativecall as nc
 
@@ -133,6 +139,100 @@ def test_what_a_kept_function_raises_is_raised_by_the_call_under_way(path):
     with pytest.raises(ZeroDivisionError):
         lib.use(3.0)
     lib.keep(None)
+
+
+class Equal:
+    """Equals others by its number; with one below 0 the comparison raises, below -1 the hash."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __call__(self, x):
+        return x + self.number
+
+    def __eq__(self, other):
+        if self.number < 0:
+            raise LookupError("not equal")
+        return self.number == other.number
+
+    def __hash__(self):
+        if self.number < -1:
+            raise LookupError("no hash")
+        return 1
+
+    def method(self, x):
+        return x * self.number
+
+
+def test_equal_functions_are_one(path):
+    lib = nc.load(path, DECLARED, keep="library", out={"both": ["made"]}, errors="nonzero")
+    three, one = Equal(3), Equal(1)
+    for left, right, same in (
+        (three.method, three.method, True),
+        (three.method, one.method, False),
+        (three, Equal(3), True),
+        (three, one, False),
+        (Equal(-1), Equal(-1), False),
+        (Equal(-2), Equal(-2), False),
+        ([].append, {}.get, False),
+    ):
+        assert lib.both(left, right) == same
+    for raising in (Equal(-1), Equal(-2)):
+        assert lib.both(raising, raising)
+        gc.collect()
+        assert lib.use(4.0) == 4.0 + raising.number
+
+
+LABS = "long labs(long);"
+
+
+@pytest.mark.parametrize(
+    ("make", "right"),
+    [
+        (lambda: nc.load("m", "float cosf(float);").cosf, math.cos(2.0)),  # converted
+        (lambda: nc.load("m", "double pow(double, double);").pow.bind(2.0), 4.0),
+        (lambda: nc.callback("q:q", lambda x: -x), -2.0),
+        (lambda: nc.callback("d:d", lambda x: -x), -2.0),
+        (lambda: nc.wrap(nc.load(None, LABS).labs.to_ctypes()), 2.0),
+        (lambda: ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: -x), -2.0),
+        (lambda: nc.callback("d:d", lambda x: -x).to_cffi(), -2.0),
+        (lambda: nc.callback("d:d", lambda x: -x).to_capsule(), -2.0),
+        (lambda: np.negative, -2.0),
+        (lambda: LowLevelCallable(nc.callback("d:d", lambda x: -x).to_ctypes()), -2.0),
+        (lambda: numba.cfunc("f8(f8)")(lambda x: -x), -2.0),
+        (lambda: numba.njit(lambda x: -x), -2.0),
+    ],
+)
+@pytest.mark.parametrize("keep", ["library", "process"])
+def test_foreign_functions_are_kept_in_the_form_that_c_got(path, keep, make, right):
+    lib = nc.load(path, DECLARED, keep=keep)
+    lib.keep(make())
+    gc.collect()
+    others = [make() for _ in range(20)]  # where it was, something else is
+    assert lib.use(2.0) == pytest.approx(right, rel=1e-6)
+    del others
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        math.sin,
+        np.negative,
+        nc.load("m", "float cosf(float);").cosf,
+        nc.callback("d:d", lambda x: -x),
+        Equal(-1).method,
+    ],
+)
+def test_what_is_kept_again_takes_no_memory(path, function):
+    lib = nc.load(path, DECLARED, keep="library")
+    for _ in range(20):
+        lib.keep(function)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(200):
+        lib.keep(function)
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 50
 
 
 def test_objects_that_functions_cannot_be_kept_with(path, fails):
