@@ -32,7 +32,7 @@ from _pytest.warnings import catch_warnings_for_item
 import nativecall as nc
 from support import compilecache
 
-PASSES = int(os.environ.get("NATIVECALL_TEST_PASSES", "5"))
+PASSES = int(os.environ.get("NATIVECALL_TEST_PASSES", "10"))
 # More than the callbacks that were ever alive at once in one process of these tests.
 PLACES = 20_000
 # What CPython calls immortal (PEP 683) has a count above this, which says nothing.
