@@ -37,7 +37,7 @@ _FROM_BUFFER = "__CDataFromBuf"
 
 
 def _is_cdata(obj: object) -> bool:
-    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, cffitype.ffi().CData)
+    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, _lib.ffi.CData)
 
 
 def _api_mode(obj: Foreign) -> FFIData:
@@ -59,12 +59,12 @@ def function(obj: FFIData) -> Function | None:
         if type(getattr(obj, "__self__", None)).__name__ != "Lib":
             return None
         owner, name, obj = obj, obj.__name__, _api_mode(obj)
-    kind = cffitype.ffi().typeof(obj)
+    kind = _lib.ffi.typeof(obj)
     if kind.kind != "function":
         return None
     signature = cffitype.from_ffi(kind)
     assert isinstance(signature, Signature)
-    address = int(cffitype.ffi().cast("uintptr_t", obj))
+    address = int(_lib.ffi.cast("uintptr_t", obj))
     return Function(address, signature, owner, name)
 
 
@@ -72,7 +72,7 @@ def reason(obj: Foreign) -> str | None:
     """Why something of cffi's has no C function, and what has."""
     if is_ffi_type(obj):
         return f"{obj!r} is a type of cffi's; pass a function pointer of it"
-    if not _is_cdata(obj) or cffitype.ffi().typeof(obj).cname != "void *":
+    if not _is_cdata(obj) or _lib.ffi.typeof(obj).cname != "void *":
         return None
     return (
         "a 'void *' of cffi's has no type; if it is a function, say which: "
@@ -97,9 +97,9 @@ def pickled(
 
 def own_entry(obj: FFIData) -> NativeCallable | None:
     """The entry that a cffi function pointer of ours was made of."""
-    if not _is_cdata(obj) or cffitype.ffi().typeof(obj).kind != "function":
+    if not _is_cdata(obj) or _lib.ffi.typeof(obj).kind != "function":
         return None
-    address = int(cffitype.ffi().cast("uintptr_t", obj))
+    address = int(_lib.ffi.cast("uintptr_t", obj))
     while True:
         # Only the collector can see what holds a pointer's destructor.
         held = gc.get_referents(obj)
@@ -118,7 +118,7 @@ def pointer(obj: FFIData) -> Pointer | None:
     """The address in a cffi pointer or array."""
     if not _is_cdata(obj):
         return None
-    ffi = cffitype.ffi()
+    ffi = _lib.ffi
     kind = ffi.typeof(obj)
     if kind.kind == "function":
         found = function(obj)
@@ -145,7 +145,7 @@ def struct(obj: FFIData) -> Struct | None:
     """The struct or union that one of cffi is, or that a pointer to one points to."""
     if not _is_cdata(obj):
         return None
-    ffi = cffitype.ffi()
+    ffi = _lib.ffi
     kind = ffi.typeof(obj)
     if kind.kind == "pointer" and kind.item.kind in ("struct", "union"):
         kind, obj = kind.item, obj[0]
@@ -275,9 +275,13 @@ def _declared(ffi: Foreign, text: str) -> FFIType | None:
     # C declarations are ASCII, and an FFI of API mode ends the process for a lone surrogate.
     if not text.isascii():
         return None
+    if ffi is None:
+        from cffi import FFI
+
+        ffi = FFI()  # which keeps all texts that it was given
     for form in (text, re.sub(r"\(", "(*)(", text, count=1)):
         try:
-            found = cffitype.read(form) if ffi is None else ffi.typeof(form)
+            found = ffi.typeof(form)
         except Exception:  # as many classes as cffi has parsers
             continue
         if found.kind == "function":

@@ -158,10 +158,10 @@ class Memory:
             # A pointer to rows takes one at least; `value` leaves it out again.
             item, shape = ctype.item, (*[max(one, 1) for one in shape], *ctype.shape)
         if shape and isinstance(item, Scalar):
-            from .._values.dtypes import dtype_of
+            from .._values.dtypes import zeros
 
-            np = extra("numpy", "an array as an out-parameter")
-            self.passed: Foreign = np.zeros(shape, dtype_of(item))
+            extra("numpy", "an array as an out-parameter")
+            self.passed: Foreign = zeros(shape, item, ctype.alignment)
             self.keep: list[object] = []
             self.address = 0
             return

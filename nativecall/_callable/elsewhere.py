@@ -51,13 +51,13 @@ def function(callable: Native) -> Callable[..., object]:
     keeps_errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
     name, owner = callable.__name__, ref(callable)
     fixed = errors.passed(signature.args)
-    cast = cffitype.ffi().cast
+    cast = _lib.ffi.cast
 
     def argument(index: int, ctype: CType, value: object, keep: list[object]) -> Foreign:
         """What cffi passes as it is."""
         who = f"argument {index + 1} of '{name}'"
         if isinstance(ctype, Scalar):
-            memory = cffitype.ffi().new(f"{cffitype.to_ffi(ctype).cname} *")
+            memory = _lib.ffi.new(f"{cffitype.to_ffi(ctype).cname} *")
             place = int(cast("uintptr_t", memory))
             storage.store(ctype, value, place, who, keep, False, spec.policies)
             return memory[0] if index < len(fixed) else cast(cffitype.to_ffi(ctype), memory[0])
@@ -72,7 +72,7 @@ def function(callable: Native) -> Callable[..., object]:
     def call(*values: object) -> object:
         keep: list[object] = []
         given: list[object] = []
-        told = cffitype.ffi().new("int *")
+        told = _lib.ffi.new("int *")
         raised: BaseException | None = None
         answer: Foreign = None
         for index, value in enumerate(values):
@@ -86,10 +86,10 @@ def function(callable: Native) -> Callable[..., object]:
         entry = owner()
         target = cast(cffitype.to_ffi(signature), address if entry is None else entry._target)
         if keeps_errno:
-            cffitype.ffi().errno = 0
+            _lib.ffi.errno = 0
         try:
             answer = target(*given)
-            code = cffitype.ffi().errno if keeps_errno else told[0]
+            code = _lib.ffi.errno if keeps_errno else told[0]
             if keeps_errno:
                 _types.set_errno(code)
             _types.raise_left(None, None, ())

@@ -52,13 +52,14 @@ _types = _lib.types
 def new(owner: Owner, given: object, init: object) -> FFIData:
     """What `Library.new` makes."""
 
-    def of_text(text: str) -> FFIType:
-        return _checked(owner, owner.type(text))
+    def of_text(text: str) -> tuple[FFIType, int]:
+        return _checked(owner, owner.type(text)), owner.alignment(text)
 
+    alignment = 1
     if isinstance(given, str):
         text = str.__str__(given)
-        ctype = owner.plan(text, of_text)
-        made = owner.plans.keep(text, plan_of(owner, ctype))(init)
+        ctype, alignment = owner.plan(text, of_text)
+        made = owner.plans.keep(text, plan_of(owner, ctype, alignment))(init)
         if made is not None:
             return made
     elif is_ffi_type(given):
@@ -68,7 +69,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
             f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
         )
     try:
-        return _made(owner, ctype, init)
+        return _made(owner, ctype, init, alignment)
     except MemoryError:
         if ctype.kind != "array" and ctype.item.kind == "struct" and _flexible(ctype.item):
             raise MemoryError(
@@ -83,13 +84,13 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         raise MemoryError(f"there is no memory for {what.cname!r}, {size} bytes") from None
 
 
-def _made(owner: Owner, ctype: FFIType, init: object) -> FFIData:
+def _made(owner: Owner, ctype: FFIType, init: object, alignment: int) -> FFIData:
     """Memory of a pointer or array type that is complete."""
-    maker = _Maker(owner)
+    maker = _Maker(owner, alignment)
     if init is None:
         if ctype.kind == "array" and ctype.length is None:
             raise TypeError(f"{ctype.cname!r} has no length; give one, or items")
-        if owner.plan(ctype.item, alignment_of)[0] <= CFFI_ALIGNS:
+        if max(alignment, owner.plan(ctype.item, alignment_of)[0]) <= CFFI_ALIGNS:
             return _lib.ffi.new(ctype)  # it leads to nothing
         return maker.allocate(ctype, None)
     if ctype.kind == "array":
@@ -175,14 +176,16 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 class _Maker:
     """Makes one piece of memory, with all that it leads to."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, alignment: int = 1) -> None:
         self.owner = owner
+        self.alignment = alignment
         self.ffi = _lib.ffi  # takes types of any FFI, and needs no Python code for them
         self.kept: list[object] = []
 
     def allocate(self, ctype: FFIType, init: object) -> FFIData:
         """Zeroed memory that keeps what is kept."""
         alignment, leads_on = self.owner.plan(ctype.item, alignment_of)
+        alignment = max(alignment, self.alignment)
         if not leads_on and alignment <= CFFI_ALIGNS:
             return self.ffi.new(ctype, init)
         ffi, kept = self.ffi, self.kept

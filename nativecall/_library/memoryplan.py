@@ -64,17 +64,19 @@ def alignment_of(ctype: FFIType) -> tuple[int, bool]:
     return _lib.ffi.alignof(ctype), leads_on(ctype)
 
 
-def plan_of(owner: Owner, ctype: FFIType) -> MemoryPlan:
-    """The plan of a complete pointer or array type, the same each time."""
+def plan_of(owner: Owner, ctype: FFIType, least: int = 1) -> MemoryPlan:
+    """The plan of a complete pointer or array type, the same each time; `least` is the alignment
+    that a typedef asks for.
+    """
 
-    def memory_plan(ctype: FFIType) -> MemoryPlan:
-        return _plan(owner, ctype)
+    def memory_plan(key: tuple[FFIType, int]) -> MemoryPlan:
+        return _plan(owner, *key)
 
-    found: MemoryPlan = owner.plan(ctype, memory_plan)
+    found: MemoryPlan = owner.plan((ctype, least), memory_plan)
     return found
 
 
-def _plan(owner: Owner, ctype: FFIType) -> MemoryPlan:
+def _plan(owner: Owner, ctype: FFIType, least: int) -> MemoryPlan:
     item = ctype.item
     alignment, leads = owner.plan(item, alignment_of)
     kind, length = "1", -1
@@ -94,7 +96,7 @@ def _plan(owner: Owner, ctype: FFIType) -> MemoryPlan:
             else:
                 slots.append(_slot(owner, name, field.type, field.offset))
     size = _lib.ffi.sizeof(item)
-    usual = alignment <= CFFI_ALIGNS and not (leads and item.kind == "union")
+    usual = max(alignment, least) <= CFFI_ALIGNS and not (leads and item.kind == "union")
     usual = usual and (size > 0 or kind != "a")
 
     def ready(ctype: FFIType) -> Ready:

@@ -73,6 +73,11 @@ class Owner:
             found = self._types.keep(text, ffi_type(self.names.node(text)))
         return found
 
+    def alignment(self, text: str) -> int:
+        """The alignment of memory of a type in C, or of what a pointer type leads to."""
+        node: Foreign = self.names.node(text)
+        return int((node.item if node.kind == "pointer" else node).alignment)
+
     def plan(self, ctype: Foreign, make: Callable[[Foreign], object]) -> Foreign:
         """What is known of a type, or of a text of one, for one use: `make` is asked once."""
         key = ctype, make.__name__
@@ -107,7 +112,7 @@ class Owner:
         from .._signature.cffitype import c_name_of
 
         node = self.names.find(name)
-        return name if node is None else c_name_of(node) or name
+        return name if node is None else c_name_of(node.main or node) or name
 
     def signature(self, given: object) -> Signature:
         """A signature in any spelling, in C with the types of the declarations."""

@@ -1,25 +1,23 @@
 """C types and the types of cffi, both ways.
 
     from_ffi(cffi type) -> CType or Signature
-    to_ffi(CType or Signature) -> cffi type of `ffi()`, an in-line FFI that all share
+    to_ffi(CType or Signature) -> cffi type
 
 C declarations pass through the same `Converter`, so there is one mapping. Importing this module
 does not import cffi; calling it does.
 
-An FFI never frees what it was told of, 1 to 4 KB for each type. Hence it is told of a limited
-number of types, and then another one takes its place. Types and objects of the first do not need
-it, so it is freed. A C type that both were told of is two types to cffi; here one is taken for the
-other everywhere.
+Types are kept up to a limit, and then made again. A struct that was made twice is two types to
+cffi; here one is taken for the other everywhere.
 """
 
 from __future__ import annotations
 
-from _thread import RLock, allocate_lock
+from _thread import RLock
 from itertools import count
 
 from .. import _lib
 from .._errors import SignatureError
-from .clexer import KEYWORDS
+from .._fifo import Cache
 from .ctype import CHAR, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar, integer
 from .derived import Array, FunctionPointer, Handle, Pointer, Struct, inner_types, pointer
 from .signature import Signature
@@ -27,8 +25,6 @@ from .signature import Signature
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from cffi import FFI
 
     # cffi's description of a type, and an object that it makes.
     from .._types import FFIData, FFIType
@@ -181,7 +177,7 @@ class Converter:
         return is_variadic(ctype)
 
     def _layout(self, ctype: FFIType) -> tuple[int, int]:
-        return ffi().sizeof(ctype), ffi().alignof(ctype)
+        return _lib.ffi.sizeof(ctype), _lib.ffi.alignof(ctype)
 
     def _same_layout(self, struct: Struct, ctype: FFIType) -> bool:
         theirs = [
@@ -270,11 +266,7 @@ def element(ctype: FFIType) -> FFIType:
 
 
 def c_name_of(ctype: FFIType) -> str:
-    """What C calls a struct or union of cffi, or a node; "" for others, and where it has no name.
-
-    >>> c_name_of(ffi().typeof("struct timeval"))
-    'struct timeval'
-    """
+    """What C calls a struct or union of cffi, or a node; "" for others and without a name."""
     if ctype.kind not in ("struct", "union"):
         return ""
     name: str = getattr(ctype, "typedef", "") or ctype.cname
@@ -373,7 +365,8 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
 
     Examples
     --------
-    >>> from_ffi(ffi().typeof("double(*)(unsigned short, void *)")).text
+    >>> import cffi
+    >>> from_ffi(cffi.FFI().typeof("double(*)(unsigned short, void *)")).text
     'd:HP'
     """
     # That of cffi.FFI is there once one was made.
@@ -386,95 +379,10 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     return Signature(function.result, function.args, function.variadic, written=ctype.cname)
 
 
-#: Held while types of a library become cffi's (ffitypes.py).
+#: Held while cffi's types are made: two of one struct would be two types.
 naming = RLock()
-_lock = allocate_lock()
-_MOST_TYPES = 1024  # that an FFI is told of, structs counted once more
-_numbers = count()  # of structs: no two FFIs have the same tag
-
-
-class _Told:
-    """An FFI and what it was told of; all of a type is declared in one of these."""
-
-    __slots__ = ("ffi", "structs", "types")
-
-    def __init__(self, ffi: FFI) -> None:
-        self.ffi = ffi
-        self.ffi.cdef(f"{_STAND_IN} {{ long double re, im; }};")
-        self.types: dict[str, FFIType] = {}  # by `CType.named`
-        self.structs: dict[str, str] = {}
-
-    def is_full(self) -> bool:
-        return len(self.types) + len(self.structs) >= _MOST_TYPES
-
-    def declare(self, ctype: CType) -> FFIType:
-        """cffi's type, the same one in all threads."""
-        made = self.ffi.typeof(ctype.declare("", self._spell))
-        return self.types.setdefault(ctype.named, made)
-
-    def _spell(self, ctype: CType) -> str:
-        """How cffi spells what is no pointer, array or function, declared if it must be."""
-        if isinstance(ctype, Struct):
-            return self._spell_struct(ctype)
-        if isinstance(ctype, Scalar):
-            name = _STAND_IN if ctype.code == "Zg" else ctype.c_name
-            return name if ctype.native else f"uint{8 * ctype.size}_t"
-        return "void" if ctype.kind == "void" else "void *"
-
-    def _spell_struct(self, struct: Struct) -> str:
-        found = self.structs.get(struct.named)
-        if found is not None:
-            return found
-        members = struct.declarations(_usable_names(struct.field_names), self._spell)
-        with _lock:
-            found = self.structs.get(struct.named)
-            if found is None:
-                found = f"{struct.kind} nc_{next(_numbers)}"
-                try:
-                    self.ffi.cdef(f"{found} {{ {members} }};", packed=struct.packed)
-                    layout = self.ffi.sizeof(found), self.ffi.alignof(found)
-                    same = layout == (struct.size, struct.alignment)
-                except NotImplementedError:  # as of bit-fields in packed structs
-                    same = False
-                if not same:
-                    raise SignatureError(f"cffi has no type {struct.c_declaration()!r}")
-                self.structs[struct.named] = found
-        return found
-
-
-_told: _Told | None = None
-
-
-def _with_room() -> _Told:
-    """What may be told of another type."""
-    global _told
-    told = _told
-    if told is None or told.is_full():
-        import cffi
-
-        with _lock:
-            told = _told
-            if told is None or told.is_full():
-                told = _told = _Told(cffi.FFI())
-    return told
-
-
-def ffi() -> FFI:
-    """The in-line `cffi.FFI` that `to_ffi` uses now; all know the types of all."""
-    return (_told or _with_room()).ffi
-
-
-def read(text: str) -> FFIType:
-    """cffi's type for a text in C, which raises what cffi's parser does.
-
-    An FFI keeps every text that it was given, and of these there is no end: one type has many.
-    """
-    told = _with_room()
-    try:
-        found = told.ffi.typeof(text)
-    finally:
-        getattr(told.ffi, "_parsed_types", {}).pop(text, None)
-    return told.types.setdefault(found.cname, found)
+_made: Cache[str, FFIType] = Cache(1024)  # by `CType.named`
+_numbers = count()  # of structs
 
 
 def to_ffi(ctype: CType | Signature) -> FFIType:
@@ -495,11 +403,88 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
         ctype = ctype.function
     if not isinstance(ctype, CType):
         raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
-    found = None if _told is None else _told.types.get(ctype.named)
-    if found is not None:
-        return found
-    _check_by_value(ctype)
-    return _with_room().declare(ctype)
+    found = _made.get(ctype.named)
+    if found is None:
+        _check_by_value(ctype)
+        with naming:
+            found = _made.get(ctype.named) or _made.keep(ctype.named, _make(ctype))
+    return found
+
+
+def _make(ctype: CType) -> FFIType:
+    import _cffi_backend
+
+    if isinstance(ctype, Struct):
+        return _make_struct(ctype)
+    if isinstance(ctype, Scalar):
+        if ctype.code == "Zg":
+            return to_ffi(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=_STAND_IN))
+        number = ctype if ctype.native else integer(ctype.size, False)
+        return primitive(number.c_name, number)
+    if isinstance(ctype, Array):
+        made = to_ffi(ctype.item)
+        for length in reversed(ctype.shape):
+            made = _cffi_backend.new_array_type(_cffi_backend.new_pointer_type(made), length)
+        return made
+    if isinstance(ctype, FunctionPointer):
+        args = tuple(map(to_ffi, ctype.args))
+        result = to_ffi(ctype.result)
+        return _cffi_backend.new_function_type(args, result, ctype.variadic, default_abi())
+    if ctype.kind == "void":
+        return _cffi_backend.new_void_type()
+    pointee = ctype.pointee if isinstance(ctype, Pointer) else VOID
+    return _cffi_backend.new_pointer_type(to_ffi(pointee))
+
+
+def _make_struct(struct: Struct) -> FFIType:
+    import _cffi_backend
+
+    union = struct.kind == "union"
+    make = _cffi_backend.new_union_type if union else _cffi_backend.new_struct_type
+    made = make(_STAND_IN if struct.name == _STAND_IN else f"{struct.kind} nc_{next(_numbers)}")
+    fields = [
+        ("" if one.width == 0 else name, to_ffi(one.type), -1 if one.width is None else one.width)
+        for name, one in zip(struct.field_names, struct.fields, strict=True)
+    ]
+    natural = struct.alignment
+    try:
+        _cffi_backend.complete_struct_or_union(made, fields, None, -1, -1, *[8] * struct.packed)
+        if struct.named.startswith("@"):
+            natural = _cffi_backend.alignof(made)
+        same = (_cffi_backend.sizeof(made), _cffi_backend.alignof(made)) == (struct.size, natural)
+    except NotImplementedError:  # as of bit-fields in packed structs
+        same = False
+    if not same:
+        raise SignatureError(f"cffi has no type {struct.c_declaration()!r}")
+    return made
+
+
+#: The types of numbers that cffi has by other names, and those of C itself.
+_NAMES = {
+    "Zf": "_cffi_float_complex_t",
+    "Zd": "_cffi_double_complex_t",
+    "g": "long double",
+    "?": "_Bool",
+    "c": "char",
+    "f": "float",
+    "d": "double",
+}
+_WORDS = frozenset(
+    ("char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int")
+    + ("long", "unsigned long", "long long", "unsigned long long", "wchar_t", "char16_t")
+    + ("char32_t",)
+)
+
+
+def primitive(name: str, scalar: Scalar) -> FFIType | None:
+    """The type of numbers that C calls by a name; None where cffi has none."""
+    import _cffi_backend
+
+    found = "unsigned int" if name == "unsigned" else name if name in _WORDS else None
+    found = found or _NAMES.get(scalar.text)
+    if found is None and scalar.kind == "int" and scalar.size <= 8:
+        found = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
+    return None if found is None else _cffi_backend.new_primitive_type(found)
 
 
 def _check_by_value(ctype: CType) -> None:
@@ -545,18 +530,5 @@ def _owned(ctype: CType) -> FFIType | None:
 
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
-    made = ffi().cast(pointer_type(ctype), address)
-    return made if owner is None else ffi().gc(made, _lib.types.Keep(owner))
-
-
-def _usable_names(names: Sequence[str]) -> list[str]:
-    """`names` with the keywords of C changed: PEP 3118 allows them, cffi does not."""
-    taken = set(names)
-    usable = []
-    for name in names:
-        changed = name
-        while changed in KEYWORDS or (changed != name and changed in taken):
-            changed += "_"
-        taken.add(changed)
-        usable.append(changed)
-    return usable
+    made = _lib.ffi.cast(pointer_type(ctype), address)
+    return made if owner is None else _lib.ffi.gc(made, _lib.types.Keep(owner))

@@ -7,6 +7,7 @@ bit-fields, and the reason where no value of a type can be passed.
 
 from __future__ import annotations
 
+import copy
 from collections import namedtuple
 
 from .._errors import SignatureError
@@ -14,13 +15,14 @@ from .cffitype import MAX_SCALARS, WRAP_IT, Converter, default_abi, name_of
 from .characters import texts
 from .clexer import CODES
 from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, WORD, CType, Scalar
-from .derived import FunctionPointer, Struct, lay_out
+from .derived import FunctionPointer, Pointer, Struct, aligned, lay_out
 from .grammar import from_row
 from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Self
 
     from .._types import Foreign
     from .grammar import Row
@@ -46,13 +48,25 @@ class Node:
     length_in_c: int = 8  # about how many characters C takes for it, with typedefs written out
     is_large: bool = False  # whether it is, or leads to, a function with too many of these by value
     scalars = 1  # that a value consists of, or one more than functions may have
+    typedef = ""  # what names it that has no tag, or has another alignment by that
+    main: Node | None = None  # the type without that alignment
 
     def __init__(self) -> None:
         self._pointers: dict[bool, Node] = {}
 
     def spell(self, declarator: str) -> str:
         """C that declares `declarator` with the type, which knows structs and typedefs by name."""
+        return f"{self.typedef} {declarator}".rstrip() if self.typedef else self._spell(declarator)
+
+    def _spell(self, declarator: str) -> str:
         return f"{self.cname} {declarator}".rstrip()
+
+    def realigned(self, alignment: int, typedef: str = "") -> Self:
+        """The type with an alignment that is asked for. It is passed as any other (GCC, Clang)."""
+        made = copy.copy(self)
+        made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
+        made._pointers = {}
+        return made
 
     def pointer(self, const: bool = False) -> Node:
         """A pointer to the type, to a `const` one perhaps."""
@@ -96,11 +110,7 @@ class Enumeration(Number):
     ) -> None:
         super().__init__(scalar, cname=tag)
         self.values = values
-        self.typedef = ""  # what names it that has no tag
         self.made: object = None  # cffi's type (ffitypes.py)
-
-    def spell(self, declarator: str) -> str:
-        return f"{self.typedef or self.cname} {declarator}".rstrip()
 
 
 #: Begins the names of types whose size and alignment, which follow, are all that is known.
@@ -132,7 +142,7 @@ class PointerTo(Node):
         self.item = item
         self.const = const
 
-    def spell(self, declarator: str) -> str:
+    def _spell(self, declarator: str) -> str:
         star = f"*{declarator}"
         return self.item.spell(f"({star})" if self.item.kind == "array" else star)
 
@@ -155,7 +165,7 @@ class ArrayOf(Node):
             self.size = length * item.size
             self.scalars = min(length * item.scalars, MAX_SCALARS + 1)
 
-    def spell(self, declarator: str) -> str:
+    def _spell(self, declarator: str) -> str:
         return self.item.spell(f"{declarator}[{'' if self.length is None else self.length}]")
 
 
@@ -193,7 +203,7 @@ class FunctionOf(Node):
         self.places = places  # the tokens that parameters are told by
         self.abi: int = default_abi()
 
-    def spell(self, declarator: str) -> str:
+    def _spell(self, declarator: str) -> str:
         return self.spell_function(f"(*{declarator})")
 
     def spell_function(self, declarator: str) -> str:
@@ -214,7 +224,7 @@ class Raw(Node):
     def pointer(self, const: bool = False) -> Node:
         return self.function
 
-    def spell(self, declarator: str) -> str:
+    def _spell(self, declarator: str) -> str:
         return self.function.spell_function(declarator)
 
 
@@ -252,12 +262,8 @@ class Record(Node):
         self.reason = ""  # why its layout is not known
         self.packed = False
         self.transparent = False  # a union that is passed as its first member
-        self.typedef = ""  # what names it that has no tag
         self.made: object = None  # cffi's type (ffitypes.py), and whether it has its members
         self.is_whole = False
-
-    def spell(self, declarator: str) -> str:
-        return f"{self.typedef or self.cname} {declarator}".rstrip()
 
     def names(self) -> Iterator[str]:
         """The names of the members, with those of structs and unions without a name."""
@@ -334,6 +340,7 @@ class NodeConverter(Converter):
     def type(self, ctype: Node, holder: Foreign = None) -> CType:
         if isinstance(ctype, Number):
             return ctype.scalar
+        ctype = ctype.main or ctype
         if holder is None and ctype in self._made:
             return self._made[ctype]
         if isinstance(ctype, Unusable):
@@ -349,6 +356,12 @@ class NodeConverter(Converter):
         if ctype.reason:
             raise SignatureError(ctype.reason)
         return super().function(ctype, holder)
+
+    def _pointer(self, item: Foreign, holder: Foreign) -> CType:
+        found = super()._pointer(item.main or item, holder)
+        if item.main is None or not isinstance(found, Pointer):
+            return found
+        return Pointer(aligned(found.pointee, item.alignment), found.name, found.owner)
 
     def signature(self, function: FunctionOf, written: str, name: str = "") -> Signature:
         """The signature of functions that are declared so."""

@@ -215,10 +215,11 @@ class Parser(Specifiers):
         self, name: str, node: Node, const: bool, said: Said, place: tuple[int, int]
     ) -> None:
         if said.storage == "typedef":
-            plain, node = node, said.realigned(node)
+            plain, node = node, said.realigned(node, name)
             unnamed = ANONYMOUS in node.cname
-            if unnamed and isinstance(node, (Record, Enumeration)) and not node.typedef:
+            if unnamed and isinstance(node, (Record, Enumeration)) and not plain.typedef:
                 node.typedef = name
+                node.main = None
                 if isinstance(node, Record) or node is not plain:
                     node.cname = f"{node.kind} {ANONYMOUS}0_{name}"
                 if node is not plain:
@@ -446,7 +447,10 @@ class Parser(Specifiers):
                 length: int | str | None = None
                 if isinstance(node, ArrayOf):
                     length = node.written or node.length
-                    node = _elements(node.item).pointer(constant)
+                    whole, node = node, _elements(node.item)
+                    if whole.alignment > node.alignment:
+                        node = node.realigned(whole.alignment)
+                    node = node.pointer(constant)
                 elif isinstance(node, PointerTo) and _has_variable_length(node.item):
                     node = _elements(node.item).pointer(node.const)
                 elif isinstance(node, Raw):

@@ -122,13 +122,11 @@ class Said:
             return Unusable("a vector type cannot be passed", self.vector, self.vector)
         return node
 
-    def realigned(self, node: Node) -> Node:
+    def realigned(self, node: Node, name: str) -> Node:
         """The type that a typedef with these attributes names."""
         node = self.type(node)
         if self.aligned and self.aligned != node.alignment and node.kind != "raw":
-            node = copy.copy(node)
-            node.alignment = self.aligned
-            node._pointers = {}
+            node = node.realigned(self.aligned, name)
         return node
 
 

@@ -108,6 +108,9 @@ class CType(Immutable):
     alignment: int
     depth: int
 
+    #: What reads `named`; grammar.py sets it.
+    _read: Callable[[str], CType]
+
     def __init_subclass__(cls) -> None:
         # Others could say anything of memory.
         if cls.__module__ not in (__name__, f"{__package__}.derived"):
@@ -123,6 +126,12 @@ class CType(Immutable):
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What has the types that pointers name is of this process.
+        parts = [part.partition(":") for part in self.named.split("<")]
+        names = [last if head.isdigit() else head + colon + last for head, colon, last in parts]
+        return self._read, ("<".join(names),)
 
     def __repr__(self) -> str:
         return f"<C type {self.named!r}>"
@@ -209,16 +218,8 @@ class Plain(CType):
 
     c_name: str
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _plain, (self.named,)
-
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         return join(self.c_name if spell is None else spell(self), declarator)
-
-
-def _plain(named: str) -> Plain:
-    """For `pickle`."""
-    return {"v": VOID, "P": VOIDPTR, "O": PY_OBJECT, "c": CHAR}.get(named) or scalar(named)
 
 
 class Scalar(Plain):

@@ -4,7 +4,7 @@
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
     read("typedef struct {…} p; p f(p);")                  -> the same, and in the cache
     from_ffi(cffi type) -> CType or Signature              the one mapping, which both of these use
-    to_ffi(CType or Signature) -> cffi type                of an FFI that all share, `ffi()`
+    to_ffi(CType or Signature) -> cffi type
 
 `CSource` gives the tokens of a text, the parser that headers have, here strict (cparser.py), the
 nodes of what they declare, and `Tables` what is kept of these. All that is wrong is a
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cconstant import Unknown
-from .cffitype import ANONYMOUS, ffi, from_ffi, to_ffi
+from .cffitype import ANONYMOUS, from_ffi, to_ffi
 from .cnodes import FunctionOf, NodeConverter, Raw, Record, TooLarge
 from .cparser import Parser
 from .csource import CSource
@@ -24,7 +24,7 @@ from .macros import MacroTables
 from .plaintext import know
 from .signature import Signature
 
-__all__ = ["Declarations", "ffi", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
+__all__ = ["Declarations", "from_ffi", "parse_declarations", "parse_function", "to_ffi"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Literal, Protocol
 
+    from .._types import Foreign
+
     class Owner(Protocol):
         """What has the types that pointers name: a library's."""
 
@@ -91,14 +93,22 @@ class Pointer(CType):
             owner=owner,
         )
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Pointer, (self.pointee, self.name)
-
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         star = "*" + declarator
         if self.name and spell is None:
             return join(self.name, star)
         return self.pointee.declare(f"({star})" if self.pointee.kind == "array" else star, spell)
+
+
+def aligned(ctype: CType, alignment: int) -> CType:
+    """A type as what pointers lead to, with an alignment that was asked for, which is no part of
+    its identity. Values are passed like those of the type itself.
+    """
+    classes: Foreign = type(ctype).__mro__[:-1]
+    parts = {name: getattr(ctype, name) for cls in classes for name in cls.__slots__}
+    return intern(
+        type(ctype), **{**parts, "alignment": alignment, "named": f"@{alignment}{ctype.named}"}
+    )
 
 
 class Handle(Plain):
@@ -133,9 +143,6 @@ class Handle(Plain):
             owner=owner,
             opaque=opaque,
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Handle, (self.name, None, self.opaque)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         return join(self.c_name if spell is None else spell(VOIDPTR), declarator)
@@ -194,9 +201,6 @@ class FunctionPointer(CType):
         return intern(
             cls, "function", text, named, depth, result=result, args=args, variadic=variadic
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return FunctionPointer, (self.result, self.args, self.variadic)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         return self.declare_function(f"(*{declarator})", spell=spell)
@@ -435,10 +439,6 @@ class Struct(CType):
             name=name,
         )
 
-    def __reduce__(self) -> tuple[object, ...]:
-        parts = [(field.name, field.type, field.width) for field in self.fields]
-        return Struct, (tuple(parts), self.packed, self.name, self.kind == "union")
-
     @property
     def is_plain(self) -> bool:
         """Whether its members lie one after another, each in bytes of its own."""
@@ -467,19 +467,11 @@ class Struct(CType):
         if spell is not None:
             return join(spell(self), declarator)
         packed = " __attribute__((packed))" if self.packed else ""
-        return join(f"{self.kind}{packed} {{ {self.declarations()} }}", declarator)
-
-    def declarations(
-        self, names: Sequence[str] | None = None, spell: Callable[[CType], str] | None = None
-    ) -> str:
-        """Declarations of the fields in C, under `names` if these are given."""
-        names = self.field_names if names is None else names
         declared = []
-        for field, name in zip(self.fields, names, strict=True):
+        for field, name in zip(self.fields, self.field_names, strict=True):
             bits = "" if field.width is None else f" : {field.width}"
-            declarator = "" if field.width == 0 else name
-            declared.append(f"{field.type.declare(declarator, spell)}{bits};")
-        return " ".join(declared)
+            declared.append(f"{field.type.declare('' if field.width == 0 else name)}{bits};")
+        return join(f"{self.kind}{packed} {{ {' '.join(declared)} }}", declarator)
 
 
 def check_bits(ctype: CType, width: int, name: str | None = None) -> None:
@@ -550,9 +542,6 @@ class Array(CType):
         """The type of what the outermost dimension has."""
         return self.item if len(self.shape) == 1 else Array(self.item, self.shape[1:])
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Array, (self.item, self.shape)
-
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
         return self.item.declare(declarator + "".join([f"[{n}]" for n in self.shape]), spell)
 
@@ -589,9 +578,6 @@ class View(CType):
             raise SignatureError(f"a strided view has 1 to {MAX_NDIM} dimensions (got {ndim})")
         text, named = f"[{ndim}]{item.text}", f"[{ndim}]{item.named}"
         return intern(cls, "view", text, named, item.depth + 1, item=item, ndim=ndim)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return View, (self.item, self.ndim)
 
     @property
     def descriptor(self) -> Struct:

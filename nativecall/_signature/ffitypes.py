@@ -11,8 +11,7 @@ Structs that others point to are made along with them, so that all pointers can 
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .cffitype import BITS, default_abi, naming
-from .characters import CHARACTERS
+from .cffitype import BITS, default_abi, naming, primitive, to_ffi
 from .cnodes import ArrayOf, Enumeration, FunctionOf, Node, Number, PointerTo, Raw, Record
 from .ctype import Scalar
 
@@ -22,29 +21,6 @@ if TYPE_CHECKING:
 
     from .._types import FFIType
     from .cnodes import Member
-
-_NAMES = {
-    "Zf": "_cffi_float_complex_t",
-    "Zd": "_cffi_double_complex_t",
-    "g": "long double",
-    "?": "_Bool",
-    "c": "char",
-    "f": "float",
-    "d": "double",
-}
-_WORDS = {
-    "signed char": "signed char",
-    "unsigned char": "unsigned char",
-    "short": "short",
-    "unsigned short": "unsigned short",
-    "int": "int",
-    "unsigned": "unsigned int",
-    "unsigned int": "unsigned int",
-    "long": "long",
-    "unsigned long": "unsigned long",
-    "long long": "long long",
-    "unsigned long long": "unsigned long long",
-} | {name: name for name in CHARACTERS}
 
 
 def ffi_type(node: Node) -> FFIType:
@@ -66,10 +42,11 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
     """A type, of which all that it holds by value is there; what else it leads to is pending."""
     import _cffi_backend
 
+    node = node.main or node
     if isinstance(node, Enumeration):
         return _enum(node)
     if isinstance(node, Number):
-        return _number(node)
+        return primitive(node.cname, node.scalar) or _bytes(node.scalar.size)
     if isinstance(node, Record):
         return _record(node, pending)
     if isinstance(node, PointerTo):
@@ -113,20 +90,6 @@ def _bytes(size: int) -> FFIType:
     return _cffi_backend.new_array_type(_cffi_backend.new_pointer_type(byte), size)
 
 
-def _number(node: Number) -> FFIType:
-    import _cffi_backend
-
-    scalar = node.scalar
-    name = _WORDS.get(node.cname) or _NAMES.get(scalar.text)
-    if name is None and scalar.kind == "int" and scalar.size <= 8:
-        name = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
-    return _bytes(scalar.size) if name is None else _cffi_backend.new_primitive_type(name)
-
-
-def _integer(scalar: Scalar) -> FFIType:
-    return _number(Number(scalar))
-
-
 def _enum(node: Enumeration) -> FFIType:
     import _cffi_backend
 
@@ -134,7 +97,7 @@ def _enum(node: Enumeration) -> FFIType:
         words = {("int", 4): "int", ("I", 4): "unsigned int"}
         scalar = node.scalar
         base = words.get(("int" if scalar.signed else "I", scalar.size))
-        base_type = _integer(scalar) if base is None else _cffi_backend.new_primitive_type(base)
+        base_type = to_ffi(scalar) if base is None else _cffi_backend.new_primitive_type(base)
         values = dict(node.values or ())
         name = node.typedef or node.cname
         node.made = _cffi_backend.new_enum_type(
@@ -174,9 +137,10 @@ def _record(node: Record, pending: list[Record]) -> FFIType:
 
 def _by_value(node: Node) -> Iterator[Record]:
     """The structs and unions that must be there before a type is made."""
+    node = node.main or node
     while isinstance(node, (ArrayOf, PointerTo)):
         behind = isinstance(node, PointerTo)
-        node = node.item
+        node = node.item.main or node.item
         if behind and isinstance(node, Record):
             return
     if isinstance(node, Raw):
@@ -252,7 +216,7 @@ def _bit_field(name: str, member: Member, unit: Scalar, at: int) -> FFIType:
     """A struct of the unit that has a bit-field in it, and nothing else."""
     import _cffi_backend
 
-    integer = _integer(unit)
+    integer = to_ffi(unit)
     shift = 8 * (member.offset - at) + member.bitshift
     made = _cffi_backend.new_struct_type(f"{BITS}{name}")
     before = [("", integer, shift, -1)] if shift else []

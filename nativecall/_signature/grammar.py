@@ -28,6 +28,7 @@ from .derived import (
     Pointer,
     Struct,
     View,
+    aligned,
     check_bits,
     pointer,
 )
@@ -282,9 +283,10 @@ class _KeptReader(Reader):
     """A parser of what was kept, where pointers may name what they point to.
 
     That is ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with the number of an owner before the
-    name; ``P=`` begins what has a size. A struct's own name is ``T<struct point>{…}``. There is no
-    white space. Nobody reads a column of what was kept, so that a type cannot stand where it does
-    is left to those that are made of it.
+    name; ``P=`` begins what has a size. A struct's own name is ``T<struct point>{…}``; ``@32``
+    stands before what a pointer leads to with another alignment. There is no white space. Nobody
+    reads a column of what was kept, so that a type cannot stand where it does is left to those that
+    are made of it.
     """
 
     __slots__ = ()
@@ -301,6 +303,10 @@ class _KeptReader(Reader):
         if found is not None:
             self.at = at + 1
             return found
+        if source[at] == "@":
+            self.at += 1
+            alignment = self.length("an alignment")
+            return aligned(self.type(depth), alignment)
         start = at + 1 + source.startswith("=", at + 1)
         if source[at] in "TU" or not source.startswith("<", start):
             return super().type(depth)
@@ -359,3 +365,6 @@ def from_row(made: Row) -> Signature:
 def read_type(named: str) -> CType:
     """The type whose `named` text was kept, which may be longer than what people write."""
     return known(named) or _KeptReader(named).type(0)
+
+
+CType._read = staticmethod(read_type)

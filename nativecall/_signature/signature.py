@@ -260,4 +260,4 @@ def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
 
 def _shown(function: FunctionPointer) -> str:
     named = function.named[2:-1]
-    return function.text[2:-1] if "<" in named else named
+    return function.text[2:-1] if "<" in named or "@" in named else named

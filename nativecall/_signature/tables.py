@@ -125,6 +125,8 @@ class Tables:
     def _types(self) -> dict[str, str]:
         return {
             name: node.spell(name)
+            if node.main is None
+            else f"{node.main.spell(name)} __attribute__((aligned({node.alignment})))"
             for name, (node, _) in self.own_types()
             if not node.cname.startswith(f"{UNUSABLE}0_")
         }

@@ -224,10 +224,11 @@ class TypeNames:
         parser = _TextParser(tokenizer()(text), self)
         try:
             said, node = parser.specifiers()
-            _, node, _ = parser.declarator(node, said.const)
+            name, node, _ = parser.declarator(node, said.const)
+            parser.trailing(said)
+            return said.realigned(node, name or "")
         except Unknown as error:
             raise SignatureError(str(error), text) from None
-        return node
 
     # -- what is written --------------------------------------------------------------------------
 

@@ -202,11 +202,11 @@ def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, in
     elif isinstance(arg, View):
         code, size = letter(arg.item), arg.item.alignment
     elif isinstance(arg, Pointer):
-        pointee = arg.pointee
+        pointee, alignment = arg.pointee, arg.pointee.alignment
         if isinstance(pointee, Array):
             count = pointee.length
             pointee = pointee.item
-        size, alignment = pointee.size, pointee.alignment
+        size = pointee.size
         code = letter(pointee)
     known = _ITEMS if isinstance(arg, View) else _POINTEES
     return letter(arg), code if code in known else "", size, count, alignment, readonly, text

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
 from .._signature.derived import is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .._signature.ctype import CType
     from .._types import Foreign
 
 _LETTERS = {"bool": "b", "float": "f", "complex": "c"}
+
+
+def zeros(shape: tuple[int, ...], ctype: CType, alignment: int) -> Foreign:
+    """An array of numbers of a type, in memory of its own that is aligned."""
+    import numpy
+
+    dtype = dtype_of(ctype)
+    if alignment <= 16:
+        return numpy.zeros(shape, dtype)
+    size = math.prod(shape) * dtype.itemsize
+    memory = numpy.zeros(size + alignment, "B")
+    start = -memory.ctypes.data % alignment
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def dtype_of(ctype: Foreign) -> Foreign:

@@ -126,7 +126,7 @@ def _cffi_number(value: Foreign) -> tuple[str, object]:
     """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
     from .._signature import cffitype
 
-    kind = cffitype.ffi().typeof(value)
+    kind = _lib.ffi.typeof(value)
     if kind.kind not in ("primitive", "enum"):
         return "", value
     ctype = cffitype.from_ffi(kind)

@@ -19,7 +19,6 @@ import pytest
 from scipy import LowLevelCallable
 
 import nativecall as nc
-from nativecall._signature import cffitype
 from nativecall._signature.ctype import scalar
 from support import build, compilecache
 from support.capsules import capsule, get_name
@@ -436,20 +435,22 @@ def test_cffi_values_that_are_no_functions(fails):
 def test_texts_for_cffi_are_not_kept(monkeypatch):
     f = nc.load("m").function("cos", "d:d")
     f.to_cffi("double (*)(double first)")
-    texts = cffitype.ffi()._parsed_types
-    kept = len(texts)
-    for n in range(20):
+    made = []
+
+    class Seen(cffi.FFI):
+        def __init__(self):
+            super().__init__()
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(cffi, "FFI", Seen)
+    for n in range(1, 20):
         assert f.to_cffi(f"double (*)(double v{n})")(0.0) == 1.0
         assert f.to_cffi(f"double (double v{n})")(0.0) == 1.0
-    assert cffitype.ffi()._parsed_types is texts
-    assert len(texts) == kept
-    # Nor are types, beyond those that an FFI is told of.
-    monkeypatch.setattr(cffitype, "_told", None)
-    monkeypatch.setattr(cffitype, "_MOST_TYPES", 8)
-    for n in range(1, 40):
         with pytest.raises(nc.NoEntryError):
             f.to_cffi(f"double (*)(double (*)[{n}])")
-        assert len(cffitype.ffi()._cached_btypes) < 60
+    gc.collect()
+    assert len(made) >= 2 * 19
+    assert not any(one() for one in made)
 
 
 def test_to_cffi(lib):

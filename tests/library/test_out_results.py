@@ -6,6 +6,7 @@ import gc
 import inspect
 import pickle
 
+import numpy as np
 import pytest
 
 import nativecall as nc
@@ -130,6 +131,79 @@ def test_memory_is_aligned_as_the_struct_asks(path, tmp_path):
     for _ in range(10):
         offset, made = lib.make_wide()
         assert (offset, made.u.i) == (0, 4)
+
+
+def test_memory_is_aligned_as_typedefs_ask(builder):
+    text = """
+        typedef __attribute__((aligned(16))) float row[4];
+        typedef __attribute__((aligned(32))) row mat[4];
+        typedef double wide __attribute__((aligned(64)));
+        typedef struct point { double x, y, z; } point;
+        typedef point far __attribute__((aligned(128)));
+        typedef int loose __attribute__((aligned(1)));
+        typedef struct { char c; wide w; loose i; wide *p; } holder;
+        int eye(mat m);
+        int one(wide *w);
+        int several(int n, wide *w);
+        int place(far *p);
+        double add(int a, far p, double b, wide w, double c, double d, double e, double f, double g,
+                   double h, wide i, far q);
+        int sum(const loose *p);
+        int held(holder *h);
+        wide *same(wide *w);
+    """
+    source = """
+        typedef double wide __attribute__((aligned(64)));
+        typedef struct point { double x, y, z; } point;
+        typedef point far __attribute__((aligned(128)));
+        typedef struct { char c; wide w; int i __attribute__((packed)); double *p; } holder;
+        static int offset(const void *p, int of) { return (int)((long)p % of); }
+        int eye(float (*m)[4]) { m[3][3] = 1; return offset(m, 32); }
+        int one(double *w) { *w = 2; return offset(w, 64); }
+        int several(int n, double *w)
+        { for (int i = 0; i < n; i++) w[i] = i; return offset(w, 64); }
+        int place(point *p) { p->z = 3; return offset(p, 128); }
+        double add(int a, far p, double b, wide w, double c, double d, double e, double f, double g,
+                   double h, wide i, far q)
+        { return a + p.z + 10 * w + 100 * h + 1000 * i + 10000 * q.y + b + c + d + e + f + g; }
+        int sum(const char *p) { return p[0] + p[4]; }
+        int held(holder *h) { h->i = 7; return offset(h, 64) + offset(h->p, 64); }
+        double *same(double *w) { return w; }
+    """
+    path = builder.library(source, "typedefs")
+    lib = nc.load(path, text)
+    plain = nc.load(path, text, out={"eye": "m", "one": "w", "several": {"w": "n"}, "place": "p"})
+    kept = []
+    for _ in range(8):
+        offset, m = plain.eye()
+        assert (offset, m[3, 3], m.sum()) == (0, 1, 1)
+        assert plain.one() == (0, 2)
+        offset, many = plain.several(3)
+        assert (offset, [*many]) == (0, [0, 1, 2])
+        offset, far = plain.place()
+        assert (offset, far.z) == (0, 3)
+        for text, alignment in {
+            "mat": 32, "mat *": 32, "row": 16, "wide": 64, "wide *": 64, "wide[1]": 64,
+            "far": 128, "far *": 128, "holder": 64, "const wide *": 64,
+        }.items():  # fmt: skip
+            made = lib.new(text)
+            assert int(lib.ffi.cast("uintptr_t", made)) % alignment == 0, text
+            kept += [m, many, far, made]
+    held = lib.new("holder", {"p": lib.new("wide *", 4)})
+    assert (lib.held(held), held.i, held.p[0]) == (0, 7, 4)
+    assert lib.ffi.sizeof("holder") == 128
+    assert lib.add(1, (0, 0, 2), 0, 3, 0, 0, 0, 0, 0, 4, 5, (0, 6, 0)) == 65433
+    memory = np.zeros(65, "f4")
+    memory = memory[-memory.ctypes.data // 4 % 16 :][:16].reshape(4, 4)
+    lib.eye(memory)
+    assert memory[3, 3] == 1
+    with pytest.raises(ValueError, match="multiples of 32 bytes"):
+        lib.eye(memory.reshape(-1)[4:].reshape(3, 4))
+    data = b"x" + np.array([3, 4], "i4").tobytes()
+    assert lib.sum(np.frombuffer(data, "i4", 2, 1)) == 7
+    again = pickle.loads(pickle.dumps(plain.declarations.functions["several"]))
+    assert again.args[1].pointee.alignment == 64
+    assert (again, again.text) == (plain.declarations.functions["several"], "i:i&d")
 
 
 def test_structs_that_cannot_be(load):

@@ -48,7 +48,7 @@ SEEN = {
     "what callbacks of": "callback/test_life.py::"
     "test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound "
     "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
-    "types that a cffi FFI": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
+    "cffi's types of C": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
     "ctypes types": "libffi/test_types.py::test_types_for_people_leave_the_caches_of_ctypes_again",

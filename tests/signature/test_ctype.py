@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nativecall._errors import SignatureError
+from nativecall._lib import ffi
 from nativecall._signature import ctype as ct
 from nativecall._signature import derived
-from nativecall._signature.declarations import ffi, parse_function, to_ffi
+from nativecall._signature.declarations import parse_function, to_ffi
 from nativecall._signature.spelling import parse_type
 from support import compilecache
 
@@ -145,9 +146,9 @@ def test_any_type(ctype: ct.CType) -> None:
     assert (pickled, pickled.named) == (ctype, ctype.named)
     assert copy.deepcopy(ctype) is ctype is copy.copy(ctype)
     there = to_ffi(ctype)
-    assert ffi().sizeof(there) == ctype.size
+    assert ffi.sizeof(there) == ctype.size
     if ctype.kind != "array":
-        assert ffi().alignof(there) == ctype.alignment
+        assert ffi.alignof(there) == ctype.alignment
     if isinstance(ctype, derived.Struct):
         assert [field.offset for _, field in there.fields] == [f.offset for f in ctype.fields]
     if "[" not in ctype.text:  # C has no strided views

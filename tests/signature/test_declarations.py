@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 import nativecall as nc
 from nativecall._errors import SignatureError
+from nativecall._fifo import Cache
+from nativecall._lib import ffi
 from nativecall._signature import cffitype as ffitype
 from nativecall._signature.ctype import scalar
 from nativecall._signature.declarations import (
-    ffi,
     from_ffi,
     parse_declarations,
     parse_function,
@@ -770,17 +771,17 @@ def test_to_ffi(text: str, spelled: str) -> None:
 def test_to_ffi_makes_structs_that_work() -> None:
     struct = parse_type("T{d:x:T{i(2)b}=T{bd}:int:}")
     assert isinstance(struct, Struct)
-    made = ffi().new(ffi().getctype(to_ffi(struct), "*"), {"x": 1.5, "f1": (3, [4, 5])})
-    made.int_.f1 = 2.5  # a keyword in C, so not under its own name
-    assert (made.x, made.f1.f0, made.f1.f1[1], made.int_.f1) == (1.5, 3, 5, 2.5)
-    assert ffi().sizeof(to_ffi(struct)) == struct.size
+    made = ffi.new(to_ffi(pointer(struct)), {"x": 1.5, "f1": (3, [4, 5])})
+    made.int.f1 = 2.5  # a keyword in C
+    assert (made.x, made.f1.f0, made.f1.f1[1], made.int.f1) == (1.5, 3, 5, 2.5)
+    assert ffi.sizeof(to_ffi(struct)) == struct.size
     assert to_ffi(parse_type("T{d:x:}")) is not to_ffi(parse_type("T{d:y:}"))
 
 
 def test_to_ffi_of_a_signature_is_a_pointer_to_a_function() -> None:
-    subtract = ffi().callback(to_ffi(parse("i:ii")), lambda a, b: a - b)
-    address = int(ffi().cast("intptr_t", subtract))
-    assert ffi().cast(to_ffi(parse("i:ii").function), address)(7, 3) == 4
+    subtract = ffi.callback(to_ffi(parse("i:ii")), lambda a, b: a - b)
+    address = int(ffi.cast("intptr_t", subtract))
+    assert ffi.cast(to_ffi(parse("i:ii").function), address)(7, 3) == 4
     with pytest.raises(TypeError, match="must be a CType or a Signature"):
         to_ffi("d")
 
@@ -793,49 +794,43 @@ def test_signatures_go_to_cffi_and_back(text: str) -> None:
 
 
 def test_types_of_cffi_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An FFI is told of a limited number of types, and goes when another one follows."""
-    monkeypatch.setattr(ffitype, "_told", None)
-    monkeypatch.setattr(ffitype, "_MOST_TYPES", 16)
+    """A limited number is kept; objects of a type need no more than that."""
+    monkeypatch.setattr(ffitype, "_made", Cache(16))
     seen = []
     for n in range(100):
         struct = parse_type(f"T{{d:x{n}:T{{i:y{n}:}}:at:}}")
         there = to_ffi(pointer(struct))
         assert there is to_ffi(pointer(struct))
         assert from_ffi(there.item) == struct
-        told = ffitype._told
-        # One type may bring a few structs.
-        assert len(told.types) + len(told.structs) < 16 + 3
-        if not seen or seen[-1]() is not told.ffi:
-            seen.append(weakref.ref(told.ffi))
-        del told
+        assert len(ffitype._made) <= 16
+        seen.append(weakref.ref(there))
+        del there
     gc.collect()
-    assert len(seen) > 10
-    assert [ref() is not None for ref in seen] == [False] * (len(seen) - 1) + [True]
+    assert sum(one() is not None for one in seen) < 8
 
 
-def test_pointers_of_a_type_that_two_ffis_know_are_the_same(
+def test_pointers_of_a_struct_that_was_made_twice_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken = nc.callback("d:&T{d:x:}", lambda p: p.x)
     struct = parse_type("T{d:x:}")
     by_value = nc.callback("d:T{d:x:}", lambda s: s.x)
-    old = ffi().new(ffi().getctype(to_ffi(struct), "*"), (2.5,))
+    old = ffi.new(to_ffi(pointer(struct)), (2.5,))
     before = to_ffi(parse("d:&T{d:x:}"))
-    monkeypatch.setattr(ffitype, "_told", None)
-    new = ffi().new(ffi().getctype(to_ffi(struct), "*"), (3.5,))
-    assert ffi().typeof(old) is not ffi().typeof(new)
+    monkeypatch.setattr(ffitype, "_made", Cache(16))
+    new = ffi.new(to_ffi(pointer(struct)), (3.5,))
+    assert ffi.typeof(old) is not ffi.typeof(new)
     assert [taken(old), taken(new), by_value(old), by_value(new[0])] == [2.5, 3.5, 2.5, 3.5]
     for there in (before, to_ffi(parse("d:&T{d:x:}"))):
-        function = ffi().cast(there, taken.address())
+        function = ffi.cast(there, taken.address())
         assert nc.wrap(function)(old) == 2.5
         assert nc.wrap(function)(new) == 3.5
     # Memory of one as memory of the other.
-    assert ffi().cast(ffi().typeof(new), old).x == 2.5
+    assert ffi.cast(ffi.typeof(new), old).x == 2.5
 
 
-def test_threads_declare_while_ffis_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ffitype, "_told", None)
-    monkeypatch.setattr(ffitype, "_MOST_TYPES", 2)
+def test_threads_make_types_that_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ffitype, "_made", Cache(2))
 
     def declare(k: int) -> None:
         for n in range(40):
