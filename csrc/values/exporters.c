@@ -184,9 +184,13 @@ static PyObject *dtype_hint(char letter, PyObject *array)
     PyObject *can = found != NULL ? PyObject_GetAttrString(array, "astype") : NULL;
     PyObject *hint = NULL;
     PyObject *given = can != NULL ? PyObject_GetAttrString(found, "kind") : NULL;
-    int loses = given != NULL && PyUnicode_Check(given) && kind[0] != 'c' &&
-                PyUnicode_CompareWithASCIIString(given, "c") == 0;
-    if (loses) { /* astype would drop the imaginary parts */
+    /* NumPy's kinds, each of which the later ones hold: astype to an earlier one drops fractions or
+     * imaginary parts. Integers may be of either kind. */
+    static const char kinds[] = "buifc";
+    const char *from = given != NULL && PyUnicode_Check(given) && PyUnicode_GetLength(given) == 1
+                           ? strchr(kinds, (int)PyUnicode_ReadChar(given, 0))
+                           : NULL;
+    if (given != NULL && (from == NULL || from > strchr(kinds, kind[0] == 'u' ? 'i' : kind[0]))) {
         hint = PyUnicode_FromFormat("; its dtype is %S", found);
     } else if (given != NULL) {
         hint = PyUnicode_FromFormat("; its dtype is %S, astype('%s%d') of it is a copy that suits",

@@ -146,10 +146,10 @@ static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObj
     }
     nc_exception_put(raised);
     if (dimensions > 0) {
-        nc_conversion_error(PyExc_TypeError, name, index,
-                            "must be %s (got an array of %d dimension%s)%s", wanted, dimensions,
-                            dimensions == 1 ? "" : "s",
-                            index >= 0 ? "; to_ufunc() makes a function of arrays" : "");
+        nc_conversion_error(
+            PyExc_TypeError, name, index, "must be %s (got an array of %d dimension%s)%s", wanted,
+            dimensions, dimensions == 1 ? "" : "s",
+            index < 0 ? "" : "; to_ufunc() takes arrays if all arguments are numbers");
     }
 }
 
@@ -315,6 +315,8 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
             nc_conversion_type_error(
                 name, index,
                 is_character ? "an integer, as ord() makes of a character" : "an integer", value);
+        } else if (PyErr_ExceptionMatches(PyExc_TypeError) && PyObject_CheckBuffer(value)) {
+            no_array(name, index, "an integer", value);
         }
         return -1;
     }

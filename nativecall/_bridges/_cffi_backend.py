@@ -136,6 +136,7 @@ def pointer(obj: FFIData) -> Pointer | None:
         pointee,
         owners,
         is_memory=is_memory,
+        struct=kind.item.kind in ("struct", "union"),
         kind=converted,
         may_change=type(obj).__name__ == _FROM_BUFFER,
     )
@@ -169,13 +170,15 @@ def kept(obj: FFIData) -> list[object]:
 
 def _pointee(kind: FFIType) -> CType | None:
     """What a pointer points to; None for void and for types that have no name here."""
+    while kind.kind == "array" and kind.length is None:
+        kind = kind.item
     try:
         found = cffitype.from_ffi(kind)
     except SignatureError:
         return None
-    if isinstance(found, Signature) or found.kind == "void":
-        return None
-    return found
+    if isinstance(found, Signature):
+        return found.function
+    return None if found.kind == "void" else found
 
 
 def form(entry: NativeCallable) -> tuple[object, ...]:

@@ -347,35 +347,43 @@ def pointer(obj: Foreign) -> Pointer | None:
         assert found is not None
         known = None if found.signature is None else found.signature.function
         return Pointer(found.address, known, kept(obj))
-    if isinstance(obj, _Pointer):
-        pointee = _pointee(type(obj)._type_)
+    if isinstance(obj, (_Pointer, ctypes.Array)):
+        pointee, is_struct = _pointee(type(obj)._type_)
+        if isinstance(obj, ctypes.Array):
+            memory = _types.hold(obj)
+            return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
         # Together, after all that may run code of the user's.
-        return Pointer(_address(obj), pointee, kept(obj))
+        return Pointer(_address(obj), pointee, kept(obj), struct=is_struct)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
         pointee = getattr(ctype_of(type(obj)), "pointee", None)
         return Pointer(_address(obj), pointee, kept(obj), ctypes.addressof(obj))
-    if isinstance(obj, ctypes.Array):
-        pointee = _pointee(type(obj)._type_)
-        memory = _types.hold(obj)
-        return Pointer(memory.address, pointee, memory, is_memory=True)
     if type(obj) is _CArgObject:  # what byref() makes, and from_param() of other kinds
         try:
             ctypes.c_void_p.from_param(obj)
         except TypeError:
             return None  # of a number, or of text
         held = obj._obj
-        pointee = _pointee(type(held))
+        pointee, is_struct = _pointee(type(held))
         address = _cast(obj, ctypes.c_void_p).value or 0
         owner = _types.hold(held) if isinstance(held, _CData) else obj
-        return Pointer(address, pointee, owner)
+        return Pointer(address, pointee, owner, struct=is_struct)
     return None
 
 
-def _pointee(kind: Foreign) -> CType | None:
+def _pointee(kind: Foreign) -> tuple[CType | None, bool]:
+    """What a pointer leads to, None if no type describes it; and whether that is a struct."""
+    element = kind
+    while issubclass(element, ctypes.Array):
+        element = element._type_
+        kind = kind if kind._length_ else element
+    is_struct = issubclass(element, (ctypes.Structure, ctypes.Union))
+    if element is ctypes.c_wchar or hasattr(element, "_swappedbytes_") or _is_swapped(element):
+        # To this machine numbers of another are bytes.
+        return scalar(_wide() if element is ctypes.c_wchar else "B"), is_struct
     try:
-        return ctype_of(kind)
+        return ctype_of(kind), is_struct
     except SignatureError:
-        return None
+        return None, is_struct
 
 
 def _cast(obj: Foreign, kind: Foreign) -> Foreign:

@@ -9,6 +9,7 @@ this module when it first asks for one of these, or for a conversion of _values/
 from __future__ import annotations
 
 from itertools import islice
+from types import NoneType
 
 from .. import _lib
 from .._errors import SignatureError, refuse_reload
@@ -83,22 +84,24 @@ def pointer_argument(
             del found
             raise ValueError(f"{who} must be open, but {closer!r} was called with it")
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
-        if found.variable is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
+        if found.at is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
             # ctypes passes such a variable by reference: the function is to fill it, and its value
             # is no place for a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
-                return found.variable, _types.hold(value)
+                return found.at, _types.hold(value)
             raise TypeError(
                 f"{who} must be a pointer {shown or ctype.text!r} to a variable of "
                 f"{words(wanted) if shown else wanted.text!r} (got {type(value).__name__}); "
                 "pass ctypes.byref() of one"
             )
-        pointee = found.pointee
+        if found.kind is None and boxes.function(value) is not None:
+            if isinstance(ctype, (Pointer, Handle)):
+                given = type(value).__name__
+                raise TypeError(f"{who} must be a pointer {shown or ctype.text!r} (got a {given})")
+            return found.address, found.owner
         is_same, is_known = _named(ctype, found, who, shown)
-        if is_same:
-            pointee = None
-        if wanted is not None and pointee is not None and not suits(pointee, wanted):
-            given = _pointer_to(pointee, found, shown)
+        if wanted is not None and not is_same and not _leads_to(found, wanted):
+            given = _pointer_to(found, shown)
             del found
             raise TypeError(
                 f"{who} must be a pointer {shown or ctype.text!r} (got {given!r} from "
@@ -128,13 +131,11 @@ def pointer_argument(
         memory = arrays.memory(value, ctype.text, who)
         if memory is not None:
             return memory
-    readonly = False
+    readonly, spelled = False, ctype.text
     passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
     if spec is not None and 0 <= index < len(passed):
-        readonly = spec.signature.readonly[passed[index][0]]
-    spelled = ctype.text
-    if spec is not None and 0 <= index < len(passed):
-        spelled = spec.signature.spelled(passed[index][0])
+        at = passed[index][0]
+        readonly, spelled = spec.signature.readonly[at], spec.signature.spelled(at)
     elif isinstance(ctype, Pointer) and ctype.name:
         spelled = f"{ctype.name} *"
     hint = _advice(ctype, value, index, readonly, spelled)
@@ -155,9 +156,13 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
     is that of an argument, or negative, and `spelled` the type in C, or its code.
     """
     if isinstance(value, str):
-        pointee = ctype.pointee if isinstance(ctype, Pointer) else None
-        if isinstance(pointee, Scalar) and pointee.size > 1:
-            return ""
+        if isinstance(ctype, Pointer) and not (
+            isinstance(ctype.pointee, Scalar) and ctype.pointee.size == 1
+        ):
+            is_wide = ctype.name in ("wchar_t", "char16_t", "char32_t")
+            return f"; new('{ctype.name}[]', value) of the library makes one" if is_wide else ""
+        if ctype.kind == "voidptr" and not readonly:
+            return "; a str has no bytes of its own, pass bytearray(s.encode())"
         hint = "; a str has no bytes of its own, pass s.encode()"
         if ctype.text in ("&b", "&B") and index >= 0:
             is_code = " if C declares this as const char *" if spelled == ctype.text else ""
@@ -166,7 +171,7 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
     if not isinstance(ctype, Pointer):
         return ""
     if ctype.name:
-        is_value = isinstance(value, (tuple, dict))
+        is_value = isinstance(ctype.pointee, Struct) and isinstance(value, (tuple, dict))
         return f"; new('{ctype.name} *', value) of the library makes one" if is_value else ""
     item = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
     if item.kind not in ("bool", "int", "float"):
@@ -182,11 +187,19 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
     return ""
 
 
-def _pointer_to(pointee: CType, found: boxes.Pointer, shown: str) -> str:
+def _leads_to(found: boxes.Pointer, wanted: CType) -> bool:
+    """Whether a pointer leads to what is wanted, as far as that can be known."""
+    if found.pointee is not None:
+        return suits(found.pointee, wanted)
+    item = wanted.item if isinstance(wanted, Array) else wanted
+    return not found.struct or isinstance(item, Struct)
+
+
+def _pointer_to(found: boxes.Pointer, shown: str) -> str:
     """The type of a pointer that was given."""
-    if shown and found.kind is not None:
-        return name_of_type(found.kind)
-    return words(pointer(pointee)) if shown else f"&{pointee.text}"
+    if found.pointee is None or (shown and found.kind is not None):
+        return "struct *" if found.kind is None else name_of_type(found.kind)
+    return words(pointer(found.pointee)) if shown else f"&{found.pointee.text}"
 
 
 def _named(ctype: CType, found: boxes.Pointer, who: str, shown: str) -> tuple[bool, bool]:
@@ -196,8 +209,8 @@ def _named(ctype: CType, found: boxes.Pointer, who: str, shown: str) -> tuple[bo
     struct that is not declared in full may be declared later, and look like another then.
     """
     if found.kind is None:
-        if isinstance(ctype, Handle) and isinstance(found.pointee, (Scalar, Pointer)):
-            given = _pointer_to(found.pointee, found, shown)
+        if isinstance(ctype, Handle) and not isinstance(found.pointee, (Struct, Handle, NoneType)):
+            given = _pointer_to(found, shown)
             raise TypeError(f"{who} must be a {shown or f'{ctype.name} *'!r} (got a {given!r})")
         return False, False
     wanted = disagreement(ctype, found.kind)
@@ -277,7 +290,7 @@ def _function_argument(
         return found.address, found.owner
     if boxes.count(value) is not None:
         return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly, shown)
-    if callable(value):
+    if callable(value) and not handles.is_cdata(value):
         return _python_function(ctype, value, who, texts, keeps)
     raise TypeError(f"{who} must be a function (got {type(value).__name__})")
 

@@ -191,7 +191,7 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
             raise one.refusal(
                 f"{_shown(one.signature, index, ctype)} is no number",
                 "out= of wrap() and load() makes results of pointers, "
-                "to_ufunc(signature='(n),(n)->()') takes arrays",
+                "to_ufunc(signature=...) takes arrays",
             )
     for ctype, offset in one.result():
         one.results.append((len(one.inputs) + len(one.outputs), offset))

@@ -173,26 +173,28 @@ class Passing:
 class Pointer:
     """A data pointer found in a foreign box."""
 
-    __slots__ = ("address", "is_memory", "kind", "may_change", "owner", "pointee", "variable")
+    __slots__ = ("address", "at", "is_memory", "kind", "may_change", "owner", "pointee", "struct")
 
     def __init__(
         self,
         address: int,
         pointee: CType | None,
         owner: object,
-        variable: int | None = None,
+        at: int | None = None,
         *,
         is_memory: bool = False,
+        struct: bool = False,
         kind: object = None,
         may_change: bool = False,
     ) -> None:
         self.address = address
-        self.pointee = pointee  # None for `void`
+        self.pointee = pointee  # None for `void`, and for what no type describes
+        self.struct = struct  # whether that is a struct, which may have no type
         # What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box
         # has the memory itself, is asked before the call whether that is still in its place.
         self.owner = owner
         # Where the pointer itself lies, if the box is a variable of C that holds it.
-        self.variable = variable
+        self.at = at
         # Whether the box has the memory itself, as an array does: then it must be aligned. An
         # address that a pointer holds is not checked: handles may be odd.
         self.is_memory = is_memory

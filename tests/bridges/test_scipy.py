@@ -410,7 +410,7 @@ def test_user_data_that_is_null(builder, null):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ("3.0", TypeError, "got str.*pass s.encode"),
+        ("3.0", TypeError, "got str.*pass bytearray.s.encode"),
         (3.0, TypeError, "'user_data' must be a 'P' pointer: a buffer, .*got float"),
         (140737488355328, TypeError, "got int"),
         (object(), TypeError, "got object"),

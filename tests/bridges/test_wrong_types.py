@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import sys
 
 import cffi
 import numpy as np
@@ -41,6 +42,14 @@ class Other(ctypes.Structure):
     _fields_ = (("q", ctypes.c_int),)
 
 
+IS_LITTLE = sys.byteorder == "little"
+SWAPPED = ctypes.c_double.__ctype_be__ if IS_LITTLE else ctypes.c_double.__ctype_le__
+
+
+class Swapped(ctypes.BigEndianStructure if IS_LITTLE else ctypes.LittleEndianStructure):
+    _fields_ = (("a", ctypes.c_double), ("b", ctypes.c_double))
+
+
 def wrong_data(lib):
     """What is no pair, no doubles and no pointer to doubles."""
     ffi = cffi.FFI()
@@ -54,6 +63,18 @@ def wrong_data(lib):
     yield ffi.new("pair *")
     yield ffi.new("int[2]")
     yield ffi.callback("int(int)", abs)
+    yield ffi.callback("double(double)", abs)
+    yield ffi.new("double(**)(double)")
+    yield ffi.cast("FILE *", ffi.new("double[2]"))
+    yield ffi.cast("int (*)[]", ffi.new("double[2]"))
+    yield ctypes.CDLL(None).abs
+    yield ctypes.CFUNCTYPE(ctypes.c_double)(float)
+    yield ctypes.byref(ctypes.CFUNCTYPE(ctypes.c_double)(float))
+    yield ctypes.byref(ctypes.c_wchar("a"))
+    yield ctypes.pointer((ctypes.c_wchar * 4)())
+    yield ctypes.pointer(SWAPPED(1.0))
+    yield ctypes.byref((SWAPPED * 2)())
+    yield ctypes.byref(Swapped())
     yield ctypes.pointer(Other())
     yield ctypes.byref(ctypes.c_int(3))
     yield (ctypes.c_int * 2)(1, 2)

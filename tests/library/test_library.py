@@ -182,13 +182,49 @@ void *memset(oid *a, int c, size_t n);
             "double cos(double);",
             lambda lib: lib.cos(np.arange(3.0)),
             "argument 1 of 'cos' must be a real number (got an array of 1 dimension); "
-            "to_ufunc() makes a function of arrays",
+            "to_ufunc() takes arrays if all arguments are numbers",
+        ),
+        (
+            "int abs(int);",
+            lambda lib: lib.abs(np.arange(3)),
+            "argument 1 of 'abs' must be an integer (got an array of 1 dimension); "
+            "to_ufunc() takes arrays if all arguments are numbers",
+        ),
+        (
+            STRUCTS,
+            lambda lib: lib.memset("text", 0, 1),
+            "argument 1 of 'memset' must be a 'oid *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got str)",
+        ),
+        (
+            "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));",
+            lambda lib: lib.qsort("text", 1, 1, None),
+            "argument 1 of 'qsort' must be a 'void *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got str); a str has no bytes of its own, pass "
+            "bytearray(s.encode())",
+        ),
+        (
+            "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));",
+            lambda lib: lib.qsort(None, 0, 1, lib.new("int *")),
+            "argument 4 of 'qsort' must be a function (got __CDataOwn)",
+        ),
+        (
+            "wchar_t *wcscpy(wchar_t *, const wchar_t *);",
+            lambda lib: lib.wcscpy("text", "text"),
+            "argument 1 of 'wcscpy' must be a 'wchar_t *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got str); new('wchar_t[]', value) of the library makes one",
+        ),
+        (
+            "wchar_t *wcscpy(wchar_t *, const wchar_t *);",
+            lambda lib: lib.wcscpy({"a": 1}, "text"),
+            "argument 1 of 'wcscpy' must be a 'wchar_t *' pointer: a buffer, a ctypes or cffi "
+            "pointer, or None (got dict)",
         ),
         (
             "double _Complex csqrt(double _Complex);",
             lambda lib: lib.csqrt(np.zeros((2, 2))),
             "argument 1 of 'csqrt' must be a complex number (got an array of 2 dimensions); "
-            "to_ufunc() makes a function of arrays",
+            "to_ufunc() takes arrays if all arguments are numbers",
         ),
     ],
 )

@@ -62,6 +62,7 @@ NATIVE = {
 #: The names of NumPy's for the elements that C's fixed widths have.
 DTYPES = {f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)}
 DTYPES |= {"float32", "float64", "complex64", "complex128"}
+RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 @pytest.mark.parametrize("wanted", NATIVE)
@@ -78,7 +79,8 @@ def test_element_types_must_match(lib, fails, wanted):
             if np.dtype(NATIVE[wanted]).name in DTYPES:
                 suits = np.dtype(NATIVE[wanted]).name
                 hint = f"; its dtype is {a.dtype}"
-                if a.dtype.kind != "c" or suits.startswith("complex"):  # imaginary parts would go
+                # Otherwise fractions or imaginary parts would go.
+                if RANKS[a.dtype.kind] <= RANKS[suits[0]]:
                     hint += f", astype('{suits}') of it is a copy that suits"
             with fails(
                 TypeError,
@@ -94,6 +96,14 @@ def test_integers_match_by_width_not_by_letter(lib):
         f = lib.function("address_of", f"N:&{code}")
         for other in "lqn" if ctypes.sizeof(ctypes.c_long) == 8 else "qn":
             assert f(memoryview(bytearray(16)).cast(other)) != 0
+
+
+@pytest.mark.parametrize("given", [["a"], [b"a"], [None], ["2001-01-01"], [1.5], [1j]])
+def test_no_advice_that_fails_or_loses_is_given(lib, given):
+    dtype = "M8[D]" if given == ["2001-01-01"] else None
+    with pytest.raises(TypeError) as told:
+        lib.function("address_of", "N:&i")(np.array(given, dtype))
+    assert "astype" not in str(told.value)
 
 
 def test_byte_order_must_be_the_machines(lib, fails):
@@ -684,3 +694,24 @@ def test_rows_of_fortran_are_not_compared(lib):
     array = np.zeros((3, 4), order="F")
     assert lib.function("address_of", "N:&(3)d", order="F")(array) == array.ctypes.data
     assert lib.function("address_of", "N:&(3)d", order="A")(array) == array.ctypes.data
+
+
+def test_functions_are_no_pointers_to_functions(builder, fails):
+    """What has the code itself is no variable that points to it."""
+    source = "typedef int (*function)(int); int of(function *f) { return (*f)(3); }"
+    lib = nc.load(
+        builder.library(source, "offunctions"),
+        source.partition(" int of")[0] + "int of(function *f);",
+    )
+    double = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x: 2 * x)
+    ffi = cffi.FFI()
+    of_cffi = ffi.callback("int(int)", lambda x: 3 * x)
+    assert lib.of(ctypes.byref(double)) == 6
+    assert lib.of(ctypes.pointer(double)) == 6
+    assert lib.of((type(double) * 1)(double)) == 6
+    assert lib.of(ffi.new("int(**)(int)", of_cffi)) == 9
+    for function, box in ((double, "CFunctionType"), (of_cffi, "__CDataOwnGC")):
+        with fails(TypeError, f"argument 1 of 'of' must be a pointer 'function *' (got a {box})"):
+            lib.of(function)
+    with pytest.raises(TypeError, match="must be a pointer 'function \\*'"):
+        lib.of(ctypes.CDLL(None).abs)
