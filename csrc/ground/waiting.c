@@ -14,6 +14,7 @@
 #endif
 
 enum { SLOTS = 32, LOOKS = 4, IDLE_LOOKS = 8, MARKED = 1, MOST = 1024 };
+enum { RESULT_OF = sizeof("the result of ") - 1 }; /* begins what messages on results begin with */
 static const struct timespec pause_ = {0, 250000000}; /* between two looks */
 
 enum { NOBODY, AWAKE, OVER };
@@ -26,11 +27,11 @@ static int watcher; /* atomic: whether a thread watches, or never will again */
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-/* Appends a str, as ASCII. */
-static void put_name(char *line, size_t *length, PyObject *name)
+/* Appends a str from a character on, as ASCII. */
+static void put_name(char *line, size_t *length, PyObject *name, Py_ssize_t from)
 {
     const void *data = PyUnicode_DATA(name);
-    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(name) && i < MOST / 4; i++) {
+    for (Py_ssize_t i = from; i < PyUnicode_GET_LENGTH(name) && i < MOST / 4; i++) {
         Py_UCS4 one = PyUnicode_READ(PyUnicode_KIND(name), data, i);
         line[(*length)++] = one >= ' ' && one < 127 ? (char)one : '?';
     }
@@ -49,14 +50,17 @@ static void say(PyObject *names)
     if (PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 4) {
         names = PyTuple_GET_ITEM(names, 2);
     }
-    int is_argument = PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 3;
+    Py_ssize_t known = PyTuple_Check(names) ? PyTuple_GET_SIZE(names) : 1;
+    int is_argument = known == 3;
+    int is_told =
+        is_argument || (known == 2 && PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(names, 1)) > RESULT_OF);
     put(line, &length, "nativecall: the Python function '");
-    put_name(line, &length, PyTuple_Check(names) ? PyTuple_GET_ITEM(names, 0) : names);
-    if (is_argument) {
-        put(line, &length, "', an argument of '");
-        put_name(line, &length, PyTuple_GET_ITEM(names, 1));
+    put_name(line, &length, known > 1 ? PyTuple_GET_ITEM(names, 0) : names, 0);
+    put(line, &length, is_argument ? "', an argument of '" : is_told ? "', " : "'");
+    if (is_told) {
+        put_name(line, &length, PyTuple_GET_ITEM(names, 1), is_argument ? 0 : RESULT_OF);
+        put(line, &length, is_argument ? "'," : ",");
     }
-    put(line, &length, is_argument ? "'," : "'");
     put(line, &length,
         " is called in another thread and has waited for the GIL for a second; if a C function "
         "waits for its own threads, call it with gil=\"release\"\n");

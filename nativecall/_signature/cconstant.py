@@ -53,7 +53,7 @@ def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
     at = at if named is None else named
     token = tokens[at] if at < len(tokens) else ""
     if isinstance(token, Unexpanded):
-        return f"macro {str(token)!r} has parameters, and is not expanded in a text", at
+        return f"macro {token.rstrip()!r} has parameters, and is not expanded in a text", at
     return getattr(error, "reason", "nested too deeply"), at
 
 

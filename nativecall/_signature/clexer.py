@@ -70,10 +70,10 @@ TOKEN = (
 SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
 _LEXICAL = (
     r'"(?:\\.|[^"\\\n])*"'
-    r"|'(?:\\.|[^'\\\n])*'"
+    r"|'(?:\\.|[^'\\\n])*'|\\u[0-9a-fA-F]{4}|\\U000[0-9a-fA-F]{5}"
     r"|/\*.*?\*/|//[^\n]*|<:|:>|<%|%>|%:|\f|\v|\r(?=\n)"
 )
-_MARKS = ('"', "'", "/", "<", ":", "%", "\f", "\v", "\r")  # with which these begin
+_MARKS = ('"', "'", "\\", "/", "<", ":", "%", "\f", "\v", "\r")  # with which these begin
 _DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
@@ -128,6 +128,8 @@ def without_comments(text: str) -> str:
 
         def replaced(match: Match[str]) -> str:
             found = match.group()
+            if found[0] == "\\":
+                return chr(int(found[2:], 16))
             return found if found[0] in "\"'" else _DIGRAPHS.get(found) or " " * len(found)
 
         text = re.sub(_LEXICAL, replaced, text, flags=re.DOTALL)

@@ -327,7 +327,7 @@ class Expansion:
                 raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
         for index, ((token, at), (following, _)) in enumerate(pairwise(made)):
             if following == "(" and token in macros and macros[token].parameters is not None:
-                made[index] = Unexpanded(token), at
+                made[index] = Unexpanded(f"{token} "), at  # no keyword, whatever its name
         return made
 
 

@@ -126,6 +126,11 @@ def test_a_callback_that_is_kept(said):
     assert line == LINE.replace(", an argument of 'in_thread',", "")
 
 
+def test_objects_without_a_name_are_arguments_too(said):
+    line = said("import functools\nlib.in_thread(3, functools.partial(double))")
+    assert line == LINE.replace("'double', an argument of", "'function', argument 2 of")
+
+
 def test_names_of_other_languages(said):
     line = said("double.__name__ = 'größe'\nlib.in_thread(3, double)")
     assert "function 'gr??e', an argument" in line

@@ -215,11 +215,26 @@ def test_no_declarations_are_no_error() -> None:
         "struct s <% char c;\f\v int a<:1:>; %>;",
         "%:define N 1\nstruct s { char c; int a[N]; };",
         "struct s { char c; int a; // ??/\n};",
+        "struct s { char c; int \\u00e4b; };",
+        "struct s { char c; int b\\U000000e4; };",
         "struct s { char c; int a; };\\",
     ],
 )
 def test_lines_comments_and_tokens_are_those_of_c(text: str) -> None:
     assert parse_declarations(text).structs["s"].text in (f"T{{{CHAR}i}}", f"T{{{CHAR}(1)i}}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#define __attribute__(x)\nstruct s { char c; int a; } __attribute__((packed));",
+        "#define _Alignas(n)\nstruct s { _Alignas(16) int a; };",
+        "#define __typeof__(x) char\nstruct s { __typeof__(int) a; };",
+    ],
+)
+def test_macros_with_the_names_of_keywords_are_no_keywords(text: str) -> None:
+    with pytest.raises(SignatureError, match="has parameters, and is not expanded in a text"):
+        parse_declarations(text)
 
 
 def test_const_variables_are_told() -> None:
