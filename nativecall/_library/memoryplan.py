@@ -61,7 +61,8 @@ def leads_on(ctype: FFIType) -> bool:
 
 def alignment_of(ctype: FFIType) -> tuple[int, bool]:
     """The alignment of a type, and whether memory of it has pointers in it."""
-    return _lib.ffi.alignof(ctype), leads_on(ctype)
+    leads = leads_on(ctype)  # first: cffi ends the process for some texts that are no types
+    return _lib.ffi.alignof(ctype), leads
 
 
 def plan_of(owner: Owner, ctype: FFIType, least: int = 1) -> MemoryPlan:
