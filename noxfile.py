@@ -89,11 +89,10 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
 
 WHOLE = ["--nightly", "tests"]
-# Sizes of the nightly level: repetitions, seconds of a race, pairs of signatures.
+# Sizes of the nightly level: repetitions, seconds of a race.
 FULL = {
     "NATIVECALL_TEST_REPEAT": "10000",
     "NATIVECALL_TEST_SECONDS": "0.5",
-    "NATIVECALL_TEST_PAIRS": "160",
 }
 # Sessions of `nightly`, and their arguments.
 NIGHTLY = {
@@ -105,7 +104,7 @@ NIGHTLY = {
     "python314": WHOLE,
     "python315": WHOLE,
     "debug": WHOLE,
-    "libffi": WHOLE,
+    "plans": WHOLE,
     "sanitizers": WHOLE,
     "threads": [],
     "leaks": [],
@@ -149,8 +148,8 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHONS[0])
-def libffi(session: nox.Session) -> None:
-    """The suite without generated code: callbacks and thunks by libffi."""
+def plans(session: nox.Session) -> None:
+    """The suite without generated code: plans carry out conversions and loops of ufuncs."""
     session.install(".[test]")
     session.run("pytest", *session.posargs, env={"NATIVECALL_JIT": "0"} | FULL)
 
@@ -230,11 +229,11 @@ def _require(session: nox.Session, which: str) -> None:
 AARCH64 = [
     "tests/codegen/test_abi.py",
     "tests/call",
-    "tests/libffi",
     "tests/values",
     "tests/adapt",
     "tests/callable/test_callable.py",
     "tests/callable/test_thunk.py",
+    "tests/callable/test_thunk_matrix.py",
     "tests/callback/test_values.py",
     "tests/callback/test_exceptions.py",
     "tests/codegen/test_idle.py",

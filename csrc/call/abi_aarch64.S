@@ -1,4 +1,4 @@
-/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h) and nc_entry (entry.h) by AAPCS64. The block,
+/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h) and the entries of entry.h by AAPCS64. The block,
  * with results where arguments are:
  *
  *       0   x0 to x7, then x8
@@ -73,7 +73,8 @@
         end nc_invoke
 
 /* The slot of the stub is in x15. */
-        function nc_entry
+        .macro entry name, enter
+        function \name
         .cfi_startproc
         hint #34                        /* bti c */
         stp x29, x30, [sp, #-16]!
@@ -94,7 +95,7 @@
         stp q6, q7, [sp, #176]
         mov x0, x15
         mov x1, sp
-        bl SYMBOL(nc_enter)
+        bl \enter
         ldp x0, x1, [sp, #0]
         ldp q0, q1, [sp, #80]
         ldp q2, q3, [sp, #112]
@@ -106,5 +107,9 @@
         .cfi_restore x30
         ret
         .cfi_endproc
-        end nc_entry
+        end \name
+        .endm
+
+        entry nc_entry, SYMBOL(nc_enter)
+        entry nc_conversion, SYMBOL(nc_convert)
 #endif

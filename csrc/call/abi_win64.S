@@ -56,11 +56,12 @@ nc_invoke:
         .seh_endproc
 
 /* The slot of the stub is in r10. */
-        .globl nc_entry
-        .def nc_entry; .scl 2; .type 32; .endef
+        .macro entry name, enter
+        .globl \name
+        .def \name; .scl 2; .type 32; .endef
         .p2align 5
-        .seh_proc nc_entry
-nc_entry:
+        .seh_proc \name
+\name:
         push %rbp
         .seh_pushreg %rbp
         sub $160, %rsp                  /* 128 of the block, 32 for nc_enter */
@@ -78,11 +79,15 @@ nc_entry:
         movsd %xmm3, -48(%rbp)
         mov %r10, %rcx
         lea -128(%rbp), %rdx
-        call nc_enter
+        call \enter
         mov -32(%rbp), %rax
         movsd -16(%rbp), %xmm0
         lea 0(%rbp), %rsp
         pop %rbp
         ret
         .seh_endproc
+        .endm
+
+        entry nc_entry, nc_enter
+        entry nc_conversion, nc_convert
 #endif

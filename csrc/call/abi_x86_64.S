@@ -1,4 +1,4 @@
-/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h) and nc_entry (entry.h) by the System V ABI of
+/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h) and the entries of entry.h by the System V ABI of
  * x86-64. The block:
  *
  *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
@@ -72,7 +72,8 @@
         end nc_invoke
 
 /* The slot of the stub is in r10. nc_enter says how many long doubles are the result. */
-        function nc_entry
+        .macro entry name, enter
+        function \name
         .cfi_startproc
         endbr64
         push %rbp
@@ -97,7 +98,7 @@
         movsd %xmm7, 160(%rsp)
         mov %r10, %rdi
         mov %rsp, %rsi
-        call SYMBOL(nc_enter)
+        call \enter
         test %eax, %eax
         jne 7f
         mov 176(%rsp), %rax
@@ -117,5 +118,9 @@
         .cfi_def_cfa %rsp, 8
         ret
         .cfi_endproc
-        end nc_entry
+        end \name
+        .endm
+
+        entry nc_entry, SYMBOL(nc_enter)
+        entry nc_conversion, SYMBOL(nc_convert)
 #endif

@@ -1,5 +1,5 @@
-/* csrc/call/plan.h: call plans and closure plans: how a call of a signature is made, and how one is
- * taken, as flat data.
+/* csrc/call/plan.h: call plans, closure plans and conversions: how a call of a signature is made,
+ * how one is taken, and how one becomes another, as flat data.
  *
  * Idea. nativecall/_plan/callplan.py makes one for each call spec, by the ABI of the platform, and
  * call.c carries it out. A call has a *frame* in memory. It begins with the block, the image of all
@@ -74,11 +74,10 @@ typedef struct NcPlan {
  * arguments one after the other, then the result.
  *
  * A step of an argument has `at`, a place in the block or, if it has moves, in the scratch. With an
- * `owner` of 1 the value is where the pointer at `at` leads to. `memory` is the number of bytes of
- * NC_STEP_BYTES. Letters other than those of plain steps are as for calls; views, too, are
- * NC_STEP_POINTER. The step of the result is the other way round; as a reference its `at` is where
- * the caller finds the address again, NC_NOWHERE for nowhere. */
-enum { NC_STEP_BYTES = NC_STEP_LENGTH + 1 /* a value as bytes, whatever its type is */ };
+ * `owner` of 1 the value is where the pointer at `at` leads to. Letters other than those of plain
+ * steps are as for calls; views, too, are NC_STEP_POINTER. The step of the result is the other way
+ * round; as a reference its `at` is where the caller finds the address again, NC_NOWHERE for
+ * nowhere. */
 enum { NC_SCRATCH_BYTES = 64 };
 #define NC_NOWHERE UINT32_MAX
 
@@ -90,6 +89,115 @@ typedef struct NcClosurePlan {
     NcStep result;
     NcStep steps[]; /* then the moves */
 } NcClosurePlan;
+
+/* A conversion: how a C function of one signature calls one of another. _plan/conversion.py makes
+ * it of a plan of _adapt/plan.py, and call/convert.c carries it out, without Python. Each op moves
+ * or checks one value. Where a value is counts from one of four bases; it may be a pointer to the
+ * value. */
+enum {
+    NC_BASE_FRAME, /* the frame of the call that is made, as for call plans */
+    NC_BASE_BLOCK, /* the block of the call that is taken, as for closure plans */
+    NC_BASE_BOUND, /* the Thunk */
+    NC_BASE_DATA,  /* constants of the conversion */
+    NC_BASES,
+    NC_BASE_MASK = 3,
+    NC_BASE_POINTER = 4 /* a pointer to it is there */
+};
+
+enum {
+    NC_OP_COPY,     /* `size` bytes */
+    NC_OP_SIGNED,   /* an integer of `size` bytes, extended to a word */
+    NC_OP_UNSIGNED, /* the same without a sign */
+    NC_OP_TRUTH,    /* a byte that is 0 or not, as a word */
+    NC_OP_ADDRESS,  /* the address of the source, as a word */
+    NC_OP_CLEAR,    /* `size` zeros to the target */
+    NC_OP_NUMBER,   /* a scalar of a letter as one of another */
+    NC_OP_WIDEN,    /* a float as a double */
+    NC_OP_NARROW,   /* a double as a float */
+    NC_OP_INTEGER,  /* an int as a double */
+    NC_OP_WHOLE,    /* a double as an integer of a letter */
+    NC_OP_NOT_NULL, /* nothing; a NULL fails */
+    NC_OP_COUNT,    /* nothing; an integer of a letter that is not `size` fails */
+};
+
+typedef struct {
+    uint8_t code;
+    uint8_t source; /* the base of `from` */
+    uint8_t target; /* the base of `to` */
+    uint8_t exact;  /* of a number: whether it may not be rounded */
+    char letter;
+    char becomes;
+    uint16_t step; /* what fails */
+    uint32_t from;
+    uint32_t offset; /* behind the pointer */
+    uint32_t to;
+    uint32_t size;
+} NcOp;
+
+enum {
+    NC_CONVERSION_CLEARS_BEFORE = 1, /* errno is 0 when the function is called */
+    NC_CONVERSION_CLEARS_AFTER = 2,  /* and when it has succeeded */
+    NC_CONVERSION_TAKES_GIL = 4,     /* around the call */
+    NC_CONVERSION_KEEPS = 8,         /* what failed stays set in the thread state */
+    NC_CONVERSION_SETS_ERRNO = 16,   /* a failure is shown by errno */
+    NC_CONVERSION_REACHES_C = 32,    /* the caller sees that the function itself failed */
+    NC_CONVERSION_SETTLES = 64,      /* an exception that the function left finds a place */
+};
+
+typedef struct NcConversion {
+    uint32_t before; /* how many ops come before the call */
+    uint32_t after;  /* how many after it, if all is well */
+    uint32_t failed; /* and how many if not */
+    uint32_t bytes;  /* of the frame */
+    uint32_t stack;  /* as of a call plan */
+    uint32_t how;
+    uint32_t x87; /* as of a closure plan */
+    uint32_t flags;
+    uint32_t errors; /* NC_ERRORS_*: how the function's failure is tested; 0: not */
+    uint32_t step;   /* which step that is */
+    uint32_t answer; /* where in the frame the result is that shows it, */
+    uint32_t size;   /* of so many bytes, */
+    char letter;     /* an integer or a pointer */
+    char unused[3];
+    uint32_t code; /* where in the frame the int is that shows it, or NC_NOWHERE for the caller's */
+    uint32_t told; /* where in the block the address of the caller's int is, or NC_NOWHERE */
+    uint32_t data; /* bytes from the start */
+    NcOp ops[];
+} NcConversion;
+
+/* A loop of a ufunc around a C function (nativecall/_ufunc/): how often NumPy says, the conversion
+ * of one element. The block that this takes has the address of each operand's element, the lengths
+ * of the core dimensions, and the steps of all operands along these, a word each. */
+typedef struct NcLoop {
+    uint32_t operands;
+    uint32_t dimensions;
+    uint32_t steps;     /* core steps, of all operands */
+    uint32_t needs_gil; /* 1: around the loop */
+    uint32_t arrays;    /* how many of these follow, */
+    uint32_t lengths;   /* then of these, */
+    uint32_t axes;      /* then the dimensions of each array in turn, */
+    uint32_t data;      /* then the conversion, so many bytes from the start */
+} NcLoop;
+
+/* An operand with core dimensions that the function gets the address of. */
+typedef struct {
+    uint32_t operand;
+    uint32_t given; /* the operand that it has the contents of before the call, or NC_NOWHERE */
+    uint32_t step;  /* where its steps begin among all, then those of `given` */
+    uint32_t given_step;
+    uint32_t axis; /* where its dimensions begin, and how many there are */
+    uint32_t count;
+    uint32_t size;      /* of an item */
+    uint32_t is_dense;  /* 1: the function takes it for one without gaps */
+    uint32_t is_output; /* 1: of a copy without gaps the contents go back */
+} NcLoopArray;
+
+/* A length that the function gets as an integer of a letter. */
+typedef struct {
+    uint32_t dimension;
+    char letter;
+    char unused[3];
+} NcLoopLength;
 
 #define NC_PLAN_MOVES(plan)                                                                        \
     ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->lengths])

@@ -12,7 +12,7 @@
 static int check_sentinel(const NcCallbackSpec *self, size_t size)
 {
     PyObject *objects = self->objects;
-    size_t wanted = self->letter == 'v' || self->letter == NC_CALLBACK_RAW ? size
+    size_t wanted = self->letter == 'v'                          ? 0
                     : self->letter == 'T'                        ? self->result->arguments[0].size
                     : self->letter == 'O' || self->letter == 'P' ? sizeof(void *)
                                                                  : nc_scalar_size(self->letter);

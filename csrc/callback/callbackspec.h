@@ -11,9 +11,6 @@
 typedef struct NcPyCallback NcPyCallback;         /* pycallback.h */
 typedef struct NcPyCallbackCall NcPyCallbackCall; /* the same */
 
-/* The function returns the bytes of the C result, or None for the sentinel. */
-#define NC_CALLBACK_RAW 'y'
-
 typedef struct {
     PyObject_HEAD
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
@@ -28,8 +25,8 @@ typedef struct {
     void *sentinel;                   /* what C gets when there is no result; owned */
     size_t size;                      /* its bytes */
     PyObject *keep;                   /* what the sentinel points to; or NULL */
-    char letter;        /* of the result; NC_CALLBACK_RAW: arguments and result are bytes */
-    char has_gil;       /* 1: C code was said to have the GIL when it calls */
+    char letter;                      /* of the result */
+    char has_gil;                     /* 1: C code was said to have the GIL when it calls */
     char python_errors; /* 1: exceptions stay set also where there is no call from Python */
     char frees;         /* 1: it takes a pointer and returns nothing, as what C frees memory by */
     char passed;        /* 1: callbacks are passed to a call, and have its stash */

@@ -42,8 +42,6 @@ NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *pl
         return Py_NewRef(*(const unsigned char *)at != 0 ? Py_True : Py_False);
     case NC_STEP_SCALAR:
         return nc_scalar_to_python(step->letter, at);
-    case NC_STEP_BYTES:
-        return PyBytes_FromStringAndSize(at, (Py_ssize_t)step->memory);
     default:
         return nc_pycallback_argument(self, index, at);
     }

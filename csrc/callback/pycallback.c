@@ -441,20 +441,6 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     return status;
 }
 
-static int raw_result(const NcPyCallback *self, PyObject *value, void *out)
-{
-    if (value == Py_None) {
-        return_sentinel(self, out);
-        return 0;
-    }
-    if (!PyBytes_Check(value) || (size_t)PyBytes_GET_SIZE(value) != self->spec->size) {
-        PyErr_SetString(PyExc_TypeError, "a raw callback must return the bytes of its result");
-        return -1;
-    }
-    memcpy(out, PyBytes_AS_STRING(value), self->spec->size);
-    return 0;
-}
-
 /* What begins messages on the result, a borrowed str; or NULL. The names that were there before may
  * be read meanwhile, of a thread that waits for the GIL (waiting.h), so they stay. */
 static PyObject *result_name(NcPyCallback *self)
@@ -486,8 +472,6 @@ static int store(NcPyCallback *self, PyObject *value, void *out)
     switch (self->spec->letter) {
     case 'v':
         return 0;
-    case NC_CALLBACK_RAW:
-        return raw_result(self, value, out);
     case 'O':
         Py_INCREF(value);
         memcpy(out, &value, sizeof(value));

@@ -53,11 +53,12 @@ PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
 
 #if defined(__linux__) && defined(__x86_64__)
 
+#include <dlfcn.h>
 #include <elf.h>
 
 /* More sections than files of one function have; more bytes than any of them needs. */
 enum { MOST_SECTIONS = 64, MOST_BYTES = 1 << 24 };
-static const size_t NOWHERE = SIZE_MAX;
+#define NOWHERE SIZE_MAX
 
 typedef struct {
     const unsigned char *data;
@@ -70,7 +71,29 @@ typedef struct {
     size_t names_size;
     size_t places[MOST_SECTIONS]; /* of each section in memory, or NOWHERE */
     size_t bytes;                 /* of all of them */
+    size_t frames;                /* the place of the tables for unwinding, or NOWHERE */
 } File;
+
+/* What is loaded. */
+typedef struct {
+    unsigned char *memory;
+    size_t bytes;
+    unsigned char *frames; /* or NULL */
+} Loaded;
+
+/* Tells the unwinder of C++ exceptions, which may pass through the code, of its tables, or that
+ * they go; 0 where there is no such thing here. The library is the compiler's, and mostly there. */
+static int tell_unwinder(const char *name, unsigned char *frames)
+{
+    void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *found = library != NULL ? dlsym(library, name) : NULL;
+    void (*tell)(void *);
+    memcpy(&tell, &found, sizeof(tell));
+    if (found != NULL) {
+        tell(frames);
+    }
+    return found != NULL; /* the library stays: it has been told */
+}
 
 /* The contents of a section whose parts are `step` bytes long; NULL where they are not all there,
  * or not aligned. */
@@ -124,14 +147,20 @@ static int lay_out(File *file)
         if ((section->sh_flags & SHF_ALLOC) == 0) {
             continue;
         }
-        /* Tables for unwinding have a type of their own; they would have to be registered. */
-        if (section->sh_type != SHT_PROGBITS || (section->sh_flags & (SHF_WRITE | SHF_TLS)) != 0 ||
-            alignment > 4096 || (alignment & (alignment - 1)) != 0 ||
-            section->sh_size > MOST_BYTES || contents(file, section, 1) == NULL) {
+        const int is_frames = section->sh_type == SHT_X86_64_UNWIND;
+        if ((section->sh_type != SHT_PROGBITS && !is_frames) ||
+            (is_frames && file->frames != NOWHERE) ||
+            (section->sh_flags & (SHF_WRITE | SHF_TLS)) != 0 || alignment > 4096 ||
+            (alignment & (alignment - 1)) != 0 || section->sh_size > MOST_BYTES ||
+            contents(file, section, 1) == NULL) {
             return 0;
         }
         file->places[i] = (file->bytes + alignment - 1) & ~(alignment - 1);
         file->bytes = file->places[i] + section->sh_size;
+        if (is_frames) {
+            file->frames = file->places[i];
+            file->bytes += sizeof(uint32_t); /* 0, their end */
+        }
     }
     return file->bytes != 0 && file->bytes <= MOST_BYTES && file->symbols != NULL &&
            file->names != NULL && file->names_size != 0 && file->names[file->names_size - 1] == 0;
@@ -235,49 +264,68 @@ static PyObject *addresses_of(const File *file, const unsigned char *memory, PyO
 /* What else is torn down at the end of a process may still call the code. */
 static void unload(PyObject *capsule)
 {
+    Loaded *loaded = (Loaded *)PyCapsule_GetPointer(capsule, NULL);
     if (!nc_is_finalizing()) {
-        nc_pages_unmap(PyCapsule_GetPointer(capsule, NULL), (size_t)PyCapsule_GetContext(capsule));
+        if (loaded->frames != NULL) {
+            (void)tell_unwinder("__deregister_frame", loaded->frames);
+        }
+        nc_pages_unmap(loaded->memory, loaded->bytes);
+        PyMem_Free(loaded);
     }
 }
 
-/* The capsule that has the pages, and the addresses in them; NULL without an exception for what has
- * to be linked. */
+/* Loads into fresh pages: the addresses; NULL without an exception for what has to be linked. */
+static PyObject *load_into(const File *file, PyObject *names, Loaded *loaded)
+{
+    unsigned char *frames = file->frames != NOWHERE ? loaded->memory + file->frames : NULL;
+    PyObject *addresses =
+        fill(file, loaded->memory) ? addresses_of(file, loaded->memory, names) : NULL;
+    if (addresses == NULL || !nc_pages_make_executable(loaded->memory, loaded->bytes) ||
+        (frames != NULL && !tell_unwinder("__register_frame", frames))) {
+        Py_CLEAR(addresses);
+    } else {
+        loaded->frames = frames;
+    }
+    return addresses;
+}
+
+/* The capsule that has the pages, and the addresses in them; the same. */
 static PyObject *load(File *file, PyObject *names)
 {
-    size_t page = nc_page_bytes();
-    size_t bytes;
-    unsigned char *memory;
-    PyObject *addresses;
-    PyObject *keep;
+    const size_t page = nc_page_bytes();
     if (!read_header(file) || !lay_out(file)) {
         return NULL;
     }
-    bytes = (file->bytes + page - 1) / page * page;
-    memory = (unsigned char *)nc_pages_map(bytes);
-    if (memory == NULL) {
-        return NULL;
+    Loaded *loaded = (Loaded *)PyMem_Calloc(1, sizeof(*loaded));
+    if (loaded == NULL) {
+        return PyErr_NoMemory();
     }
-    addresses = fill(file, memory) ? addresses_of(file, memory, names) : NULL;
-    keep = addresses != NULL && nc_pages_make_executable(memory, bytes)
-               ? PyCapsule_New(memory, NULL, unload)
-               : NULL;
+    loaded->bytes = (file->bytes + page - 1) / page * page;
+    loaded->memory = (unsigned char *)nc_pages_map(loaded->bytes);
+    PyObject *addresses = loaded->memory != NULL ? load_into(file, names, loaded) : NULL;
+    PyObject *keep = addresses != NULL ? PyCapsule_New(loaded, NULL, unload) : NULL;
     if (keep == NULL) {
         Py_XDECREF(addresses);
-        nc_pages_unmap(memory, bytes);
+        if (loaded->frames != NULL) {
+            (void)tell_unwinder("__deregister_frame", loaded->frames);
+        }
+        if (loaded->memory != NULL) {
+            nc_pages_unmap(loaded->memory, loaded->bytes);
+        }
+        PyMem_Free(loaded);
         return NULL;
     }
-    (void)PyCapsule_SetContext(keep, (void *)bytes);
     return Py_BuildValue("(NN)", keep, addresses);
 }
 
 /* load_object(data, names): (keep, addresses) of the functions and constants of those names, valid
  * while `keep` lives, and after that at the end of the process; None for what has to be linked.
- * That is what refers to something outside, what can be written to or unwound, a name that is
- * missing, a file that is damaged or of another format than ELF for x86-64, and a system that
- * refuses the pages. With the GIL; of `data` nothing is kept. */
+ * That is what refers to something outside, what can be written to, a name that is missing, a file
+ * that is damaged or of another format than ELF for x86-64, and a system that refuses the pages.
+ * With the GIL; of `data` nothing is kept. */
 PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    File file = {0};
+    File file = {.frames = NOWHERE};
     Py_ssize_t size;
     PyObject *names;
     PyObject *found;

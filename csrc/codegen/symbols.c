@@ -1,7 +1,8 @@
 /* csrc/codegen/symbols.c: what generated code needs of the core. */
 #include "symbols.h"
 
-#include "thunk.h"
+#include "call/convert.h"
+#include "call/thunk.h"
 
 #include "values/pointers.h"
 #include "object/failure.h"
@@ -51,6 +52,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_fail)                                                                              \
     FUNCTION(nc_fail_length)                                                                       \
     FUNCTION(nc_left_raise)                                                                        \
+    DATA(nc_loop, NC_LOOP)                                                                         \
     FUNCTION(nc_thunk_convert)                                                                     \
     FUNCTION(nc_thunk_errno)                                                                       \
     FUNCTION(nc_thunk_failed)                                                                      \

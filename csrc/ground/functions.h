@@ -40,7 +40,6 @@
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
     ROW(nc_pointer_lost, "lost_result", METH_O)                                                    \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \
-    ROW(nc_errno_swap, "swap_errno", METH_O)                                                       \
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
@@ -51,7 +50,6 @@
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
     ROW(nc_stubs_refused_text, "stubs_refused", METH_NOARGS)                                       \
-    ROW(nc_convert_number, "convert_number", METH_VARARGS)                                         \
     ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
     ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
     ROW(nc_set_object_hooks, "set_object_hooks", METH_VARARGS)                                     \

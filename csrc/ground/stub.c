@@ -398,12 +398,6 @@ void nc_stub_free(void *Py_UNUSED(stub), PyObject *name)
 
 #endif
 
-int nc_stubs_refused(void)
-{
-    int memory_is_short = 0;
-    return with_room == NULL && make_region(&memory_is_short) != NULL && !memory_is_short;
-}
-
 /* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
 PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {

@@ -39,8 +39,4 @@ void *nc_stub_new(void *code, void *context);
  * function that it was passed to and the argument, or NULL. */
 void nc_stub_free(void *stub, PyObject *name);
 
-/* Whether there is no stub now, other than for want of memory: of a process that may make no more
- * memory executable all can be in use. */
-int nc_stubs_refused(void);
-
 #endif

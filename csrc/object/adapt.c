@@ -4,7 +4,6 @@
 #include "callspec.h"
 #include "making.h"
 #include "thunkobject.h"
-#include "ground/stub.h"
 #include "values/names.h"
 
 #include <string.h>
@@ -86,9 +85,6 @@ static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
     PyObject *known = nc_hooks.thunk_specs;
     PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
     NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
-    if (spec != NULL && spec->code != NULL && NC_UNLIKELY(nc_stubs_refused())) {
-        Py_CLEAR(spec); /* that of another way, which needs no stub */
-    }
     if (spec == NULL && !PyErr_Occurred()) {
         spec = make_spec(self, wanted, key);
     }

@@ -50,22 +50,6 @@ PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
     Py_RETURN_NONE;
 }
 
-/* swap_errno(code): what C finds after the callback that runs; returns what it would have found. */
-PyObject *nc_errno_swap(PyObject *Py_UNUSED(module), PyObject *code)
-{
-    int number;
-    if (as_errno(code, &number) < 0) {
-        return NULL;
-    }
-    if (nc_errno_of_callback == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "no callback runs");
-        return NULL;
-    }
-    PyObject *before = PyLong_FromLong(*nc_errno_of_callback);
-    *nc_errno_of_callback = number;
-    return before;
-}
-
 /* saved_errno() */
 PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {

@@ -1,6 +1,8 @@
 /* csrc/object/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing. */
 #include "thunkobject.h"
 
+#include "call/entry.h"
+#include "call/plan.h"
 #include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/stub.h"
@@ -31,9 +33,21 @@ static size_t size_of(const NcCallSpec *inner, Py_ssize_t index)
     return size != 0 ? size : sizeof(void *);
 }
 
+#if NC_HAS_MACHINE_CODE
+#define CONVERSION ((void *)(uintptr_t)nc_conversion)
+#else
+#define CONVERSION NULL
+#endif
+
+static int is_conversion(PyObject *code)
+{
+    return CONVERSION != NULL && PyBytes_CheckExact(code) &&
+           (size_t)PyBytes_GET_SIZE(code) >= sizeof(NcConversion);
+}
+
 /* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts): the bytes are
  * those of the Thunk without its tuple; a place is (index, offset); the code is (address, owner),
- * with address 0 where the function's own pointer does, or None where the helper interprets. */
+ * with address 0 where the function's own pointer does, or the bytes of a conversion. */
 static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     NcCallSpec *inner;
@@ -56,10 +70,10 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     }
     if ((wanted != Py_None && !Py_IS_TYPE(wanted, &NcCallSpec_Type)) ||
-        (code != Py_None && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
+        (!is_conversion(code) && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
         bytes < (Py_ssize_t)sizeof(NcThunk) || bytes > PY_SSIZE_T_MAX / 2) {
         PyErr_SetString(PyExc_TypeError, "ThunkSpec() takes a call spec or None, the size of a "
-                                         "Thunk, and code as (address, owner) or None");
+                                         "Thunk, and code as (address, owner) or a conversion");
         return NULL;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(places);
@@ -67,8 +81,7 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (self == NULL) {
         return NULL;
     }
-    self->is_interpreted = code == Py_None;
-    int needs_tuple = self->is_interpreted;
+    int needs_tuple = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         NcPlace *place = &self->places[i];
         Py_ssize_t offset;
@@ -88,11 +101,15 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->wanted = wanted != Py_None ? (NcCallSpec *)(void *)Py_NewRef(wanted) : NULL;
     self->outer = (NcCallSpec *)(void *)Py_NewRef(outer);
     self->helper = Py_NewRef(helper);
-    if (!self->is_interpreted) {
+    if (PyBytes_Check(code)) {
+        self->code = CONVERSION;
+        self->conversion = (const NcConversion *)(const void *)PyBytes_AS_STRING(code);
+        self->code_owner = Py_NewRef(code);
+    } else {
         if (!nc_take_address(PyTuple_GET_ITEM(code, 0), &self->code)) {
             goto fail;
         }
-        self->machine_code = Py_NewRef(PyTuple_GET_ITEM(code, 1));
+        self->code_owner = Py_NewRef(PyTuple_GET_ITEM(code, 1));
     }
     self->flags = (uintptr_t)flags;
     self->stack = stack;
@@ -117,7 +134,7 @@ static void thunkspec_dealloc(PyObject *object)
     Py_XDECREF(self->wanted);
     Py_XDECREF(self->outer);
     Py_XDECREF(self->helper);
-    Py_XDECREF(self->machine_code);
+    Py_XDECREF(self->code_owner);
     Py_TYPE(object)->tp_free(object);
 }
 
@@ -195,20 +212,6 @@ static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
     return nc_pins_check(self->function, kept);
 }
 
-/* Has libffi make the C function pointer; what keeps that is appended to `kept`. */
-static int interpret(NcThunk *self, PyObject *kept)
-{
-    const char *values = (const char *)self + sizeof(NcThunk);
-    PyObject *address = PyObject_CallMethod(
-        self->spec->helper, "interpret", "NOOy#", PyLong_FromVoidPtr(self->target), self->function,
-        kept, values, (Py_ssize_t)(self->spec->kept - sizeof(NcThunk)));
-    if (address != NULL) {
-        self->pointer = nc_address(address, "libffi made no pointer");
-        Py_DECREF(address);
-    }
-    return self->pointer != NULL ? 0 : -1;
-}
-
 /* Has the values, and the C function pointer but for a stub's. */
 static int fill(NcThunk *self, PyObject *const *values)
 {
@@ -221,9 +224,6 @@ static int fill(NcThunk *self, PyObject *const *values)
     }
     PyObject *kept = PyList_New(0);
     int status = kept != NULL ? store_all(self, values, kept) : -1;
-    if (status == 0 && spec->is_interpreted) {
-        status = interpret(self, kept);
-    }
     if (status == 0) {
         *kept_of(self) = PyList_AsTuple(kept);
         status = *kept_of(self) != NULL ? 0 : -1;

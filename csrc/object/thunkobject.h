@@ -3,8 +3,8 @@
  *
  * A ThunkSpec is worked out once by Python code (_callable/thunk.py) for a signature and what is
  * wanted of it, and never changed. A Thunk is made of one by the million: it is the context of its
- * stub (ground/stub.h), so generated code reads the function to call and the values that are bound
- * where they are in it, and no other memory is needed.
+ * stub (ground/stub.h), so generated code, or call/convert.c, reads the function to call and the
+ * values that are bound where they are in it, and no other memory is needed.
  *
  * Threads: everything here needs the GIL, calls of a thunk nothing: what they read is complete
  * before the C function pointer is handed out, and not written while the Thunk lives. A call that
@@ -22,19 +22,19 @@ typedef struct {
 } NcPlace;
 
 typedef struct {
-    PyObject_VAR_HEAD       /* of `places` */
-        NcCallSpec *inner;  /* of the function that is called, but for its check */
-    NcCallSpec *wanted;     /* of the signature that was asked for; NULL where values are bound */
-    NcCallSpec *outer;      /* of the thunk, but for the same check */
-    PyObject *helper;       /* Python's: store(…), interpret(…), maker(…) and pickled(…) */
-    void *code;             /* what stubs lead to; NULL for none */
-    PyObject *machine_code; /* keeps that in memory */
-    uintptr_t flags;        /* of the thunk's entry */
-    size_t bytes;           /* of values, in all */
-    size_t kept;            /* where the Thunk has its tuple; 0 for none */
-    unsigned stack;         /* about how much of the C stack a call takes, with thunks below it */
-    char is_interpreted;    /* 1: libffi makes the pointer; else without code the function is it */
-    char lasts;             /* 1 unless memory was short, and the code may come yet */
+    PyObject_VAR_HEAD      /* of `places` */
+        NcCallSpec *inner; /* of the function that is called, but for its check */
+    NcCallSpec *wanted;    /* of the signature that was asked for; NULL where values are bound */
+    NcCallSpec *outer;     /* of the thunk, but for the same check */
+    PyObject *helper;      /* Python's: store(…), maker(…) and pickled(…) */
+    void *code;            /* what stubs lead to; NULL where the function's own pointer does */
+    const struct NcConversion *conversion; /* what that carries out (call/plan.h), or NULL */
+    PyObject *code_owner;                  /* keeps both in memory */
+    uintptr_t flags;                       /* of the thunk's entry */
+    size_t bytes;                          /* of values, in all */
+    size_t kept;                           /* where the Thunk has its tuple; 0 for none */
+    unsigned stack; /* about how much of the C stack a call takes, with thunks below it */
+    char lasts;     /* 1 unless memory was short, and the code may come yet */
     NcPlace places[1];
 } NcThunkSpec;
 

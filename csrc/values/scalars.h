@@ -38,7 +38,7 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
 
-/* Any scalar by its letter, into memory of its size; for the libffi path. */
+/* Any scalar by its letter, into memory of its size. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 /* Raises OverflowError for a number that is out of range for a float of a letter. -1. */
 int nc_float_overflow(PyObject *name, Py_ssize_t index, char code);

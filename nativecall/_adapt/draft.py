@@ -44,7 +44,7 @@ def _number(source: Scalar, target: Scalar) -> str:
     """How a number becomes another: ``"same"``, ``"widened"``, or checked by one of two rules.
 
     ``"exact"`` and ``"rounded"`` are those of `Convert`, which thunkcode.py compiles and
-    _libffi/thunk.py carries out.
+    the core carries out.
     """
     if source == target:
         return "same"

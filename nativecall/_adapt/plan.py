@@ -3,8 +3,8 @@
 A `Plan` says what each of the function's arguments is made of, as a `Node`, what is checked before
 the call and tested after it, where results go, and how failure shows on both sides. It is immutable
 and has neither native code nor addresses. `rules` makes plans;
-_codegen/thunk.py compiles one, _libffi/thunk.py interprets it, and `messages` makes the exception
-for a step of it that failed.
+_codegen/thunk.py compiles one, _plan/conversion.py writes it as what the core carries out, and
+`messages` makes the exception for a step of it that failed.
 """
 
 from __future__ import annotations
@@ -148,6 +148,7 @@ class Plan:
     flags: int  # of the thunk's entry
     size: int = HEADER  # bytes of the Thunk
     takes_gil: bool = False  # around the call
+    settles: bool = False  # an exception that the function left finds a place
 
     def follows_call(self, step: int) -> bool:
         """Whether a step is taken when the function has returned."""

@@ -18,7 +18,6 @@ from .. import _lib
 from .._callable.meant import entry_meant
 from .._callable.pickled import wrapped_there
 from .._errors import SignatureError
-from .._libffi import types
 from .._signature import cffitype
 from .._signature.clexer import NAMES
 from .._signature.ctype import CType
@@ -243,9 +242,11 @@ def _usual(ctype: CType) -> FFIType:
 
 
 def _refuse_gap(function: FunctionPointer) -> None:
-    gap = types.gap(Signature(function.result, function.args, function.variadic), flattened=True)
-    if gap is not None:
-        raise SignatureError(f"cffi cannot call {function.text[2:-1]!r}: {gap}")
+    from .libffi import gap
+
+    found = gap(Signature(function.result, function.args, function.variadic), flattened=True)
+    if found is not None:
+        raise SignatureError(f"cffi cannot call {function.text[2:-1]!r}: {found}")
 
 
 def _as_written(text: str) -> FFIType | None:

@@ -9,7 +9,6 @@ from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: 
 from .. import _lib
 from .._callable.meant import entry_meant
 from .._errors import SignatureError
-from .._libffi import types
 from .._signature.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
 from .._signature.derived import Array, Field, Struct
 from .._signature.derived import pointer as pointer_to
@@ -400,11 +399,13 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
 
     Calls drop the GIL where the entry asks for that, else they hold it.
     """
+    from .ctypestype import prototype
+
     spec, _, flags = entry._chosen(None)
     signature = spec.signature
     _refuse_gap(signature)
     hold = not flags & _lib.FLAG_RELEASE_GIL
-    return types.prototype(signature, hold=hold, plain=True), ctypes.c_void_p, _cast_addr
+    return prototype(signature, hold=hold), ctypes.c_void_p, _cast_addr
 
 
 class Unfit:
@@ -449,9 +450,11 @@ def typed(
 
 
 def _refuse_gap(signature: Signature) -> None:
-    gap = types.gap(signature, flattened=False)
-    if gap is not None:
-        raise SignatureError(f"ctypes cannot call {signature.text!r}: {gap}")
+    from .libffi import gap
+
+    found = gap(signature, flattened=False)
+    if found is not None:
+        raise SignatureError(f"ctypes cannot call {signature.text!r}: {found}")
 
 
 def pickled(

@@ -1,9 +1,9 @@
 """Native callables made of others: `f.convert`, another signature, and `f.bind`, fixed arguments.
 
-The new callable's C function pointer is a stub: generated code that all functions of its shape
-share, with data of its own, namely the function to call and the values that were bound. Where that
-would only jump to the function, the pointer is the function's own. Where no code can be generated
-it leads to a callback of libffi, which does the same in Python.
+The new callable's C function pointer is a stub with data of its own, namely the function to call
+and the values that were bound. It leads to generated code, which all functions of its shape share,
+or to the core, which carries out the same plan (_plan/conversion.py). Where that would only jump to
+the function, the pointer is the function's own.
 
 What is made again is made by the core (csrc/object/adapt.c) of a `ThunkSpec`, which is worked out
 here once; what its methods leave, options, several entries and what is wrong, comes here, too.
@@ -22,7 +22,9 @@ from .. import _lib
 from .._adapt import messages, rules
 from .._adapt.draft import losses
 from .._adapt.plan import Bound, Plan
+from .._codegen.thunk import thunk
 from .._errors import NoEntryError, SignatureError
+from .._plan import conversion
 from .._signature.derived import FunctionPointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
     from .._values.failure import Errors
     from .._values.policies import Policies
 
-    #: The address of generated code, and what keeps it.
-    _Code: TypeAlias = tuple[int, object]
+    #: The address of generated code, and what keeps it; or a conversion.
+    _Code: TypeAlias = tuple[int, object] | bytes
 
 _types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
@@ -52,6 +54,7 @@ _TAKING_GIL = "+gil"  # stands for an error convention where the GIL is what is 
 # chain of them ends before it can use up the stack of a small thread. Bytes.
 _MOST_STACK = 32 << 10
 _FRAME = 256  # registers, return address, values in the middle of a conversion
+_BLOCKS = 512  # of all registers, twice, where the core converts
 
 
 # -- what the core asks of a spec ----------------------------------------------------------------
@@ -128,15 +131,6 @@ class _Helper:
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = pointer
 
-    def interpret(self, target: int, function: Native, kept: list[object], data: bytes) -> int:
-        """The C function pointer of a thunk without generated code; what keeps it is kept."""
-        from .._libffi.thunk import interpreted
-
-        maker = self.maker(function.__name__)
-        address, owner = interpreted(self.plan, target, maker, data, (function, *kept))
-        kept.append(owner)
-        return address
-
     def pickled(
         self, function: Native, values: tuple[object, ...], name: str
     ) -> tuple[object, ...]:
@@ -175,19 +169,12 @@ def spec_of(
     else:
         errors = rest.decode() or None
         plan = rules.adapt(name, inner.signature, flags, wanted.signature, errors)
-    from .._codegen import engine
-
-    lasts = True
-    try:
-        code = _code(plan)
-    except engine.NoRoom:
-        code, lasts = None, False
-    flags = plan.flags
-    if code is None and not flags & _lib.FLAG_NEEDS_GIL:
-        flags |= _lib.FLAG_TAKES_GIL
+    code, lasts = (_ITSELF, True) if conversion.changes_nothing(plan) else thunk(plan)
     below = stack
     if code is not _ITSELF:
         stack += _FRAME + sum([one.size for side in (plan.outer, plan.inner) for one in side.args])
+    if isinstance(code, bytes):
+        stack += _BLOCKS
     if below and stack > _MOST_STACK:
         raise ValueError(
             f"{name!r} is made of too many thunks already; convert or bind the function that "
@@ -199,14 +186,14 @@ def spec_of(
     return _types.ThunkSpec(
         inner,
         wanted,
-        callspec.of(plan.outer, flags, _policies(inner)),
-        flags,
+        callspec.of(plan.outer, plan.flags, _policies(inner)),
+        plan.flags,
         stack,
         plan.size,
         tuple(places),
         _Helper(plan, inner, errors),
         code,
-        lasts and engine.lasts(),
+        lasts,
     )
 
 
@@ -222,19 +209,6 @@ def _policies(inner: CallSpec) -> Policies:
     if policies.fortran and lengths(inner.signature):
         return policies._replace(fortran=False)
     return policies
-
-
-def _code(plan: Plan) -> _Code | None:
-    """The generated code of a plan; None where there is none."""
-    from .._codegen import engine
-
-    if not engine.available():
-        return None
-    from .._codegen.thunk import changes_nothing, thunk
-
-    if changes_nothing(plan):
-        return _ITSELF
-    return None if _types.stubs_refused() else thunk(plan)
 
 
 # -- what the core's methods leave ---------------------------------------------------------------

@@ -1,7 +1,7 @@
 """``nativecall doctor``: what works on this machine, what falls back to something slower, and why.
 
 Each line was tried, not guessed: calls, callbacks and conversions are made and their values
-compared, by generated code and by libffi; a file is written into the cache and deleted; a line of C
+compared; a file is written into the cache and deleted; a line of C
 is compiled; the packages are imported. Whatever fails is a line of the table. Nothing is changed,
 and nothing stays written but what the cache keeps.
 """
@@ -49,7 +49,7 @@ _PATIENCE = 30  # seconds for a compiler and a line of C
 def run() -> int:
     """Try everything and show it; 1 when something that nativecall needs does not work."""
     output = Output()
-    parts = [_system, _tried, _by_libffi, _kept, _headers, _packages]
+    parts = [_system, _tried, _kept, _headers, _packages]
     rows: list[_Line] = []
     with output.working("trying", len(parts)) as done:
         for part in parts:
@@ -115,7 +115,7 @@ def _tried() -> Iterator[_Line]:
     except Exception as error:  # whatever it is, it is what the reader wants to know
         yield from [(_BAD, name, _told(error), "") for name in names]
         return
-    generated = "libffi" if why else "generated code"
+    generated = "plans" if why else "generated code"
     sign = _FALLBACK if why else _GOOD
     carried = *[(_GOOD, "plans", "")] * 2, (sign, generated, why)
     tries: tuple[Callable[[], bool], ...] = (
@@ -134,21 +134,6 @@ def _outcome(right: Callable[[], bool]) -> str:
         return "" if right() else "a wrong value"
     except Exception as error:  # the same
         return _told(error)
-
-
-def _by_libffi() -> Iterator[_Line]:
-    """A call by libffi, which conversions that have no generated code make."""
-
-    def right() -> bool:
-        import ctypes
-
-        kinds = ctypes.c_double, ctypes.c_longlong, ctypes.c_float, ctypes.c_int
-        function = ctypes.CFUNCTYPE(ctypes.c_double, *kinds)(lambda a, b, c, d: a + b + c + d)
-        return bool(function(0.5, 1, 2.0, 3) == 6.5)
-
-    found = _outcome(right)
-    means = "conversions that have no generated code"
-    yield (_BAD, "libffi", found, means) if found else (_GOOD, "libffi", "works", means)
 
 
 def _kept() -> Iterator[_Line]:

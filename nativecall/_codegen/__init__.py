@@ -1,9 +1,10 @@
 """Machine code generated while the program runs.
 
-`callback` and `thunk` make code for a signature; `callback` and `thunkcode` write it as LLVM IR;
+`thunk` and `loop` give the code of a plan; `thunkcode` and `loopcode` write it as LLVM IR;
 `engine` compiles, links and frees it, once for all threads that want it at once (`flights`), while
 no other has LLVM (`idle`); `abi` says in IR how C passes values (_plan/). Object files are kept by
 `nativecall._cache`.
 
-Nothing here is imported by ``import nativecall``, and llvmlite only when code is first generated.
+Nothing here is imported by ``import nativecall``, and llvmlite only when code is first generated
+that no process has kept.
 """

@@ -427,7 +427,7 @@ def _require_permission() -> None:
     if not refused:
         return
     warn_once(
-        f"{refused}: conversions that need generated code go through libffi, with the same "
+        f"{refused}: conversions and loops of ufuncs are carried out by plans, with the same "
         "results, and slower; 'nativecall doctor' shows which"
     )
     raise Unloadable(refused)

@@ -24,67 +24,18 @@ from .._values.failure import CONVENTIONS
 from . import abi, engine
 from .abi.lowering import POINTER, reserve
 from .failurecode import failed
-from .shape import LINKED, WORD, shape
+from .loop import EXPORT, NEEDED, key, lengths
+from .shape import WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: The name of the function in its object file.
-EXPORT: Final = "nativecall_loop"
-#: What follows the addresses of the function and its callable in `data`.
-NEEDED: Final = (
-    "PyGILState_Ensure",
-    "PyGILState_Release",
-    "PyErr_Occurred",
-    "PyErr_NoMemory",
-    "PyMem_RawMalloc",
-    "PyMem_RawFree",
-    "PyLong_FromLongLong",
-    "nc_fail",
-    "nc_fail_length",
-    "nc_thunk_errno",
-    "nc_thunk_set_errno",
-)
 _PLACES: Final = {name: (index + 2) * WORD for index, name in enumerate(NEEDED)}
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _VOID: Final = ir.VoidType()
-
-
-def key(plan: LoopPlan) -> str:
-    """What determines the code of a loop."""
-    types = [plan.signature.result, *plan.signature.args]
-    parts = (
-        "".join(map(shape, types)),
-        "".join(map(shape, plan.inputs)),
-        "".join(map(shape, plan.outputs)),
-        plan.arguments,
-        plan.results,
-        plan.core,
-        [letter for _, letter in _lengths(plan)],
-        plan.needs_gil,
-        plan.errors,
-    )
-    return "ufunc loop " + " ".join(map(repr, parts))
-
-
-def _lengths(plan: LoopPlan) -> list[tuple[int, str]]:
-    """The dimensions that the function gets as integers, which may be too long for these."""
-    args = zip(plan.arguments, plan.signature.args, strict=True)
-    return [(how.dimension, one.text) for how, one in args if isinstance(how, Length)]
-
-
-def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
-    """The address of the code for a plan, and what keeps it; None where none can be generated."""
-    if not engine.available():
-        return None
-    try:
-        code = engine.compile(key(plan), lambda: LoopCode(plan).text(), LINKED, (EXPORT,), effort=2)
-    except (abi.Unsupported, engine.Unloadable):
-        return None
-    return code.address(EXPORT), code
 
 
 # A few instructions around a call: where they cross a border of 32 bytes, processors fetch them
@@ -471,7 +422,7 @@ class LoopCode:
     def check_lengths(self, count: ir.Value) -> None:
         """End where a dimension is too long for the integer that the function gets it as."""
         builder = self.builder
-        for dimension, letter in _lengths(self.plan):
+        for dimension, letter in lengths(self.plan):
             _, most = integer_range(scalar(letter))
             if most >= 2**63 - 1:
                 continue

@@ -1,18 +1,22 @@
-"""Thunks: generated C functions that call a function of another signature; one for each shape.
+"""Thunks: C functions that call a function of another signature, generated once for each shape.
 
 A shape is both signatures with every pointer written ``P``, and what the plan says. A thunk is
 entered through a stub, whose context is the Thunk (csrc/object/thunkobject.h): it has what is
 called, and the values that `bind` gave. So one piece of code serves all functions of a shape. What
-the code does is told in thunkcode.py.
+the code does is told in thunkcode.py, which is imported, with llvmlite, only where no object file
+of the shape is kept. Without llvmlite the core carries out the same plan (_plan/conversion.py).
 """
 
 from __future__ import annotations
 
 from .._adapt import plan as nodes
+from .._plan.abi import Unsupported
+from .._plan.conversion import conversion
 from .._signature.signature import Signature
-from . import abi, engine
-from .shape import LINKED, shape
-from .thunkcode import EXPORT, ThunkCode
+from . import engine
+from .shape import made, shape
+
+_EXPORT = "thunk"
 
 # -- one for each shape --------------------------------------------------------------------------
 
@@ -56,76 +60,29 @@ def key(plan: nodes.Plan) -> str:
             ";".join([f"{one.index}={one.count}/{one.step}" for one in plan.checks]),
             ";".join([f"{index}<{_described(node)}" for index, node in plan.stores]),
             _described(plan.result),
-            f"{plan.before.name}>{plan.after.name}/{plan.tested}{' gil' * plan.takes_gil}",
+            f"{plan.before.name}>{plan.after.name}/{plan.tested}"
+            f"{' gil' * plan.takes_gil}{' settles' * plan.settles}",
         ]
     )
 
 
-def thunk(plan: nodes.Plan) -> tuple[int, engine.Code] | None:
-    """The address of the code for a plan, and what keeps it; None where none can be generated.
-
-    `engine.NoRoom` where memory is too short for it now.
+def thunk(plan: nodes.Plan) -> tuple[tuple[int, engine.Code] | bytes, bool]:
+    """The address of generated code for a plan, and what keeps it, or the conversion that the core
+    carries out where none can be generated; and whether another time would give the same.
     """
-    if not engine.available():
-        return None
 
     def text() -> str:
-        return ThunkCode(plan, *_lowerings(plan)).text()
+        from .thunkcode import written
+
+        return written(plan, _EXPORT)
 
     try:
-        code = engine.compile(f"thunk {key(plan)}", text, LINKED, (EXPORT,), effort=2)
+        code = made(f"thunk {key(plan)}", text, _EXPORT, 2)
     except engine.NoRoom:
-        raise
-    except (abi.Unsupported, engine.Unloadable):
+        return conversion(plan), False
+    except (Unsupported, engine.Unloadable):
         # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
-        return None
-    return code.address(EXPORT), code
-
-
-def changes_nothing(plan: nodes.Plan, convention: abi.Convention | None = None) -> bool:
-    """Whether the function itself can be called in the thunk's place.
-
-    So it is when it finds each of its arguments in the register where the caller put it, and others
-    in registers that it does not look at: ``d:d`` called as ``d:dP``.
-    """
-    if plan.checks or plan.stores or plan.tested >= 0 or plan.variadic is not None:
-        return False
-    if plan.clears_errno_before or plan.clears_errno_after or plan.takes_gil:
-        return False
-    try:
-        outer, inner = _lowerings(plan, convention)
-    except abi.Unsupported:
-        return False
-    passed = ("void", "value") if plan.result is None else ("value",)
-    if outer.result.how not in passed or inner.result.how not in passed:
-        return False
-    if not isinstance(plan.result, nodes.Result | None):
-        return False
-    given = outer.registers()
-    for node, register in zip(plan.arguments, inner.registers(), strict=True):
-        if not isinstance(node, nodes.Given) or register is None or given[node.index] != register:
-            return False
-    return True
-
-
-def intermediate(plan: nodes.Plan, convention: abi.Convention | None = None) -> str | None:
-    """The LLVM IR of a plan's thunk, for this machine or by another convention; None where none
-    describes it.
-    """
-    try:
-        return ThunkCode(plan, *_lowerings(plan, convention)).text()
-    except abi.Unsupported:
-        return None
-
-
-def _lowerings(
-    plan: nodes.Plan, convention: abi.Convention | None = None
-) -> tuple[abi.Lowering, abi.Lowering]:
-    """How the thunk is called, and how it calls."""
-    platform = abi.known(convention)
-    inner = [*plan.inner.args]
-    inner += [node.type for node in plan.arguments[len(inner) :]]
-    return (
-        platform.lower(plan.outer.result, plan.outer.args),
-        platform.lower(plan.inner.result, inner, plan.variadic),
-    )
+        code = None
+    if code is None:
+        return conversion(plan), engine.lasts()
+    return (code.address(_EXPORT), code), True

@@ -43,22 +43,32 @@ from .abi.lowering import POINTER, float_type, reserve
 from .failurecode import failed
 from .shape import PLACES, WORD, layout
 
-#: The name of the function in its object file.
-EXPORT: Final = "thunk"
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 
 
-class ThunkCode:
+def written(plan: Plan, export: str, convention: abi.Convention | None = None) -> str:
+    """The LLVM IR of a plan's thunk, for this machine or by another convention; `export` is the
+    name of its function. `Unsupported` where the convention does not describe it.
+    """
+    platform = abi.known(convention)
+    inner = [*plan.inner.args]
+    inner += [node.type for node in plan.arguments[len(inner) :]]
+    outer = platform.lower(plan.outer.result, plan.outer.args)
+    called = platform.lower(plan.inner.result, inner, plan.variadic)
+    return _ThunkCode(plan, outer, called, export).text()
+
+
+class _ThunkCode:
     """Writes the code of one thunk."""
 
-    def __init__(self, plan: Plan, outer: abi.Lowering, inner: abi.Lowering) -> None:
+    def __init__(self, plan: Plan, outer: abi.Lowering, inner: abi.Lowering, export: str) -> None:
         self.plan = plan
         self.outer = outer
         self.inner = inner
         self.module = ir.Module()
-        self.function = outer.define(self.module, EXPORT, nest=True)
+        self.function = outer.define(self.module, export, nest=True)
         self.builder = ir.IRBuilder(self.function.append_basic_block())
         self.leave: ir.Block | None = None  # the block that returns the sentinel
         self.failed: ir.Function | None = (
@@ -90,6 +100,8 @@ class ThunkCode:
         if taken is not None:
             keep = _INT(int(plan.after.shown_by == "exception"))
             self.serve("nc_thunk_drop_gil", ir.VoidType(), data, taken, keep)
+        if plan.settles:
+            self.serve("nc_thunk_settle", ir.VoidType(), data)
         if plan.tested >= 0:
             self.test()
         values = [(index, self.value(node)) for index, node in plan.stores]
@@ -224,13 +236,20 @@ class ThunkCode:
             word = ir.IntType(8 * len(part))(int.from_bytes(part, "little"))
             self.builder.store(word, self.at(memory, offset), align=1)
 
+    # Never calls of libc's: code that refers to nothing outside is loaded without LLVM.
+
     def clear(self, memory: ir.Value, size: int) -> None:
-        memset = self.module.declare_intrinsic("llvm.memset", [POINTER, _LONG])
-        self.builder.call(memset, [memory, _BYTE(0), _LONG(size), ir.IntType(1)(0)])
+        self.inline("llvm.memset.inline", [POINTER, _LONG], memory, _BYTE(0), size)
 
     def copy(self, target: ir.Value, source: ir.Value, size: int) -> None:
-        memcpy = self.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, _LONG])
-        self.builder.call(memcpy, [target, source, _LONG(size), ir.IntType(1)(0)])
+        self.inline("llvm.memcpy.inline", [POINTER, POINTER, _LONG], target, source, size)
+
+    def inline(
+        self, name: str, types: list[ir.Type], target: ir.Value, value: ir.Value, size: int
+    ) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, value.type, _LONG, ir.IntType(1)])
+        function = self.module.declare_intrinsic(name, types, kind)
+        self.builder.call(function, [target, value, _LONG(size), ir.IntType(1)(0)])
 
     def put(self, ctype: CType, value: ir.Value, address: ir.Value) -> None:
         """Write a value to memory."""

@@ -169,7 +169,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         passed,
         len(texts),
         -(-(call.stack - row.ABI.stack) // 8),
-        _how(call.vectors, call.result, args),
+        how(call.vectors, call.result, args),
         -(-writer.end // 16) * 16,
         writer.owners,
         writer.owned,
@@ -188,7 +188,7 @@ def _shifted(step: bytes, shift: int) -> bytes:
     return row.STEP.pack(*parts, first + shift)
 
 
-def _how(vectors: int, result: Passing, args: Sequence[CType]) -> int:
+def how(vectors: int, result: Passing, args: Sequence[CType]) -> int:
     """What nc_invoke is told (csrc/call/invoke.h)."""
     x87 = [piece.kind for piece in result.pieces].count("x87")
     wide = row.ABI is not None and row.ABI.joined and any([_is_wide(arg) for arg in args])

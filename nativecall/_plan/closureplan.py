@@ -20,17 +20,15 @@ _CLOSURE = struct.Struct("=4I")
 _NOWHERE = 2**32 - 1
 
 
-def plan(signature: Signature, *, tells_last: bool = False, raw: bool = False) -> bytes:
+def plan(signature: Signature, *, tells_last: bool = False) -> bytes:
     """The plan of callbacks of a signature.
 
     Parameters
     ----------
     signature : Signature
     tells_last : bool
-        Whether the last argument, an int's address, is what a failure is told by.
-    raw : bool
-        Whether the function gets the bytes of each argument, that one too, and returns those of the
-        result. Else it does not get that one.
+        Whether the last argument, an int's address, is what a failure is told by: the function
+        does not get it.
 
     Raises
     ------
@@ -39,8 +37,8 @@ def plan(signature: Signature, *, tells_last: bool = False, raw: bool = False) -
     """
     call = steps.place(signature)
     moves: list[bytes] = []
-    last = len(signature.args) - (tells_last and not raw)
-    arguments = [_argument(passing, raw, moves) for passing in call.args[:last]]
+    last = len(signature.args) - tells_last
+    arguments = [_argument(passing, moves) for passing in call.args[:last]]
     result = _result(call.result, moves)
     x87 = [piece.kind for piece in call.result.pieces].count("x87")
     reference = call.result.places[0] if call.result.how == "reference" else _NOWHERE
@@ -49,7 +47,7 @@ def plan(signature: Signature, *, tells_last: bool = False, raw: bool = False) -
     return b"".join([header, result, *arguments, *moves])
 
 
-def _argument(passing: Passing, raw: bool, moves: list[bytes]) -> bytes:
+def _argument(passing: Passing, moves: list[bytes]) -> bytes:
     """The step of an argument."""
     ctype, places = passing.ctype, passing.places
     letter, size, first = callspec.letter(ctype), ctype.size, len(moves)
@@ -59,18 +57,14 @@ def _argument(passing: Passing, raw: bool, moves: list[bytes]) -> bytes:
         for piece, place in zip(passing.pieces, places, strict=True):
             moves.append(steps.MOVE.pack(place, piece.offset, piece.size))
     code = steps.PLAIN.get(letter, steps.SCALAR)
-    if raw:
-        code = steps.BYTES
-    elif letter == "T":
+    if letter == "T":
         code = steps.STRUCT
     elif letter in "PVO":
         code = steps.POINTER
     elif passing.how != "value" or (size < 8 and steps.is_packed(at)):
         code = steps.BOOL if letter == "?" else steps.SCALAR
     owner = int(passing.how == "reference")
-    return steps.step(
-        code, size & 0xFF, letter, at, owner=owner, memory=size, moves=(first, len(moves))
-    )
+    return steps.step(code, size & 0xFF, letter, at, owner=owner, moves=(first, len(moves)))
 
 
 def _result(passing: Passing, moves: list[bytes]) -> bytes:

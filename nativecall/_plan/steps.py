@@ -12,6 +12,9 @@ from .here import here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._signature.ctype import CType
     from .._signature.signature import Signature
     from .abi import Call
 
@@ -22,7 +25,7 @@ _MOST_BYTES = 1 << 18
 STEP = struct.Struct("=BBcBIIII")
 MOVE = struct.Struct("=3I")
 VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
-SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, LENGTH, BYTES = range(6, 14)
+SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, LENGTH = range(6, 13)
 #: The steps of what has a word of the block to itself.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
@@ -43,15 +46,17 @@ def step(
     return STEP.pack(code, size, letter.encode(), end - first, at, owner, memory, first)
 
 
-def place(signature: Signature, fixed: int | None = None) -> Call:
-    """Where the values of a call are; `fixed` is how many arguments a variadic function names.
+def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] = ()) -> Call:
+    """Where the values of a call are; `fixed` is how many arguments a variadic function names,
+    which gets `more` after those of the signature.
 
     Raises
     ------
     SignatureError
         For types whose passing is not known, and for what would not fit on a stack.
     """
-    size = sum([one.size for one in (*signature.args, signature.result)])
+    args = *signature.args, *more
+    size = sum([one.size for one in (*args, signature.result)])
     if size > _MOST_BYTES:
         raise SignatureError(
             f"arguments and result of {size} bytes by value are more than the {_MOST_BYTES} that a "
@@ -61,7 +66,7 @@ def place(signature: Signature, fixed: int | None = None) -> Call:
     if ABI is None:
         raise SignatureError("the C ABI of this machine is not known")
     try:
-        return ABI.place(signature.result, signature.args, fixed)
+        return ABI.place(signature.result, args, fixed)
     except Unsupported as error:
         raise SignatureError(str(error)) from None
 

@@ -45,14 +45,14 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
 
 def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
     """A loop that is compiled with the function's module."""
-    from .._codegen import loopcode
+    from .._codegen import loop, loopcode
     from .._plan.abi import Unsupported
 
     try:
         code = loopcode.joined(plan, owner.text, owner.name, owner.symbols)
     except (Unsupported, RuntimeError):
         return None  # it is called through its pointer
-    return code.address(loopcode.EXPORT), (owner, code)
+    return code.address(loop.EXPORT), (owner, code)
 
 
 def _numba_loop(
@@ -60,13 +60,14 @@ def _numba_loop(
 ) -> tuple[int, object] | None:
     """A loop in a library of Numba's, around the C function `callee` of another one."""
     from .._codegen import abi, loopcode
+    from .._codegen.loop import key as key_of
 
     registry = sys.modules["numba.core.registry"]
     lock = sys.modules["numba.core.compiler_lock"].global_compiler_lock
     context = registry.cpu_target.target_context
     with lock:
         known = library.__dict__.setdefault("_nativecall_loops", {})
-        key = loopcode.key(plan)
+        key = key_of(plan)
         address: int | None = known.get(key)
         if address is None:
             name = f"{callee}_loop_{len(known)}"

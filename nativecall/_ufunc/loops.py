@@ -3,7 +3,7 @@
 A loop is a C function of NumPy's: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
 void *data)``. Each is offered as that, with `data` bound, its *strided* entry; and, where it is not
 generalised, as a C function of its elements, its *scalar* entry, ``d:d`` for a loop ``d->d``:
-generated code that calls the loop for one element. The only output is the result; several are
+a thunk that calls the loop for one element. The only output is the result; several are
 out-parameters.
 
 What a loop raises, as `numpy.power` for negative exponents, the call from Python raises. That a
@@ -17,19 +17,20 @@ interface (ArrayMethod), which its struct does not have: they take text, or type
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections import namedtuple
 
 from .. import _lib
+from .._adapt import plan as nodes
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain
 from .._errors import SignatureError
 from .._fifo import Fifo
-from .._signature.ctype import VOID, CType, scalar
+from .._signature.ctype import VOID, VOIDPTR, CType, scalar
 from .._signature.derived import pointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import callspec
+from .._values.failure import CONVENTIONS
 from .._values.outs import Out
 from .._values.policies import DEFAULT
 from . import structure
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
     from .._values.policies import Policies
 
 _types = _lib.types
-#: What every loop is, with `data` as a number that is bound, and with it and `nc_thunk_settle`.
+#: What every loop is, with `data` as a number that is bound, and with it and the core's symbols.
 _BOUND = "v:&&c&n&n"
 _WHOLE = f"{_BOUND}N"
 _SETTLED = f"{_WHOLE}N"
+_LENGTH = scalar("q")
 _HEADER = _types.code_layout()["thunk_values"]
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 # NumPy's letters that are not ours. Dates and times are counts of 64 bits.
@@ -241,7 +243,7 @@ def both(ufunc: numpy.ufunc, types: str) -> NativeCallable:
     try:
         one = scalar_entry(loop)
     except SignatureError:
-        return whole  # libffi cannot return it
+        return whole  # the C ABI here has no place for its types
     made = NativeCallable.__new__(NativeCallable)
     made._describe(ufunc.__name__, None)
     made._set_overloads((one, whole))
@@ -254,7 +256,7 @@ def scalar_entry(loop: Loop) -> NativeCallable:
     Raises
     ------
     SignatureError
-        When the loop is generalised, or no code can be made for it.
+        When the loop is generalised, or the C ABI here has no place for its types.
     """
     if loop.ufunc.signature is not None:
         raise SignatureError(
@@ -264,7 +266,6 @@ def scalar_entry(loop: Loop) -> NativeCallable:
     return _thunk(loop, loop.signature, loop.operands)
 
 
-_SETTLE = _types.code_symbols()["nc_thunk_settle"]
 _specs: Fifo[tuple[str, int], ThunkSpec] = Fifo()
 
 
@@ -276,61 +277,62 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
         spec, lasts = _spec(loop, signature, operands)
         if lasts:
             _specs.put(key, spec)
-    return _types.make_thunk(_whole(loop), spec, (None, None, None, loop.data, _SETTLE))
+    symbols = _types.symbols_address()
+    return _types.make_thunk(_whole(loop), spec, (None, None, None, loop.data, symbols))
 
 
 def _spec(
     loop: Loop, signature: Signature, operands: tuple[CType, ...] | None
 ) -> tuple[ThunkSpec, bool]:
     """What all thunks of a shape share; whether it is what another time would make, too."""
-    from .._codegen import engine, scalar
+    from .._codegen.thunk import thunk
 
-    inputs = loop.ufunc.nin
-    code = scalar.strided() if operands is None else scalar.scalar(signature, operands, inputs)
-    flags = 0 if code is not None else _lib.FLAG_TAKES_GIL
-    policies = DEFAULT if operands is None else loop.policies
-    lasts = code is not None or engine.lasts()
+    code, lasts = thunk(_plan(signature, operands, loop.ufunc.nin))
     made = _types.ThunkSpec(
         callspec.of(parse(_SETTLED)),
         None,
-        callspec.of(signature, flags, policies),
-        flags,
-        256,
+        callspec.of(signature, 0, DEFAULT if operands is None else loop.policies),
+        0,
+        1024,
         _HEADER + 2 * _WORD,
-        ((3, _HEADER), (4, _HEADER + _WORD)),
-        _Helper(operands, inputs, signature),
+        ((3, _HEADER + _WORD), (4, _HEADER)),
+        _Helper(operands, signature),
         code,
         lasts,
     )
     return made, lasts
 
 
+def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> nodes.Plan:
+    """How a loop is called: for one element of these operands, or as it is."""
+    whole = parse(_WHOLE)
+    given = [nodes.Given(index, arg) for index, arg in enumerate(signature.args)]
+    arguments: list[nodes.Node] = [*given]
+    result: nodes.Node | None = None
+    if operands is not None:
+        # As in an array of them: loops look for operands without gaps.
+        at: list[nodes.Node] = [nodes.Memory((one,), one.type) for one in given[:inputs]]
+        at += given[inputs:]
+        if signature.result.kind != "void":
+            at.append(nodes.Room(signature.result))
+            result = nodes.Written(signature.result)
+        steps = tuple([nodes.Constant(one.size, _LENGTH) for one in operands])
+        count = nodes.Memory((nodes.Constant(1, _LENGTH),), _LENGTH)
+        arguments = [nodes.Memory(tuple(at), VOIDPTR), count, nodes.Memory(steps, _LENGTH)]
+    arguments.append(nodes.Bound(_HEADER + _WORD, whole.args[3]))
+    none = CONVENTIONS["none"]
+    settled = (), (), result, none, none, -1, (), 0
+    return nodes.Plan(signature, whole, tuple(arguments), *settled, settles=True)
+
+
 class _Helper:
     """What scalar entries need Python code for."""
 
-    __slots__ = ("inputs", "operands", "signature")
+    __slots__ = ("operands", "signature")
 
-    def __init__(
-        self, operands: tuple[CType, ...] | None, inputs: int, signature: Signature
-    ) -> None:
+    def __init__(self, operands: tuple[CType, ...] | None, signature: Signature) -> None:
         self.operands = operands
-        self.inputs = inputs
         self.signature = signature
-
-    def interpret(
-        self, target: int, function: NativeCallable, kept: list[object], data: bytes
-    ) -> int:
-        """The C function pointer without generated code; what keeps it is kept."""
-        from .interpreted import scalar, strided
-
-        last = int.from_bytes(data[:_WORD], sys.byteorder)
-        name = function.__name__
-        if self.operands is None:
-            made = strided(self.signature, target, last, name)
-        else:
-            made = scalar(self.signature, self.operands, self.inputs, target, last, name)
-        kept.append(made)
-        return made.address()
 
     def pickled(
         self, function: NativeCallable, values: tuple[object, ...], name: str

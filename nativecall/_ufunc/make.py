@@ -2,8 +2,7 @@
 
 Every entry is a loop. Its code is generated once for all functions of a shape, and calls them
 through their pointers; a function whose IR a bridge knows is compiled into a loop of its own.
-Without generated code NumPy's own loops call functions of one or two floats, and others are called
-by loops in Python.
+Without generated code the core carries the loop out (_plan/conversion.py).
 
 Guarantees: a ufunc keeps the callable, its code and all that this needs as long as it lives.
 Exceptions of the function come out of the ufunc's call. Loops of entries that need the GIL take
@@ -156,28 +155,40 @@ def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
         address, kept = known
         keeper.kept += [entry, kept]
         return address, 0
+    from .._codegen.loop import NEEDED
+
+    generated = _generated(plan)
+    if generated is not None:
+        address, owner = generated
+        needed = [_symbol(name) for name in NEEDED]
+        data = (ctypes.c_void_p * (2 + len(needed)))(entry.address(), id(entry), *needed)
+    else:
+        from .._plan.conversion import loop as written
+
+        owner = ctypes.create_string_buffer(written(plan))
+        address = _SYMBOLS["nc_loop"]
+        data = (ctypes.c_void_p * 3)(entry.address(), id(entry), ctypes.addressof(owner))
+    keeper.kept += [entry, owner, data]
+    return address, ctypes.addressof(data)
+
+
+def _generated(plan: LoopPlan) -> tuple[int, object] | None:
+    """The address of the code for a plan, and what keeps it; None where none can be generated."""
     from .._codegen import engine
+    from .._codegen.loop import EXPORT, key
+    from .._codegen.shape import made
+    from .._plan.abi import Unsupported
 
-    if engine.available():
-        from .._codegen import loopcode
+    def text() -> str:
+        from .._codegen.loopcode import LoopCode
 
-        made = loopcode.loop(plan)
-        if made is not None:
-            address, code = made
-            needed = [_symbol(name) for name in loopcode.NEEDED]
-            data = (ctypes.c_void_p * (2 + len(needed)))(entry.address(), id(entry), *needed)
-            keeper.kept += [entry, code, data]
-            return address, ctypes.addressof(data)
-    number = structure.LOOPS.get(plan.signature.text)
-    is_plain = plan.core is None and not plan.needs_gil and plan.errors == "none"
-    if number is not None and is_plain:
-        keeper.kept.append(entry)
-        return int(structure.table()[number]), entry.address()
-    from .interpreted import loop as interpreted
+        return LoopCode(plan).text()
 
-    callback = interpreted(entry, plan)
-    keeper.kept += [entry, callback]
-    return callback.address(), 0
+    try:
+        code = made(key(plan), text, EXPORT, 2)
+    except (Unsupported, engine.Unloadable):
+        return None
+    return None if code is None else (code.address(EXPORT), code)
 
 
 def _symbol(name: str) -> int:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 KNOWN = ((1, 26), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (2, 5))
 _FROM_FUNC_AND_DATA = 31  # PyUFunc_FromFuncAndDataAndSignature
 _NO_IDENTITY = -1
-#: The functions of `__ufunc_api.h` that are loops around a C function, by what that takes.
-LOOPS = {"f:f": 6, "d:d": 5, "g:g": 7, "f:ff": 14, "d:dd": 15, "g:gg": 16}
 
 _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)

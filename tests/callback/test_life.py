@@ -18,7 +18,6 @@ import pytest
 import nativecall as nc
 from nativecall import _callback
 from nativecall._callable import pythonfunction
-from nativecall._codegen import engine
 from nativecall._signature.spelling import parse
 from support.callbacks import raising, threads_left
 from support.modes import DEBUG
@@ -243,8 +242,7 @@ def test_ended_threads_keep_nothing():
     for number in range(3):
         each(run, number)
     gc.collect()
-    if engine.available():  # ctypes keeps the last ones that ended
-        assert [one() for one in kept] == [None] * 3
+    assert [one() for one in kept] == [None] * 3
 
 
 def test_cycles_through_memory_are_collected():

@@ -1,7 +1,7 @@
 """Callbacks: the values that Python functions get from C code and return to it.
 
 The callers are C libraries and an extension module, built here. All tests of callbacks run with
-generated code and, with NATIVECALL_JIT=0, through libffi.
+generated code and, with NATIVECALL_JIT=0, without.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ import nativecall as nc
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="the C code uses pthreads"),
-    pytest.mark.skipif(os.environ.get("NATIVECALL_JIT") == "0", reason="libffi's are not watched"),
 ]
 
 SOURCE = """

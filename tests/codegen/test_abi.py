@@ -762,7 +762,7 @@ def test_win64_has_no_wide_long_double(text: str) -> None:
         abi.WIN64.lower(signature.result, signature.args)
 
 
-def test_win64_leaves_half_to_libffi_but_not_structs_of_it() -> None:
+def test_win64_refuses_half_but_not_structs_of_it() -> None:
     with pytest.raises(abi.Unsupported, match="_Float16"):
         abi.WIN64.lower(SCALARS["e"], [])
     assert described(abi.WIN64, "v:T{ee}") == "void (i32)"
@@ -805,7 +805,7 @@ def test_fixed_must_be_a_number_of_arguments() -> None:
         abi.SYSV_X86_64.lower(VOID, [VOIDPTR], 2)
 
 
-def test_huge_objects_are_left_to_libffi() -> None:
+def test_no_code_is_generated_for_huge_objects() -> None:
     huge = parse_type("T{(65537)b}")
     with pytest.raises(abi.Unsupported, match="65537 bytes are passed by value"):
         abi.SYSV_X86_64.lower(VOID, [huge])

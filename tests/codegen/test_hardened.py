@@ -1,5 +1,5 @@
-"""Machines that refuse executable memory: callbacks need none; conversions, which need generated
-code, go through libffi, and a warning says so.
+"""Machines that refuse executable memory: callbacks and conversions need none; that no code is
+generated for conversions a warning says.
 
 A process of each test gives up rights by a filter of Linux for its system calls (seccomp):
 "written" is what systemd's MemoryDenyWriteExecute and SELinux leave, where files can be mapped with
@@ -64,8 +64,8 @@ USED = "[1, 2, 3]\n6.5 5.0\n2.0 10.0\n180000.0\n179700.0\n[5.0, 10.0]\n"
 
 REFUSED = "this system refuses executable memory (Operation not permitted)"
 WARNED = (
-    f"RuntimeWarning: {REFUSED}: conversions that need generated code go through "
-    "libffi, with the same results, and slower; 'nativecall doctor' shows which\n"
+    f"RuntimeWarning: {REFUSED}: conversions and loops of ufuncs are carried out by "
+    "plans, with the same results, and slower; 'nativecall doctor' shows which\n"
 )
 
 
@@ -85,7 +85,7 @@ def hardened(builder, forked):
 
 
 @generates
-def test_from_the_start_conversions_go_through_libffi(hardened):
+def test_from_the_start_nothing_is_generated(hardened):
     code = f"""
 forbid("written")
 print(engine.available(), engine.reason())
@@ -116,7 +116,6 @@ def test_where_no_memory_at_all_becomes_executable_it_is_said(hardened):
     code = """
 sqrt = nc.load("m", "double sqrt(double x);").sqrt
 nc.load("m", "long double hypotl(long double x, long double y);").hypotl(3.0, 4.0)
-import nativecall._libffi.thunk
 forbid("any")
 warnings.simplefilter("ignore")
 print(sqrt(4.0))

@@ -20,6 +20,17 @@ def used():
     return sorted({name.partition('.')[0] for name in sys.modules} & {'llvmlite'})
 print(nc.wrap(np.hypot)['d:dd'](3, 4), used())
 """
+# Whatever llvmlite makes code for; a large struct is copied.
+CONVERSIONS = (
+    CALLS
+    + """
+m = nc.load("m", "double pow(double, double); double hypot(double, double);")
+print(m.pow.bind(2.0)(3), m.hypot.convert("float (int, float *)")(2, np.array([3, 4], "f")))
+print(nc.wrap(m.address("cos"), "v:T{(40)d}i").convert("v:&T{(40)d}d").signatures)
+print(m.hypot.to_ufunc()([3.0, 6.0], [4.0, 8.0]), np.add.reduce(m.pow.bind(2.0).to_ufunc()([1, 2])))
+print(nc.ufunc_loop(np.hypot, "dd->d").signatures, used())
+"""
+)
 ANOTHER = """
 import nativecall as nc
 nc._lib.types.processor = lambda: {told!r}
@@ -50,6 +61,18 @@ def test_what_is_kept_needs_no_llvm(forked, place):
     assert forked(CALLS) == WITHOUT
     more = "print(nc.wrap(np.sqrt)['d:d'](25), used())\n"
     assert forked(CALLS + more) == WITHOUT + WITH, "and goes on with it"
+
+
+def test_conversions_and_ufuncs_that_are_kept_need_no_llvm(forked, place):
+    first, second = forked(CONVERSIONS), forked(CONVERSIONS)
+    assert first.count("['llvmlite']") == 2
+    assert second == first.replace("['llvmlite']", "[]")
+    assert second.splitlines()[1:] == [
+        "8.0 5.0",
+        "('v:&T{(40)d}d',)",
+        "[ 5. 10.] 6.0",
+        "('d:dd', 'v:&&b&q&q') []",
+    ]
 
 
 def test_without_a_directory_llvm_is_asked_every_time(forked, place, monkeypatch):

@@ -80,7 +80,6 @@ def test_code_can_be_run_and_not_be_written():
         "@n = thread_local global i32 3\ndefine i32 @answer() nounwind {\n"
         "  %m = load i32, ptr @n\n  ret i32 %m\n}\n",
         "@n = constant ptr @answer\ndefine ptr @answer() nounwind {\n  ret ptr @n\n}\n",
-        "define i32 @answer() {\n  ret i32 3\n}\n",
         "define i32 @other() nounwind {\n  ret i32 3\n}\n",
         "define internal i32 @answer() noinline nounwind {\n  ret i32 3\n}\n"
         "define i32 @other() nounwind {\n  %n = call i32 @answer()\n  ret i32 %n\n}\n",
@@ -91,13 +90,21 @@ def test_code_can_be_run_and_not_be_written():
         "a variable",
         "a thread's variable",
         "an address",
-        "unwound",
         "missing",
         "its own",
     ],
 )
 def test_what_is_left_to_llvm(text):
     assert load(emitted(text), "answer") is None
+
+
+def test_code_that_exceptions_may_pass_through_is_loaded_and_freed():
+    data = emitted("declare i32 @abs(i32)\ndefine i32 @answer() {\n  ret i32 3\n}\n")
+    assert b".eh_frame" in data
+    for _ in range(100):
+        loaded = load(data, "answer")
+        assert loaded is not None
+        assert ctypes.CFUNCTYPE(ctypes.c_int)(loaded[1][0])() == 3
 
 
 def test_what_is_no_object_file():

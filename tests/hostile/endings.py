@@ -78,9 +78,6 @@ def daemon(work):
     threading.Thread(target=run, daemon=True).start()
 def pointer(one):
     return ctypes.c_void_p(one.address())
-if os.environ.get("NATIVECALL_JIT") == "0":
-    # C code must not call what libffi made when Python has ended.
-    keep = start = lambda *arguments: 0
 f = nc.wrap(lib.address("one"), "d:d")
 cb = hold(nc.callback("d:d", lambda x: x + 1))
 """

@@ -29,8 +29,8 @@ LAYERS: list[tuple[str, str]] = [
     ("values", "_values/"),
     # plans: how one signature becomes another; how a call is made, and where C has its values
     ("plans", "_adapt/ _plan/"),
-    # native code: generated, or libffi's
-    ("code", "_codegen/ _libffi/"),
+    # generated native code
+    ("code", "_codegen/"),
     # the one object, and what it is asked for
     ("callable", "_callable/"),
     # what users call

@@ -114,7 +114,7 @@ OPERATIONS = {
     "wrap overloads": "nc.wrap({'d:d': square, 'f:f': cos})",
     "call": "f(2.0); f(x=2.0); f(*[2.0])",
     "call the view": "builtin(2.0); f.builtin(2.0); f.builtin",
-    "call through libffi": "g(5); variadic(2, 1.0, 2.0)",
+    "call by plans": "g(5); variadic(2, 1.0, 2.0)",
     "call with pointers": "pointed(doubles, 4); filled(doubles, 4, 1.0); strings(b'text'); "
     "pointed(None, 0); pointed(ctypes.pointer(ctypes.c_double()), 1)",
     "call with pointers of cffi": "pointed(lent, 4); pointed(lent + 1, 3); "

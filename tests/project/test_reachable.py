@@ -39,7 +39,6 @@ TAKES_ADDRESSES = {
     "store": "an address to write to",
     "store_scalar": "an address to write to",
     "load_scalar": "an address to read from",
-    "convert_number": "addresses to read and write",
     "object_as_python": "the address of an object",
     "object_with_class": "the address of an object",
     "native_object": "the address of an object",

@@ -14,7 +14,6 @@ import pytest
 
 import nativecall as nc
 from nativecall._ufunc import structure
-from support.modes import GENERATED
 from support.threads import each
 
 SOURCE = """
@@ -239,8 +238,7 @@ def test_functions_that_need_the_gil_have_it(kernels):
     checked = nc.wrap(address, "i:i", gil="need", name="has_gil").to_ufunc()
     assert checked(np.zeros(10_000, np.int32)).all()
     plain = nc.wrap(address, "i:i", name="has_gil").to_ufunc()
-    if GENERATED:  # else loops in Python hold it
-        assert not plain(np.zeros(100_000, np.int32)).any()
+    assert not plain(np.zeros(100_000, np.int32)).any()
 
 
 def test_what_sets_python_exceptions_ends_its_loop(kernels):
@@ -298,12 +296,8 @@ def test_dimensions_that_are_too_long_for_the_function(kernels, fails):
             f"'briefly' cannot have a dimension of {most + 1}: it takes the length as '{letter}'"
         )
         for a, b in ((x[:n], x[:m]), (x[: 2 * n : 2], x[: 2 * m : 2])):
-            if GENERATED:
-                with fails(OverflowError, wrong):
-                    made(a, b)
-            else:
-                with pytest.raises(OverflowError, match=f"is {most + 1}, out of range for"):
-                    made(a, b)
+            with fails(OverflowError, wrong):
+                made(a, b)
     assert made(np.ones((0, 128)), x[:1]).shape == (0,)
 
 
@@ -516,17 +510,14 @@ def test_a_version_of_numpy_that_is_not_known_is_refused(twice, monkeypatch):
     assert made(2.0) == 4
 
 
-def test_the_numbers_of_numpys_functions():
-    """As the header that NumPy installs has them."""
+def test_the_number_of_numpys_function():
+    """As the header that NumPy installs has it."""
     import re
     from pathlib import Path
 
     text = (Path(np.get_include()) / "numpy" / "__ufunc_api.h").read_text()
     found = dict(re.findall(r"#define (PyUFunc_\w+).*?PyUFunc_API\[(\d+)\]", text, re.S))
     assert int(found["PyUFunc_FromFuncAndDataAndSignature"]) == structure._FROM_FUNC_AND_DATA
-    for signature, number in structure.LOOPS.items():
-        result, _, args = signature.partition(":")
-        assert int(found[f"PyUFunc_{args}_{result}"]) == number
 
 
 def test_nothing_of_numpy_is_imported_without_a_ufunc(python):

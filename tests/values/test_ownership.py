@@ -3,7 +3,7 @@
 The rule, as docs/abi/provide.md has it: arguments are borrowed by who is called, results are new
 references of who called; what stands in a struct or an array by value follows what holds it. Memory
 behind a pointer belongs to who wrote it, and nobody here counts for it. Each cell of the table runs
-many times, with generated code and through libffi, in a process of its own; afterwards the objects
+many times, with generated code and without, in a process of its own; afterwards the objects
 must have as many references as before.
 """
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import engine
 from nativecall._signature.ctype import scalar
 
 CHAR = scalar("c").text
@@ -470,14 +469,13 @@ def test_no_traceback_keeps_a_buffer_exported(lib):
         f(given, ("x",))
     given.append(0)
     kept = [bound.value, called.value]
-    if engine.available():  # libffi returns no structs to C
-        with pytest.raises(TypeError) as sentinel:
-            nc.callback("T{&i:p:d:x:}:i", lambda i: None, errors=(given, "x"))
-        given.append(0)
-        with pytest.raises(TypeError) as result:
-            nc.callback("T{&i:p:d:x:}:i", lambda i: (given, "x"))(1)
-        given.append(0)
-        kept += [sentinel.value, result.value]
+    with pytest.raises(TypeError) as sentinel:
+        nc.callback("T{&i:p:d:x:}:i", lambda i: None, errors=(given, "x"))
+    given.append(0)
+    with pytest.raises(TypeError) as result:
+        nc.callback("T{&i:p:d:x:}:i", lambda i: (given, "x"))(1)
+    given.append(0)
+    kept += [sentinel.value, result.value]
     assert all(error.__traceback__ is not None for error in kept)
 
 

@@ -2,7 +2,7 @@
 
 An address that was taken from one argument is held while others are converted, which may run any
 code: what it leads to is kept alive, and memory that cannot be held, since its owner moves it all
-the same, is noticed before the call. The cases run with generated code and through libffi, and what
+the same, is noticed before the call. The cases run with generated code and without, and what
 was given up is filled with other bytes.
 """
 

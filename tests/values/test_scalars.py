@@ -1,6 +1,6 @@
 """Numbers: what Python objects become in C and what comes back; what is kept of signatures.
 
-Every scalar is tried through its trampoline or through libffi, whichever the signature has; the
+Every scalar is tried through its trampoline or by its plan, whichever the signature has; the
 random signatures of call/test_random_signatures.py hold the two against each other.
 """
 
@@ -25,7 +25,6 @@ from nativecall._signature.ctype import SCALARS
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse_type
 from nativecall._values import callspec, storage
-from support.modes import GENERATED
 
 #: What C calls the integers itself.
 OWN = {
@@ -173,7 +172,7 @@ def test_long_doubles_that_no_float_holds_are_refused(gil):
     for name, signature, given in (
         ("fabsl", "g:g", (huge,)),
         ("fmal", "g:ggg", (huge, 1, 0)),
-        *([("conjl", "Zg:Zg", (huge,))] if GENERATED else []),  # libffi cannot return it
+        ("conjl", "Zg:Zg", (huge,)),
     ):
         f = m.function(name, signature, gil=gil)
         with pytest.raises(OverflowError, match="out of range for a Python float"):
@@ -190,7 +189,7 @@ FLOAT_MAX = float(np.finfo("f").max)
 
 @pytest.mark.parametrize("gil", ["hold", "release"])
 def test_floats_are_range_checked(lib, fails, gil):
-    """Through trampolines and through libffi; what rounds to the greatest float is one."""
+    """Through trampolines and by plans; what rounds to the greatest float is one."""
     f = lib.function("same_f32", "f:f", gil=gil)
     z = lib.function("same_c64", "Zf:Zf", gil=gil)
     limits = "out of range for 'float' (-3.4028235e+38 to 3.4028235e+38)"

@@ -1,7 +1,7 @@
 """Array views, `[n]T`: what C gets of arrays of every shape, type and exporter; what is refused.
 
 The callees are C that includes ``nativecall/view.h`` and reads elements by its macros. Everything
-is called through generated code and through libffi.
+is called through generated code and without.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Types of ctypes and libffi: for callbacks and thunks without generated code, and for people."""
+"""Types of ctypes for people, and what libffi cannot pass."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import nativecall as nc
+from nativecall._bridges import ctypestype, libffi
 from nativecall._fifo import Cache
-from nativecall._libffi import types as libffi
 from nativecall._signature.spelling import parse
 
 
@@ -21,16 +21,12 @@ def test_structs_on_64_bit_arm(monkeypatch):
     """libffi aligns on the stack the pointer to a struct as the struct, ctypes hides arrays."""
     monkeypatch.setattr(libffi, "_AAPCS64", True)
     monkeypatch.setattr(libffi, "_SYSTEM_V", False)
-    monkeypatch.setattr(libffi, "_made", {})
     one = parse("v:T{gg}").args[0]
-    assert libffi.homogeneous(one) == ("g", "g")
-    assert not libffi.homogeneous(parse("v:T{(5)d}").args[0])
-    assert not libffi.homogeneous(parse("v:T{fd}").args[0])
+    assert libffi._homogeneous(one)
+    assert not libffi._homogeneous(parse("v:T{(5)d}").args[0])
+    assert not libffi._homogeneous(parse("v:T{fd}").args[0])
     large, array, small = parse("v:T{dg}T{(3)g}T{(2)d}").args
-    assert [libffi.is_referenced(each) for each in (large, array, small)] == [True, False, False]
-    types = libffi._argument_types(parse("v:T{dg}T{(3)g}"), False)
-    assert types[0] is libffi.RAW_POINTER
-    assert types[1]._fields_ == [(f"f{i}", ctypes.c_longdouble) for i in range(3)]
+    assert [libffi._is_referenced(each) for each in (large, array, small)] == [True, False, False]
     where = "it aligns the pointer to a struct on the stack as the struct"
     for text, reason in {
         "v:qqqqqqqqT{dg}": where,
@@ -46,33 +42,33 @@ def test_structs_on_64_bit_arm(monkeypatch):
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
 
 
-def test_types_for_people_leave_the_caches_of_ctypes_again(monkeypatch):
-    monkeypatch.setattr(libffi, "_made", {})
-    monkeypatch.setattr(libffi, "_shared", [])
-    monkeypatch.setattr(libffi, "_prototypes", Cache(32))
-    monkeypatch.setattr(libffi, "_CACHE_LIMIT", 32)
-    monkeypatch.setattr(libffi, "_most", 0)
+def test_types_leave_the_caches_of_ctypes_again(monkeypatch):
+    monkeypatch.setattr(ctypestype, "_made", {})
+    monkeypatch.setattr(ctypestype, "_shared", [])
+    monkeypatch.setattr(ctypestype, "_prototypes", Cache(32))
+    monkeypatch.setattr(ctypestype, "_CACHE_LIMIT", 32)
+    monkeypatch.setattr(ctypestype, "_most", 0)
     theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)
     pointers = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
-    before = len(libffi._FUNCTION_TYPES), len(pointers)
+    before = len(ctypestype._FUNCTION_TYPES), len(pointers)
     for n, one in enumerate(itertools.islice(itertools.product("?bhiqf", repeat=4), 80)):
         signature = parse(f"v:X{{d:{''.join(one)}}}&T{{d:x{n}:}}X{{d:hh}}")
-        f = libffi.prototype(signature, hold=True, plain=True)
+        f = ctypestype.prototype(signature, hold=True)
         # Whatever was forgotten: a type of theirs is the one that is taken.
         assert f._argtypes_[2] is theirs
-        assert len(libffi._made) <= 32
-    after = len(libffi._FUNCTION_TYPES), len(pointers)
+        assert len(ctypestype._made) <= 32
+    after = len(ctypestype._FUNCTION_TYPES), len(pointers)
     assert after[0] - before[0] <= 32
     assert after[1] - before[1] <= 32
-    libffi._withdrawn()
+    ctypestype._withdrawn()
 
 
 def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
-    monkeypatch.setattr(libffi, "_made", {})
-    monkeypatch.setattr(libffi, "_shared", [])
-    monkeypatch.setattr(libffi, "_prototypes", Cache(8))
-    monkeypatch.setattr(libffi, "_CACHE_LIMIT", 8)
-    monkeypatch.setattr(libffi, "_most", 0)
+    monkeypatch.setattr(ctypestype, "_made", {})
+    monkeypatch.setattr(ctypestype, "_shared", [])
+    monkeypatch.setattr(ctypestype, "_prototypes", Cache(8))
+    monkeypatch.setattr(ctypestype, "_CACHE_LIMIT", 8)
+    monkeypatch.setattr(ctypestype, "_most", 0)
     cos = nc.load("m").address("cos")
     f = nc.wrap(cos, "i:hbhb&&h")
     made = f.to_ctypes()

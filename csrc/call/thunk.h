@@ -1,5 +1,5 @@
-/* csrc/codegen/thunk.h: what C -> C thunks call. _codegen/thunk.py writes them, _libffi/thunk.py
- * stands in for them; the usual way through a thunk calls nothing of this.
+/* csrc/call/thunk.h: what C -> C thunks call, generated ones and those that convert.c carries out.
+ * The usual way through a thunk calls nothing of this.
  *
  * The context of its stub is the object that owns it (object/thunkobject.h).
  *
@@ -33,5 +33,7 @@ void nc_thunk_set_errno(int code);
 /* A scalar of a letter as one of another, as a Convert of _adapt/plan.py says; 0 where it does not
  * fit, and the target is undefined. */
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact);
+/* A scalar in 64 bits, as nc_thunk_failed takes it: a float as a double. */
+uint64_t nc_thunk_bits(char code, const char *from);
 
 #endif

@@ -1,7 +1,6 @@
-/* csrc/codegen/thunk.c: failures of C -> C thunks, and their rarer conversions. */
+/* csrc/call/thunk.c: failures of C -> C thunks, and their rarer conversions. */
 #include "thunk.h"
 
-#include "ground/address.h"
 #include "ground/exceptions.h"
 #include "ground/gil.h"
 #include "values/names.h"
@@ -219,22 +218,13 @@ int nc_thunk_convert(int source, const char *from, int target, char *to, int exa
     return store_number((char)target, &number, to, exact);
 }
 
-/* convert_number(source, address, target, address, exact): the same. */
-PyObject *nc_convert_number(PyObject *Py_UNUSED(module), PyObject *args)
+uint64_t nc_thunk_bits(char code, const char *from)
 {
-    int source;
-    int target;
-    void *from;
-    void *to;
-    int exact;
-    if (!PyArg_ParseTuple(args, "CO&CO&p", &source, nc_take_address, &from, &target,
-                          nc_take_address, &to, &exact)) {
-        return NULL;
+    Number number;
+    load_number(code, from, &number);
+    if (!number.is_integer) {
+        double value = (double)number.part[0];
+        memcpy(&number.bits, &value, sizeof(value));
     }
-    if (from == NULL || to == NULL || nc_scalar_size((char)source) == 0 ||
-        nc_scalar_size((char)target) == 0) {
-        PyErr_SetString(PyExc_ValueError, "convert_number() takes two scalars in memory");
-        return NULL;
-    }
-    return PyBool_FromLong(nc_thunk_convert(source, (const char *)from, target, (char *)to, exact));
+    return number.bits;
 }

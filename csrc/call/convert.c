@@ -1,0 +1,499 @@
+/* csrc/call/convert.c: carries out conversions (plan.h): those of Thunks, as the C half of
+ * nc_conversion, and those of loops of ufuncs.
+ *
+ * The block of the call that is taken and the frame of the call that is made lie on the C stack.
+ * Ops before the call fill the frame, those after it write through pointers of the caller and put
+ * the result into the block. Where one fails, others put there what C gets instead. All is without
+ * the GIL, but for what thunk.h takes it for.
+ *
+ * A Thunk may end in its own call. It, its spec and with that its conversion stay for a while
+ * (object/thunkobject.h). */
+#include "convert.h"
+
+#include "entry.h"
+#include "invoke.h"
+#include "plan.h"
+#include "thunk.h"
+
+#include "ground/compat.h"
+#include "object/failure.h"
+#include "values/scalars.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#if NC_HAS_MACHINE_CODE
+
+enum { OUT_OF_RANGE = ERANGE, INPUT_OUTPUT_ERROR = EIO, MOST_SCALAR = 32 };
+
+/* One call. */
+typedef struct {
+    const NcConversion *plan;
+    char *base[NC_BASES];
+    uint32_t step; /* that failed, and what did not pass */
+    uint64_t bits;
+} Run;
+
+static inline char *place(const Run *now, uint8_t base, uint32_t at)
+{
+    char *found = now->base[base & NC_BASE_MASK] + at;
+    if (base & NC_BASE_POINTER) {
+        memcpy(&found, found, sizeof(found));
+    }
+    return found;
+}
+
+static inline void put_word(char *to, uint64_t word)
+{
+    memcpy(to, &word, sizeof(word));
+}
+
+/* The lower end of a word, from so many bytes. */
+static inline uint64_t read_word(const char *from, uint32_t size)
+{
+    uint64_t word = 0;
+    if (NC_LIKELY(size == 8)) {
+        memcpy(&word, from, 8);
+    } else if (size == 4) {
+        memcpy(&word, from, 4);
+    } else {
+        memcpy(&word, from, size);
+    }
+    return word;
+}
+
+static inline void copy(char *to, const char *from, size_t size)
+{
+    if (NC_LIKELY(size == 8)) {
+        memcpy(to, from, 8);
+    } else if (size == 4) {
+        memcpy(to, from, 4);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
+static int fail(Run *now, uint32_t step, uint64_t bits)
+{
+    now->step = step;
+    now->bits = bits;
+    return -1;
+}
+
+static int convert_number(Run *now, const NcOp *op, const char *from, char *to)
+{
+    char made[MOST_SCALAR]; /* the source may be where the target is */
+    if (!nc_thunk_convert(op->letter, from, op->becomes, made, op->exact)) {
+        return fail(now, op->step, nc_thunk_bits(op->letter, from));
+    }
+    memcpy(to, made, op->size);
+    return 0;
+}
+
+static int narrow(Run *now, const NcOp *op, const char *from, char *to)
+{
+    double number;
+    memcpy(&number, from, sizeof(number));
+    const float made = (float)number;
+    if (NC_UNLIKELY(isinf(made)) && !isinf(number)) {
+        return fail(now, op->step, nc_word_at(from));
+    }
+    memcpy(to, &made, sizeof(made));
+    return 0;
+}
+
+/* A double as an integer that it equals; of those above 63 bits the slower way knows. */
+static int make_integer(Run *now, const NcOp *op, const char *from, char *to)
+{
+    const NcIntegerKind *kind = nc_integer_kind(op->becomes);
+    double number;
+    memcpy(&number, from, sizeof(number));
+    if (NC_LIKELY(number >= -0x1p63 && number < 0x1p63)) {
+        const int64_t made = (int64_t)number;
+        if (NC_LIKELY((double)made == number && made >= kind->low &&
+                      (made < 0 || (uint64_t)made <= kind->high))) {
+            memcpy(to, &made, op->size); /* its lower end */
+            return 0;
+        }
+    }
+    return convert_number(now, op, from, to);
+}
+
+/* Carries out so many ops: 0, or -1 where one failed. */
+static int perform(Run *now, const NcOp *op, uint32_t count)
+{
+    for (const NcOp *end = op + count; op < end; op++) {
+        const char *from = place(now, op->source, op->from) + op->offset;
+        char *to = place(now, op->target, op->to);
+        double number;
+        float single;
+        int32_t integer;
+        uint64_t word;
+        switch (op->code) {
+        case NC_OP_COPY:
+            copy(to, from, op->size);
+            break;
+        case NC_OP_SIGNED:
+            put_word(to, (uint64_t)nc_word_extended(read_word(from, op->size), op->size));
+            break;
+        case NC_OP_UNSIGNED:
+            put_word(to, read_word(from, op->size));
+            break;
+        case NC_OP_TRUTH:
+            put_word(to, *from != 0);
+            break;
+        case NC_OP_ADDRESS:
+            put_word(to, (uint64_t)(uintptr_t)from);
+            break;
+        case NC_OP_CLEAR:
+            memset(to, 0, op->size);
+            break;
+        case NC_OP_WIDEN:
+            memcpy(&single, from, sizeof(single));
+            number = (double)single;
+            memcpy(to, &number, sizeof(number));
+            break;
+        case NC_OP_INTEGER:
+            memcpy(&integer, from, sizeof(integer));
+            number = (double)integer;
+            memcpy(to, &number, sizeof(number));
+            break;
+        case NC_OP_NARROW:
+            if (narrow(now, op, from, to) < 0) {
+                return -1;
+            }
+            break;
+        case NC_OP_WHOLE:
+            if (make_integer(now, op, from, to) < 0) {
+                return -1;
+            }
+            break;
+        case NC_OP_NOT_NULL:
+            if (NC_UNLIKELY(nc_word_at(from) == 0)) {
+                return fail(now, op->step, 0);
+            }
+            break;
+        case NC_OP_COUNT:
+            word = nc_thunk_bits(op->letter, from);
+            if (NC_UNLIKELY(word != op->size)) {
+                return fail(now, op->step, word);
+            }
+            break;
+        default:
+            if (convert_number(now, op, from, to) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Whether the function failed by its error convention: 1, with the bits that show it. */
+static int has_failed(Run *now)
+{
+    const NcConversion *plan = now->plan;
+    const char *from = now->base[NC_BASE_FRAME] + plan->answer;
+    int code = 0;
+    switch (plan->errors) {
+    case NC_ERRORS_NONE:
+        return 0;
+    case NC_ERRORS_PYTHON:
+        (void)fail(now, plan->step, 0);
+        return nc_thunk_raised();
+    case NC_ERRORS_ERRNO:
+        code = errno;
+        break;
+    case NC_ERRORS_ARGUMENT:
+        from = plan->code == NC_NOWHERE ? place(now, NC_BASE_BLOCK | NC_BASE_POINTER, plan->told)
+                                        : now->base[NC_BASE_FRAME] + plan->code;
+        memcpy(&code, from, sizeof(code));
+        break;
+    default: {
+        const int is_zero = read_word(from, plan->size) == 0;
+        (void)fail(now, plan->step, 0);
+        if (plan->letter != 'P') {
+            now->bits = nc_thunk_bits(plan->letter, from);
+        }
+        return plan->errors == NC_ERRORS_NONZERO ? !is_zero : is_zero;
+    }
+    }
+    (void)fail(now, plan->step, (uint64_t)(int64_t)code);
+    return code != 0;
+}
+
+static void tell(const Run *now, int code)
+{
+    if (now->plan->told != NC_NOWHERE) {
+        memcpy(place(now, NC_BASE_BLOCK | NC_BASE_POINTER, now->plan->told), &code, sizeof(code));
+    }
+}
+
+/* A step failed: raises that, and shows it to the caller. */
+NC_NOINLINE void show(const Run *now, const NcThunk *thunk)
+{
+    const uint32_t flags = now->plan->flags;
+    nc_thunk_failed(thunk, now->step, now->bits, (flags & NC_CONVERSION_KEEPS) != 0);
+    if (flags & NC_CONVERSION_SETS_ERRNO) {
+        errno = OUT_OF_RANGE;
+    }
+    tell(now, 1);
+}
+
+/* The function failed: the same. */
+NC_NOINLINE void show_failure(const Run *now, const NcThunk *thunk)
+{
+    const NcConversion *plan = now->plan;
+    if ((plan->flags & NC_CONVERSION_REACHES_C) == 0) {
+        show(now, thunk);
+    } else if (plan->flags & NC_CONVERSION_SETS_ERRNO) {
+        if (errno == 0) { /* what the function left there may say why */
+            errno = INPUT_OUTPUT_ERROR;
+        }
+    } else if (plan->errors != NC_ERRORS_ARGUMENT || plan->code != NC_NOWHERE) {
+        const int is_code = plan->errors == NC_ERRORS_ERRNO || plan->errors == NC_ERRORS_ARGUMENT;
+        tell(now, is_code ? (int)now->bits : 1);
+    }
+}
+
+/* Calls the function by the conversion; 0 where C gets the sentinel. */
+static int run(Run *now, NcThunk *thunk)
+{
+    const NcConversion *plan = now->plan;
+    const uint32_t flags = plan->flags;
+    int taken = 0;
+    if (NC_UNLIKELY(perform(now, plan->ops, plan->before) < 0)) {
+        show(now, thunk);
+        return 0;
+    }
+    if (NC_UNLIKELY(flags & NC_CONVERSION_CLEARS_BEFORE)) {
+        errno = 0;
+    }
+    if (NC_UNLIKELY(flags & NC_CONVERSION_TAKES_GIL)) {
+        taken = nc_thunk_take_gil();
+        if (taken < 0) {
+            return 0;
+        }
+    }
+    nc_invoke(now->base[NC_BASE_FRAME], thunk->target, plan->stack, plan->how);
+    if (NC_UNLIKELY(flags & NC_CONVERSION_TAKES_GIL)) {
+        nc_thunk_drop_gil(thunk, taken, (flags & NC_CONVERSION_KEEPS) != 0);
+    }
+    if (NC_UNLIKELY(flags & NC_CONVERSION_SETTLES)) {
+        nc_thunk_settle(thunk);
+    }
+    if (NC_UNLIKELY(plan->errors != NC_ERRORS_NONE) && has_failed(now)) {
+        show_failure(now, thunk);
+        return 0;
+    }
+    if (NC_UNLIKELY(perform(now, plan->ops + plan->before, plan->after) < 0)) {
+        show(now, thunk);
+        return 0;
+    }
+    if (NC_UNLIKELY(flags & NC_CONVERSION_CLEARS_AFTER)) {
+        errno = 0;
+    }
+    return 1;
+}
+
+uint32_t nc_convert(NcStubSlot *slot, char *block)
+{
+    NcThunk *thunk = (NcThunk *)slot->context;
+    const NcConversion *plan = thunk->spec->conversion;
+    Run now = {.plan = plan};
+    now.base[NC_BASE_FRAME] = (char *)__builtin_alloca_with_align(plan->bytes, 128);
+    now.base[NC_BASE_BLOCK] = block;
+    now.base[NC_BASE_BOUND] = (char *)thunk;
+    now.base[NC_BASE_DATA] = (char *)(uintptr_t)plan + plan->data;
+    if (NC_UNLIKELY(!run(&now, thunk))) {
+        (void)perform(&now, plan->ops + plan->before + plan->after, plan->failed);
+    }
+    return plan->x87;
+}
+
+/* ---- loops of ufuncs ------------------------------------------------------------------------- */
+
+/* A call of a loop. */
+typedef struct {
+    const NcLoop *loop;
+    const NcLoopArray *arrays;
+    const uint32_t *axes;
+    const Py_ssize_t *lengths; /* of core dimensions */
+    const Py_ssize_t *steps;
+    char **at;     /* the element of each operand */
+    char **copies; /* of each array one without gaps, or NULL */
+} Loop;
+
+static Py_ssize_t length_of(const Loop *now, const NcLoopArray *array, uint32_t axis)
+{
+    return now->lengths[now->axes[array->axis + axis]];
+}
+
+/* The bytes of an array without gaps; 0 where it has none, or no items. */
+static size_t bytes_to_copy(const Loop *now, const NcLoopArray *array)
+{
+    Py_ssize_t size = (Py_ssize_t)array->size;
+    int has_gaps = 0;
+    for (uint32_t axis = array->count; axis-- > 0;) {
+        const Py_ssize_t length = length_of(now, array, axis);
+        has_gaps |= length > 1 && now->steps[array->step + axis] != size;
+        size *= length;
+    }
+    return has_gaps ? (size_t)size : 0;
+}
+
+/* Copies an array from the dimension `axis` on; steps of NULL are those of one without gaps. */
+static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axis, char *to,
+                         const Py_ssize_t *to_steps, const char *from, const Py_ssize_t *from_steps)
+{
+    if (axis == array->count) {
+        copy(to, from, array->size);
+        return array->size;
+    }
+    size_t done = 0;
+    for (Py_ssize_t i = 0; i < length_of(now, array, axis); i++) {
+        done += copy_array(
+            now, array, axis + 1, to + (to_steps != NULL ? i * to_steps[axis] : (Py_ssize_t)done),
+            to_steps, from + (from_steps != NULL ? i * from_steps[axis] : (Py_ssize_t)done),
+            from_steps);
+    }
+    return done;
+}
+
+/* Puts what the function gets for the arrays of an element where it finds it. */
+static void begin_arrays(const Loop *now)
+{
+    for (uint32_t i = 0; i < now->loop->arrays; i++) {
+        const NcLoopArray *array = &now->arrays[i];
+        const Py_ssize_t *steps = now->steps + array->step;
+        const char *from = now->at[array->operand];
+        char *to = now->copies[i] != NULL ? now->copies[i] : now->at[array->operand];
+        if (array->given != NC_NOWHERE) {
+            from = now->at[array->given];
+            (void)copy_array(now, array, 0, to, now->copies[i] != NULL ? NULL : steps, from,
+                             now->steps + array->given_step);
+        } else if (now->copies[i] != NULL) {
+            (void)copy_array(now, array, 0, to, NULL, from, steps);
+        }
+    }
+    for (uint32_t i = 0; i < now->loop->arrays; i++) {
+        if (now->copies[i] != NULL) {
+            now->at[now->arrays[i].operand] = now->copies[i];
+        }
+    }
+}
+
+static void end_arrays(const Loop *now, uint32_t i, char *to)
+{
+    if (now->copies[i] != NULL && now->arrays[i].is_output) {
+        (void)copy_array(now, &now->arrays[i], 0, to, now->steps + now->arrays[i].step,
+                         now->copies[i], NULL);
+    }
+}
+
+/* Gets memory for the arrays that need copies: 0, or -1 with MemoryError. */
+static int make_copies(const Loop *now)
+{
+    for (uint32_t i = 0; i < now->loop->arrays; i++) {
+        const size_t bytes = now->arrays[i].is_dense ? bytes_to_copy(now, &now->arrays[i]) : 0;
+        if (bytes != 0 && (now->copies[i] = (char *)PyMem_RawMalloc(bytes)) == NULL) {
+            PyGILState_STATE state = PyGILState_Ensure();
+            PyErr_NoMemory();
+            PyGILState_Release(state);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Whether all lengths are integers of the function's: 0, or -1 with an exception. */
+static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const Py_ssize_t *lengths,
+                         NcCallable *function)
+{
+    for (uint32_t i = 0; i < loop->lengths; i++, length++) {
+        if ((uint64_t)lengths[length->dimension] > nc_integer_kind(length->letter)->high) {
+            PyGILState_STATE state = PyGILState_Ensure();
+            nc_fail_length(function, lengths[length->dimension], length->letter);
+            PyGILState_Release(state);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The function failed: what its convention means is set. */
+NC_NOINLINE void raise_failure(const Run *now, NcCallable *function)
+{
+    const uint32_t errors = now->plan->errors;
+    const int is_code = errors == NC_ERRORS_ERRNO || errors == NC_ERRORS_ARGUMENT;
+    if (errors != NC_ERRORS_PYTHON) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        (void)nc_fail(function, PyLong_FromLongLong(is_code ? 0 : (long long)now->bits), errors,
+                      is_code ? (int)now->bits : 0);
+        PyGILState_Release(state);
+    }
+}
+
+/* All elements, the first failure ends it. */
+static void run_loop(const Loop *loop, Run *now, char **args, Py_ssize_t count,
+                     const NcLoopData *data)
+{
+    const NcConversion *plan = now->plan;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < loop->loop->operands; k++) {
+            loop->at[k] = args[k] + i * loop->steps[k];
+        }
+        begin_arrays(loop);
+        (void)perform(now, plan->ops, plan->before);
+        if (plan->flags & NC_CONVERSION_CLEARS_BEFORE) {
+            errno = 0;
+        }
+        nc_invoke(now->base[NC_BASE_FRAME], data->function, plan->stack, plan->how);
+        if (plan->errors != NC_ERRORS_NONE && has_failed(now)) {
+            raise_failure(now, data->callable);
+            return;
+        }
+        (void)perform(now, plan->ops + plan->before, plan->after);
+        for (uint32_t k = 0; k < loop->loop->arrays; k++) {
+            const uint32_t operand = loop->arrays[k].operand;
+            end_arrays(loop, k, args[operand] + i * loop->steps[operand]);
+        }
+    }
+}
+
+void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps, void *given)
+{
+    const NcLoopData *data = (const NcLoopData *)given;
+    const NcLoop *loop = data->loop;
+    const NcConversion *plan =
+        (const NcConversion *)(const void *)((const char *)loop + loop->data);
+    const size_t words = loop->operands + loop->dimensions + loop->steps;
+    char **block = (char **)__builtin_alloca((words + loop->arrays) * sizeof(char *));
+    Loop now = {loop,         (const NcLoopArray *)(const void *)(loop + 1),
+                NULL,         dimensions + 1,
+                steps,        block,
+                block + words};
+    const NcLoopLength *lengths = (const NcLoopLength *)(const void *)(now.arrays + loop->arrays);
+    Run one = {.plan = plan};
+    PyGILState_STATE state = loop->needs_gil ? PyGILState_Ensure() : PyGILState_UNLOCKED;
+    now.axes = (const uint32_t *)(const void *)(lengths + loop->lengths);
+    memset(now.copies, 0, loop->arrays * sizeof(char *));
+    memcpy(block + loop->operands, dimensions + 1, loop->dimensions * sizeof(char *));
+    memcpy(block + loop->operands + loop->dimensions, steps + loop->operands,
+           loop->steps * sizeof(char *));
+    one.base[NC_BASE_FRAME] = (char *)__builtin_alloca_with_align(plan->bytes, 128);
+    one.base[NC_BASE_BLOCK] = (char *)block;
+    one.base[NC_BASE_DATA] = (char *)(uintptr_t)plan + plan->data;
+    if (dimensions[0] > 0 && check_lengths(loop, lengths, now.lengths, data->callable) == 0 &&
+        make_copies(&now) == 0) {
+        run_loop(&now, &one, args, dimensions[0], data);
+    }
+    for (uint32_t i = 0; i < loop->arrays; i++) {
+        PyMem_RawFree(now.copies[i]);
+    }
+    if (loop->needs_gil) {
+        PyGILState_Release(state);
+    }
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* csrc/call/convert.h: what carries out loops of ufuncs without generated code.
+ *
+ * Threads: as NumPy calls loops, mostly without the GIL. */
+#ifndef NC_CONVERT_H
+#define NC_CONVERT_H
+
+#include "layout.h"
+
+#include "ground/stub_sizes.h"
+
+/* What a loop gets as its last argument; generated ones know the first two. */
+typedef struct {
+    void *function;
+    NcCallable *callable; /* which makes exceptions of its failures */
+    const struct NcLoop *loop;
+} NcLoopData;
+
+#if NC_HAS_MACHINE_CODE
+void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps, void *data);
+#define NC_LOOP ((void *)(uintptr_t)nc_loop)
+#else
+#define NC_LOOP NULL
+#endif
+
+#endif

@@ -1,0 +1,201 @@
+"""The types and prototypes of ctypes that people use: it converts their arguments and results, and
+takes them wherever it takes a CFUNCTYPE of these types.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, CFuncPtr
+from _weakref import ref
+
+from .._errors import SignatureError
+from .._fifo import Cache
+from .._signature.ctype import SCALARS, CType, is_native, part_of
+from .._signature.derived import Array, FunctionPointer, Pointer, Struct
+from .._signature.signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    #: Here a class of ctypes', or what one makes: typeshed knows too little of what both have.
+    from .._types import Foreign
+
+_CACHE_LIMIT = 1024
+_MAX_ARGUMENTS = 1024  # ctypes' own limit
+_MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
+
+#: The ctypes types of scalars, by code; it has those of C, but for complex numbers.
+SIMPLE: dict[str, Foreign] = {
+    one.text: found
+    for one in SCALARS.values()
+    if (found := getattr(ctypes, f"c_{one.c_name.removesuffix('_t').replace(' ', '')}", None))
+}
+_made: dict[str, Foreign] = {}
+_most = 0  # types that others have, twice: so many are made before others are looked for again
+# ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it for
+# ever, up to Python 3.13 for data. What it keeps for our sake: dicts of ctypes, and keys in them.
+_shared: list[tuple[dict[Foreign, Foreign], Foreign]] = []
+_FUNCTION_TYPES = getattr(ctypes, "_c_functype_cache", {})
+_POINTER_TYPES = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
+
+
+def foreign_type(ctype: CType) -> Foreign:
+    """The ctypes type of a C type; SignatureError where it has none."""
+    key = ctype.named
+    found = _made.get(key)
+    if found is None:
+        found = _make(ctype)
+        if len(_made) >= max(_CACHE_LIMIT, _most):
+            _forget()
+        _made[key] = found
+    return found
+
+
+def _make(ctype: CType) -> Foreign:
+    if ctype.text in SIMPLE:
+        return SIMPLE[ctype.text]
+    if not is_native(ctype):
+        raise SignatureError(f"ctypes has no {ctype.c_declaration()!r}")
+    if ctype.kind == "complex":
+        part = SIMPLE[part_of(ctype).text]
+        return type("complex", (ctypes.Structure,), {"_fields_": [("re", part), ("im", part)]})
+    if isinstance(ctype, Struct):
+        return _make_struct(ctype)
+    if isinstance(ctype, Array):
+        made = foreign_type(ctype.item)
+        for length in reversed(ctype.shape):
+            made = made * length
+        return made
+    if ctype.kind == "object":
+        return ctypes.py_object
+    if isinstance(ctype, FunctionPointer):
+        restype = _result_type(ctype.result)
+        argtypes = tuple(map(foreign_type, ctype.args))
+        key = (restype, argtypes, FUNCFLAG_CDECL)
+        return _share(_FUNCTION_TYPES, key, lambda: ctypes.CFUNCTYPE(restype, *argtypes))
+    if isinstance(ctype, Pointer):
+        try:
+            target = foreign_type(ctype.pointee)
+        except SignatureError:
+            return ctypes.c_void_p
+        return _share(_POINTER_TYPES, target, lambda: ctypes.POINTER(target))
+    return ctypes.c_void_p
+
+
+def _make_struct(struct: Struct) -> Foreign:
+    if not struct.is_plain or not struct.fields:
+        raise SignatureError(f"ctypes passes no {struct.c_declaration()!r} by value")
+    members: dict[str, Foreign] = {
+        "_fields_": [
+            (name, foreign_type(field.type))
+            for name, field in zip(struct.field_names, struct.fields, strict=True)
+        ]
+    }
+    if struct.packed:
+        members = {"_pack_": 1, **members}
+        if sys.version_info >= (3, 14):
+            members["_layout_"] = "ms"
+    return type("Struct", (ctypes.Structure,), members)
+
+
+def _result_type(result: CType) -> Foreign:
+    return None if result.kind == "void" else foreign_type(result)
+
+
+def _share(cache: dict[Foreign, Foreign], key: object, make: Callable[[], Foreign]) -> Foreign:
+    """What ctypes makes and keeps in a cache of its own, as long as we do where it is for us."""
+    was_there = key in cache
+    made = make()
+    if not was_there:
+        _shared.append((cache, key))
+    return made
+
+
+def _forget() -> None:
+    """Drop the types that nobody else has, also from ctypes' caches, where they are for our sake.
+
+    One that a program has, or anything made of it, stays what ctypes gives for these types. Types
+    are in cycles, so only a collection tells; meanwhile another thread may have ctypes make its
+    own, which then is not the same.
+    """
+    global _most
+    made = [(key, ref(kind)) for key, kind in [*_made.items()]]
+    shared = _withdrawn()
+    _made.clear()
+    _prototypes.clear()
+    # ctypes does not say what its types refer to: those in others go after these.
+    alive = len(made) + 1
+    while (left := sum([one() is not None for _, one in made])) < alive:
+        alive = left
+        gc.collect()
+    for text, reference in made:
+        if (kind := reference()) is not None:
+            _made.setdefault(text, kind)
+    for cache, reference in shared:
+        if (kind := reference()) is not None:
+            is_function = cache is _FUNCTION_TYPES
+            key = (kind._restype_, kind._argtypes_, FUNCFLAG_CDECL) if is_function else kind._type_
+            cache[key] = kind
+            _shared.append((cache, key))
+    _most = 2 * len(_made)
+
+
+def _withdrawn() -> list[tuple[dict[Foreign, Foreign], ref[Foreign]]]:
+    """What was in ctypes' caches for our sake, and is out of them now."""
+    found = []
+    while _shared:
+        cache, key = _shared.pop()
+        kind = cache.pop(key, None)
+        if kind is not None:
+            found.append((cache, ref(kind)))
+    return found
+
+
+def _set(pointer: Foreign, name: str, value: object) -> None:
+    """`__setattr__` of function pointers that people use: one that was changed is not given to
+    anybody else, which a callable sees from its entry (csrc/object/boxed.h)."""
+    CFuncPtr.__setattr__(pointer, name, value)
+    kept = pointer._objects
+    if kept is not None and "nativecall" in kept:
+        kept["nativecall"] = kept["nativecall"]._alone(None)
+
+
+_prototypes: Cache[tuple[str, bool], Foreign] = Cache(_CACHE_LIMIT)
+
+
+def prototype(signature: Signature, *, hold: bool) -> Foreign:
+    """A class of function pointers, whose calls keep the GIL (`hold`) or drop it."""
+    _check_limits(signature)
+    key = (signature.function.named, hold)
+    found = _prototypes.get(key)
+    if found is None:
+        members: dict[str, Foreign] = {
+            "_flags_": FUNCFLAG_CDECL | (FUNCFLAG_PYTHONAPI if hold else 0),
+            "_argtypes_": tuple(map(foreign_type, signature.args)),
+            "_restype_": _result_type(signature.result),
+            "__setattr__": _set,
+        }
+        base = foreign_type(signature.function)
+        # ctypes says no more than the class's name of an argument that it refuses.
+        found = _prototypes.keep(key, type(f"NativeFunction[{signature.text}]", (base,), members))
+    return found
+
+
+def _check_limits(signature: Signature) -> None:
+    """Refuse what would not fit on a stack, before memory is made for it."""
+    count = len(signature.args)
+    if count > _MAX_ARGUMENTS:
+        raise SignatureError(
+            f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call by ctypes",
+            hint="pass a pointer to a struct of them",
+        )
+    size = sum([one.size for one in (*signature.args, signature.result)])
+    if size > _MAX_BYTES:
+        raise SignatureError(
+            f"arguments and result of {size} bytes by value are more than the {_MAX_BYTES} that a "
+            "call by ctypes may put on the stack",
+            hint="pass pointers",
+        )

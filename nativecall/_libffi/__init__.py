@@ -1,1 +1,0 @@
-"""Calls, callbacks and thunks where no code can be generated."""

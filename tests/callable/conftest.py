@@ -1,0 +1,25 @@
+"""What carries out conversions: generated code, and the core without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from nativecall._callable import hooks, thunk
+from nativecall._plan.conversion import conversion
+from support.modes import GENERATED
+
+
+@pytest.fixture(params=["generated", "core"])
+def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Which of the two carries out the conversions that a test makes."""
+    if request.param == "generated":
+        if not GENERATED:
+            pytest.skip("no generated code")
+        yield "generated"
+        return
+    hooks._thunk_specs.clear()
+    monkeypatch.setattr(thunk, "thunk", lambda plan: (conversion(plan), False))
+    yield "core"
+    hooks._thunk_specs.clear()
