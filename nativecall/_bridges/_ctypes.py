@@ -29,6 +29,7 @@ _CData: Foreign = ctypes.Structure.__mro__[1]
 _CFuncPtr: Foreign = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Foreign = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _SimpleCData: Foreign = ctypes.c_int.__mro__[1]
+_FORTRAN = 2  # NumPy's flag for the order of arrays; 1 is that of C
 _MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
 _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 # Not as attributes, which a class of the user's may define anew.
@@ -122,8 +123,10 @@ def _elements(kind: Foreign) -> CType | None:
     if not getattr(dtype, "isnative", False) or dtype.kind not in "biufc":
         return None
     if dtype.kind in "iu":
-        return integer(dtype.itemsize, dtype.kind == "i")
-    return scalar(f"Z{dtype.char.lower()}" if dtype.kind == "c" else dtype.char)
+        item = integer(dtype.itemsize, dtype.kind == "i")
+    else:
+        item = scalar(f"Z{dtype.char.lower()}" if dtype.kind == "c" else dtype.char)
+    return Array(item, kind._shape_) if kind._shape_ else item
 
 
 def _is_swapped(kind: Foreign) -> bool:
@@ -206,10 +209,12 @@ def _untold(argtypes: Foreign) -> int | None:
 
 def _converts(kind: Foreign) -> bool:
     """Whether a ctypes type has a `from_param` in Python, by its class or metaclass; NumPy's
-    `ndpointer` types only check with it what a call of ours checks too.
+    `ndpointer` types only check with it what a call of ours checks too, unless that is the order.
     """
-    is_own = type(kind.from_param) is type(ctypes.c_double.from_param)
-    return not is_own and not hasattr(kind, "_dtype_")
+    if type(kind.from_param) is type(ctypes.c_double.from_param):
+        return False
+    is_line = getattr(kind, "_ndim_", None) == 1
+    return not hasattr(kind, "_dtype_") or (not is_line and (kind._flags_ or 0) & 3 == _FORTRAN)
 
 
 def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:

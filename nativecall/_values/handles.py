@@ -22,6 +22,8 @@ from gc import get_referents
 from sys import is_finalizing
 from weakref import ref
 
+import _cffi_backend
+
 from .. import _lib
 
 TYPE_CHECKING = False
@@ -178,8 +180,6 @@ def _owned(value: object, name: str, function: Callable[[object], object] | None
                 free.handle = ref(value)
                 one.free = free
         return value
-    import _cffi_backend
-
     if free is None:
         return _cffi_backend.gcp(value, _Close())
     made = _cffi_backend.gcp(value, free)
@@ -208,8 +208,6 @@ class Ending:
         handle = values[self.index] if self.index < len(values) else None
         if not _is_owned(handle) or not _end(handle, self.name):
             return values, None
-        import _cffi_backend
-
         bare = _cffi_backend.cast(_cffi_backend.typeof(handle), handle)
         return (*values[: self.index], bare, *values[self.index + 1 :]), handle
 
@@ -221,8 +219,6 @@ class Ending:
     def succeed(self, handle: object) -> None:
         """The function has closed it, so that its object need not."""
         if handle is not None:
-            import _cffi_backend
-
             _cffi_backend.gcp(handle, None)
 
     def __call__(

@@ -123,6 +123,9 @@ def test_argtypes_that_are_arrays_or_pythons_own(cdll, fails):
     for argtype, code in (
         (pointer(np.float64, ndim=2), "&d"),
         (pointer(np.complex64), "&Zf"),
+        (pointer(np.float64, shape=(2, 3), flags="C"), "&(2,3)d"),
+        (pointer(np.float64, ndim=1, shape=(4,), flags="F"), "&(4)d"),
+        (pointer(np.float64, ndim=2, flags="C,F"), "&d"),
         (pointer(np.uint16), "&H"),
         (pointer(), "P"),
         (pointer(np.dtype(">f8")), "P"),
@@ -132,6 +135,11 @@ def test_argtypes_that_are_arrays_or_pythons_own(cdll, fails):
     ):
         f.argtypes = [argtype, ctypes.c_int]
         assert nc.wrap(f).signatures == (f"v:{code}i",)
+    for options in ({"ndim": 2, "flags": "F"}, {"flags": "F"}, {"shape": (2, 2), "flags": "F"}):
+        f.argtypes = [pointer(np.float64, **options), ctypes.c_int]
+        with pytest.raises(TypeError, match="converts arguments itself"):
+            nc.wrap(f)
+        assert nc.wrap(f, "v:&di", order="F").signatures == ("v:&di",)
     for one, name in ((type("Mine", (), {"from_param": int}), "Mine"), (Odd(), "Odd")):
         f.argtypes = [ctypes.c_int, one]
         with fails(

@@ -654,3 +654,16 @@ d = nc.load(None, "char *strdup(const char *); void free(void *);", close={"strd
 p, q = c.strdup(b"x"), d.strdup(b"y")
 """
     assert python(code) == ""
+
+
+def test_finalizers_at_the_end_of_python_get_pointers_to_free(python):
+    code = """
+import sys
+import nativecall as nc
+c = nc.load(None, "char *strdup(const char *); void free(void *);", free={"strdup": "free"})
+class Late:
+    def __del__(self):
+        c.strdup(b"x")
+sys.modules["late"] = Late()
+"""
+    assert python(code) == ""
