@@ -20,6 +20,7 @@ from .._callable.pickled import wrapped_there
 from .._errors import SignatureError
 from .._signature import cffitype
 from .._signature.clexer import NAMES
+from .._signature.cnodes import c_name_of
 from .._signature.ctype import CType
 from .._signature.derived import FunctionPointer
 from .._signature.derived import Pointer as PointerType
@@ -152,7 +153,7 @@ def struct(obj: FFIData) -> Struct | None:
     if kind.kind not in ("struct", "union"):
         return None
     address = int(ffi.cast("uintptr_t", ffi.addressof(obj)))
-    named = cffitype.c_name_of(kind), ffi.sizeof(kind)
+    named = c_name_of(kind), ffi.sizeof(kind)
     return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj], named)
 
 

@@ -16,7 +16,8 @@ import _cffi_backend
 
 from .. import _lib
 from .._errors import SignatureError, extra
-from .._signature.cffitype import c_name_of, element, from_ffi, is_same_name
+from .._signature.cffitype import from_ffi, is_same_name
+from .._signature.cnodes import c_name_of, element
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type

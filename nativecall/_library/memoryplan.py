@@ -11,7 +11,8 @@ import _cffi_backend
 from .. import _lib
 from .._callable.pythonfunction import spec_of
 from .._errors import SignatureError
-from .._signature.cffitype import element, from_ffi
+from .._signature.cffitype import from_ffi
+from .._signature.cnodes import element
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._values import callspec, storage

@@ -109,7 +109,7 @@ class Owner:
 
     def tag(self, name: str) -> str:
         """What a typedef's struct or union is called; other names as they are."""
-        from .._signature.cffitype import c_name_of
+        from .._signature.cnodes import c_name_of
 
         node = self.names.find(name)
         return name if node is None else c_name_of(node.main or node) or name
@@ -166,9 +166,9 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
 
 def ffi_type(node: Node) -> FFIType:
     """cffi's type for a node."""
-    from .._signature import ffitypes
+    from .._signature import cffitype
 
-    return ffitypes.ffi_type(node)
+    return cffitype.ffi_type(node)
 
 
 class Types(Single):

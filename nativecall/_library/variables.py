@@ -13,8 +13,9 @@ against C code in other threads is for who runs these.
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.cffitype import element, pointer_from
+from .._signature.cffitype import pointer_from
 from .._signature.characters import CHARACTERS
+from .._signature.cnodes import element
 from .._signature.ctype import Scalar
 from .._signature.derived import pointer
 from .._signature.grammar import read_type

@@ -211,8 +211,9 @@ class Expressions(ABC):
             self.at += 1 if self.tokens[self.at] else self._end()  # ',' or '.'
             name = self.tokens[self.at]
             self.at += 1
-            member = dict(node.fields or ()).get(name) if isinstance(node, Record) else None
-            if member is None or member.bitsize >= 0:
+            fields = (node.fields or ()) if isinstance(node, Record) else ()
+            member = next((one for one in fields if one.name == name), None)
+            if member is None or member.width is not None:
                 raise Unknown("the offset of a member is not known")
             offset += member.offset
             node = member.type

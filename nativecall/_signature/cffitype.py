@@ -2,9 +2,10 @@
 
     from_ffi(cffi type) -> CType or Signature
     to_ffi(CType or Signature) -> cffi type
+    ffi_type(node) -> cffi type
 
-C declarations pass through the same `Converter`, so there is one mapping. Importing this module
-does not import cffi; calling it does.
+Types of cffi's become nodes first, as declarations are, so there is one mapping. Importing this
+module does not import cffi; calling it does.
 
 Types are kept up to a limit, and then made again. A struct that was made twice is two types to
 cffi; here one is taken for the other everywhere.
@@ -18,215 +19,35 @@ from itertools import count
 from .. import _lib
 from .._errors import SignatureError
 from .._fifo import Cache
-from .ctype import CHAR, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, Scalar, integer
-from .derived import Array, FunctionPointer, Handle, Pointer, Struct, inner_types, pointer
+from .cnodes import (
+    MAX_SCALARS,
+    STAND_IN,
+    ArrayOf,
+    Converter,
+    Enumeration,
+    FunctionOf,
+    Later,
+    Node,
+    Number,
+    PointerTo,
+    Raw,
+    Record,
+    c_name_of,
+    reached,
+)
+from .ctype import SCALARS, VOID, VOIDPTR, CType, Scalar, integer
+from .derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
 from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     # cffi's description of a type, and an object that it makes.
-    from .._types import FFIData, FFIType
+    from .._types import FFIData, FFIType, Foreign
     from .derived import Owner
 
-# A struct stands in for the complex long double that cffi lacks.
-_STAND_IN = "struct __nc_Zg"
-WIDE = ("wchar_t", "char16_t", "char32_t")
-BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field (ffitypes.py)
-ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
-#: What can be done about a value that nothing passes.
-WRAP_IT = "call it through a C function of your own that takes a pointer"
-# Scalars that a function of cffi takes and returns by value. It describes every one for a call,
-# those of arrays and nested structs too, as soon as it makes the type.
-MAX_SCALARS = 16384
-_SHOWN = 4  # names at either end of a path of fields that a message shows
-
-
-class Converter:
-    """cffi's types to ours.
-
-    A pointer whose target has no C type of ours (an incomplete struct) becomes `void *`.
-    So does one that leads back to the struct that holds it: which pointers these are depends on the
-    struct alone, not on where the conversion began.
-
-    With `naming`, pointers to structs and unions outside of structs know what C calls these, and
-    `owner` is what has cffi's types of them.
-    """
-
-    def __init__(self, naming: bool = False, owner: Owner | None = None) -> None:
-        self._naming = naming
-        self._owner = owner
-        self._structs: dict[FFIType, Struct | SignatureError] = {}
-        # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
-        self._faults: dict[FFIType, tuple[list[str], str]] = {}
-        self._reached: dict[FFIType, set[FFIType]] = {}
-
-    def type(self, ctype: FFIType, holder: FFIType = None) -> CType:
-        """Our type for cffi's `ctype`, inside the struct `holder` if that is given."""
-        match ctype.kind:
-            case "void":
-                return VOID
-            case "primitive" | "enum":
-                return scalar_of(ctype)
-            case "pointer":
-                return self._pointer(ctype.item, holder)
-            case "function":
-                return self._function_pointer(ctype, holder)
-            case "array":
-                if ctype.length is None:
-                    raise SignatureError("an array of unknown length has no size")
-                is_text = ctype.item.cname == "char"
-                item = CHAR if is_text else self.type(ctype.item, holder)
-                return Array(item, (ctype.length,))
-            case "struct" | "union":
-                return self._struct(ctype)
-        hint = WRAP_IT
-        raise SignatureError(f"{name_of(ctype)} cannot be passed by value", hint=hint)
-
-    def function(self, ctype: FFIType, holder: FFIType = None) -> FunctionPointer:
-        """Our type for cffi's function pointer type, with what cannot be passed refused."""
-        if ctype.abi != default_abi():
-            raise SignatureError("the calling convention is not the platform's usual one")
-        args = [self.type(arg, holder) for arg in ctype.args]
-        return FunctionPointer(self.type(ctype.result, holder), args, self._variadic(ctype))
-
-    def _pointer(self, item: FFIType, holder: FFIType) -> CType:
-        if item.kind == "struct" and item.cname in ("struct _object", "PyObject"):
-            return PY_OBJECT
-        if holder is not None and holder in self._reaches(item):
-            return VOIDPTR
-        name = c_name_of(item) if self._naming and holder is None else ""
-        if self._naming and item.cname in WIDE:
-            name = item.cname  # or cffi's pointer were one to integers
-        try:
-            found = self.type(item, holder)
-            return Pointer(found, name, self._owner) if name else pointer(found)
-        except SignatureError:
-            return Handle(name, self._owner, is_incomplete(item)) if name else VOIDPTR
-
-    def _function_pointer(self, ctype: FFIType, holder: FFIType) -> CType:
-        if holder is not None:
-            for arg in (ctype.result, *ctype.args):
-                if arg.kind in ("struct", "union") and holder in self._reaches(arg):
-                    return VOIDPTR
-        try:
-            return self.function(ctype, holder)
-        except SignatureError:
-            return VOIDPTR
-
-    def _struct(self, ctype: FFIType) -> CType:
-        if ctype.cname == _STAND_IN:
-            return SCALARS["Zg"]
-        if ctype not in self._structs:
-            # From the leaves up, so that a long chain of structs is not a deep recursion.
-            for struct in self._postorder(ctype):
-                if struct not in self._structs:
-                    self._structs[struct] = self._attempt(struct)
-        found = self._structs[ctype]
-        if isinstance(found, SignatureError):
-            raise SignatureError(found.reason, hint=found.hint)
-        return found
-
-    def _attempt(self, ctype: FFIType) -> Struct | SignatureError:
-        try:
-            return self._build(ctype)
-        except SignatureError as error:
-            return error
-
-    def _build(self, ctype: FFIType) -> Struct:
-        if ctype.fields is None:
-            reason = f"{name_of(ctype)} is not declared in full and cannot be passed by value"
-            raise SignatureError(reason, hint=f"declare its members, or {WRAP_IT}")
-        fields: list[tuple[str | None, CType, int | None]] = []
-        for name, field in self._fields(ctype):
-            width = None if field.bitsize < 0 else field.bitsize
-            if field.type.cname.startswith(BITS):
-                raise SignatureError("its members are not as C declares them")
-            if width and not name:
-                fields += _padding(_first_bit(field), width)
-                continue
-            try:
-                fields.append((name or None, self._member(field.type, ctype), width))
-            except SignatureError as error:
-                path, why = self._faults.get(element(field.type), ([], error.reason))
-                path = [name, *path]
-                if len(path) > 2 * _SHOWN:
-                    path[_SHOWN : -_SHOWN + 1] = ["…"]
-                self._faults[ctype] = path, why
-                reason = f"{name_of(ctype)} cannot be passed by value: its field "
-                reason += f"{'.'.join(path)!r}: {why}"
-                raise SignatureError(reason, hint=WRAP_IT) from None
-        for packed in (False, True):  # one that need not be packed is not
-            struct = Struct(fields, packed, c_name_of(ctype), union=ctype.kind == "union")
-            if self._same_layout(struct, ctype):
-                return struct
-        raise SignatureError(f"{name_of(ctype)} has a layout that no signature describes")
-
-    def _fields(self, ctype: FFIType) -> FFIType:
-        return ctype.fields
-
-    def _member(self, ctype: FFIType, holder: FFIType) -> CType:
-        # A struct by value may be in the same cycle of pointers as its holder, and come later.
-        inner = element(ctype)
-        if inner.kind in ("struct", "union") and inner not in self._structs:
-            self._structs[inner] = self._attempt(inner)
-        return self.type(ctype, holder)
-
-    def _variadic(self, ctype: FFIType) -> bool:
-        return is_variadic(ctype)
-
-    def _layout(self, ctype: FFIType) -> tuple[int, int]:
-        return _lib.ffi.sizeof(ctype), _lib.ffi.alignof(ctype)
-
-    def _same_layout(self, struct: Struct, ctype: FFIType) -> bool:
-        theirs = [
-            _first_bit(field) for name, field in self._fields(ctype) if name or field.bitsize < 0
-        ]
-        mine = [8 * one.offset + one.shift for one in struct.fields if not one.is_padding]
-        return (struct.size, struct.alignment) == self._layout(ctype) and theirs == mine
-
-    def _postorder(self, ctype: FFIType) -> Iterator[FFIType]:
-        """The structs that can be reached from `ctype`, those that others need first."""
-        entered = {ctype}
-        stack = [(ctype, iter(_parts(ctype)))]
-        while stack:
-            node, parts = stack[-1]
-            for part in parts:
-                if part not in entered:
-                    entered.add(part)
-                    stack.append((part, iter(_parts(part))))
-                    break
-            else:
-                stack.pop()
-                if node.kind in ("struct", "union") and node.cname != _STAND_IN:
-                    yield node
-
-    def _reaches(self, ctype: FFIType) -> set[FFIType]:
-        """All types that `ctype` contains or leads to, itself included."""
-        found = self._reached.get(ctype)
-        if found is None:
-            found = self._reached[ctype] = {ctype}
-            pending = [ctype]
-            while pending:
-                for part in _parts(pending.pop()):
-                    if part not in found:
-                        found.add(part)
-                        pending.append(part)
-        return found
-
-
-def _first_bit(field: FFIType) -> int:
-    """Where a member of cffi's begins, in bits."""
-    return int(8 * field.offset + (field.bitshift if field.bitsize >= 0 else 0))
-
-
-def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
-    """Bit-fields of bytes, which align nothing, in place of one without a name."""
-    while width:
-        bits = min(width, 8 - first % 8)
-        yield None, SCALARS["B"], bits
-        first, width = first + bits, width - bits
+BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field
 
 
 def is_variadic(ctype: FFIType) -> bool:
@@ -241,41 +62,10 @@ def is_variadic(ctype: FFIType) -> bool:
     return f"(*)({args}, ...)" in ctype.cname
 
 
-def _parts(ctype: FFIType) -> Sequence[FFIType]:
-    """The types that a type of cffi is made of."""
-    if ctype.kind in ("pointer", "array"):
-        return (ctype.item,)
-    if ctype.kind == "function":
-        return (ctype.result, *ctype.args)
-    if ctype.kind in ("struct", "union"):
-        return [field.type for _, field in ctype.fields or ()]
-    return ()
-
-
 def is_whole(ctype: FFIType) -> bool:
     """Whether nothing that a type leads to is yet to be declared, as an opaque struct is."""
-    found = Converter()._reaches(ctype)
-    return all([one.kind not in ("struct", "union") or one.fields is not None for one in found])
-
-
-def element(ctype: FFIType) -> FFIType:
-    """What an array of cffi consists of in the end; other types are their own."""
-    while ctype.kind == "array":
-        ctype = ctype.item
-    return ctype
-
-
-def c_name_of(ctype: FFIType) -> str:
-    """What C calls a struct or union of cffi, or a node; "" for others and without a name."""
-    if ctype.kind not in ("struct", "union"):
-        return ""
-    name: str = getattr(ctype, "typedef", "") or ctype.cname
-    tag = name.removeprefix(f"{ctype.kind} ")
-    if not tag.isidentifier() or tag.startswith(ANONYMOUS) or name == _STAND_IN:
-        return ""
-    if tag.removeprefix("nc_").isdigit():
-        return ""  # of a signature's struct, below
-    return _SAME.get(name, name)
+    found = reached(node_of(ctype, {}))
+    return all([not isinstance(one, Record) or one.fields is not None for one in found])
 
 
 def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
@@ -311,24 +101,6 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
     return None
 
 
-#: What has another name in the FFIs of cffi than in C.
-_SAME = {"FILE": "struct _IO_FILE"}
-
-
-def is_incomplete(ctype: FFIType) -> bool:
-    """Whether a struct or union of cffi, or a node, has no size that is known."""
-    size = getattr(ctype, "size", 0)
-    return size is None or (size == 0 and ctype.fields is None)
-
-
-def name_of(ctype: FFIType) -> str:
-    """How a message names a struct or union of cffi."""
-    tag = ctype.cname.removeprefix(ctype.kind + " ")
-    if tag.startswith(ANONYMOUS):
-        tag = tag.removeprefix(ANONYMOUS).partition("_")[2]
-    return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
-
-
 def default_abi() -> int:
     import _cffi_backend
 
@@ -356,6 +128,63 @@ def scalar_of(ctype: FFIType) -> Scalar:
     return integer(_cffi_backend.sizeof(ctype), int(_cffi_backend.cast(ctype, -1)) < 0)
 
 
+def of_c(name: str) -> Scalar:
+    """The integer that C's own type of that name is here; a header may have another one."""
+    import _cffi_backend
+
+    return scalar_of(_cffi_backend.new_primitive_type(name))
+
+
+def node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
+    """The node of a type of cffi; `known` has those of others."""
+    found = known.get(ctype)
+    if found is None:
+        found = known[ctype] = _node_of(ctype, known)
+    return found
+
+
+def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
+    match ctype.kind:
+        case "primitive":
+            return Number(scalar_of(ctype), cname=ctype.cname)
+        case "enum":
+            return Enumeration(ctype.cname, scalar_of(ctype))
+        case "pointer":
+            return PointerTo(node_of(ctype.item, known), False)
+        case "array":
+            return ArrayOf(node_of(ctype.item, known), ctype.length)
+        case "function":
+            args = [node_of(arg, known) for arg in ctype.args]
+            usual = ctype.abi == default_abi()
+            reason = "" if usual else "the calling convention is not the platform's usual one"
+            result = node_of(ctype.result, known)
+            return FunctionOf(result, args, is_variadic(ctype), (), (), reason=reason)
+        case "struct" | "union":
+            is_stand_in = ctype.cname == STAND_IN
+            return Number(SCALARS["Zg"]) if is_stand_in else _told(ctype, known)
+    return Node()
+
+
+def _bits(field: Foreign) -> tuple[int | None, int]:
+    """The width and shift of a member of cffi's."""
+    return (None, 0) if field.bitsize < 0 else (field.bitsize, field.bitshift)
+
+
+def _told(ctype: FFIType, known: dict[FFIType, Node]) -> Record:
+    """A struct or union of cffi's."""
+
+    def members() -> list[Foreign] | None:
+        return ctype.fields and [
+            Field(name, node_of(one.type, known), one.offset, *_bits(one))
+            for name, one in ctype.fields
+        ]
+
+    made = Later(ctype.kind, ctype.cname, members)
+    if ctype.fields is not None:
+        made.size, made.alignment = _lib.ffi.sizeof(ctype), _lib.ffi.alignof(ctype)
+    return made
+
+
 def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     """The C type that a type of cffi is; a `Signature` for a function pointer type. With an owner
     pointers know what C calls the structs that they lead to.
@@ -372,16 +201,17 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     # That of cffi.FFI is there once one was made.
     if not isinstance(ctype, _lib.ffi.CType):
         raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
-    convert = Converter(naming=owner is not None, owner=owner)
-    if ctype.kind != "function":
-        return convert.type(ctype)
-    function = convert.function(ctype)
+    convert = Converter(owner, naming=owner is not None)
+    node = node_of(ctype, {})
+    if not isinstance(node, FunctionOf):
+        return convert.type(node)
+    function = convert.function(node)
     return Signature(function.result, function.args, function.variadic, written=ctype.cname)
 
 
 #: Held while cffi's types are made: two of one struct would be two types.
 naming = RLock()
-_made: Cache[str, FFIType] = Cache(1024)  # by `CType.named`
+_nodes: Cache[str, Node] = Cache(1024)  # of C types, by `CType.named`
 _numbers = count()  # of structs
 
 
@@ -403,60 +233,45 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
         ctype = ctype.function
     if not isinstance(ctype, CType):
         raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
-    found = _made.get(ctype.named)
-    if found is None:
-        _check_by_value(ctype)
-        with naming:
-            found = _made.get(ctype.named) or _made.keep(ctype.named, _make(ctype))
-    return found
+    return ffi_type(_node_for(ctype))
 
 
-def _make(ctype: CType) -> FFIType:
-    import _cffi_backend
+def _node_for(ctype: CType) -> Node:
+    """The node of what cffi has for a C type."""
+    return _nodes.get(ctype.named) or _nodes.keep(ctype.named, _made_for(ctype))
 
-    if isinstance(ctype, Struct):
-        return _make_struct(ctype)
+
+def _made_for(ctype: CType) -> Node:
     if isinstance(ctype, Scalar):
         if ctype.code == "Zg":
-            return to_ffi(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=_STAND_IN))
-        number = ctype if ctype.native else integer(ctype.size, False)
-        return primitive(number.c_name, number)
+            return _node_for(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=STAND_IN))
+        return Number(ctype if ctype.native else integer(ctype.size, False))
     if isinstance(ctype, Array):
-        made = to_ffi(ctype.item)
+        made = _node_for(ctype.item)
         for length in reversed(ctype.shape):
-            made = _cffi_backend.new_array_type(_cffi_backend.new_pointer_type(made), length)
+            made = ArrayOf(made, length)
         return made
     if isinstance(ctype, FunctionPointer):
-        args = tuple(map(to_ffi, ctype.args))
-        result = to_ffi(ctype.result)
-        return _cffi_backend.new_function_type(args, result, ctype.variadic, default_abi())
+        function = FunctionOf(
+            _node_for(ctype.result), [*map(_node_for, ctype.args)], ctype.variadic, (), ()
+        )
+        Converter().check_by_value(function, "")
+        return function
+    if isinstance(ctype, Struct):
+        record = Record(ctype.kind, f"nc_{next(_numbers)}")
+        if ctype.name == STAND_IN:
+            record.cname = STAND_IN
+        record.fields = [
+            Field(name, _node_for(one.type), one.offset, one.width, one.shift)
+            for name, one in zip(ctype.field_names, ctype.fields, strict=True)
+            if one.width != 0
+        ]
+        record.size, record.alignment = ctype.size, ctype.alignment
+        record.scalars = min(sum([one.type.scalars for one in record.fields]), MAX_SCALARS + 1)
+        return record
     if ctype.kind == "void":
-        return _cffi_backend.new_void_type()
-    pointee = ctype.pointee if isinstance(ctype, Pointer) else VOID
-    return _cffi_backend.new_pointer_type(to_ffi(pointee))
-
-
-def _make_struct(struct: Struct) -> FFIType:
-    import _cffi_backend
-
-    union = struct.kind == "union"
-    make = _cffi_backend.new_union_type if union else _cffi_backend.new_struct_type
-    made = make(_STAND_IN if struct.name == _STAND_IN else f"{struct.kind} nc_{next(_numbers)}")
-    fields = [
-        ("" if one.width == 0 else name, to_ffi(one.type), -1 if one.width is None else one.width)
-        for name, one in zip(struct.field_names, struct.fields, strict=True)
-    ]
-    natural = struct.alignment
-    try:
-        _cffi_backend.complete_struct_or_union(made, fields, None, -1, -1, *[8] * struct.packed)
-        if struct.named.startswith("@"):
-            natural = _cffi_backend.alignof(made)
-        same = (_cffi_backend.sizeof(made), _cffi_backend.alignof(made)) == (struct.size, natural)
-    except NotImplementedError:  # as of bit-fields in packed structs
-        same = False
-    if not same:
-        raise SignatureError(f"cffi has no type {struct.c_declaration()!r}")
-    return made
+        return Node()
+    return PointerTo(_node_for(ctype.pointee if isinstance(ctype, Pointer) else VOID), False)
 
 
 #: The types of numbers that cffi has by other names, and those of C itself.
@@ -487,26 +302,6 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
     return None if found is None else _cffi_backend.new_primitive_type(found)
 
 
-def _check_by_value(ctype: CType) -> None:
-    """Refuse a type with a function in it that has more scalars by value than cffi should list."""
-    if isinstance(ctype, FunctionPointer):
-        parts = [ctype.result, *ctype.args]
-        if sum([_count(part) for part in parts]) > MAX_SCALARS:
-            reason = f"a function of cffi takes and returns at most {MAX_SCALARS} scalars by value"
-            raise SignatureError(reason, hint="pass a pointer to a struct")
-    else:
-        parts = [ctype.pointee] if isinstance(ctype, Pointer) else [*inner_types(ctype)]
-    for part in parts:
-        _check_by_value(part)
-
-
-def _count(ctype: CType) -> int:
-    """How many scalars a value consists of."""
-    if isinstance(ctype, Struct):
-        return sum([_count(field.type) for field in ctype.fields])
-    return ctype.length * _count(ctype.item) if isinstance(ctype, Array) else 1
-
-
 def pointer_type(ctype: CType) -> FFIType:
     """The cffi type that pointers of a type come back as."""
     found = _owned(ctype)
@@ -532,3 +327,216 @@ def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     made = _lib.ffi.cast(pointer_type(ctype), address)
     return made if owner is None else _lib.ffi.gc(made, _lib.types.Keep(owner))
+
+
+# -- of nodes ------------------------------------------------------------------------------------
+#
+# cffi lays members out itself and has no word for alignment that is asked for, for members without
+# a name, or for bit-fields that share bytes in a packed struct. So every member is put where gcc
+# has it (cnodes.py). What no type of cffi can be (complex long double, 128-bit integers, functions
+# that cannot be called) is bytes of the same size, or `void *`.
+#
+# Structs that others point to are made along with them, so that all pointers can be followed.
+
+
+def ffi_type(node: Node) -> FFIType:
+    """The type of cffi that a node is; a function is a pointer to it."""
+    if node.ffi is not None:
+        return node.ffi
+    with naming:
+        try:
+            pending: list[Record] = []
+            for record in _by_value(node):
+                _complete(record, pending)
+            made = _type(node, pending)
+            while pending:
+                _complete(pending.pop(), pending)
+            node.ffi = node.ffi or made
+            return node.ffi
+        except RecursionError:
+            raise SignatureError("nested too deeply") from None
+
+
+def _type(node: Node, pending: list[Record]) -> FFIType:
+    """A type, of which all that it holds by value is there; what else it leads to is pending."""
+    import _cffi_backend
+
+    node = node.main or node
+    if isinstance(node, Enumeration):
+        return _enum(node)
+    if isinstance(node, Number):
+        return primitive(node.cname, node.scalar) or _bytes(node.scalar.size)
+    if isinstance(node, Record):
+        return _record(node, pending)
+    if isinstance(node, PointerTo):
+        item = node.item
+        if item.kind == "unusable":
+            return _pointer_to_void()
+        return _cffi_backend.new_pointer_type(_type(item, pending))
+    if isinstance(node, ArrayOf):
+        if node.length is not None and (node.size or 0) > _MOST:
+            raise SignatureError(
+                f"{node.spell('')!r} has {node.size} bytes, more than the address space"
+            )
+        item = _type(node.item, pending)
+        if isinstance(node.item, Record) and node.item.size is None:
+            raise SignatureError(
+                f"an array has items of a known size, and {item.cname!r} is incomplete: "
+                + (node.item.reason or "it is not declared in full")
+            )
+        item_pointer = _cffi_backend.new_pointer_type(item)
+        return _cffi_backend.new_array_type(item_pointer, node.length)
+    if isinstance(node, (Raw, FunctionOf)):
+        return _function(node.function if isinstance(node, Raw) else node, pending)
+    if node.kind == "unusable":
+        return _bytes(node.size or 0)
+    return _cffi_backend.new_void_type()
+
+
+_MOST = 2**63 - 1
+
+
+def _pointer_to_void() -> FFIType:
+    import _cffi_backend
+
+    return _cffi_backend.new_pointer_type(_cffi_backend.new_void_type())
+
+
+def _bytes(size: int) -> FFIType:
+    import _cffi_backend
+
+    byte = _cffi_backend.new_primitive_type("unsigned char")
+    return _cffi_backend.new_array_type(_cffi_backend.new_pointer_type(byte), size)
+
+
+def _enum(node: Enumeration) -> FFIType:
+    import _cffi_backend
+
+    if node.made is None:
+        words = {("int", 4): "int", ("I", 4): "unsigned int"}
+        scalar = node.scalar
+        base = words.get(("int" if scalar.signed else "I", scalar.size))
+        base_type = to_ffi(scalar) if base is None else _cffi_backend.new_primitive_type(base)
+        values = dict(node.values or ())
+        name = node.typedef or node.cname
+        node.made = _cffi_backend.new_enum_type(
+            name, tuple(values), tuple(values.values()), base_type
+        )
+    return node.made
+
+
+def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
+    """A function pointer; `void *` where cffi has no type for it."""
+    import _cffi_backend
+
+    parts = (node.result, *node.args)
+    if node.reason or any([part.kind == "unusable" for part in parts]):
+        return _pointer_to_void()
+    args = tuple([_type(arg, pending) for arg in node.args])
+    result = _type(node.result, pending)
+    try:
+        return _cffi_backend.new_function_type(args, result, node.ellipsis, default_abi())
+    except (TypeError, NotImplementedError, ValueError):
+        return _pointer_to_void()  # a struct by value that has no size, or is not done yet
+
+
+# -- structs and unions --------------------------------------------------------------------------
+
+
+def _record(node: Record, pending: list[Record]) -> FFIType:
+    import _cffi_backend
+
+    if node.made is None:
+        make = _cffi_backend.new_union_type if node.kind == "union" else None
+        node.made = (make or _cffi_backend.new_struct_type)(node.typedef or node.cname)
+    if not node.is_whole and node.size is not None:
+        pending.append(node)
+    return node.made
+
+
+def _by_value(node: Node) -> Iterator[Record]:
+    """The structs and unions that must be there before a type is made."""
+    node = node.main or node
+    while isinstance(node, (ArrayOf, PointerTo)):
+        behind = isinstance(node, PointerTo)
+        node = node.item.main or node.item
+        if behind and isinstance(node, Record):
+            return
+    if isinstance(node, Raw):
+        node = node.function
+    if isinstance(node, FunctionOf):
+        for part in (node.result, *node.args):
+            yield from _by_value(part)
+    elif isinstance(node, Record) and node.size is not None and not node.is_whole:
+        yield node
+
+
+def _complete(record: Record, pending: list[Record]) -> None:
+    """Give a struct its members, after those that it holds have theirs."""
+    stack = [record]
+    entered: set[Record] = set()
+    while stack:
+        one = stack[-1]
+        if one.is_whole or one.fields is None:
+            stack.pop()
+        elif one not in entered:
+            entered.add(one)
+            inner = [held for member in one.fields for held in _by_value(member.type)]
+            stack += [held for held in inner if held not in entered]
+        else:
+            stack.pop()
+            _fill(one, pending)
+
+
+def _fill(record: Record, pending: list[Record]) -> None:
+    import _cffi_backend
+
+    made = _record(record, pending)
+    assert record.fields is not None
+    assert record.size is not None
+    fields = []
+    for member in record.fields:
+        name = member.name or ""
+        if member.width is None:
+            fields.append((name, _type(member.type, pending), -1, member.offset))
+        elif (unit := unit_of(member, record.size)) is None:
+            continue
+        elif member.width == 8 * unit[0].size == 8 * member.type.scalar.size:
+            # It is an integer like any other, and cffi cannot shift by 64 bits.
+            fields.append((name, _type(member.type, pending), -1, unit[1]))
+        else:
+            fields.append(("", _bit_field(name, member, *unit), -1, unit[1]))
+    record.is_whole = True
+    try:
+        _cffi_backend.complete_struct_or_union(made, fields, None, record.size, record.alignment)
+    except (TypeError, NotImplementedError, ValueError) as error:
+        record.reason = f"cffi has no such type: {error}"
+
+
+def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
+    """The integer that has a bit-field in it, and where it lies; None where none does.
+
+    It is the one that C declares wherever that is in the struct.
+    """
+    scalar = member.type.scalar
+    first = member.first_bit
+    end = first + member.width
+    sizes = [scalar.size, *[other for other in (1, 2, 4, 8) if other != scalar.size]]
+    for wide in sizes:
+        unit = scalar if wide == scalar.size else integer(wide, scalar.signed)
+        for at in (first // (8 * wide) * wide, first // 8, size - wide):
+            if 0 <= at <= first // 8 and at + wide <= size and end <= 8 * (at + wide):
+                return unit, at
+    return None
+
+
+def _bit_field(name: str, member: Foreign, unit: Scalar, at: int) -> FFIType:
+    """A struct of the unit that has a bit-field in it, and nothing else."""
+    import _cffi_backend
+
+    integer = to_ffi(unit)
+    shift = member.first_bit - 8 * at
+    made = _cffi_backend.new_struct_type(f"{BITS}{name}")
+    before = [("", integer, shift, -1)] if shift else []
+    _cffi_backend.complete_struct_or_union(made, [*before, (name, integer, member.width, -1)])
+    return made

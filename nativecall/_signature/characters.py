@@ -10,21 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._types import FFIType
-    from .ctype import Scalar
 
 #: The types whose characters make text, behind pointers to const ones.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
 #: Said in their place of a pointer to a const array.
 CONST = "const"
-
-
-def of_c(name: str) -> Scalar:
-    """The integer that C's own type of that name is here; a header may have another one."""
-    import _cffi_backend
-
-    from .cffitype import scalar_of
-
-    return scalar_of(_cffi_backend.new_primitive_type(name))
 
 
 def characters(ctype: FFIType, const: bool) -> str:

@@ -1,37 +1,52 @@
 """The types of headers while they are read: what C says of them, and how gcc lays them out.
 
-Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …), so that one
-`Converter` makes ours of both, and what cffi does not tell: alignments that were asked for,
-bit-fields, and the reason where no value of a type can be passed.
+Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …), and what cffi does
+not tell: alignments that were asked for, and the reason where no value of a type can be passed.
+`Converter` makes C types of nodes; cffi's types become nodes first (cffitype.py).
 """
 
 from __future__ import annotations
 
 import copy
-from collections import namedtuple
 
 from .._errors import SignatureError
-from .cffitype import MAX_SCALARS, WRAP_IT, Converter, default_abi, name_of
 from .characters import texts
 from .clexer import CODES
-from .ctype import MAX_DEPTH, MAX_TEXT, SCALARS, WORD, CType, Scalar
-from .derived import FunctionPointer, Pointer, Struct, aligned, lay_out
+from .ctype import CHAR, MAX_DEPTH, MAX_TEXT, PY_OBJECT, SCALARS, VOID, VOIDPTR, WORD, CType, Scalar
+from .derived import (
+    Array,
+    Field,
+    FunctionPointer,
+    Handle,
+    Pointer,
+    Struct,
+    aligned,
+    lay_out,
+    pointer,
+)
 from .grammar import from_row
 from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-    from .._types import Foreign
+    from .._types import FFIType, Foreign
+    from .derived import Owner
     from .grammar import Row
 
+# A struct stands in for the complex long double that cffi lacks.
+STAND_IN = "struct __nc_Zg"
+WIDE = ("wchar_t", "char16_t", "char32_t")
+ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
+#: What can be done about a value that nothing passes.
+WRAP_IT = "call it through a C function of your own that takes a pointer"
+# Scalars that a function of cffi takes and returns by value. It describes every one for a call,
+# those of arrays and nested structs too, as soon as it makes the type.
+MAX_SCALARS = 16384
+_SHOWN = 4  # names at either end of a path of fields that a message shows
 _MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
-
-#: A member: its name ("" for one without), its type, byte offset, width in bits (-1 for none), and
-#: the bit of the byte where it begins.
-Member = namedtuple("Member", ["name", "type", "offset", "bitsize", "bitshift"])
 
 
 class Node:
@@ -50,6 +65,7 @@ class Node:
     scalars = 1  # that a value consists of, or one more than functions may have
     typedef = ""  # what names it that has no tag, or has another alignment by that
     main: Node | None = None  # the type without that alignment
+    ffi: Foreign = None  # cffi's type, with all that it leads to
 
     def __init__(self) -> None:
         self._pointers: dict[bool, Node] = {}
@@ -201,7 +217,6 @@ class FunctionOf(Node):
         self.lengths = lengths  # as a signature has them
         self.reason = reason  # why it cannot be called
         self.places = places  # the tokens that parameters are told by
-        self.abi: int = default_abi()
 
     def _spell(self, declarator: str) -> str:
         return self.spell_function(f"(*{declarator})")
@@ -258,7 +273,7 @@ class Record(Node):
         super().__init__()
         self.kind = kind
         self.cname = f"{kind} {tag}"
-        self.fields: list[tuple[str, Member]] | None = None
+        self.fields: list[Foreign] | None = None  # each a Field
         self.reason = ""  # why its layout is not known
         self.packed = False
         self.transparent = False  # a union that is passed as its first member
@@ -267,9 +282,9 @@ class Record(Node):
 
     def names(self) -> Iterator[str]:
         """The names of the members, with those of structs and unions without a name."""
-        for name, member in self.fields or ():
-            if name:
-                yield name
+        for member in self.fields or ():
+            if member.name:
+                yield member.name
             elif isinstance(member.type, Record):
                 yield from member.type.names()
 
@@ -304,64 +319,212 @@ class Record(Node):
         if not self.reason:
             self.size = -(-end // self.alignment) * self.alignment
         self.fields = [
-            (name or "", Member(name or "", node, at, -1 if width is None else width, shift))
+            Field(name, node, at, width, shift)
             for (name, node, width, *_), (at, shift) in zip(members, places, strict=True)
         ]
+
+
+class Later(Record):
+    """A struct or union whose members are read when they are asked for."""
+
+    def __init__(self, kind: str, name: str, read: Callable[[], list[Foreign] | None]) -> None:
+        super().__init__(kind, "")
+        self.cname = name
+        self._read = read
+
+    @property
+    def fields(self) -> list[Foreign] | None:
+        if "_fields" not in self.__dict__:
+            self.__dict__["_fields"] = self._read()
+        found: list[Foreign] | None = self.__dict__["_fields"]
+        return found
+
+    @fields.setter
+    def fields(self, value: object) -> None:
+        pass  # of a Record that has none yet
 
 
 class TooLarge(SignatureError):
     """A function takes and returns more by value than cffi should list."""
 
 
-class NodeConverter(Converter):
-    """`Converter` for nodes."""
+class Converter:
+    """Nodes to C types.
+
+    A pointer whose target has no C type of ours (an incomplete struct) becomes `void *`.
+    So does one that leads back to the struct that holds it: which pointers these are depends on the
+    struct alone, not on where the conversion began.
+
+    With `naming`, pointers to structs and unions outside of structs know what C calls these, and
+    `owner` is what has cffi's types of them.
+    """
 
     #: The token of the parameter whose type is being made, for who says what is wrong.
     at: int | None = None
 
-    def __init__(self, owner: Foreign = None, remember: bool = False) -> None:
-        super().__init__(naming=True, owner=owner)
+    def __init__(
+        self, owner: Owner | None = None, remember: bool = False, naming: bool = True
+    ) -> None:
+        self._naming = naming
+        self._owner = owner
         self._remember = remember  # which takes memory with every type
         self._made: dict[Node, CType] = {}
-        self._flat: dict[Node, list[tuple[str, Member]]] = {}
+        self._structs: dict[Node, Struct | SignatureError] = {}
+        # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
+        self._faults: dict[Node, tuple[list[str], str]] = {}
+        self._reached: dict[Node, set[Node]] = {}
 
-    def _fields(self, ctype: Foreign) -> Foreign:
-        return self._flat.get(ctype) or ctype.fields
+    def type(self, node: Node, holder: Node | None = None) -> CType:
+        """Our type for a node, inside the struct `holder` if that is given."""
+        if isinstance(node, Number):
+            return node.scalar
+        node = node.main or node
+        if holder is not None or not self._remember:
+            return self._type(node, holder)
+        if node not in self._made:
+            self._made[node] = self._type(node, None)
+        return self._made[node]
 
-    def _build(self, ctype: Foreign) -> Struct:
-        if any([not name for name, _ in ctype.fields or ()]):
-            self._flat[ctype] = _flat(ctype.fields)
+    def _type(self, node: Foreign, holder: Node | None) -> CType:
+        match node.kind:
+            case "void":
+                return VOID
+            case "pointer":
+                return self._pointer(node.item, holder)
+            case "function":
+                return self._function_pointer(node, holder)
+            case "array":
+                if node.length is None:
+                    raise SignatureError("an array of unknown length has no size")
+                is_text = node.item.cname == "char"
+                item = CHAR if is_text else self.type(node.item, holder)
+                return Array(item, (node.length,))
+            case "struct" | "union":
+                return self._struct(node)
+            case "unusable":
+                raise SignatureError(node.reason)
+        raise SignatureError(f"{name_of(node)} cannot be passed by value", hint=WRAP_IT)
+
+    def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
+        """Our type for a function pointer, with what cannot be passed refused."""
+        if node.reason:
+            raise SignatureError(node.reason)
+        args = [self.type(arg, holder) for arg in node.args]
+        return FunctionPointer(self.type(node.result, holder), args, node.ellipsis)
+
+    def _pointer(self, item: Node, holder: Node | None) -> CType:
+        plain = item.main or item
+        if plain.cname in ("struct _object", "PyObject") and plain.kind == "struct":
+            return PY_OBJECT
+        if holder is not None and holder in self._reaches(plain):
+            return VOIDPTR
+        name = c_name_of(plain) if self._naming and holder is None else ""
+        if self._naming and plain.cname in WIDE:
+            name = plain.cname  # or cffi's pointer were one to integers
+        try:
+            found = self.type(plain, holder)
+        except SignatureError:
+            return Handle(name, self._owner, plain.size is None) if name else VOIDPTR
+        if plain is not item:
+            found = aligned(found, item.alignment)
+        return Pointer(found, name, self._owner) if name else pointer(found)
+
+    def _function_pointer(self, node: FunctionOf, holder: Node | None) -> CType:
+        if holder is not None:
+            for arg in (node.result, *node.args):
+                if isinstance(arg, Record) and holder in self._reaches(arg):
+                    return VOIDPTR
+        try:
+            return self.function(node, holder)
+        except SignatureError:
+            return VOIDPTR
+
+    def _struct(self, record: Record) -> CType:
+        if record not in self._structs:
+            # From the leaves up, so that a long chain of structs is not a deep recursion.
+            for struct in self._postorder(record):
+                if struct not in self._structs:
+                    self._structs[struct] = self._attempt(struct)
+        found = self._structs[record]
+        if isinstance(found, SignatureError):
+            raise SignatureError(found.reason, hint=found.hint)
+        return found
+
+    def _attempt(self, record: Record) -> Struct | SignatureError:
+        if record.reason:
+            why = f"{name_of(record)} cannot be passed by value: {record.reason}"
+            return SignatureError(why)
+        if record.fields is None:
+            why = f"{name_of(record)} is not declared in full and cannot be passed by value"
+            return SignatureError(why, hint=f"declare its members, or {WRAP_IT}")
+        flat = _flat(record.fields)
+        try:
+            return self._build(record, flat)
+        except SignatureError as error:
+            if len(flat) == len(record.fields):
+                return error
+        try:  # as structs in the struct, then
+            return self._build(record, record.fields)
+        except SignatureError as error:
+            return error
+
+    def _build(self, record: Record, members: Sequence[Foreign]) -> Struct:
+        fields: list[tuple[str | None, CType, int | None]] = []
+        for member in members:
+            if member.width and not member.name:
+                fields += _padding(member.first_bit, member.width)
+                continue
             try:
-                return super()._build(ctype)
-            except SignatureError:
-                del self._flat[ctype]  # as structs in the struct, then
-        return super()._build(ctype)
+                kind = self._member(member.type, record)
+                fields.append((member.name or None, kind, member.width))
+            except SignatureError as error:
+                path, why = self._faults.get(element(member.type), ([], error.reason))
+                path = [member.name or "", *path]
+                if len(path) > 2 * _SHOWN:
+                    path[_SHOWN : -_SHOWN + 1] = ["…"]
+                self._faults[record] = path, why
+                reason = f"{name_of(record)} cannot be passed by value: its field "
+                reason += f"{'.'.join(path)!r}: {why}"
+                raise SignatureError(reason, hint=WRAP_IT) from None
+        theirs = [member.first_bit for member in members if not member.is_padding]
+        for packed in (False, True):  # one that need not be packed is not
+            struct = Struct(fields, packed, c_name_of(record), union=record.kind == "union")
+            mine = [one.first_bit for one in struct.fields if not one.is_padding]
+            layout = struct.size, struct.alignment
+            if layout == (record.size, record.alignment) and theirs == mine:
+                return struct
+        raise SignatureError(f"{name_of(record)} has a layout that no signature describes")
 
-    def type(self, ctype: Node, holder: Foreign = None) -> CType:
-        if isinstance(ctype, Number):
-            return ctype.scalar
-        ctype = ctype.main or ctype
-        if holder is None and ctype in self._made:
-            return self._made[ctype]
-        if isinstance(ctype, Unusable):
-            raise SignatureError(ctype.reason)
-        if isinstance(ctype, Record) and ctype.reason:
-            raise SignatureError(f"{name_of(ctype)} cannot be passed by value: {ctype.reason}")
-        made = super().type(ctype, holder)
-        if holder is None and self._remember:
-            self._made[ctype] = made
-        return made
+    def _member(self, node: Node, holder: Node) -> CType:
+        # A struct by value may be in the same cycle of pointers as its holder, and come later.
+        inner: Foreign = element(node)
+        inner = inner.main or inner
+        if isinstance(inner, Record) and inner not in self._structs:
+            self._structs[inner] = self._attempt(inner)
+        return self.type(node, holder)
 
-    def function(self, ctype: Foreign, holder: Foreign = None) -> Foreign:
-        if ctype.reason:
-            raise SignatureError(ctype.reason)
-        return super().function(ctype, holder)
+    def _postorder(self, record: Record) -> Iterator[Record]:
+        """The structs that can be reached from one, those that others need first."""
+        entered: set[Node] = {record}
+        stack: list[tuple[Node, Iterator[Node]]] = [(record, iter(_parts(record)))]
+        while stack:
+            node, parts = stack[-1]
+            for part in parts:
+                if part not in entered:
+                    entered.add(part)
+                    stack.append((part, iter(_parts(part))))
+                    break
+            else:
+                stack.pop()
+                if isinstance(node, Record):
+                    yield node
 
-    def _pointer(self, item: Foreign, holder: Foreign) -> CType:
-        found = super()._pointer(item.main or item, holder)
-        if item.main is None or not isinstance(found, Pointer):
-            return found
-        return Pointer(aligned(found.pointee, item.alignment), found.name, found.owner)
+    def _reaches(self, node: Node) -> set[Node]:
+        """All types that a type contains or leads to, itself included."""
+        found = self._reached.get(node)
+        if found is None:
+            found = self._reached[node] = reached(node)
+        return found
 
     def signature(self, function: FunctionOf, written: str, name: str = "") -> Signature:
         """The signature of functions that are declared so."""
@@ -396,7 +559,7 @@ class NodeConverter(Converter):
         total = 0
         for index, part in enumerate((function.result, *function.args)):
             total += part.scalars
-            label = function.names[index - 1] if index else None
+            label = function.names[index - 1] if index and function.names else None
             if index and function.places:
                 self.at = function.places[index - 1]
             if total > MAX_SCALARS:
@@ -410,25 +573,82 @@ class NodeConverter(Converter):
 
     def _argument(self, node: Node) -> CType:
         if isinstance(node, Record) and node.transparent and node.fields:
-            node = node.fields[0][1].type
+            node = node.fields[0].type
         return self.type(node)
 
-    def _variadic(self, ctype: Foreign) -> bool:
-        return bool(ctype.ellipsis)
 
-    def _layout(self, ctype: Foreign) -> tuple[int, int]:
-        return ctype.size, ctype.alignment
+def reached(node: Node) -> set[Node]:
+    """All types that a type contains or leads to, itself included."""
+    found = {node}
+    pending = [node]
+    while pending:
+        for part in _parts(pending.pop()):
+            if part not in found:
+                found.add(part)
+                pending.append(part)
+    return found
 
 
-def _flat(fields: Sequence[tuple[str, Member]], start: int = 0) -> list[tuple[str, Member]]:
+def _parts(node: Foreign) -> Sequence[Node]:
+    """The types that a type is made of."""
+    if node.kind in ("pointer", "array"):
+        parts = [node.item]
+    elif node.kind == "function":
+        parts = [node.result, *node.args]
+    else:
+        parts = [member.type for member in getattr(node, "fields", None) or ()]
+    return [part.main or part for part in parts]
+
+
+def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
+    """Bit-fields of bytes, which align nothing, in place of one without a name."""
+    while width:
+        bits = min(width, 8 - first % 8)
+        yield None, SCALARS["B"], bits
+        first, width = first + bits, width - bits
+
+
+def element(ctype: FFIType) -> FFIType:
+    """What an array of cffi consists of in the end; other types are their own."""
+    while ctype.kind == "array":
+        ctype = ctype.item
+    return ctype
+
+
+def c_name_of(ctype: FFIType) -> str:
+    """What C calls a struct or union of cffi or a node; "" for others and without a name."""
+    if ctype.kind not in ("struct", "union"):
+        return ""
+    name: str = getattr(ctype, "typedef", "") or ctype.cname
+    tag = name.removeprefix(f"{ctype.kind} ")
+    if not tag.isidentifier() or tag.startswith(ANONYMOUS) or name == STAND_IN:
+        return ""
+    if tag.removeprefix("nc_").isdigit():
+        return ""  # of a signature's struct, below
+    return _SAME.get(name, name)
+
+
+#: What has another name in the FFIs of cffi than in C.
+_SAME = {"FILE": "struct _IO_FILE"}
+
+
+def name_of(ctype: FFIType) -> str:
+    """How a message names a struct or union of cffi."""
+    tag = ctype.cname.removeprefix(ctype.kind + " ")
+    if tag.startswith(ANONYMOUS):
+        tag = tag.removeprefix(ANONYMOUS).partition("_")[2]
+    return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
+
+
+def _flat(fields: Sequence[Foreign], start: int = 0) -> list[Foreign]:
     """The members of a struct, those of structs without a name in their place."""
-    found = []
-    for name, member in fields:
+    found: list[Foreign] = []
+    for member in fields:
         node = member.type
-        if not name and node.kind == "struct" and member.bitsize < 0 and node.fields:
+        if not member.name and node.kind == "struct" and member.width is None and node.fields:
             found += _flat(node.fields, start + member.offset)
         else:
-            found.append((name, member._replace(offset=start + member.offset)))
+            found.append(member._replace(offset=start + member.offset))
     return found
 
 

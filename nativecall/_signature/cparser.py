@@ -13,9 +13,10 @@ import copy
 from .._errors import SignatureError
 from .cconstant import Unclosed, Unknown, fault
 from .cexpression import cast
-from .cffitype import ANONYMOUS
-from .characters import CHARACTERS, of_c
+from .cffitype import of_c
+from .characters import CHARACTERS
 from .cnodes import (
+    ANONYMOUS,
     ArrayOf,
     Enumeration,
     FunctionOf,

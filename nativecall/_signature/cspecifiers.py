@@ -12,9 +12,20 @@ from abc import abstractmethod
 from .._errors import SignatureError, did_you_mean
 from .cconstant import Unclosed, Unknown, converted, of_int
 from .cexpression import Expressions
-from .cffitype import ANONYMOUS, name_of
 from .clexer import BASIC, KEYWORDS, basic_type, tokenizer, typed_integer
-from .cnodes import BASICS, ArrayOf, Enumeration, FunctionOf, Node, Number, Raw, Record, Unusable
+from .cnodes import (
+    ANONYMOUS,
+    BASICS,
+    ArrayOf,
+    Enumeration,
+    FunctionOf,
+    Node,
+    Number,
+    Raw,
+    Record,
+    Unusable,
+    name_of,
+)
 from .ctype import SCALARS, WORD, integer
 from .grammar import shown
 

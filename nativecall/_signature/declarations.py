@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cconstant import Unknown
-from .cffitype import ANONYMOUS, from_ffi, to_ffi
-from .cnodes import FunctionOf, NodeConverter, Raw, Record, TooLarge
+from .cffitype import from_ffi, to_ffi
+from .cnodes import ANONYMOUS, Converter, FunctionOf, Raw, Record, TooLarge
 from .cparser import Parser
 from .csource import CSource
 from .declared import Declarations, keep
@@ -74,7 +74,7 @@ def parse_function(text: str) -> Signature:
 def _only_declaration(source: CSource) -> Signature:
     """The signature of a text that is one declaration, of which the name may be left out."""
     parser = _parser(source)
-    convert = NodeConverter()
+    convert = Converter()
     try:
         if parser.tokens[1][:1] == '"' and parser.accept("extern"):
             parser.at += 1
@@ -187,7 +187,7 @@ class _TextTables(MacroTables):
         parts = [(name, node) for name, (node, _) in self.own_types()]
         for tag in self.parser.tags.values():
             if isinstance(tag, Record):
-                parts += [(name, member.type) for name, member in tag.fields or ()]
+                parts += [(member.name or "", member.type) for member in tag.fields or ()]
         for name, node in parts:
             try:
                 self.convert.check_by_value(node, name)

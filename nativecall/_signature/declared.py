@@ -122,9 +122,9 @@ class Declarations:
     places : dict of str to (int, int)
         Where functions are declared: the index of the file, and the line.
     layouts : dict of str to (str, int, int, tuple)
-        The structs and unions, by how C names them: the kind, the size, the alignment,
-        and of each member the name, how C declares it, the offset, and of a bit-field (else -1, 0)
-        the bits and the first of them in its byte.
+        The structs and unions, by how C names them: the kind, the size, the alignment, and of each
+        member the name, how C declares it, the offset, and of a bit-field (else None, 0) the bits
+        and the first of them in its byte.
     types : dict of str to str
         How C declares what typedefs name.
     enums : dict of str to (str, tuple or None)

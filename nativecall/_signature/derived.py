@@ -7,6 +7,7 @@ memory. What C forbids cannot be constructed.
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 
 from .._errors import SignatureError, refuse_reload
 from .ctype import (
@@ -14,7 +15,6 @@ from .ctype import (
     MAX_NDIM,
     VOIDPTR,
     CType,
-    Immutable,
     Plain,
     Scalar,
     admit,
@@ -239,7 +239,7 @@ def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None =
     return "const " + arg.declare(name, spell)
 
 
-class Field(Immutable):
+class Field(namedtuple("Field", ["name", "type", "offset", "width", "shift"], defaults=(None, 0))):
     """One field of a `Struct`.
 
     Attributes
@@ -255,46 +255,26 @@ class Field(Immutable):
         The bit of its first byte where a bit-field begins.
     """
 
-    __slots__ = ("name", "offset", "shift", "type", "width")
-
-    _shown = "a Field"
+    __slots__ = ()
     name: str | None
     type: CType
     offset: int
     width: int | None
     shift: int
 
-    def __init__(
-        self,
-        name: str | None,
-        type: CType,
-        offset: int,
-        width: int | None = None,
-        shift: int = 0,
-    ) -> None:
-        self._fill(name=name, type=type, offset=offset, width=width, shift=shift)
-
-    @property
-    def _parts(self) -> tuple[object, ...]:
-        return self.name, self.type, self.offset, self.width, self.shift
-
     @property
     def is_padding(self) -> bool:
         """Whether it is a bit-field without a name, of which no value is taken or given."""
-        return self.width is not None and self.name is None
+        return self.width is not None and not self.name
 
-    def __eq__(self, other: object) -> bool:
-        return self._parts == other._parts if isinstance(other, Field) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
+    @property
+    def first_bit(self) -> int:
+        """Where it begins, in bits."""
+        return 8 * self.offset + self.shift
 
     def __repr__(self) -> str:
         bits = "" if self.width is None else f", width={self.width}, shift={self.shift}"
         return f"Field({self.name!r}, {self.type.named!r}, offset={self.offset}{bits})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Field, self._parts
 
 
 def lay_out(

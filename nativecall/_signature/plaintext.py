@@ -48,7 +48,7 @@ def common_types() -> dict[str, tuple[Node, bool]]:
         return _common[0]
     import _cffi_backend
 
-    from .cffitype import scalar_of
+    from .cffitype import of_c
     from .characters import CHARACTERS
     from .clexer import tokenizer
     from .cnodes import Number
@@ -59,8 +59,7 @@ def common_types() -> dict[str, tuple[Node, bool]]:
     first = Parser([])
     for name in _KNOWN:
         cname = name if name in CHARACTERS else ""
-        found = scalar_of(_cffi_backend.new_primitive_type(name))
-        first.typedefs[name] = Number(found, cname=cname), False
+        first.typedefs[name] = Number(of_c(name), cname=cname), False
     text = " ".join([f"typedef {words} {name};" for name, words in meant.items()])
     first.tokens[:0] = tokenizer()(text)
     first.read()

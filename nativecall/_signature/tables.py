@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .cffitype import ANONYMOUS
 from .characters import CHARACTERS, characters
-from .cnodes import UNUSABLE, Enumeration, NodeConverter, Record
+from .cnodes import ANONYMOUS, UNUSABLE, Converter, Enumeration, Record
 from .ctype import VOIDPTR
 
 TYPE_CHECKING = False
@@ -27,7 +26,7 @@ class Tables:
 
     def __init__(self, parser: Parser) -> None:
         self.parser = parser
-        self.convert = NodeConverter(remember=True)
+        self.convert = Converter(remember=True)
         self.skipped: dict[str, str] = {}
         self.functions: dict[str, Row] = {}
         self.variables: dict[str, str] = {}
@@ -109,7 +108,7 @@ class Tables:
                 record.size,
                 record.alignment,
                 tuple(
-                    (name, member.type.spell(name), *member[2:]) for name, member in record.fields
+                    (one.name, one.type.spell(one.name or ""), *one[2:]) for one in record.fields
                 ),
             )
             for record in self.parser.tags.values()
@@ -158,11 +157,11 @@ class Tables:
         """Say which members cffi's type of a struct has not: those that no integer of the struct's
         bytes holds, which only packed structs have.
         """
-        from .ffitypes import unit_of
+        from .cffitype import unit_of
 
-        for name, member in record.fields or ():
-            if member.bitsize >= 0 and name and unit_of(member, record.size or 0) is None:
-                self.skipped[f"{record.typedef or record.cname}.{name}"] = (
-                    f"no integer within the struct holds the {member.bitsize} bits of the "
+        for one in record.fields or ():
+            if one.width is not None and one.name and unit_of(one, record.size or 0) is None:
+                self.skipped[f"{record.typedef or record.cname}.{one.name}"] = (
+                    f"no integer within the struct holds the {one.width} bits of the "
                     "bit-field; read and write them in its bytes, by ffi.buffer()"
                 )

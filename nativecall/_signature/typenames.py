@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from .._errors import SignatureError
 from .cconstant import Unknown
-from .cffitype import ANONYMOUS
 from .characters import CHARACTERS
 from .clexer import KEYWORDS, tokenizer
 from .cnodes import (
+    ANONYMOUS,
     UNUSABLE,
+    Converter,
     Enumeration,
     FunctionOf,
-    Member,
+    Later,
     Node,
-    NodeConverter,
     Raw,
     Record,
     Unusable,
@@ -27,6 +27,7 @@ from .cparser import Parser
 from .csource import CSource
 from .cspecifiers import OTHER_TYPES
 from .ctype import SCALARS
+from .derived import Field
 from .signature import Signature
 
 TYPE_CHECKING = False
@@ -82,39 +83,6 @@ class _Over(dict[str, "Foreign"]):
         return super().get(name) or self._other.get(name, default)
 
 
-class _Kept(Record):
-    """A struct or union that was read before; its members are read when they are asked for."""
-
-    def __init__(self, names: TypeNames, name: str, row: tuple[Foreign, ...] | None) -> None:
-        kind, _, tag = name.rpartition(" ")
-        super().__init__(row[0] if row is not None else kind or "struct", tag)
-        if not kind:
-            self.typedef = name
-            self.cname = name
-        self.is_kept = True
-        self._names = names
-        self._row = row
-        if row is not None:
-            self.size, self.alignment = row[1:3]
-
-    @property
-    def fields(self) -> list[tuple[str, Member]] | None:
-        row = self._row
-        if row is None:
-            return None
-        found: list[tuple[str, Member]] | None = self.__dict__.get("_fields")
-        if found is None:
-            found = [
-                (one[0], Member(one[0], self._names._declared(one[1]), *one[2:])) for one in row[3]
-            ]
-            self.__dict__["_fields"] = found
-        return found
-
-    @fields.setter
-    def fields(self, value: object) -> None:
-        pass  # of a Record that has none yet
-
-
 class TypeNames:
     """The types of declarations, and of those that they build on.
 
@@ -132,7 +100,7 @@ class TypeNames:
         self.typedefs: dict[str, tuple[Node, bool]] = _Found(self._typedef)
         self.tags: dict[str, Node] = _Found(self._tag)
         self._opaque = frozenset(declarations.opaque)
-        self._convert = NodeConverter(owner)
+        self._convert = Converter(owner)
         self._common: dict[str, tuple[Node, bool]] | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -174,10 +142,25 @@ class TypeNames:
 
     # -- what is kept -----------------------------------------------------------------------------
 
+    def _kept(self, name: str) -> Record:
+        """A struct or union that was read before."""
+        kind, _, _ = name.rpartition(" ")
+        row: Foreign = self._declarations.layouts.get(name)
+
+        def members() -> list[Foreign] | None:
+            return row and [Field(one[0], self._declared(one[1]), *one[2:]) for one in row[3]]
+
+        made = Later(row[0] if row is not None else kind or "struct", name, members)
+        made.typedef = "" if kind else name
+        made.is_kept = True
+        if row is not None:
+            made.size, made.alignment = row[1:3]
+        return made
+
     def _typedef(self, name: str) -> tuple[Node, bool] | None:
         known = self._declarations
         if name in known.layouts:
-            return _Kept(self, name, known.layouts[name]), False
+            return self._kept(name), False
         if name in known.enums:
             return self._enum(name), False
         if name in OTHER_TYPES:
@@ -188,7 +171,7 @@ class TypeNames:
         if text is not None and text != f"{name} {name}":
             return self._declared(text), False
         if name in self._opaque:
-            return _Kept(self, name, None), False
+            return self._kept(name), False
         if name.startswith(UNUSABLE):
             size, alignment = map(int, name.removeprefix(UNUSABLE).split("_"))
             return Unusable("its type cannot be passed", size or None, alignment), False
@@ -207,7 +190,7 @@ class TypeNames:
     def _tag(self, name: str) -> Node | None:
         known = self._declarations
         if name in known.layouts or name in self._opaque:
-            return _Kept(self, name, known.layouts.get(name))
+            return self._kept(name)
         if name in known.enums:
             return self._enum(name)
         return None if self._base is None else self._base.tags.get(name)

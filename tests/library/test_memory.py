@@ -556,7 +556,7 @@ def compare(lib, builder, includes, names, name):
     types = []
     layouts = lib.declarations.layouts.values()
     # cffi does not know of those that are as wide as their type.
-    bits = {member[0] for layout in layouts for member in layout[3] if member[3] >= 0}
+    bits = {member[0] for layout in layouts for member in layout[3] if member[3] is not None}
     for one in names:
         found = lib.ffi.typeof(one)
         if found.kind in ("struct", "union") and found.fields is not None:

@@ -223,7 +223,7 @@ def test_declarations_read_like_c(text: str, declaration: str) -> None:
 def test_types_are_immutable() -> None:
     struct = parse_type("T{d:x:}")
     for target, name in ((struct, "text"), (struct, "new"), (struct.fields[0], "offset")):
-        with pytest.raises(AttributeError, match="immutable"):
+        with pytest.raises(AttributeError, match=r"immutable|can't set"):
             setattr(target, name, 1)
     with pytest.raises(AttributeError, match="immutable"):
         del struct.text

@@ -138,7 +138,7 @@ def test_layouts_are_those_of_gcc(read, tmp_path):
         lines.append(f'_Static_assert(sizeof({name}) == {size}, "size of {name}");')
         lines.append(f'_Static_assert(_Alignof({name}) == {alignment}, "alignment of {name}");')
         for member, _, offset, bits, _ in members:
-            if member and bits < 0:
+            if member and bits is None:
                 lines.append(f"#undef {member}")
                 asked = f"__builtin_offsetof({name}, {member}) == {offset}"
                 lines.append(f'_Static_assert({asked}, "offset of {member} in {name}");')

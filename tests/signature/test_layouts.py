@@ -99,11 +99,11 @@ class Generator:
 
 def leaves(node: Node, start: int = 0, path: str = "") -> Iterator[tuple[str, int, int]]:
     """Of each member with a name, by a path: its first bit and how many bits it has."""
-    for name, member in node.fields or ():
-        first = start + 8 * member.offset + (member.bitshift if member.bitsize >= 0 else 0)
-        if member.bitsize >= 0:
+    for member in node.fields or ():
+        first, name = start + member.first_bit, member.name
+        if member.width is not None:
             if name:
-                yield path + name, first, member.bitsize
+                yield path + name, first, member.width
             continue
         if name:
             yield path + name, first, 8 * (member.type.size or 0)
@@ -214,9 +214,9 @@ def test_members_lie_where_compilers_put_them(
 def _is_bits(node: Node, path: str) -> bool:
     """Whether a path leads to a bit-field."""
     first, _, rest = path.partition(".")
-    for name, member in node.fields or ():
-        if name == first:
-            return _is_bits(member.type, rest) if rest else member.bitsize >= 0
-        if not name and isinstance(member.type, Record) and first in member.type.names():
+    for member in node.fields or ():
+        if member.name == first:
+            return _is_bits(member.type, rest) if rest else member.width is not None
+        if not member.name and isinstance(member.type, Record) and first in member.type.names():
             return _is_bits(member.type, path)
     raise KeyError(path)
