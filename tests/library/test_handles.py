@@ -661,9 +661,11 @@ def test_finalizers_at_the_end_of_python_get_pointers_to_free(python):
 import sys
 import nativecall as nc
 c = nc.load(None, "char *strdup(const char *); void free(void *);", free={"strdup": "free"})
+kept = c.strdup(b"first")
+strdup = c.strdup
 class Late:
     def __del__(self):
-        c.strdup(b"x")
+        strdup(b"x")
 sys.modules["late"] = Late()
 """
     assert python(code) == ""
