@@ -117,6 +117,8 @@ def made(module: ModuleType) -> str:
         # Overloads of C functions for numbers overlap: one takes what another takes, and more.
         '# mypy: disable-error-code="overload-cannot-match, overload-overlap, misc"',
         "# pyright: reportOverlappingOverload=false",
+        "import builtins",
+        "import typing",
         "from typing import Any, overload",
         "",
         "from nativecall import Callback, Library, NativeCallable, Record",
@@ -248,7 +250,14 @@ class _Writer:
     def _class(self, wanted: str, base: str, members: Sequence[str]) -> str:
         """Write a class; its name."""
         chosen = self._name(wanted)
-        self.classes += [f"class {chosen}({base}):", *[f"    {one}" for one in members], ""]
+        self.classes.append(f"class {chosen}({base}):")
+        names = {one.partition(":")[0] for one in members}
+        for one in members:
+            name, _, kind = one.partition(": ")
+            whole = f"{'typing' if kind == 'Any' else 'builtins'}.{kind}"
+            # A member hides the type, as a field 'bytes' does.
+            self.classes.append(f"    {name}: {whole}" if kind in names else f"    {one}")
+        self.classes.append("")
         return chosen
 
     def function(self, name: str, found: NativeCallable) -> str:

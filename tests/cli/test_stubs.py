@@ -28,7 +28,7 @@ m = nc.load(
 )
 c = nc.load(
     None,
-    "typedef struct { int quot, rem; } div_t; div_t div(int a, int b); enum { LIMIT = 7 };"
+    "typedef struct { int quot, rem; } div_t; div_t div(int a, int b); enum { LIMIT = 7, Any = 8 };"
     "int snprintf(char *s, unsigned long n, const char *f, ...); extern char **environ;"
     "void qsort(void *base, unsigned long n, unsigned long size,"
     "           int (*compare)(const void *, const void *));"
