@@ -87,9 +87,10 @@ def _compile(
         out = os.path.join(folder, "inlines.so")
         given = [*command, "-shared", "-fPIC", "-O2", "-w", *complete, *options(wanted)]
         done = call([*given, "-x", "c", "-", "-x", "none", *libraries, "-o", out], "".join(lines))
-        if done.returncode == 0:
+        if done.returncode == 0 and os.path.exists(out):
             with open(out, "rb") as file:
                 return file.read()
     found = complaint(done.stderr)
-    reason = found[2] if found is not None else done.stderr.strip().rpartition("\n")[2][:200]
+    said = done.stderr.strip().rpartition("\n")[2][:200] if found is None else found[2]
+    reason = said or f"{command[0]!r} ended with {done.returncode} without a word"
     raise SignatureError(f"the C compiler refuses it: {reason}")

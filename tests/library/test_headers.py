@@ -228,6 +228,16 @@ def test_inline_functions_are_compiled(box, monkeypatch):
     assert "box_inline" not in box.skipped
 
 
+@pytest.mark.parametrize(("command", "status"), [("false", 1), ("true", 0)])
+def test_a_compiler_that_says_nothing_of_inline_functions(folder, monkeypatch, command, status):
+    text = f"/* {command} */ static inline int two(void) {{ return 2; }}\n"
+    (folder / f"{command}.h").write_text(text)
+    lib = nc.load(None, header=f"{command}.h", include=folder)
+    monkeypatch.setenv("CC", command)
+    with pytest.raises(nc.SymbolError, match=f"/{command}' ended with {status} without a word"):
+        lib.two
+
+
 def test_inline_functions_share_static_variables(folder):
     """Also where other ones of the header cannot be had."""
     (folder / "state.h").write_text(
