@@ -16,7 +16,7 @@ from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.agreement import suits
-from .._signature.cffitype import disagreement, is_whole, name_of_type, pointer_type
+from .._signature.cffitype import disagreement, is_whole, name_of_type, to_ffi
 from .._signature.characters import CONST
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import (
@@ -217,7 +217,7 @@ def _named(ctype: CType, found: boxes.Pointer, who: str, shown: str) -> tuple[bo
     if wanted:
         given = name_of_type(found.kind)
         raise TypeError(f"{who} must be a {shown or f'{wanted} *'!r} (got a {given!r})")
-    is_same = wanted == "" and pointer_type(ctype) == found.kind
+    is_same = wanted == "" and to_ffi(ctype) == found.kind
     return is_same, is_same or not isinstance(ctype, Pointer)
 
 

@@ -107,6 +107,10 @@ class Owner:
             found = self._pointers.setdefault(name, ffi_type(node.pointer()))
         return found
 
+    def node(self, name: str) -> Node | None:
+        """What has a name."""
+        return self.names.find(name)
+
     def tag(self, name: str) -> str:
         """What a typedef's struct or union is called; other names as they are."""
         from .._signature.cnodes import c_name_of

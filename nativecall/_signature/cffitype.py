@@ -35,7 +35,7 @@ from .cnodes import (
     c_name_of,
     reached,
 )
-from .ctype import SCALARS, VOID, VOIDPTR, CType, Scalar, integer
+from .ctype import SCALARS, VOID, CType, Scalar, integer
 from .derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
 from .signature import Signature
 
@@ -218,7 +218,8 @@ _numbers = count()  # of structs
 def to_ffi(ctype: CType | Signature) -> FFIType:
     """The type of cffi for a C type, or for a pointer to a function of a signature.
 
-    Structs get generated tags and keep their field names. What cffi cannot express has a stand-in
+    What a library declares is its own type. Other structs get generated tags, and all keep the
+    names of their fields. What cffi cannot express has a stand-in
     of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
     objects are `void *`. SignatureError if a function takes and returns more than 16384 scalars by
     value, those of arrays in structs counted one by one.
@@ -241,7 +242,11 @@ def _node_for(ctype: CType) -> Node:
     return _nodes.get(ctype.named) or _nodes.keep(ctype.named, _made_for(ctype))
 
 
-def _made_for(ctype: CType) -> Node:
+def _made_for(ctype: Foreign) -> Node:
+    owner: Owner | None = getattr(ctype, "owner", None)
+    declared: Node | None = None if owner is None else owner.node(ctype.name)
+    if declared is not None:
+        return declared if isinstance(ctype, Struct) else declared.pointer()
     if isinstance(ctype, Scalar):
         if ctype.code == "Zg":
             return _node_for(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=STAND_IN))
@@ -302,30 +307,9 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
     return None if found is None else _cffi_backend.new_primitive_type(found)
 
 
-def pointer_type(ctype: CType) -> FFIType:
-    """The cffi type that pointers of a type come back as."""
-    found = _owned(ctype)
-    if found is not None:
-        return found
-    return to_ffi(VOIDPTR if ctype.kind == "object" else ctype)
-
-
-def _owned(ctype: CType) -> FFIType | None:
-    """The type of a pointer to what a library has a type of, or of a pointer to such; else None."""
-    if isinstance(ctype, (Pointer, Handle)) and ctype.name:
-        return None if ctype.owner is None else ctype.owner.pointer(ctype.name)
-    if isinstance(ctype, Pointer):
-        found = _owned(ctype.pointee)
-        if found is not None:
-            import _cffi_backend
-
-            return _cffi_backend.new_pointer_type(found)
-    return None
-
-
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
-    made = _lib.ffi.cast(pointer_type(ctype), address)
+    made = _lib.ffi.cast(to_ffi(ctype), address)
     return made if owner is None else _lib.ffi.gc(made, _lib.types.Keep(owner))
 
 

@@ -488,7 +488,7 @@ class Converter:
                 raise SignatureError(reason, hint=WRAP_IT) from None
         theirs = [member.first_bit for member in members if not member.is_padding]
         for packed in (False, True):  # one that need not be packed is not
-            struct = Struct(fields, packed, c_name_of(record), union=record.kind == "union")
+            struct = Struct(fields, packed, c_name_of(record), record.kind == "union", self._owner)
             mine = [one.first_bit for one in struct.fields if not one.is_padding]
             layout = struct.size, struct.alignment
             if layout == (record.size, record.alignment) and theirs == mine:

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
             """cffi's type of a pointer to what has the name; None where there is none."""
             ...
 
+        def node(self, name: str) -> Foreign:
+            """What has the name; None where there is none."""
+            ...
+
         def tag(self, name: str) -> str:
             """What a typedef's struct or union is called; other names as they are."""
             ...
@@ -353,14 +357,17 @@ class Struct(CType):
     name : str
         What C calls it, ``"struct point"`` or the name of a typedef; "" where it has no name. No
         part of the type's identity.
+    owner : Owner or None
+        What has cffi's type of that name.
     """
 
-    __slots__ = ("field_names", "fields", "name", "packed")
+    __slots__ = ("field_names", "fields", "name", "owner", "packed")
 
     fields: tuple[Field, ...]
     packed: bool
     field_names: tuple[str, ...]
     name: str
+    owner: Owner | None
 
     def __new__(
         cls,
@@ -368,13 +375,14 @@ class Struct(CType):
         packed: bool = False,
         name: str = "",
         union: bool = False,
+        owner: Owner | None = None,
     ) -> Struct:
         kind: Literal["struct", "union"] = "union" if union else "struct"
         packed = bool(packed)
         parts: list[tuple[str | None, CType, int | None]] = []
         text = named = "=" * packed + ("U{" if union else "T{")
         if name:
-            named = f"{text[:-1]}<{name}>{{"
+            named = f"{text[:-1]}{_mark(name, owner)}{{"
         seen: set[str] = set()
         for item in fields:
             label, ctype, *bits = (None, item) if isinstance(item, CType) else item
@@ -417,6 +425,7 @@ class Struct(CType):
             packed=packed,
             field_names=tuple(_complete_names([label for label, *_ in parts])),
             name=name,
+            owner=owner,
         )
 
     @property

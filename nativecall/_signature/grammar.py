@@ -156,16 +156,16 @@ class Reader:
                     self.expect("}", "to end the function pointer")
                     return self.build(at, FunctionPointer, result, args, variadic)
             case "T" | "U":
-                name = self.struct_name()
+                called = self.called()
                 if self.accept("{"):
-                    return self.struct(at, depth, False, name, code == "U")
+                    return self.struct(at, depth, False, code == "U", *called)
             case "=":
                 kind = self.peek()
                 if kind in ("T", "U"):
                     self.at += 1
-                    name = self.struct_name()
+                    called = self.called()
                     if self.accept("{"):
-                        return self.struct(at, depth, True, name, kind == "U")
+                        return self.struct(at, depth, True, kind == "U", *called)
             case "(":
                 shape = [self.length("an array's length")]
                 while self.accept(","):
@@ -206,11 +206,13 @@ class Reader:
             raise self.error(f"{what} must be at least 1", start)
         return number
 
-    def struct_name(self) -> str:
-        """What C calls a struct; people do not write it."""
-        return ""
+    def called(self) -> tuple[str, Owner | None]:
+        """What C calls a struct, and what has that; people do not write it."""
+        return "", None
 
-    def struct(self, at: int, depth: int, packed: bool, name: str, union: bool) -> CType:
+    def struct(
+        self, at: int, depth: int, packed: bool, union: bool, name: str, owner: Owner | None
+    ) -> CType:
         fields: list[tuple[str | None, CType, int | None]] = []
         seen: set[str] = set()
         while not self.accept("}"):
@@ -224,7 +226,7 @@ class Reader:
             if width == 0 and label:
                 self.build(start, check_bits, ctype, width, label)
             fields.append((label, ctype, width))
-        return self.build(at, Struct, fields, packed, name, union)
+        return self.build(at, Struct, fields, packed, name, union, owner)
 
     def field_name(self, seen: set[str]) -> str:
         """The name whose opening colon has been read."""
@@ -283,7 +285,7 @@ class _KeptReader(Reader):
     """A parser of what was kept, where pointers may name what they point to.
 
     That is ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with the number of an owner before the
-    name; ``P=`` begins what has a size. A struct's own name is ``T<struct point>{…}``; ``@32``
+    name; ``P=`` begins what has a size. A struct's own name is ``T<struct point>{…}``, too; ``@32``
     stands before what a pointer leads to with another alignment. There is no white space. Nobody
     reads a column of what was kept, so that a type cannot stand where it does is left to those that
     are made of it.
@@ -317,18 +319,18 @@ class _KeptReader(Reader):
         if made is not None:
             self.at = till + 1
             return made
-        number, _, name = source[start + 1 : end].rpartition(":")
-        owner = owners[int(number)]() if number and int(number) in owners else None
-        self.at = end + 1
+        self.at = start
+        name, owner = self.called()
         if source[at] == "P":
             return Handle(name, owner, start == at + 1)
         return Pointer(self.admitted("pointee", depth + 1), name, owner)
 
-    def struct_name(self) -> str:
+    def called(self) -> tuple[str, Owner | None]:
         if not self.accept("<"):
-            return ""
+            return "", None
         start, self.at = self.at, self.source.index(">", self.at) + 1
-        return self.source[start : self.at - 1]
+        number, _, name = self.source[start : self.at - 1].rpartition(":")
+        return name, owners[int(number)]() if number and int(number) in owners else None
 
 
 #: What has the types that pointers name, by number, as long as it lives.
@@ -337,9 +339,7 @@ owners: dict[int, ReferenceType[Owner]] = {}
 
 def bind(named: str, owner: Owner) -> str:
     """The text of a type or function that was kept, with `owner` as what has the types of it."""
-    for before in ("&<", "P<", "P=<") if "<" in named else ():
-        named = named.replace(before, f"{before}{owner.serial}:")
-    return named
+    return named.replace("<", f"<{owner.serial}:")
 
 
 def shown(found: str) -> str:

@@ -455,7 +455,7 @@ def pointer_type(ctype: CType) -> object:
     """The cffi type that pointers of a type come back as."""
     from .._signature import cffitype
 
-    return cffitype.pointer_type(ctype)
+    return cffitype.to_ffi(ctype)
 
 
 def load_result(ctype: CType, address: int, policies: Policies) -> object:

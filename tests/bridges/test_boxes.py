@@ -472,6 +472,18 @@ def test_to_cffi(lib):
     assert nc.wrap(lib.function("add_all", "d:i.").to_cffi()).signatures == ("d:i.",)
 
 
+def test_to_cffi_takes_the_structs_of_the_library(lib):
+    text = "typedef struct { double x, y; } point; point add_points(point a, point b);"
+    declared = nc.load(lib.path, text)
+    add = declared.add_points.to_cffi()
+    made = add(declared.new("point", (1, 2))[0], (3, 4))
+    assert (made.x, made.y) == (4, 6)
+    assert declared.ffi.typeof(made) is declared.types.point
+    assert nc.wrap(add)(made, (1, 1)).y == 7
+    with pytest.raises(TypeError):
+        add(nc.load(lib.path, text + "struct other;").new("point")[0], made)
+
+
 def test_variadic_functions_that_need_the_gil_are_not_for_cffi(fails):
     f = nc.load(None).function("PyGILState_Check", "i:i.", gil="need", name="check")
     with fails(
