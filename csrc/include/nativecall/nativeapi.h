@@ -5,7 +5,8 @@
  *     PyObject *capsule = PyCapsule_New(&api, NC_NATIVEAPI_CAPSULE, NULL);     a provider's
  *     PyDict_SetItemString(Type.tp_dict, NC_NATIVEAPI_ATTRIBUTE, capsule);
  *
- *     if (nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL, &entry) < 0) ...    a consumer's
+ *     const uintptr_t refuse = NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK;             a consumer's
+ *     if (nc_nativeapi_find(obj, "d:d", refuse, &entry) < 0) ...
  *
  * For providers. A type whose metaclass is not `extensibletype`, a static type or a Cython class
  * for instance, has an attribute
