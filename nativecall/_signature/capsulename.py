@@ -383,6 +383,8 @@ def _holder(gap: str, text: str, needed: dict[str, str]) -> str:
 
 def _unknown(name: str, outer: dict[str, str]) -> str:
     """What to say of types that nobody knows, each with the one in the name that has it."""
+    if _MEMORYVIEW in outer:
+        return f"in the capsule's name, {name!r}, {way_out(_MEMORYVIEW)}"
     spelt = []
     for one, holder in outer.items():
         tag = re.search(rf"\b(?:struct|union) {one}\b", name)
@@ -393,8 +395,6 @@ def _unknown(name: str, outer: dict[str, str]) -> str:
     tag = re.search(rf"\b(?:struct|union) {first}\b", name)
     declared = f"typedef … {first}" if tag is None else f"{tag[0]} {{ … }}"
     what = "is a type" if len(outer) == 1 else "are types"
-    if [*outer] == [_MEMORYVIEW]:
-        what = "is a view of memory of Cython's, a type"
     return (
         f"in the capsule's name, {name!r}, {types} {what} that nobody here knows; write the "
         "signature, or name a library that declares the type with 'types', as in "
