@@ -58,13 +58,25 @@ typedef struct {
                              asked for */
 } NcArgument;
 
-/* An out-parameter that a trampoline has on its stack (nativecall/_values/outs.py). */
+/* How a call has the memory of an out-parameter: a small value in its frame; items in a block, an
+ * array of NumPy's, or structs that are given out as pointers, of which the frame says where they
+ * are (values/outs.h). */
+enum { NC_OUT_VALUE, NC_OUT_BLOCK, NC_OUT_ARRAY, NC_OUT_RECORD };
+
+/* An out-parameter (nativecall/_values/outs.py). */
 typedef struct {
-    size_t offset;          /* in the memory of all of them */
-    PyObject *type;         /* ctype of what is there */
+    size_t offset;          /* in the part of the frame that all of them have */
+    PyObject *type;         /* ctype of an item; of NC_OUT_RECORD of a pointer to it */
     char code;              /* its letter, as in a shape */
     char text;              /* as that of an argument */
+    char kind;              /* NC_OUT_... */
+    Py_ssize_t length;      /* how many items there are; -1: one value, or as `sized` says */
+    Py_ssize_t sized;       /* the index of the argument that says it, or -1 */
+    Py_ssize_t given;       /* the index of the argument that is its value before, or -1 */
+    size_t size;            /* bytes of an item */
+    size_t alignment;       /* of an item */
     PyObject *pointer_type; /* the cffi type of a pointer, once asked for; or NULL */
+    PyObject *array;        /* what makes an array (outs.c), once asked for; or NULL */
 } NcOut;
 
 /* The boxes of an entry (object/boxed.h); SciPy's of a signature by itself, which is
@@ -93,8 +105,8 @@ typedef struct NcCallSpec {
     PyObject *encoding; /* str: of text in char; NULL where that is bytes */
     char text_result;   /* as `text` of an argument */
     char order;         /* of arrays behind pointers: 'C', 'F' or 'A' for either */
-    int composed;       /* 1 where policies change what a call takes or returns: no
-                              ahead-of-time trampoline knows them; 2 where Python code makes it */
+    int composed;       /* whether policies change what a call takes or returns, or what becomes of
+                              it: plans know them, ahead-of-time trampolines do not */
     Py_ssize_t keep;    /* NC_KEEP_... */
     NcOut *outs;        /* out-parameters; NULL where there are none */
     Py_ssize_t out_count;
@@ -110,6 +122,10 @@ typedef struct NcCallSpec {
     PyObject
         *forms[NC_BOXES];    /* what boxes are made of, once asked for (object/boxed.c); or NULL */
     struct NcCallSpec *bare; /* the same without a check; NULL where it has none */
+    PyObject *check;         /* sees the results of calls; or NULL */
+    int owns;                /* whether its method `failed` is told of those that are lost */
+    PyObject *ending;        /* what ends an argument (nativecall/_values/handles.py); or NULL */
+    Py_ssize_t ended;        /* which argument */
     PyObject *checked;       /* dict: by the call specs of thunks the same with its check, once
                                   asked for (object/adapt.c); or NULL */
 } NcCallSpec;

@@ -68,13 +68,13 @@ static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, layout,
- * passed) */
+ * out_array, out_store, passed) */
 static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static int are_set;
     PyObject *one;
-    if (refuse_again(are_set) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOO", &one, &one, &one, &one, &one, &one, &one, &one)) {
+    if (refuse_again(are_set) < 0 || !PyArg_ParseTuple(args, "OOOOOOOOOO", &one, &one, &one, &one,
+                                                       &one, &one, &one, &one, &one, &one)) {
         return NULL;
     }
     are_set = 1;

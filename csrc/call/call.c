@@ -16,6 +16,7 @@
 #include "values/aggregates.h"
 #include "values/fortran.h"
 #include "values/names.h"
+#include "values/outs.h"
 #include "values/pointers.h"
 #include "values/record.h"
 
@@ -190,6 +191,8 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     case NC_STEP_OBJECT:
         memcpy(to, &value, sizeof(value));
         return 0;
+    case NC_STEP_VOID: /* of an out-parameter, which takes it later */
+        return 0;
     case NC_STEP_FUNCTION:
         return take_function(now, step, args, i);
     case NC_STEP_VIEW:
@@ -275,14 +278,72 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
     }
 }
 
+/* How many items an out-parameter has by argument `index`: the very number that C gets. */
+static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssize_t *length)
+{
+    const NcStep *step = &now->plan->steps[index];
+    const int is_pointer = step->code == NC_STEP_POINTER; /* Fortran's */
+    PyObject *number = nc_scalar_to_python(
+        is_pointer ? now->spec->arguments[index].pointee : step->letter,
+        is_pointer ? (const char *)owner_of(now, step)->address : now->frame + step->at);
+    PyObject *subject = NULL;
+    *length = number != NULL ? PyLong_AsSsize_t(number) : -1;
+    if (*length >= 0 && (size_t)*length <= (size_t)PY_SSIZE_T_MAX / (out->size | 1)) {
+        Py_DECREF(number);
+        return 0;
+    }
+    if (number != NULL) {
+        const int is_negative = *length < 0 && !PyErr_Occurred();
+        PyErr_Clear();
+        subject = nc_conversion_subject((PyObject *)now->self, index);
+        if (subject != NULL) {
+            PyErr_Format(is_negative ? PyExc_ValueError : PyExc_OverflowError,
+                         is_negative ? "%U is the length of an out-parameter (got %R)"
+                                     : "%U is the length of an out-parameter of more bytes than "
+                                       "memory has (got %R)",
+                         subject, number);
+        }
+    }
+    Py_XDECREF(subject);
+    Py_XDECREF(number);
+    return -1;
+}
+
+/* Makes the out-parameters that are not in the frame. */
+static int make_outs(const Call *now, PyObject *const *args)
+{
+    const NcStep *step = now->plan->steps + now->plan->args;
+    char *area = now->frame + now->plan->outs;
+    for (const NcStep *end = step + now->plan->made; step < end; step++) {
+        NcOut *out = &now->spec->outs[step->memory];
+        Py_ssize_t length = -1;
+        if ((out->sized >= 0 && length_by(now, out, out->sized, &length) < 0) ||
+            nc_out_make(now->spec, (PyObject *)now->self, out, area, length,
+                        out->given >= 0 ? args[out->given] : NULL, out->given) < 0) {
+            return -1;
+        }
+        put_word(now->frame + step->at, (uint64_t)(uintptr_t)nc_out_memory(out, area)->address);
+    }
+    return 0;
+}
+
+/* The bytes of an out-parameter, a text. */
+static Py_ssize_t out_length(const Call *now, const NcOut *out)
+{
+    Py_ssize_t items =
+        out->kind != NC_OUT_VALUE ? nc_out_memory(out, now->frame + now->plan->outs)->length : -1;
+    return (items < 0 ? 1 : items) * (Py_ssize_t)out->size;
+}
+
 /* The lengths of texts, which follow the arguments. */
 static int take_lengths(const Call *now, PyObject *const *args)
 {
-    const NcStep *step = now->plan->steps + now->plan->args;
+    const NcStep *step = now->plan->steps + now->plan->args + now->plan->made;
     for (const NcStep *end = step + now->plan->lengths; step < end; step++) {
         Py_ssize_t index = step->memory;
-        Py_ssize_t length =
-            nc_text_length((PyObject *)now->self, index, args[index], owner_of(now, step));
+        Py_ssize_t length = step->owner != 0 ? nc_text_length((PyObject *)now->self, index,
+                                                              args[index], owner_of(now, step))
+                                             : out_length(now, &now->spec->outs[index]);
         if (length < 0) {
             return -1;
         }
@@ -447,12 +508,6 @@ NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
     return has_failed(now, convention, code) ? nc_fail(now->self, value, convention, code) : value;
 }
 
-/* Notes a pointer result of a call that raises: it may be the caller's to free. */
-NC_NOINLINE void lose(const Call *now)
-{
-    nc_result_lose(now->self, (void *)(uintptr_t)nc_word_at(now->frame + now->plan->result.at));
-}
-
 /* Calls, once all arguments are where they belong. */
 NC_HOT_INLINE PyObject *called(const Call *now)
 {
@@ -480,14 +535,124 @@ NC_HOT_INLINE PyObject *called(const Call *now)
     return give(now, NC_ERRORS_NONE, 0);
 }
 
-/* A call of a plan with pointers, out-parameters or lengths. */
-NC_NOINLINE PyObject *call_owning(const Call *now, PyObject *const *args)
+/* ---- what follows a call --------------------------------------------------------------------- */
+
+/* What a call gave that raises an exception: its out-parameters, and where the caller was to own
+ * them also a pointer that the function returned. NULL for nothing, perhaps with an exception. */
+static PyObject *given_by(const Call *now)
 {
     const NcPlan *plan = now->plan;
+    char *area = now->frame + plan->outs;
+    PyObject *pointer = NULL;
+    if (now->spec->owns && plan->result.code == NC_STEP_POINTER) {
+        void *address = (void *)(uintptr_t)nc_word_at(now->frame + plan->result.at);
+        pointer = address != NULL ? nc_pointer_to_python(now->self, address) : NULL;
+        if (pointer == NULL && PyErr_Occurred()) {
+            return NULL;
+        }
+    }
+    PyObject *all = pointer != NULL || now->spec->out_count != 0
+                        ? nc_outs_together(now->spec, pointer, area, 1)
+                        : NULL;
+    Py_XDECREF(pointer);
+    return all;
+}
+
+/* The exception that is set keeps what the call gave: as its `out`, if it takes attributes. */
+static void keep_given(const Call *now)
+{
+    PyObject *error = nc_exception_take();
+    PyObject *given = given_by(now);
+    PyObject *done = NULL;
+    if (given != NULL && now->spec->owns) {
+        done = PyObject_CallMethod(now->spec->check, "failed", "OO", error, given);
+        if (done == NULL) {
+            PyErr_WriteUnraisable((PyObject *)now->self);
+        }
+    } else if (given != NULL) {
+        (void)PyObject_SetAttrString(error, "out", given);
+    }
+    PyErr_Clear();
+    Py_XDECREF(done);
+    Py_XDECREF(given);
+    nc_exception_put(error);
+}
+
+/* What the check makes of a value, which this takes: check(value, callable, arguments). Its
+ * exceptions keep out-parameters as well. */
+static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args)
+{
+    const Py_ssize_t count = now->plan->args;
+    PyObject *given[] = {value, (PyObject *)now->self, PyTuple_New(count)};
+    PyObject *found = NULL;
+    if (given[2] != NULL) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyTuple_SET_ITEM(given[2], i, Py_NewRef(args[i]));
+        }
+        found = PyObject_Vectorcall(now->spec->check, given, 3, NULL);
+        if (found == NULL && now->spec->out_count != 0) {
+            PyObject *error = nc_exception_take();
+            if (!PyObject_HasAttrString(error, "out") &&
+                PyObject_SetAttrString(error, "out", value) < 0) {
+                PyErr_Clear();
+            }
+            nc_exception_put(error);
+        }
+        Py_DECREF(given[2]);
+    }
+    Py_DECREF(value);
+    return found;
+}
+
+/* The results of a call; `value` is that of the function, or NULL with an exception. */
+static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
+{
+    NcCallSpec *spec = now->spec;
+    if (value == NULL) {
+        if (spec->out_count != 0 || spec->owns) {
+            keep_given(now);
+        }
+        return NULL;
+    }
+    if (spec->out_count != 0) {
+        const uintptr_t convention = NC_SINGLE_FLAGS(now->self) & NC_ERRORS_MASK;
+        const int drops = now->plan->result.code == NC_STEP_VOID || convention == NC_ERRORS_NONZERO;
+        PyObject *all =
+            nc_outs_together(spec, drops ? NULL : value, now->frame + now->plan->outs, 0);
+        Py_SETREF(value, all);
+    }
+    return value != NULL && spec->check != NULL ? checked(now, value, args) : value;
+}
+
+/* Tells what ends an argument, a handle, of the step of its end that is called so. An exception
+ * that is set stays. 0, or -1 with one. */
+static int end(const Call *now, const char *step, PyObject *const *args)
+{
+    PyObject *error = PyErr_Occurred() ? nc_exception_take() : NULL;
+    PyObject *done =
+        PyObject_CallMethod(now->spec->ending, step, "OO", args[now->spec->ended], now->self);
+    if (error != NULL) {
+        if (done == NULL) {
+            PyErr_WriteUnraisable((PyObject *)now->self);
+        }
+        nc_exception_put(error);
+    }
+    Py_XDECREF(done);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* A call of a plan with pointers, out-parameters, lengths, a check or an ending. */
+NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
+{
+    const NcPlan *plan = now->plan;
+    NcCallSpec *spec = now->spec;
     NcPointer *owners = (NcPointer *)(void *)(now->frame + plan->owned);
     PyObject *value = NULL;
     int ran = 0;
-    int is_called = 0;
+    int ends = 0;
+    if (spec->composed) {
+        Py_INCREF(spec); /* functions of the user's may replace the entry, and its spec with it */
+    }
     for (size_t i = 0; i < plan->owners; i++) {
         owners[i].buffer.obj = NULL;
         owners[i].keep = NULL;
@@ -500,25 +665,40 @@ NC_NOINLINE PyObject *call_owning(const Call *now, PyObject *const *args)
         }
         ran |= status;
     }
+    if (plan->made != 0 && make_outs(now, args) < 0) {
+        goto done;
+    }
     /* What that ran may have moved what others point to. */
-    if ((NC_UNLIKELY(ran) && plan->owners > 0 &&
+    if ((NC_UNLIKELY(ran | (int)plan->made) && plan->owners > 0 &&
          nc_check_unmoved((PyObject *)now->self, owners, plan->owners) < 0) ||
         take_lengths(now, args) < 0) {
         goto done;
     }
+    if (NC_UNLIKELY(spec->ending != NULL)) {
+        if (end(now, "begin", args) < 0) {
+            goto done;
+        }
+        ends = 1;
+    }
     nc_join_pointers(owners, plan->owners);
-    is_called = 1;
     value = called(now);
-    if (plan->out_bytes != 0) {
-        const uintptr_t convention = NC_SINGLE_FLAGS(now->self) & NC_ERRORS_MASK;
-        int drops = plan->result.code == NC_STEP_VOID || convention == NC_ERRORS_NONZERO;
-        value = nc_take_outs(now->self, value, now->frame + plan->outs, drops);
+    if (plan->out_bytes != 0 || NC_UNLIKELY(spec->check != NULL)) {
+        if (value != NULL && settle(now) < 0) {
+            Py_CLEAR(value);
+        }
+        value = results(now, value, args);
     }
 
 done:
     value = nc_release_pointers(value, owners, plan->owners);
-    if (NC_UNLIKELY(value == NULL) && is_called && plan->result.code == NC_STEP_POINTER) {
-        lose(now);
+    if (NC_UNLIKELY(ends) && end(now, value != NULL ? "succeed" : "fail", args) < 0) {
+        Py_CLEAR(value);
+    }
+    if (plan->made != 0) {
+        nc_outs_drop(spec, now->frame + plan->outs);
+    }
+    if (spec->composed) {
+        Py_DECREF(spec);
     }
     return value;
 }
@@ -530,8 +710,8 @@ NC_NOINLINE PyObject *call(const Call *now, PyObject *const *args)
     for (uint32_t i = 0; i < plan->moves; i++) {
         move(now->frame, &moves[i]);
     }
-    if (plan->owners != 0 || plan->out_bytes != 0) {
-        return call_owning(now, args);
+    if (plan->extras) {
+        return call_extra(now, args);
     }
     Py_ssize_t i = 0;
     for (const NcStep *step = plan->steps, *end = step + plan->args; step < end; step++, i++) {
@@ -539,11 +719,7 @@ NC_NOINLINE PyObject *call(const Call *now, PyObject *const *args)
             return NULL;
         }
     }
-    PyObject *value = called(now);
-    if (NC_UNLIKELY(value == NULL) && plan->result.code == NC_STEP_POINTER) {
-        lose(now);
-    }
-    return value;
+    return called(now);
 }
 
 /* A call whose frame is not small, or whose plan is not made yet. */

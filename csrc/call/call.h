@@ -1,8 +1,9 @@
 /* csrc/call/call.h: calls from Python that an interpreter of plans makes (plan.h).
  *
- * Whatever a signature has, also more arguments than a variadic function names, is called here; no
- * Python code runs in a call but what values and functions of the user's bring. What a call spec
- * says Python code is needed for (`composed`) comes here when that code calls on.
+ * Everything that a signature and its policies can have is called here, also more arguments than a
+ * variadic function names. The only Python code in a call is that of values and of the user's
+ * functions, except what stores a value in an out-parameter that is an array or a pointer, and what
+ * frees and closes handles (nativecall/_values/handles.py).
  *
  * Threads: with the GIL. Plans are made once and published; a call writes to nothing that is
  * shared. */

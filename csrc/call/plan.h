@@ -31,7 +31,9 @@ enum {
     NC_STEP_VIEW,     /* of `size` dimensions, whose words are at `memory` */
     NC_STEP_STRUCT,   /* kept by the NcPointer at `owner`, unless that is 0 */
     NC_STEP_FUNCTION, /* that C keeps, or another pointer, as above */
-    NC_STEP_LENGTH,   /* `size` bytes: of the text that argument `memory` is, which `owner` keeps */
+    NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
+    NC_STEP_LENGTH,   /* `size` bytes: of the text that argument `memory` is, which `owner` keeps;
+                         without an owner, of that out-parameter */
 };
 
 typedef struct {
@@ -54,7 +56,9 @@ typedef struct {
 
 typedef struct NcPlan {
     uint32_t args;    /* how many steps are of arguments that Python passes, in their order */
-    uint32_t lengths; /* and how many, behind them, are of lengths */
+    uint32_t made;    /* how many, behind them, are of out-parameters that are not in the frame */
+    uint32_t lengths; /* and how many, behind these, are of lengths */
+    uint32_t extras;  /* whether there are owners, out-parameters, a check or an ending */
     uint32_t stack;   /* words on the stack */
     uint32_t how;     /* see nc_invoke */
     uint32_t bytes;   /* of the frame */
@@ -200,7 +204,7 @@ typedef struct {
 } NcLoopLength;
 
 #define NC_PLAN_MOVES(plan)                                                                        \
-    ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->lengths])
+    ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->made + (plan)->lengths])
 #define NC_CLOSURE_MOVES(plan) ((const NcMove *)(const void *)&(plan)->steps[(plan)->args])
 
 /* A word of a block, and the integer of so many bytes that is its lower end. */

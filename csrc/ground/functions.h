@@ -22,7 +22,6 @@
     ROW(nc_attribute_shortcut, "attribute_shortcut", METH_VARARGS)                                 \
     ROW(nc_string_shortcut, "string_shortcut", METH_O)                                             \
     ROW(nc_typed_shortcut, "typed_shortcut", METH_VARARGS)                                         \
-    ROW(nc_checked, "checked", METH_VARARGS)                                                       \
     ROW(nc_text_result, "text_result", METH_VARARGS)                                               \
     ROW(nc_pin_hold, "hold", METH_O)                                                               \
     ROW(nc_pin_export, "export", METH_O)                                                           \
@@ -38,7 +37,6 @@
     ROW(nc_scipy_box, "scipy_box", METH_VARARGS)                                                   \
     ROW(nc_open_library, "open_library", METH_VARARGS)                                             \
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
-    ROW(nc_pointer_lost, "lost_result", METH_O)                                                    \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \

@@ -86,7 +86,7 @@ static PyObject *ctypes_box(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* Of (cast, its type, gcp): a pointer with a destructor that keeps the entry. */
+/* Of (cast, its type): a pointer that keeps the entry. */
 static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(target);
@@ -94,11 +94,8 @@ static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
     PyObject *made = NULL;
     if (address != NULL) {
         args[0] = PyObject_Vectorcall(PyTuple_GET_ITEM(form, 0), args, 2, NULL);
-        args[1] = args[0] != NULL ? nc_keep_new(entry) : NULL;
-        made =
-            args[1] != NULL ? PyObject_Vectorcall(PyTuple_GET_ITEM(form, 2), args, 2, NULL) : NULL;
+        made = args[0] != NULL ? nc_cffi_keeping(args[0], entry) : NULL;
         Py_XDECREF(args[0]);
-        Py_XDECREF(args[1]);
         Py_DECREF(address);
     }
     return made;
@@ -135,7 +132,7 @@ static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
 /* The box of a callable of one entry by a form, which is a tuple. */
 static PyObject *box_by(int kind, PyObject *form, PyObject *entry)
 {
-    static const Py_ssize_t sizes[NC_BOXES] = {3, 3, 1, 2, 2};
+    static const Py_ssize_t sizes[NC_BOXES] = {3, 2, 1, 2, 2};
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
     if (PyTuple_GET_SIZE(form) != sizes[kind]) {
         PyErr_SetString(PyExc_TypeError, "form() returned a tuple of another size");

@@ -16,6 +16,8 @@
 static int callspec_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcCallSpec *)(void *)object)->policies);
+    Py_VISIT(((NcCallSpec *)(void *)object)->check);
+    Py_VISIT(((NcCallSpec *)(void *)object)->ending);
     Py_VISIT(((NcCallSpec *)(void *)object)->checked);
     return 0;
 }
@@ -36,12 +38,15 @@ static void callspec_dealloc(PyObject *object)
     for (int kind = 0; kind < NC_BOXES; kind++) {
         Py_XDECREF(self->forms[kind]);
     }
+    Py_XDECREF(self->check);
+    Py_XDECREF(self->ending);
     Py_XDECREF(self->bare);
     Py_XDECREF(self->checked);
     PyMem_Free(self->words);
     for (Py_ssize_t i = 0; i < self->out_count; i++) {
         Py_XDECREF(self->outs[i].type);
         Py_XDECREF(self->outs[i].pointer_type);
+        Py_XDECREF(self->outs[i].array);
     }
     PyMem_Free(self->outs);
     for (Py_ssize_t i = 0; self->arguments != NULL && i <= self->nargs; i++) {
@@ -118,7 +123,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     return 0;
 }
 
-/* Out-parameters, of tuples of (letter, offset, ctype, letter of its text or ""). */
+/* Out-parameters, of tuples of the members of NcOut. */
 static int describe_outs(NcCallSpec *self, PyObject *outs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(outs);
@@ -132,16 +137,26 @@ static int describe_outs(NcCallSpec *self, PyObject *outs)
     }
     self->out_count = count;
     for (Py_ssize_t i = 0; i < count; i++) {
+        NcOut *out = &self->outs[i];
         int code;
-        Py_ssize_t offset;
-        PyObject *type;
+        int kind;
         const char *text;
         PyObject *parts = PyTuple_GET_ITEM(outs, i);
         if (!PyTuple_Check(parts) ||
-            !PyArg_ParseTuple(parts, "CnOs", &code, &offset, &type, &text)) {
+            !PyArg_ParseTuple(parts, "CnOsinnnnn", &code, &out->offset, &out->type, &text, &kind,
+                              &out->length, &out->sized, &out->given, &out->size,
+                              &out->alignment)) {
+            out->type = NULL;
             return -1;
         }
-        self->outs[i] = (NcOut){(size_t)offset, Py_NewRef(type), (char)code, *text, NULL};
+        Py_INCREF(out->type);
+        out->code = (char)code;
+        out->kind = (char)kind;
+        out->text = *text;
+        if (out->sized >= self->nargs || out->given >= self->nargs || out->alignment == 0) {
+            PyErr_SetString(PyExc_ValueError, "an out-parameter refers to no argument");
+            return -1;
+        }
     }
     return 0;
 }
@@ -171,7 +186,8 @@ static int export_in(char order)
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
  * policies, order, composed, keep, letter of the result's text or "", encoding or None, fortran,
- * out-parameters, the call spec without a check or None). The types have the result's as the
+ * out-parameters, check or None, whether it owns, ending or None, the argument that this ends, the
+ * call spec without a check or None). The types have the result's as the
  * last. */
 static PyObject *callspec_new(PyObject *args)
 {
@@ -191,11 +207,19 @@ static PyObject *callspec_new(PyObject *args)
     const char *text_result;
     PyObject *encoding;
     int fortran;
+    PyObject *check;
+    int owns;
+    PyObject *ending;
+    Py_ssize_t ended;
     PyObject *bare;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCinsOiO!O", &signature, &text, &text_length, &result,
-                          &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names, &variadic,
-                          &policies, &order, &composed, &keep, &text_result, &encoding, &fortran,
-                          &PyTuple_Type, &outs, &bare)) {
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpnsOiO!OpOnO", &signature, &text, &text_length,
+                          &result, &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names,
+                          &variadic, &policies, &order, &composed, &keep, &text_result, &encoding,
+                          &fortran, &PyTuple_Type, &outs, &check, &owns, &ending, &ended, &bare)) {
+        return NULL;
+    }
+    if (ended >= PyTuple_GET_SIZE(arguments)) {
+        PyErr_SetString(PyExc_ValueError, "a call spec ends no argument that it has");
         return NULL;
     }
     if (keep < 0 || keep - NC_KEEP_ARGUMENT >= PyTuple_GET_SIZE(arguments)) {
@@ -228,6 +252,10 @@ static PyObject *callspec_new(PyObject *args)
     self->text_result = *text_result;
     self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
     self->fortran = fortran;
+    self->check = check != Py_None ? Py_NewRef(check) : NULL;
+    self->owns = owns;
+    self->ending = ending != Py_None ? Py_NewRef(ending) : NULL;
+    self->ended = ended;
     self->bare = bare != Py_None ? (NcCallSpec *)(void *)Py_NewRef(bare) : NULL;
     if (!composed) {
         PyObject_GC_UnTrack(self);

@@ -100,16 +100,7 @@ def function(shape: str) -> str:
         body.append("    (void)args;")
     store = "value =" if has_pointers else "return"
     test = f"if (nc_is_left() && nc_left_raise()) {{\n        {leave};\n    }}"
-    if code == "P":
-        # A pointer may be the caller's to free, also where the call raises.
-        lines.append("    void *result = NULL;")
-        if not has_pointers:
-            lines.append("    PyObject *value = NULL;")
-        body.append(
-            f"    result = {call};\n    if (!nc_is_left() || !nc_left_raise()) {{\n"
-            f"        value = {to_python};\n    }}"
-        )
-    elif code == "v":
+    if code == "v":
         body.append(f"    {call};\n    {test}\n    {store} {to_python};")
     else:
         body.append(
@@ -118,13 +109,7 @@ def function(shape: str) -> str:
     if has_pointers:
         body.append("done:;")
         count = args.count("P")
-        ended = f"nc_release_pointers(value, pointers, {count})"
-        body.append(f"    value = {ended};" if code == "P" else f"    return {ended};")
-    if code == "P":
-        body.append(
-            "    if (NC_UNLIKELY(value == NULL)) {\n        nc_result_lose(self, result);\n    }\n"
-            "    return value;"
-        )
+        body.append(f"    return nc_release_pointers(value, pointers, {count});")
     lines += body + ["}", ""]
     kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
     lines.append(f"NC_TRAMPOLINE_{kind}({name}, {len(args)})")

@@ -195,7 +195,7 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
         return -1;
     }
     self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
-    self->vectorcall = spec->composed > 1 || nc_calls_traced ? nc_vectorcall_wrapper
+    self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
                        : spec->trampoline != NULL && (flags & CALL_FLAGS) == 0
                            ? spec->trampoline->vectorcall
                            : nc_vectorcall_plan;

@@ -52,13 +52,6 @@ int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObje
     return status;
 }
 
-/* What is in memory: a Record, or by Python code what has none. */
-static PyObject *load(const NcCallSpec *spec, PyObject *type, void *memory)
-{
-    return PyObject_CallFunction(nc_hooks.load, "ONO", type, PyLong_FromVoidPtr(memory),
-                                 spec->policies);
-}
-
 PyObject *nc_load_result(NcCallable *self, void *memory)
 {
     if (nc_is_left() && nc_left_raise()) {
@@ -66,70 +59,6 @@ PyObject *nc_load_result(NcCallable *self, void *memory)
     }
     PyObject *layout = nc_record_layout(self->spec, self->spec->nargs);
     return layout != NULL ? nc_record_new(layout, memory, 1) : NULL;
-}
-
-static PyObject *load_out(const NcCallSpec *spec, NcOut *out, char text, char *area)
-{
-    if (nc_scalar_size(out->code) != 0) {
-        return nc_scalar_to_python(out->code, area + out->offset);
-    }
-    if (out->code == 'P') {
-        void *found;
-        memcpy(&found, area + out->offset, sizeof(found));
-        return nc_given_pointer(spec, text, out->type, &out->pointer_type, found);
-    }
-    return load(spec, out->type, area + out->offset);
-}
-
-/* What a call gives: `result` unless NULL, and the out-parameters; one alone as it is. Of a call
- * that has failed text stays a pointer, for C may not have written it. */
-static PyObject *together(const NcCallSpec *spec, PyObject *result, char *area, int failed)
-{
-    Py_ssize_t first = result != NULL ? 1 : 0;
-    NcOut *outs = spec->outs;
-    if (first + spec->out_count == 1) {
-        return load_out(spec, outs, failed ? '\0' : outs->text, area);
-    }
-    PyObject *made = PyTuple_New(first + spec->out_count);
-    if (made != NULL && result != NULL) {
-        PyTuple_SET_ITEM(made, 0, Py_NewRef(result));
-    }
-    for (Py_ssize_t i = 0; made != NULL && i < spec->out_count; i++) {
-        PyObject *value = load_out(spec, &outs[i], failed ? '\0' : outs[i].text, area);
-        if (value == NULL) {
-            Py_CLEAR(made);
-            break;
-        }
-        PyTuple_SET_ITEM(made, first + i, value);
-    }
-    return made;
-}
-
-/* The exception of a call that has failed gets what C wrote, where it takes attributes. */
-static void keep_outs(const NcCallSpec *spec, char *area)
-{
-    PyObject *error = nc_exception_take();
-    PyObject *given = together(spec, NULL, area, 1);
-    if (given == NULL || PyObject_SetAttrString(error, "out", given) < 0) {
-        PyErr_Clear();
-    }
-    Py_XDECREF(given);
-    nc_exception_put(error);
-}
-
-PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops)
-{
-    /* Held: Python code that reads a value may replace the entry, and its spec with it. */
-    NcCallSpec *spec = (NcCallSpec *)(void *)Py_NewRef(self->spec);
-    PyObject *made = NULL;
-    if (result == NULL) {
-        keep_outs(spec, (char *)area);
-    } else {
-        made = together(spec, drops ? NULL : result, (char *)area, 0);
-    }
-    Py_XDECREF(result);
-    Py_DECREF(spec);
-    return made;
 }
 
 void nc_drop_result(NcCallable *self, void *memory)

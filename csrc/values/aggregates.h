@@ -24,11 +24,6 @@ int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObje
 int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner);
 
-/* What a call returns that has out-parameters, which are in `area` as its spec says: the only
- * value, or a tuple of `result`, which this takes and drops where `drops` says so, and of them.
- * NULL where `result` is, whose exception keeps them as `out`, or with an exception. */
-PyObject *nc_take_outs(NcCallable *self, PyObject *result, void *area, int drops);
-
 /* The Record of the struct result that is in `memory`; NULL as well where a Python function left an
  * exception. */
 PyObject *nc_load_result(NcCallable *self, void *memory);

@@ -1,6 +1,8 @@
 /* csrc/values/keep.c: the objects of keep.h. A cycle through one is found by the collector. */
 #include "keep.h"
 
+#include "layout.h"
+
 #include <structmember.h>
 
 typedef struct {
@@ -30,6 +32,24 @@ PyObject *nc_keep_new(PyObject *owner)
         PyObject_GC_Track(self);
     }
     return (PyObject *)self;
+}
+
+PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner)
+{
+    static PyObject *gcp; /* cffi's; NULL before the first */
+    if (gcp == NULL) {
+        PyObject *module = PyImport_ImportModule("_cffi_backend");
+        PyObject *found = module != NULL ? PyObject_GetAttrString(module, "gcp") : NULL;
+        Py_XDECREF(module);
+        if (found == NULL) {
+            return NULL;
+        }
+        nc_keep_first(&gcp, found);
+    }
+    PyObject *const args[] = {pointer, nc_keep_new(owner)};
+    PyObject *made = args[1] != NULL ? PyObject_Vectorcall(gcp, args, 2, NULL) : NULL;
+    Py_XDECREF(args[1]);
+    return made;
 }
 
 static PyObject *keep_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)

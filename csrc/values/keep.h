@@ -10,6 +10,9 @@
  * one argument: a destructor for ffi.gc() that does nothing else. */
 extern PyTypeObject NcKeep_Type;
 
+/* A cffi pointer like another one that keeps an object alive; NULL with an exception. */
+PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner);
+
 /* A new one; NULL with an exception. */
 PyObject *nc_keep_new(PyObject *owner);
 

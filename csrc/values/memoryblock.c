@@ -31,6 +31,17 @@ static int learn_cffi(void)
     return 0;
 }
 
+NcBlock *nc_block_new(Py_ssize_t bytes)
+{
+    NcBlock *block = PyObject_GC_NewVar(NcBlock, &NcBlock_Type, bytes);
+    if (block != NULL) {
+        block->kept = NULL;
+        memset(block->data, 0, (size_t)bytes);
+        PyObject_GC_Track(block);
+    }
+    return block;
+}
+
 /* allocate_block(size): cffi's char array over a new block, which it keeps;
  * what an allocator of cffi's calls. */
 PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
@@ -45,13 +56,10 @@ PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
     if (NC_UNLIKELY(from_buffer == NULL) && learn_cffi() < 0) {
         return NULL;
     }
-    NcBlock *block = PyObject_GC_NewVar(NcBlock, &NcBlock_Type, bytes);
+    NcBlock *block = nc_block_new(bytes);
     if (block == NULL) {
         return NULL;
     }
-    block->kept = NULL;
-    memset(block->data, 0, (size_t)bytes);
-    PyObject_GC_Track(block);
     PyObject *const args[] = {characters, (PyObject *)block};
     PyObject *made = PyObject_Vectorcall(from_buffer, args, 2, NULL);
     Py_DECREF(block);

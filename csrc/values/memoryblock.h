@@ -21,6 +21,9 @@ typedef struct {
 /* Zeroed memory with what it keeps. */
 extern PyTypeObject NcBlock_Type;
 
+/* A new block; NULL with an exception. */
+NcBlock *nc_block_new(Py_ssize_t bytes);
+
 /* Keeps an object as long as the block; -1 with an exception. */
 int nc_block_keep(NcBlock *block, PyObject *object);
 

@@ -144,49 +144,6 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
                             &spec->pointer_type, address);
 }
 
-/* ---- results of calls that raise ------------------------------------------------------------- */
-
-static NC_THREAD_LOCAL struct {
-    void *function;
-    void *result;
-} lost;
-
-static void lose(void *function, void *result)
-{
-    if (result != NULL) {
-        lost.function = function;
-        lost.result = result;
-    }
-}
-
-void nc_result_lose(const NcCallable *self, void *result)
-{
-    lose(NC_SINGLE_TARGET(self), result);
-}
-
-void nc_result_forget(void)
-{
-    lost.function = lost.result = NULL;
-}
-
-PyObject *nc_result_lost(NcCallable *self)
-{
-    void *result = lost.function == NC_SINGLE_TARGET(self) ? lost.result : NULL;
-    nc_result_forget();
-    return result != NULL ? nc_pointer_to_python(self, result) : NULL;
-}
-
-/* lost_result(callable): as nc_result_lost, None for nothing. */
-PyObject *nc_pointer_lost(PyObject *Py_UNUSED(module), PyObject *callable)
-{
-    if (!PyObject_TypeCheck(callable, (PyTypeObject *)(void *)&NcCallable_Type)) {
-        PyErr_SetString(PyExc_TypeError, "lost_result() takes a native callable");
-        return NULL;
-    }
-    PyObject *found = nc_result_lost((NcCallable *)(void *)callable);
-    return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
-}
-
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
 /* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview

@@ -103,16 +103,6 @@ int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buff
 /* A pointer result as nc_given_pointer gives it. */
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
-/* Notes the pointer that the function of a callable gave, where the call raises none the less: an
- * exception of a Python function that C called, a code beside the result. Of such a call this
- * thread knows the last one, by the function's address. NULL is not noted. */
-void nc_result_lose(const NcCallable *self, void *result);
-/* Forgets what was noted. */
-void nc_result_forget(void);
-/* What was noted of the function of a callable, as nc_pointer_to_python, and forgets it; NULL
- * without an exception where nothing was. */
-PyObject *nc_result_lost(NcCallable *self);
-
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
 /* A Pin of a value as argument `index` of a call spec, a pointer; with a negative index the first

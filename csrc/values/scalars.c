@@ -9,32 +9,13 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* How many of a callable's arguments before one its caller does not pass, as its policies say. */
-static Py_ssize_t uncounted_before(PyObject *name, Py_ssize_t index)
-{
-    const NcCallSpec *spec =
-        PyUnicode_Check(name) ? NULL : ((const NcCallable *)(void *)name)->spec;
-    PyObject *left_out = spec != NULL ? PyObject_GetAttrString(spec->policies, "uncounted") : NULL;
-    Py_ssize_t count = 0;
-    if (left_out != NULL && PyTuple_Check(left_out)) {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(left_out); i++) {
-            Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(left_out, i));
-            count += at >= 0 && at < index;
-        }
-    }
-    Py_XDECREF(left_out);
-    PyErr_Clear();
-    return count;
-}
-
 PyObject *nc_conversion_subject(PyObject *name, Py_ssize_t index)
 {
     PyObject *text = nc_name(name);
     if (index < 0 || text == NULL) {
         return Py_XNewRef(text);
     }
-    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1 - uncounted_before(name, index),
-                                text);
+    return PyUnicode_FromFormat("argument %zd of '%U'", index + 1, text);
 }
 
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,

@@ -192,7 +192,7 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
             f"{entry.__name__!r} needs the GIL, which cffi drops around calls, and no thunk takes "
             "it for a variadic function; use to_ctypes()"
         )
-    return _cffi_backend.cast, _usual(signature.function), _cffi_backend.gcp
+    return _cffi_backend.cast, _usual(signature.function)
 
 
 # What C code mostly calls a type of a width; the letters of a text that tell C's types apart.
@@ -339,4 +339,4 @@ def typed(
     entry = entry_meant(callable, meant)
     if form(entry)[1] is kind:
         return entry, None
-    return entry, (_cffi_backend.cast, kind, _cffi_backend.gcp)
+    return entry, (_cffi_backend.cast, kind)

@@ -68,8 +68,7 @@ def pointer_argument(
     None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
     """
     if index >= 0:
-        number = index + 1 if spec is None else spec.policies.number(index)
-        who = f"argument {number} of '{who}'"
+        who = f"argument {index + 1} of '{who}'"
     signature = None if spec is None or index < 0 else spec.signature
     shown = "" if signature is None or not signature.in_c else signature.spelled(index)
     if value is None:
@@ -575,5 +574,7 @@ _types.set_value_hooks(
     storage.store_whole,
     storage.load_result,
     storage.layout,
+    storage.out_array,
+    storage.out_store,
     passed,
 )

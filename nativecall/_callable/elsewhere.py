@@ -15,6 +15,7 @@ from .._signature.ctype import CType, Scalar
 from .._signature.signature import Signature
 from .._values import callspec, storage
 from .._values.failure import convention, raise_failure
+from .._values.policies import DEFAULT
 from .._values.variadic import extra_argument
 
 TYPE_CHECKING = False
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
     from .._types import Foreign
     from .._values.boxes import Native
+    from .._values.policies import Policies
 
 _types = _lib.types
 
 
-def _check(signature: Signature, flags: int) -> None:
+def _check(signature: Signature, flags: int, policies: Policies) -> None:
     """Refuse what cffi cannot call as it must be called."""
+    for name in ("check", "out", "keep"):
+        if getattr(policies, name) != getattr(DEFAULT, name):
+            raise SignatureError(f"calls on this processor have no {name}=")
     if flags & _lib.FLAG_NEEDS_GIL or "O" in signature.text:
         raise SignatureError(
             f"{signature.text!r} needs the GIL, which calls on this processor drop", hint="drop it"
@@ -46,7 +51,7 @@ def function(callable: Native) -> Callable[..., object]:
     """What calls the only entry of `callable`."""
     spec, address, flags = callable._entry()
     signature: Signature = spec.signature
-    _check(signature, flags)
+    _check(signature, flags, spec.policies)
     errors = convention(flags)
     keeps_errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
     name, owner = callable.__name__, ref(callable)

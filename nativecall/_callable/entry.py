@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
     from .._types import CallSpec, Foreign
+    from .._values.boxes import Native
     from .._values.failure import Errors
     from .._values.outs import Out
     from .._values.policies import Check, Order, Said
@@ -461,3 +462,12 @@ def kept_for(signature: Signature, keep: str | int) -> str | int:
     if keep in ("library", "process"):
         return keep
     return position(signature, len(signature.args), keep, "keep")
+
+
+def without(callable: Native, policy: str, owner: object) -> Native:
+    """The function of the only entry of `callable`, called without a policy of its call spec. It
+    owns `owner`.
+    """
+    spec, address, flags = callable._entry()
+    policies = spec.policies._replace(**{policy: getattr(DEFAULT, policy)})
+    return callable._derived(callspec.of(spec.signature, flags, policies), address, flags, owner)

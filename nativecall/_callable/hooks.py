@@ -29,14 +29,14 @@ __all__: list[str] = []
 
 
 def _make_wrapper(callable: Native) -> object:
-    """What makes the calls of a callable where Python code has a part in them."""
+    """What makes the calls of a callable that its plan does not make."""
     if _lib.types.calls_traced:
         from .trace import traced
 
         return traced(callable)
-    from . import composed
+    from . import elsewhere
 
-    return composed.wrapper(callable) or composed.call(callable)
+    return elsewhere.function(callable)
 
 
 def _extra_argument(

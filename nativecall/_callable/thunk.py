@@ -31,8 +31,8 @@ from .._signature.spelling import parse
 from .._values import boxes, callspec, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
-from . import arguments, composed, specialize
-from .entry import Options
+from . import arguments, specialize
+from .entry import Options, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def convert(
     for entry, _, _, flags in exact or entries:
         single = entry
         if entry._entry()[0].policies.out:
-            single = composed.without(entry, "out", owner=entry)
+            single = without(entry, "out", entry)
         same = bool(exact) and errors == convention(flags).name
         try:
             made = single._converted(callspec.of(wanted), None if same else errors, name)
@@ -277,7 +277,7 @@ def bind(function: Native, /, *values: object, **named: object) -> object:
         takes = f"{count} argument" + ("" if count == 1 else "s")
         raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound to them")
     if spec.policies.out:
-        function = composed.without(function, "out", owner=function)
+        function = without(function, "out", function)
     names = signature.names[:count]
     given = [*values, *[_OPEN] * (count - len(values))]
     bound = {index for index, value in enumerate(values) if value is not _OPEN}

@@ -11,6 +11,8 @@ import builtins
 from types import FunctionType
 
 from .. import _lib
+from .._plan.here import here
+from . import elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 
 def traced(callable: Native) -> Callable[..., object]:
     """What calls the only entry of `callable` in a frame of its name, signature and file."""
-    spec, address, _ = callable._entry()
-    from . import composed
-
-    call = composed.wrapper(callable) or composed.call(callable)
+    spec, address, flags = callable._entry()
+    call: Callable[..., object]
+    if here() is None:
+        call = elsewhere.function(callable)
+    else:
+        owner = next((one for one in reversed(callable._owners) if hasattr(one, "handle")), None)
+        call = inner = callable._derived(spec, address, flags, owner)
+        inner._unwrap()
 
     def frame(*values: object) -> object:
         return call(*values)

@@ -13,7 +13,7 @@ from .._signature.ctype import SCALARS, VOIDPTR, CType
 from .._signature.derived import View, inner_types
 from .._signature.signature import Signature, with_more
 from .._values import callspec
-from .._values.outs import offsets, pointee
+from .._values.outs import VALUE, kind_of, offsets, pointee
 from . import steps as row
 from .abi import Passing, in_memory
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _types = _lib.types
 _POINTER: int = _types.code_layout()["pointer_bytes"]
 # Of struct NcPlan.
-_PLAN = struct.Struct("=11I")
+_PLAN = struct.Struct("=13I")
 
 
 class _Writer:
@@ -130,6 +130,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     places, out_bytes = offsets(signature, policies.out)
     area = writer.room(out_bytes)
     where = {out.index: area + at for out, at in zip(policies.out, places, strict=True)}
+    numbers = {out.index: number for number, out in enumerate(policies.out)}
     passed = len(spec.types) - 1
     hidden = len(args) - len(texts) - passed - sum([not out.given for out in policies.out])
     kinds = [callspec.letter(arg) for arg in args]
@@ -139,6 +140,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     before: list[tuple[int, int, int]] = []  # moves of no step
     keeps = policies.keep != "call"
     steps: list[bytes] = []
+    made: list[bytes] = []  # steps of out-parameters
     owners: dict[int, tuple[int, int]] = {}  # of each argument: which Python passes, and its owner
     told = 0
     last = len(args) - hidden - len(texts)
@@ -146,18 +148,26 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         if index >= last:
             continue
         if index in outs:
-            before.append((where[index], passing.places[0], 0))
-            if outs[index].given:
-                inner = pointee(signature, outs[index])
-                steps.append(row.step(row.SCALAR, 0, callspec.letter(inner), where[index]))
+            out, place = outs[index], passing.places[0]
+            owners[index] = numbers[index], 0
+            is_value = kind_of(signature, out) == VALUE
+            if is_value:
+                before.append((where[index], place, 0))
+            else:
+                made.append(row.step(row.OUT, 0, "P", place, memory=numbers[index]))
+            if out.given:  # what is not in the frame is stored once that is made
+                kind = callspec.letter(pointee(signature, out)) if is_value else "P"
+                code = row.SCALAR if is_value else row.VOID
+                steps.append(row.step(code, 0, kind, where[index]))
             continue
         owners[index] = len(steps), writer.owned + writer.owners * _POINTER
         steps.append(writer.argument(ctype, passing, row.is_packed(passing.places[0]), keeps))
+    lengths: list[bytes] = []
     for index, number in zip(texts, range(last, len(args)), strict=False):
         which, owner = owners[index]
         at = call.args[number].places[0]
         length = row.step(row.LENGTH, args[number].size, "q", at, owner=owner, memory=which)
-        steps.append(length)
+        lengths.append(length)
     if hidden:
         told = writer.room(8)
         before.append((told, call.args[-1].places[0], 0))
@@ -167,7 +177,9 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     shift = len(before)
     header = _PLAN.pack(
         passed,
-        len(texts),
+        len(made),
+        len(lengths),
+        bool(writer.owners or policies.out or policies.check is not None),
         -(-(call.stack - row.ABI.stack) // 8),
         how(call.vectors, call.result, args),
         -(-writer.end // 16) * 16,
@@ -179,7 +191,9 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         shift,
     )
     moves = [row.MOVE.pack(*one) for one in (*before, *writer.moves)]
-    return b"".join([header, *[_shifted(step, shift) for step in (result, *steps)], *moves])
+    return b"".join(
+        [header, *[_shifted(step, shift) for step in (result, *steps, *made, *lengths)], *moves]
+    )
 
 
 def _shifted(step: bytes, shift: int) -> bytes:

@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 18
 STEP = struct.Struct("=BBcBIIII")
 MOVE = struct.Struct("=3I")
 VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
-SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, LENGTH = range(6, 13)
+SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, OUT, LENGTH = range(6, 14)
 #: The steps of what has a word of the block to itself.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)

@@ -13,12 +13,12 @@ from .. import _lib
 from .._errors import refuse_reload
 from .._fifo import Cache
 from .._signature.ctype import SCALARS, VOID, CType, Scalar
-from .._signature.derived import Array, Handle, Pointer, Struct, View
+from .._signature.derived import Array, Handle, Pointer, Record, Struct, View
 from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .failure import CONVENTIONS
-from .outs import fits_stack, offsets, pointee, visible
+from .outs import kind_of, offsets, pointee, visible
 from .policies import DEFAULT
 
 TYPE_CHECKING = False
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from .._signature.grammar import Row
     from .._types import CallSpec
-    from .outs import Out
-    from .policies import Policies
+    from .handles import Ending
+    from .policies import Check, Policies
 
 refuse_reload(globals(), "of_text")
 
@@ -141,25 +141,15 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         signature.variadic,
         policies,
         policies.order,
-        composition(signature, policies),
+        policies.check is not None or bool(policies.out) or policies.keep != "call",
         _keep(policies.keep, passed),
         text[-1],
         policies.encoding,
         (2 if texts else 1) if policies.fortran else 0,
-        _outs(signature, policies.out),
+        _outs(signature, policies, passed),
+        *_checks(policies.check),
         None if policies.check is None else _of(signature, hidden, policies._replace(check=None)),
     )
-
-
-def composition(signature: Signature, policies: Policies) -> int:
-    """How policies change what a call takes or returns: 0 not at all, 1 as plans of calls can, 2 as
-    Python code does (_callable/composed.py).
-    """
-    if policies.check is not None:
-        return 2
-    if not policies.out:
-        return int(policies.keep != "call")
-    return 1 if fits_stack(signature, policies.out, text_lengths(signature, policies)) else 2
 
 
 #: How long C keeps functions (csrc/object/kept.h); from `_KEEP_ARGUMENT` on as long as an argument.
@@ -173,23 +163,43 @@ def _keep(keep: str | int, passed: Sequence[tuple[int, CType]]) -> int:
     return _KEEP_ARGUMENT + [index for index, _ in passed].index(keep)
 
 
-def text_out(signature: Signature, out: Out) -> str:
-    """The letter of the text that an out-parameter is; "" for what is none."""
-    said = signature.characters[out.index] if signature.characters else ""
-    return _TEXT[said[1:]] if said.startswith("*") else ""
-
-
-def _outs(signature: Signature, outs: Sequence[Out]) -> tuple[tuple[str, int, CType, str], ...]:
-    """The letter, the place in a trampoline's memory and the type of each out-parameter, and the
-    letter of its text.
+def _checks(check: Check | None) -> tuple[Check | None, bool, Ending | None, int]:
+    """What sees the results of calls, whether it is told of those that are lost, and what ends an
+    argument, and which.
     """
-    types = [pointee(signature, out) for out in outs]
-    return tuple(
-        [
-            (letter(one), at, one, text_out(signature, out))
-            for out, one, at in zip(outs, types, offsets(signature, outs)[0], strict=True)
-        ]
-    )
+    if check is None:
+        return None, False, None, -1
+    from .handles import Ending, Owned
+
+    ending = check if isinstance(check, Ending) else None
+    seen = check if ending is None else ending.then
+    return seen, isinstance(seen, Owned), ending, -1 if ending is None else ending.index
+
+
+def _outs(
+    signature: Signature, policies: Policies, passed: Sequence[tuple[int, CType]]
+) -> tuple[tuple[object, ...], ...]:
+    """The letter, the place and the type of each out-parameter, the letter of its text, how a call
+    has its memory, how many items it has, by which argument, which one is passed, and the bytes and
+    the alignment of an item. -1 stands for none.
+    """
+    # What is to be freed stays a pointer.
+    owns = _checks(policies.check)[1]
+    characters = () if owns else signature.characters
+    places = {index: place for place, (index, _) in enumerate(passed)}
+    found: list[tuple[object, ...]] = []
+    for out, at in zip(policies.out, offsets(signature, policies.out)[0], strict=True):
+        ctype, kind = pointee(signature, out), kind_of(signature, out)
+        said = characters[out.index] if characters else ""
+        text = _TEXT[said[1:]] if said.startswith("*") else ""
+        length = -1 if out.length is None else out.length
+        sized = -1 if out.sized is None else places[out.sized]
+        given = places.get(out.index, -1)
+        size, alignment = ctype.size, ctype.alignment
+        held = ctype.pointer if isinstance(ctype, Record) else ctype
+        rest = kind, length, sized, given, size, alignment
+        found.append((letter(ctype), at, held, text, *rest))
+    return tuple(found)
 
 
 def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, int, int, bool, str]:

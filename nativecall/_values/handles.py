@@ -188,9 +188,10 @@ def _owned(value: object, name: str, function: Callable[[object], object] | None
 
 
 class Ending:
-    """A check of results of a function that frees or closes argument `index`.
+    """What a call does to argument `index`, which its function frees or closes, as a check of its
+    results.
 
-    Calls go through `begin` first (composed.py).
+    The core calls `begin` once the arguments are converted, then `succeed` or `fail`.
     """
 
     __slots__ = ("index", "name", "then")
@@ -200,31 +201,24 @@ class Ending:
         self.index = index
         self.then = then
 
-    def begin(self, values: tuple[object, ...]) -> tuple[tuple[object, ...], object]:
-        """What the function is called with, and the handle that is closed by it, if there is one.
-
-        From here on the handle is refused, in all threads.
-        """
-        handle = values[self.index] if self.index < len(values) else None
-        if not _is_owned(handle) or not _end(handle, self.name):
-            return values, None
-        bare = _cffi_backend.cast(_cffi_backend.typeof(handle), handle)
-        return (*values[: self.index], bare, *values[self.index + 1 :]), handle
-
-    def fail(self, handle: object) -> None:
-        """The function has raised: the handle is open."""
-        if handle is not None:
-            _ended.pop(id(handle), None)
-
-    def succeed(self, handle: object) -> None:
-        """The function has closed it, so that its object need not."""
-        if handle is not None:
-            _cffi_backend.gcp(handle, None)
-
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]
     ) -> object:
         return result if self.then is None else self.then(result, function, values)
+
+    def begin(self, handle: object, function: Foreign) -> None:
+        """From here on the handle is refused, in all threads."""
+        if _is_owned(handle) and not _end(handle, self.name):
+            check_open(handle, f"argument {self.index + 1} of {function.__name__!r}")
+
+    def fail(self, handle: object, function: Foreign) -> None:
+        """The function has raised: the handle is open."""
+        _ended.pop(id(handle), None)
+
+    def succeed(self, handle: object, function: Foreign) -> None:
+        """The function has closed it, so that its object need not."""
+        if ended_by(handle) is not None:
+            _cffi_backend.gcp(handle, None)
 
 
 def _is_owned(value: object) -> bool:

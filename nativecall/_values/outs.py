@@ -6,8 +6,7 @@ which returns what C wrote: the value alone, or a tuple of the function's own re
 the order of the arguments. The function's own result is none where that is void, or a status that
 was checked. The memory is zero before the call, unless its value is given.
 
-A call keeps small ones in its frame (_plan/callplan.py); Python code makes the memory of others
-(_callable/composed.py).
+The core has their memory (csrc/values/outs.h).
 """
 
 from __future__ import annotations
@@ -25,9 +24,11 @@ if TYPE_CHECKING:
     from .._signature.signature import Signature
     from .._types import Foreign
 
-#: Bytes of all out-parameters of a call that it keeps in its frame.
-MOST_BYTES = 128
+#: How a call has the memory of an out-parameter.
+VALUE, BLOCK, ARRAY, RECORD = range(4)
+_MOST_BYTES = 4096  # of a value in the frame
 _ALIGNMENT = 16
+_MEMORY_BYTES = 24  # struct NcOutMemory
 
 
 class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(False, None, None))):
@@ -299,26 +300,28 @@ def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tupl
     return found
 
 
+def kind_of(signature: Signature, out: Out) -> int:
+    """How a call has the memory of an out-parameter (csrc/layout.h)."""
+    ctype = pointee(signature, out)
+    if isinstance(ctype, Record):
+        return RECORD
+    if isinstance(ctype, Array) or (out.is_array and isinstance(ctype, Scalar)):
+        return ARRAY
+    is_small = ctype.size <= _MOST_BYTES and ctype.alignment <= _ALIGNMENT
+    goes_in = out.given and not isinstance(ctype, Scalar)
+    return VALUE if is_small and not out.is_array and not goes_in else BLOCK
+
+
 def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
-    """Where a call has each of them, and the bytes of all."""
+    """Where a call has each of them, or what says where it is, and the bytes of all."""
     found: list[int] = []
     end = 0
     for out in outs:
         found.append(end)
-        end += -(-pointee(signature, out).size // _ALIGNMENT) * _ALIGNMENT
+        is_value = kind_of(signature, out) == VALUE
+        size = pointee(signature, out).size if is_value else _MEMORY_BYTES
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
     return found, end
-
-
-def fits_stack(signature: Signature, outs: Sequence[Out], texts: Sequence[int] = ()) -> bool:
-    """Whether a call can keep them; `texts` are arguments whose lengths it passes."""
-    if signature.variadic or any([is_array(signature, one) or one.index in texts for one in outs]):
-        return False
-    kinds = [pointee(signature, out) for out in outs]
-    if any([kind.alignment > _ALIGNMENT or isinstance(kind, Record) for kind in kinds]):
-        return False
-    if not all([isinstance(pointee(signature, out), Scalar) for out in outs if out.given]):
-        return False
-    return offsets(signature, outs)[1] <= MOST_BYTES
 
 
 def drops_result(signature: Signature, flags: int) -> bool:

@@ -50,13 +50,12 @@ if TYPE_CHECKING:
         fortran: bool = False
         out: tuple[Out, ...] = ()
         keep: str | int = "call"
-        uncounted: tuple[int, ...] = ()
 
 else:  # without typing, which a load does not import
     _Row = namedtuple(
         "Policies",
-        ["order", "encoding", "check", "fortran", "out", "keep", "uncounted"],
-        defaults=("C", None, None, False, (), "call", ()),
+        ["order", "encoding", "check", "fortran", "out", "keep"],
+        defaults=("C", None, None, False, (), "call"),
     )
 
 
@@ -78,20 +77,13 @@ class Policies(_Row):
     keep : str or int
         How long C keeps functions that are passed: ``"call"``, ``"library"``, ``"process"``, or as
         long as an argument, by name or position, and by position once the signature is known.
-    uncounted : tuple of int
-        No option: the arguments that messages do not count, by position, because the function is
-        called for one whose caller does not pass them.
     """
 
     __slots__ = ()
 
     def options(self) -> dict[str, Foreign]:
         """What `wrap` takes for them."""
-        return {name: value for name, value in self._asdict().items() if name != "uncounted"}
-
-    def number(self, index: int) -> int:
-        """What messages call an argument: from 1, as the caller counts."""
-        return index + 1 - sum([one < index for one in self.uncounted])
+        return self._asdict()
 
 
 DEFAULT = Policies()

@@ -19,7 +19,7 @@ from math import prod
 from struct import pack
 
 from .. import _lib
-from .._errors import refuse_reload
+from .._errors import extra, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.ctype import WORD, CType, Scalar, same_bytes
@@ -691,3 +691,49 @@ def _record_again(
     for place, value in enumerate(values):
         made[place] = value
     return made
+
+
+# -- out-parameters --------------------------------------------------------------------------------
+
+
+def out_array(
+    ctype: CType, policies: Policies
+) -> tuple[Callable[..., object], object, str, tuple[int, ...]]:
+    """What makes the array of an out-parameter whose items, or rows, have a type, called with shape,
+    NumPy's type and order; then these two, and the shape of an item.
+    """
+    from .dtypes import dtype_of, zeros
+
+    np = extra("numpy", "an array as an out-parameter")
+    item, shape = (ctype.item, ctype.shape) if isinstance(ctype, Array) else (ctype, ())
+
+    def aligned(whole: tuple[int, ...], *_: object) -> object:
+        return zeros(whole, item, ctype.alignment)
+
+    return np.zeros if ctype.alignment <= 16 else aligned, dtype_of(item), _order(policies), shape
+
+
+def _order(policies: Policies) -> str:
+    return "F" if policies.fortran or policies.order == "F" else "C"
+
+
+def out_store(
+    ctype: CType,
+    length: int | None,
+    value: Foreign,
+    address: int,
+    owner: Foreign,
+    who: str,
+    keep: list[object],
+    policies: Policies,
+) -> None:
+    """Store what Python passes for an out-parameter in the memory that `owner` has."""
+    if getattr(owner, "ndim", 0) > 1 and _order(policies) == "F":
+        rows = owner.copy("C")  # one after the other
+        plain = policies._replace(order="C", fortran=False)
+        out_store(ctype, length, value, rows.ctypes.data, rows, who, keep, plain)
+        owner[...] = rows
+    elif length is None:
+        store(ctype, value, address, who, keep, False, policies)
+    else:
+        store_items(ctype, length, value, address, who, keep, policies)

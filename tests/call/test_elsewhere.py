@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 
 import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._callable import composed, elsewhere
+from nativecall._callable import elsewhere
 
 FIRST = "double (double *x, int64_t n)"
 
@@ -119,11 +118,8 @@ def test_what_cffi_cannot_call_is_refused(echo, fails):
         function(echo, "echo_o", "O:O")
 
 
-def test_it_is_taken_where_there_is_no_abi(echo, monkeypatch):
-    monkeypatch.setattr(composed, "here", lambda: None)
-    f = echo.function("first", FIRST)
-    assert composed.wrapper(f) is None
-    assert composed.call(f)(np.array([2.5]), 1) == 2.5
-    out = nc.load("m").function("frexp", "double frexp(double x, int *exponent)", out="exponent")
-    assert composed.wrapper(out)(40.0) == (0.625, 6)
-    assert ctypes.sizeof(ctypes.c_int) == 4
+@pytest.mark.parametrize("option", [{"out": "exponent"}, {"check": print}])
+def test_what_plans_alone_can_do_is_refused(option, fails):
+    f = nc.load("m").function("frexp", "double frexp(double x, int *exponent)", **option)
+    with fails(nc.SignatureError, f"calls on this processor have no {next(iter(option))}="):
+        elsewhere.function(f)

@@ -283,7 +283,7 @@ def test_a_check_sees_each_result_and_says_what_is_returned():
     assert lib.cos.builtin(0.0) == ["cos", 1.0, (0.0,)]
     assert lib.atoi(b"17") == ["atoi", 17, (b"17",)]
     assert lib.cos.entries[0].check is doubled
-    assert lib.cos.entries[0].trampoline == "python"
+    assert lib.cos.entries[0].trampoline == "plan"
     f = nc.wrap(lib.address("cos"), "double (double x)", check=doubled, name="f")
     assert f(x=0) == ["f", 1.0, (0,)]
     buffer = bytearray(8)

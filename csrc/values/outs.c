@@ -1,0 +1,198 @@
+/* csrc/values/outs.c: the memory of outs.h. */
+#include "outs.h"
+
+#include "keep.h"
+#include "memoryblock.h"
+#include "pointers.h"
+#include "record.h"
+#include "scalars.h"
+#include "text.h"
+
+/* ---- before the call ------------------------------------------------------------------------- */
+
+/* numpy.zeros(shape, type, order) of so many items, at least one. What it takes besides the length
+ * is asked for once. */
+static PyObject *array_of(const NcCallSpec *spec, NcOut *out, Py_ssize_t length)
+{
+    if (out->array == NULL) {
+        PyObject *found =
+            PyObject_CallFunctionObjArgs(nc_hooks.out_array, out->type, spec->policies, NULL);
+        if (found == NULL || !PyTuple_Check(found) || PyTuple_GET_SIZE(found) != 4 ||
+            !PyTuple_Check(PyTuple_GET_ITEM(found, 3))) {
+            if (found != NULL) {
+                PyErr_SetString(PyExc_TypeError,
+                                "out_array() must return (zeros, type, order, shape of an item)");
+            }
+            Py_XDECREF(found);
+            return NULL;
+        }
+        nc_keep_first(&out->array, found);
+    }
+    PyObject *item = PyTuple_GET_ITEM(out->array, 3);
+    PyObject *shape = Py_NewRef(item);
+    if (length >= 0) {
+        const Py_ssize_t dimensions = PyTuple_GET_SIZE(item);
+        PyObject *first = PyLong_FromSsize_t(length > 0 ? length : 1);
+        Py_SETREF(shape, first != NULL ? PyTuple_New(1 + dimensions) : NULL);
+        for (Py_ssize_t i = 0; shape != NULL && i < dimensions; i++) {
+            PyTuple_SET_ITEM(shape, 1 + i, Py_NewRef(PyTuple_GET_ITEM(item, i)));
+        }
+        if (shape == NULL) {
+            Py_XDECREF(first);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(shape, 0, first);
+    }
+    PyObject *const args[] = {shape, PyTuple_GET_ITEM(out->array, 1),
+                              PyTuple_GET_ITEM(out->array, 2)};
+    PyObject *made = PyObject_Vectorcall(PyTuple_GET_ITEM(out->array, 0), args, 3, NULL);
+    Py_DECREF(shape);
+    return made;
+}
+
+/* Where the elements of an array are. It stays there: nobody else has it. */
+static int find(NcOutMemory *memory)
+{
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(memory->owner, &buffer, PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
+        return -1;
+    }
+    memory->address = (char *)buffer.buf;
+    PyBuffer_Release(&buffer);
+    return 0;
+}
+
+/* Stores what Python passes. */
+static int fill(const NcCallSpec *spec, PyObject *name, const NcOut *out, NcOutMemory *memory,
+                PyObject *value, Py_ssize_t index)
+{
+    PyObject *who = nc_conversion_subject(name, index);
+    PyObject *length = memory->length < 0 ? Py_NewRef(Py_None) : PyLong_FromSsize_t(memory->length);
+    PyObject *kept = PyList_New(0);
+    PyObject *done = NULL;
+    int status = -1;
+    if (who != NULL && length != NULL && kept != NULL) {
+        done = PyObject_CallFunction(nc_hooks.out_store, "OOONOOOO", out->type, length, value,
+                                     PyLong_FromVoidPtr(memory->address), memory->owner, who, kept,
+                                     spec->policies);
+    }
+    if (done != NULL) {
+        status = Py_IS_TYPE(memory->owner, &NcBlock_Type)
+                     ? nc_block_keep((NcBlock *)(void *)memory->owner, kept)
+                     : 0;
+    }
+    Py_XDECREF(done);
+    Py_XDECREF(kept);
+    Py_XDECREF(length);
+    Py_XDECREF(who);
+    return status;
+}
+
+int nc_out_make(NcCallSpec *spec, PyObject *name, NcOut *out, char *area, Py_ssize_t length,
+                PyObject *value, Py_ssize_t index)
+{
+    NcOutMemory *memory = nc_out_memory(out, area);
+    memory->length = length >= 0 ? length : out->length;
+    if (out->kind == NC_OUT_ARRAY) {
+        memory->owner = array_of(spec, out, memory->length);
+        if (memory->owner == NULL || find(memory) < 0) {
+            return -1;
+        }
+    } else {
+        /* Room to align it, and a byte for a length of 0. */
+        size_t items = memory->length < 0 ? 1 : (size_t)memory->length;
+        NcBlock *block = nc_block_new((Py_ssize_t)(items * out->size + out->alignment));
+        if (block == NULL) {
+            return -1;
+        }
+        memory->owner = (PyObject *)block;
+        uintptr_t start = (uintptr_t)block->data + out->alignment - 1;
+        memory->address = (char *)(start - start % out->alignment);
+    }
+    return value != NULL ? fill(spec, name, out, memory, value, index) : 0;
+}
+
+/* ---- after the call -------------------------------------------------------------------------- */
+
+/* A pointer to a struct or union that keeps its memory. */
+static PyObject *owning_pointer(const NcCallSpec *spec, NcOut *out, PyObject *block, char *address)
+{
+    PyObject *bare = nc_given_pointer(spec, '\0', out->type, &out->pointer_type, address);
+    PyObject *made = bare != NULL ? nc_cffi_keeping(bare, block) : NULL;
+    Py_XDECREF(bare);
+    return made;
+}
+
+static PyObject *load_at(const NcCallSpec *spec, NcOut *out, char text, char *address)
+{
+    if (nc_scalar_size(out->code) != 0) {
+        return nc_scalar_to_python(out->code, address);
+    }
+    if (out->code == 'P') {
+        void *found;
+        memcpy(&found, address, sizeof(found));
+        return nc_given_pointer(spec, text, out->type, &out->pointer_type, found);
+    }
+    return PyObject_CallFunction(nc_hooks.load, "ONO", out->type, PyLong_FromVoidPtr(address),
+                                 spec->policies);
+}
+
+static PyObject *load(const NcCallSpec *spec, NcOut *out, char text, char *area)
+{
+    if (NC_LIKELY(out->kind == NC_OUT_VALUE)) {
+        return load_at(spec, out, text, area + out->offset);
+    }
+    const NcOutMemory *memory = nc_out_memory(out, area);
+    if (out->kind == NC_OUT_ARRAY) {
+        return memory->length == 0 ? PySequence_GetSlice(memory->owner, 0, 0)
+                                   : Py_NewRef(memory->owner);
+    }
+    const Py_ssize_t count = memory->length < 0 ? 1 : memory->length;
+    PyObject *all = PyList_New(count);
+    for (Py_ssize_t i = 0; all != NULL && i < count; i++) {
+        char *address = memory->address + (size_t)i * out->size;
+        PyObject *one = out->kind == NC_OUT_RECORD
+                            ? owning_pointer(spec, out, memory->owner, address)
+                            : load_at(spec, out, text, address);
+        if (one == NULL) {
+            Py_CLEAR(all);
+        } else {
+            PyList_SET_ITEM(all, i, one);
+        }
+    }
+    if (all != NULL && memory->length < 0) {
+        Py_SETREF(all, Py_NewRef(PyList_GET_ITEM(all, 0)));
+    }
+    return all;
+}
+
+PyObject *nc_outs_together(NcCallSpec *spec, PyObject *result, char *area, int failed)
+{
+    Py_ssize_t first = result != NULL ? 1 : 0;
+    NcOut *outs = spec->outs;
+    if (first + spec->out_count == 1) {
+        return first ? Py_NewRef(result) : load(spec, outs, failed ? '\0' : outs->text, area);
+    }
+    PyObject *made = PyTuple_New(first + spec->out_count);
+    if (made != NULL && result != NULL) {
+        PyTuple_SET_ITEM(made, 0, Py_NewRef(result));
+    }
+    for (Py_ssize_t i = 0; made != NULL && i < spec->out_count; i++) {
+        PyObject *value = load(spec, &outs[i], failed ? '\0' : outs[i].text, area);
+        if (value == NULL) {
+            Py_CLEAR(made);
+            break;
+        }
+        PyTuple_SET_ITEM(made, first + i, value);
+    }
+    return made;
+}
+
+void nc_outs_drop(const NcCallSpec *spec, char *area)
+{
+    for (Py_ssize_t i = 0; i < spec->out_count; i++) {
+        if (spec->outs[i].kind != NC_OUT_VALUE) {
+            Py_CLEAR(nc_out_memory(&spec->outs[i], area)->owner);
+        }
+    }
+}
