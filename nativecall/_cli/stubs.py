@@ -254,7 +254,7 @@ class _Writer:
         names = {one.partition(":")[0] for one in members}
         for one in members:
             name, _, kind = one.partition(": ")
-            whole = f"{'typing' if kind == 'Any' else 'builtins'}.{kind}"
+            whole = f"{'typing' if kind.istitle() else 'builtins'}.{kind}"
             # A member hides the type, as a field 'bytes' does.
             self.classes.append(f"    {name}: {whole}" if kind in names else f"    {one}")
         self.classes.append("")

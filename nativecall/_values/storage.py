@@ -30,7 +30,7 @@ from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import ClassVar
 
     from .._types import Foreign, Layout, Pin, RecordBase
@@ -699,8 +699,8 @@ def _record_again(
 def out_array(
     ctype: CType, policies: Policies
 ) -> tuple[Callable[..., object], object, str, tuple[int, ...]]:
-    """What makes the array of an out-parameter whose items, or rows, have a type, called with shape,
-    NumPy's type and order; then these two, and the shape of an item.
+    """What makes an array as an out-parameter, called with the shape, NumPy's type and the order;
+    then these two, and the shape of an item, or row, of that C type.
     """
     from .dtypes import dtype_of, zeros
 
