@@ -12,7 +12,7 @@ from _weakref import ref
 
 from .._errors import SignatureError
 from .._fifo import Cache
-from .._signature.ctype import SCALARS, CType, is_native, part_of
+from .._signature.ctype import SCALARS, WRAP_IT, CType, is_native, part_of
 from .._signature.derived import Array, FunctionPointer, Pointer, Struct
 from .._signature.signature import Signature
 
@@ -197,5 +197,5 @@ def _check_limits(signature: Signature) -> None:
         raise SignatureError(
             f"arguments and result of {size} bytes by value are more than the {_MAX_BYTES} that a "
             "call by ctypes may put on the stack",
-            hint="pass pointers",
+            hint=WRAP_IT,
         )

@@ -11,7 +11,7 @@ from weakref import ref
 from .. import _lib
 from .._errors import SignatureError
 from .._signature import cffitype
-from .._signature.ctype import CType, Scalar
+from .._signature.ctype import WRAP_IT, CType, Scalar
 from .._signature.signature import Signature
 from .._values import callspec, storage
 from .._values.failure import convention, raise_failure
@@ -43,7 +43,7 @@ def _check(signature: Signature, flags: int, policies: Policies) -> None:
         if not is_number and ctype.kind not in ("void", "pointer", "voidptr", "function"):
             raise SignatureError(
                 f"{ctype.text!r} cannot be passed by value on this processor",
-                hint="pass a pointer to it",
+                hint=WRAP_IT,
             )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 
 from .._errors import SignatureError
+from .._signature.ctype import WRAP_IT
 from .abi import Unsupported
 from .here import here
 
@@ -61,7 +62,7 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
         raise SignatureError(
             f"arguments and result of {size} bytes by value are more than the {_MOST_BYTES} that a "
             "call may put on the stack",
-            hint="pass pointers",
+            hint=WRAP_IT,
         )
     if ABI is None:
         raise SignatureError("the C ABI of this machine is not known")

@@ -12,7 +12,19 @@ import copy
 from .._errors import SignatureError
 from .characters import texts
 from .clexer import CODES
-from .ctype import CHAR, MAX_DEPTH, MAX_TEXT, PY_OBJECT, SCALARS, VOID, VOIDPTR, WORD, CType, Scalar
+from .ctype import (
+    CHAR,
+    MAX_DEPTH,
+    MAX_TEXT,
+    PY_OBJECT,
+    SCALARS,
+    VOID,
+    VOIDPTR,
+    WORD,
+    WRAP_IT,
+    CType,
+    Scalar,
+)
 from .derived import (
     Array,
     Field,
@@ -40,8 +52,6 @@ if TYPE_CHECKING:
 STAND_IN = "struct __nc_Zg"
 WIDE = ("wchar_t", "char16_t", "char32_t")
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
-#: What can be done about a value that nothing passes.
-WRAP_IT = "call it through a C function of your own that takes a pointer"
 # Scalars that a function of cffi takes and returns by value. It describes every one for a call,
 # those of arrays and nested structs too, as soon as it makes the type.
 MAX_SCALARS = 16384

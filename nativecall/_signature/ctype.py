@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "CType")
 
+#: What can be done about a value that nothing passes.
+WRAP_IT: Final = "call it through a C function of your own that takes a pointer"
 MAX_DEPTH: Final = 64  # levels of nesting in one type
 MAX_TEXT: Final = 4096  # characters in the canonical text of one type or signature
 _MAX_NAMED: Final = 16 * MAX_TEXT

@@ -234,10 +234,9 @@ def _check_type(signature: Signature, out: Out) -> None:
     what = f"'out' names {_shown(signature, out.index)}, a {signature.spelled(out.index)!r}"
     found = _record(ctype)
     if found is None and not isinstance(ctype, Pointer):
-        raise ValueError(
-            f"{what}, which points to nothing that has a size here; pass memory that the library's "
-            "'new' has made"
-        )
+        is_void = ctype.kind == "voidptr" and not isinstance(ctype, Handle)
+        hint = "; pass memory that the library's 'new' has made" if is_void else ""
+        raise ValueError(f"{what}, which points to nothing that has a size here{hint}")
     if found is not None and out.given and isinstance(ctype, Handle):
         raise ValueError(
             f"{what}; to pass its value, pass memory that the library's 'new' has made"

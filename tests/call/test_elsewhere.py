@@ -111,7 +111,8 @@ def test_what_cffi_cannot_call_is_refused(echo, fails):
         ("echo_pair", "T{dd}:T{dd}", "T{dd}"),
         ("echo_zd", "Zd:Zd", "Zd"),
     ):
-        message = f"'{what}' cannot be passed by value on this processor; pass a pointer to it"
+        message = f"'{what}' cannot be passed by value on this processor; call it through a C "
+        message += "function of your own that takes a pointer"
         with fails(nc.SignatureError, message):
             function(echo, name, signature)
     with pytest.raises(nc.SignatureError, match="needs the GIL"):

@@ -15,9 +15,7 @@ import nativecall as nc
 from nativecall._signature.ctype import SCALARS
 
 ffi = cffi.FFI()
-NO_SIZE = (
-    ", which points to nothing that has a size here; pass memory that the library's 'new' has made"
-)
+NO_SIZE = ", which points to nothing that has a size here"
 SOURCE = r"""
 #include <errno.h>
 #include <stdbool.h>
@@ -483,7 +481,10 @@ def test_what_cannot_be_an_out_parameter(load, out, error, message):
     [
         ("int f(const int *a)", "'out' names 'a', a 'const int *', which C declares const"),
         ("i:&O", "'out' names 0, a '&O'; Python objects cannot be out-parameters"),
-        ("i:P", "'out' names 0, a 'P'" + NO_SIZE),
+        (
+            "i:P",
+            "'out' names 0, a 'P'" + NO_SIZE + "; pass memory that the library's 'new' has made",
+        ),
         ("i:X{d:d}", "'out' names 0, a 'X{d:d}'" + NO_SIZE),
         (
             "v:&(2)&d",

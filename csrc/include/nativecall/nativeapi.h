@@ -5,8 +5,7 @@
  *     PyObject *capsule = PyCapsule_New(&api, NC_NATIVEAPI_CAPSULE, NULL);     a provider's
  *     PyDict_SetItemString(Type.tp_dict, NC_NATIVEAPI_ATTRIBUTE, capsule);
  *
- *     const uintptr_t refuse = NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK;             a consumer's
- *     if (nc_nativeapi_find(obj, "d:d", refuse, &entry) < 0) ...
+ *     nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK, &entry);    a consumer's
  *
  * For providers. A type whose metaclass is not `extensibletype`, a static type or a Cython class
  * for instance, has an attribute
