@@ -8,11 +8,11 @@
 
 #include "ground/stub_sizes.h"
 
-/* What a loop gets as its last argument; generated ones know the first two. */
+/* What a loop gets as its last argument. */
 typedef struct {
     void *function;
-    NcCallable *callable; /* which makes exceptions of its failures */
-    const struct NcLoop *loop;
+    NcCallable *callable;      /* which makes exceptions of its failures */
+    const struct NcLoop *loop; /* of generated ones nc_symbols */
 } NcLoopData;
 
 #if NC_HAS_MACHINE_CODE

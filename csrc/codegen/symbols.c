@@ -46,11 +46,12 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
  * an object file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
+    FUNCTION(PyGILState_Ensure)                                                                    \
+    FUNCTION(PyGILState_Release)                                                                   \
     FUNCTION(PyLong_FromLongLong)                                                                  \
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_fail)                                                                              \
-    FUNCTION(nc_fail_length)                                                                       \
     FUNCTION(nc_left_raise)                                                                        \
     DATA(nc_loop, NC_LOOP)                                                                         \
     FUNCTION(nc_thunk_convert)                                                                     \

@@ -16,14 +16,16 @@ from __future__ import annotations
 import re
 
 from .. import _lib
-from .._codegen import byreference, engine
+from .._adapt import plan as nodes
+from .._callable.thunk import by_plan
 from .._errors import SignatureError
-from .._plan.abi import Unsupported
-from .._signature.ctype import SCALARS, is_native
+from .._signature.ctype import SCALARS, VOID, is_native
 from .._signature.derived import Array, FunctionPointer, Pointer
+from .._signature.derived import pointer as pointer_to
 from .._signature.signature import Signature
 from .._values import boxes
 from .._values.boxes import Function, Passing
+from .._values.failure import CONVENTIONS
 from .._values.fortran import lengths, texts, with_wide_lengths
 
 TYPE_CHECKING = False
@@ -228,18 +230,34 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     for one in (signature.result, *passed):
         if one.kind not in _BY_VALUE or not is_native(one):
             raise _not_made(f"what passes a {one.text!r} of {name!r} by reference cannot be made")
-    try:
-        made = byreference.code(address, signature, values, bool(is_wrapper) and returns)
-    except Unsupported as error:
-        raise _not_made(
-            f"what passes the scalars of {name!r} by reference cannot be made: {error}"
-        ) from None
-    if made is None:
-        raise _not_made(
-            f"what passes the scalars of {name!r} by reference is code: {engine.reason()}"
-        )
-    target, code = made
-    return Function(target, signature, Passing(obj, code), name)
+    plan = _by_reference(signature, values, bool(is_wrapper) and returns)
+    made = by_plan(address, plan, name, obj)
+    return Function(made.address(), signature, Passing(obj, made), name)
+
+
+def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -> nodes.Plan:
+    """How a procedure is called that takes an argument by reference where that is one of `values`,
+    and writes the result, if that is `written`, to where its first argument points.
+    """
+    args = [
+        pointer_to(one) if by_value else one
+        for one, by_value in zip(signature.args, values, strict=True)
+    ]
+    given = [nodes.Given(index, one) for index, one in enumerate(signature.args)]
+    arguments: list[nodes.Node] = [
+        nodes.Memory((one,), one.type) if by_value else one
+        for one, by_value in zip(given, values, strict=True)
+    ]
+    result = signature.result
+    answer: nodes.Node | None = nodes.Result(result) if result.kind != "void" else None
+    if written:
+        # With room for any number: of a wider one than was said the frame is not overwritten.
+        arguments.insert(0, nodes.Room(SCALARS["Zg"]))
+        args.insert(0, pointer_to(result))
+        result, answer = VOID, nodes.Written(result)
+    none = CONVENTIONS["none"]
+    inner = Signature(result, args)
+    return nodes.Plan(signature, inner, tuple(arguments), (), (), answer, none, none, -1, (), 0)
 
 
 def _not_made(reason: str) -> SignatureError:

@@ -21,7 +21,7 @@ import struct
 from .. import _lib
 from .._adapt import messages, rules
 from .._adapt.draft import losses
-from .._adapt.plan import Bound, Plan
+from .._adapt.plan import HEADER, Bound, Plan
 from .._codegen.thunk import thunk
 from .._errors import NoEntryError, SignatureError
 from .._plan import conversion
@@ -33,6 +33,7 @@ from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
 from . import arguments, specialize
 from .entry import Options, without
+from .wrap import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,6 +196,18 @@ def spec_of(
         code,
         lasts,
     )
+
+
+def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
+    """The function at an address, which the owner keeps, by a plan that binds nothing."""
+    inner = callspec.of(plan.inner)
+    code, lasts = thunk(plan)
+    helper = _Helper(plan, inner, None)
+    stack = 2 * (_FRAME + _BLOCKS)
+    spec = _types.ThunkSpec(
+        inner, None, callspec.of(plan.outer), 0, stack, HEADER, (), helper, code, lasts
+    )
+    return _types.make_thunk(plain(address, inner, name, owner), spec, ())
 
 
 def with_check(outer: CallSpec, flags: int, inner: CallSpec) -> CallSpec:

@@ -1,6 +1,6 @@
 """Thunks: C functions that call a function of another signature, generated once for each shape.
 
-A shape is both signatures with every pointer written ``P``, and what the plan says. A thunk is
+A shape is both signatures with every pointer written ``P``, and what the plan does. A thunk is
 entered through a stub, whose context is the Thunk (csrc/object/thunkobject.h): it has what is
 called, and the values that `bind` gave. So one piece of code serves all functions of a shape. What
 the code does is told in thunkcode.py, which is imported, with llvmlite, only where no object file
@@ -9,6 +9,7 @@ of the shape is kept. Without llvmlite the core carries out the same plan (_plan
 
 from __future__ import annotations
 
+from .. import _cache
 from .._adapt import plan as nodes
 from .._plan.abi import Unsupported
 from .._plan.conversion import conversion
@@ -18,52 +19,9 @@ from .shape import made, shape
 
 _EXPORT = "thunk"
 
-# -- one for each shape --------------------------------------------------------------------------
-
-
-def _described(node: nodes.Node | None) -> str:
-    match node:
-        case nodes.Given(index, _):
-            return f"a{index}"
-        case nodes.Load(pointer, offset, type):
-            return f"l{pointer.index}+{offset}{shape(type)}"
-        case nodes.Convert(value, type, step, exact):
-            return f"c({_described(value)}){shape(type)}{step}{'=' * exact}"
-        case nodes.Memory(values, type):
-            return f"m({','.join(map(_described, values))}){shape(type)}"
-        case nodes.Constant(value, type):
-            return f"k{value}{shape(type)}"
-        case nodes.Bound(offset, type):
-            return f"b{offset}{shape(type)}"
-        case nodes.Room(type):
-            return f"r{type.size}/{type.alignment}"
-        case nodes.Result(type):
-            return f"R{shape(type)}"
-        case nodes.Written(type):
-            return f"W{shape(type)}"
-        case nodes.Told(_):
-            return "t"
-    return "-"
-
 
 def _shapes(signature: Signature) -> str:
     return f"{shape(signature.result)}:{''.join(map(shape, signature.args))}"
-
-
-def key(plan: nodes.Plan) -> str:
-    """What determines the code of a thunk."""
-    return " ".join(
-        [
-            _shapes(plan.outer),
-            _shapes(plan.inner) + ("." if plan.inner.variadic else ""),
-            ";".join(map(_described, plan.arguments)),
-            ";".join([f"{one.index}={one.count}/{one.step}" for one in plan.checks]),
-            ";".join([f"{index}<{_described(node)}" for index, node in plan.stores]),
-            _described(plan.result),
-            f"{plan.before.name}>{plan.after.name}/{plan.tested}"
-            f"{' gil' * plan.takes_gil}{' settles' * plan.settles}",
-        ]
-    )
 
 
 def thunk(plan: nodes.Plan) -> tuple[tuple[int, engine.Code] | bytes, bool]:
@@ -76,13 +34,16 @@ def thunk(plan: nodes.Plan) -> tuple[tuple[int, engine.Code] | bytes, bool]:
 
         return written(plan, _EXPORT)
 
+    by_core = conversion(plan)
+    # What both carry out is all that determines the code.
+    key = f"thunk {_shapes(plan.outer)} {_shapes(plan.inner)} {_cache.hashed(by_core).hexdigest()}"
     try:
-        code = made(f"thunk {key(plan)}", text, _EXPORT, 2)
+        code = made(key, text, _EXPORT, 2)
     except engine.NoRoom:
-        return conversion(plan), False
+        return by_core, False
     except (Unsupported, engine.Unloadable):
         # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
         code = None
     if code is None:
-        return conversion(plan), engine.lasts()
+        return by_core, engine.lasts()
     return (code.address(_EXPORT), code), True

@@ -1,8 +1,9 @@
 """`f.to_ufunc`: a ufunc of NumPy's around a native callable.
 
-Every entry is a loop. Its code is generated once for all functions of a shape, and calls them
-through their pointers; a function whose IR a bridge knows is compiled into a loop of its own.
-Without generated code the core carries the loop out (_plan/conversion.py).
+Every entry is a loop. One over elements is generated once for all functions of a shape, and calls
+them through their pointers; a function whose IR a bridge knows is compiled into a loop of its own.
+Generalised loops, and all without generated code, are carried out by the core
+(_plan/conversion.py).
 
 Guarantees: a ufunc keeps the callable, its code and all that this needs as long as it lives.
 Exceptions of the function come out of the ufunc's call. Loops of entries that need the GIL take
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _MOST = 32  # operands that every version of NumPy takes
 _ORDER = "?bBhHiIqQefdg"
-_SYMBOLS = _lib.types.code_symbols()
 
 
 class Keeper:
@@ -155,19 +155,16 @@ def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
         address, kept = known
         keeper.kept += [entry, kept]
         return address, 0
-    from .._codegen.loop import NEEDED
-
-    generated = _generated(plan)
+    generated = _generated(plan) if plan.core is None else None
     if generated is not None:
         address, owner = generated
-        needed = [_symbol(name) for name in NEEDED]
-        data = (ctypes.c_void_p * (2 + len(needed)))(entry.address(), id(entry), *needed)
+        third = _lib.types.symbols_address()
     else:
         from .._plan.conversion import loop as written
 
         owner = ctypes.create_string_buffer(written(plan))
-        address = _SYMBOLS["nc_loop"]
-        data = (ctypes.c_void_p * 3)(entry.address(), id(entry), ctypes.addressof(owner))
+        address, third = _lib.types.code_symbols()["nc_loop"], ctypes.addressof(owner)
+    data = (ctypes.c_void_p * 3)(entry.address(), id(entry), third)
     keeper.kept += [entry, owner, data]
     return address, ctypes.addressof(data)
 
@@ -189,12 +186,3 @@ def _generated(plan: LoopPlan) -> tuple[int, object] | None:
     except (Unsupported, engine.Unloadable):
         return None
     return None if code is None else (code.address(EXPORT), code)
-
-
-def _symbol(name: str) -> int:
-    """The address of a function of the core's or Python's."""
-    known: int | None = _SYMBOLS.get(name)
-    if known is None:
-        known = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-    assert known is not None
-    return known

@@ -22,7 +22,7 @@ from .. import _lib
 from .._errors import extra, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
-from .._signature.ctype import WORD, CType, Scalar, same_bytes
+from .._signature.ctype import WORD, CType, Scalar, part_of, same_bytes
 from .._signature.derived import Array, Field, Struct, View, is_plain, object_offsets
 from . import boxes, callspec
 from .handles import is_cdata
@@ -412,14 +412,15 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
     """What C gets for want of a result: NaN, an integer, else zeros."""
     if ctype.kind in ("bool", "int"):
         return integer.to_bytes(ctype.size, sys.byteorder, signed=integer < 0)
-    size = 0 if ctype.kind == "void" else ctype.size
-    memory = _lib.ffi.new("char[]", size + 16)
-    if ctype.kind in ("float", "complex"):
-        address = int(_lib.ffi.cast("uintptr_t", memory))
-        nan = float("nan")
-        value = complex(nan, nan) if ctype.kind == "complex" else nan
-        _types.store_scalar(callspec.letter(ctype), value, address, "the sentinel")
-    return bytes(_lib.ffi.buffer(memory, size))
+    if ctype.kind not in ("float", "complex"):
+        return bytes(0 if ctype.kind == "void" else ctype.size)
+    part = part_of(ctype)
+    memory = _lib.ffi.new("char[]", part.size)
+    address = int(_lib.ffi.cast("uintptr_t", memory))
+    _types.store_scalar(callspec.letter(part), float("nan"), address, "the sentinel")
+    # Six bytes of a long double of x87 are whatever was there.
+    used = _lib.ffi.buffer(memory, 10 if part.digits == 64 else part.size)
+    return bytes(used).ljust(part.size, b"\0") * (ctype.size // part.size)
 
 
 # -- from memory ---------------------------------------------------------------------------------

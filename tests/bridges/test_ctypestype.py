@@ -11,6 +11,8 @@ import pytest
 import nativecall as nc
 from nativecall._bridges import ctypestype, libffi
 from nativecall._fifo import Cache
+from nativecall._plan import steps
+from nativecall._plan.aapcs64 import AAPCS64
 from nativecall._signature.spelling import parse
 
 
@@ -19,14 +21,7 @@ from nativecall._signature.spelling import parse
 )
 def test_structs_on_64_bit_arm(monkeypatch):
     """libffi aligns on the stack the pointer to a struct as the struct, ctypes hides arrays."""
-    monkeypatch.setattr(libffi, "_AAPCS64", True)
-    monkeypatch.setattr(libffi, "_SYSTEM_V", False)
-    one = parse("v:T{gg}").args[0]
-    assert libffi._homogeneous(one)
-    assert not libffi._homogeneous(parse("v:T{(5)d}").args[0])
-    assert not libffi._homogeneous(parse("v:T{fd}").args[0])
-    large, array, small = parse("v:T{dg}T{(3)g}T{(2)d}").args
-    assert [libffi._is_referenced(each) for each in (large, array, small)] == [True, False, False]
+    monkeypatch.setattr(steps, "ABI", AAPCS64)
     where = "it aligns the pointer to a struct on the stack as the struct"
     for text, reason in {
         "v:qqqqqqqqT{dg}": where,

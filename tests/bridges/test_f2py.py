@@ -11,11 +11,9 @@ import pytest
 import nativecall as nc
 from nativecall._bridges import fortran
 from nativecall._bridges.scipy import _FORTRAN_KNOWN
-from nativecall._codegen import engine
 from support import foreign
 
 integrate = pytest.importorskip("scipy.integrate")
-by_value = pytest.mark.skipif(not engine.available(), reason=engine.reason() or "code")
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +24,6 @@ def module(builder):
         pytest.skip(f"{error} is not installed")
 
 
-@by_value
 def test_quad_of_a_function_of_fortran(module):
     """SEP 201's example."""
     h = nc.wrap(module.square, "d:d")
@@ -37,7 +34,6 @@ def test_quad_of_a_function_of_fortran(module):
     assert nc.wrap(module.mixed, "d:idq")(1, 2.5, 2) == 6.0
 
 
-@by_value
 def test_complex_numbers_by_value(module, fails):
     """As C passes them: a complex result of f2py's subroutines is written to their argument."""
     turn = nc.wrap(module.turn, "Zd:Zdh")
@@ -62,7 +58,6 @@ def test_everything_by_reference(module):
     assert x.tolist() == [3.0, 6.0]
 
 
-@by_value
 def test_scalars_of_a_subroutine(module):
     x = np.array([1.0, 2.0])
     nc.wrap(module.scale, "v:i&dd")(2, x, 3.0)
@@ -93,14 +88,12 @@ def test_texts_and_arrays_of_int8_are_told_apart(module, fails):
         nc.wrap(module.words, "v:&b&b&i")
 
 
-@by_value
 def test_lengths_of_texts_are_no_scalars(module):
     f = nc.wrap(module.letters, "i:&bi", fortran=True)
     assert (f.signatures, f("hello", 3)) == (("i:&biQ",), 15)
     assert nc.wrap(module.letters, "int (const char *, int, size_t)")(b"hello", 3, 4) == 12
 
 
-@by_value
 def test_a_function_that_is_an_argument(module):
     f = nc.wrap(module.apply, "d:X{d:&d}d")
     assert f(nc.callback("d:&d", lambda x: x[0] + 1), 2.0) == 3.0
@@ -116,7 +109,6 @@ def test_what_is_told_without_a_signature(module, fails):
         nc.wrap(module.square)
 
 
-@by_value
 def test_contradictions(module, fails):
     with fails(
         nc.SignatureError,
@@ -138,15 +130,6 @@ def test_contradictions(module, fails):
         nc.wrap(module.scale, "v:i&de")
 
 
-def test_without_generated_code(module, monkeypatch):
-    monkeypatch.setattr(engine, "available", lambda: False)
-    monkeypatch.setattr(engine, "reason", lambda: "somebody said so")
-    with pytest.raises(nc.SignatureError, match="by reference is code: somebody said so"):
-        nc.wrap(module.square, "d:d")
-    assert nc.wrap(module.square, "v:&d&d").signatures == ("v:&d&d",)
-
-
-@by_value
 def test_without_a_symbol(module, monkeypatch):
     """f2py names an object again where it writes a subroutine that calls a function."""
     monkeypatch.setattr(fortran._lib, "address_origin", lambda address: ("/a/file", None))
@@ -175,7 +158,6 @@ def test_arguments_of_a_subroutine(module, signature, said):
     assert nc.wrap(module.scale._cpointer, signature, owner=module.scale).signatures == (signature,)
 
 
-@by_value
 def test_procedures_of_scipy_tell_their_types(fails):
     """Their objects hold the address of the procedure itself, which has no symbol there."""
     blas = pytest.importorskip("scipy.linalg.blas")

@@ -91,6 +91,11 @@ def reraised():
     with nc.reraise():
         nc.callback("d:d", raising).to_cffi()(1.0)
 vector = nc.callback("d:[1]d", lambda values: values[1])
+from nativecall._callable import thunk
+from nativecall._plan.conversion import conversion
+compiled = thunk.thunk
+def by_plans(): thunk.thunk = lambda plan: (conversion(plan), False)
+def by_code(): thunk.thunk = compiled
 import copy
 class Node(nc.NativeObject):
     x = nc.field("d")
@@ -146,6 +151,8 @@ OPERATIONS = {
     "bind structs": "structs.bind(mixed)()",
     "adapt": "h = f.convert('f:f'); h(1.0); h.convert('d:d').bind(1.0)(); f.convert('d:dP'); "
     "refused(g.convert('d:d'), 0.5); refused(f.convert, 'd:Zd'); overloaded.convert('d:&d')",
+    "bind and adapt by plans": "by_plans(); h = power.bind(..., 2.0); h(3.0); h.convert('d:h')(3); "
+    "refused(g.convert('h:d'), 0.5); structs.bind(mixed).convert('v:'); by_code()",
     "consumers' types": "f.to_ctypes(Own)(1.0); f.to_cffi('double (double)'); "
     "nc.wrap(f.to_capsule(name='')); task_of(f)",
     "needs the GIL": "needs.to_cffi()(1.0); nc.wrap(square, 'd:d', gil='need').to_ctypes()",
@@ -222,7 +229,8 @@ OPERATIONS = {
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
-    "consumers' types": 8, "pickle": 8, "refused loads": 20, "fields that are arrays": 4,
+    "consumers' types": 8, "bind and adapt by plans": 8, "pickle": 8, "refused loads": 20,
+    "fields that are arrays": 4,
     "boxes for SciPy": 2, "load declarations": 2, "memory of types": 2, "native objects": 2,
     "classes of native objects": 2, "refused pointers": 2, "refused wraps": 2,
 }  # fmt: skip

@@ -87,11 +87,17 @@ double spread(struct view *x)
 
 
 @pytest.fixture(scope="module")
-def kernels(builder):
+def library(builder):
     return nc.load(builder.library(SOURCE, "ufunc_kernels"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def kernels(library, carrier):
+    """Functions whose loops are carried out either way."""
+    return library
+
+
+@pytest.fixture
 def twice(kernels):
     return kernels.function("twice", "d:d")
 
@@ -212,7 +218,7 @@ def test_a_failure_ends_the_loop_and_comes_out_of_the_call(kernels):
     assert made(4.0) == 2
 
 
-def test_exceptions_of_python_functions(unraisable):
+def test_exceptions_of_python_functions(unraisable, carrier):
     seen = []
 
     @nc.callback("d:d")

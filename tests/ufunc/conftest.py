@@ -1,0 +1,17 @@
+"""What carries out the loops of ufuncs: generated code, and the core without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from nativecall._ufunc import make
+from support.modes import GENERATED
+
+
+@pytest.fixture(params=["generated", "core"])
+def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of the two carries out the loops that a test makes."""
+    if request.param == "core":
+        monkeypatch.setattr(make, "_generated", lambda plan: None)
+    elif not GENERATED:
+        pytest.skip("no generated code")
