@@ -103,9 +103,15 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
     given = obj.user_data
     if given is not None and type(given).__name__ != "PyCapsule":
         return with_data(own_entry(obj) or function(obj), given, obj)  # checked as in a call
-    if given is not None and boxes.function(given) is not None:
+    if given is not None and _has_function(given):
         raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
     return with_data(own_entry(obj) or function(obj), data, obj)
+
+
+def _has_function(capsule: object) -> bool:
+    """Whether the name of a capsule says that it holds a function."""
+    found = boxes.function(capsule)
+    return found is not None and found.signature is not None
 
 
 def reason(obj: Foreign) -> str | None:
@@ -217,7 +223,10 @@ def _chosen(
         try:
             part = callable[meant]
         except NoEntryError:
-            return _converted(callable, meant), meant
+            given = [_meant(callable[text]) for text in callable.signatures if data]
+            typed = [one for one in given if takes_data(one) and len(one.args) == len(meant.args)]
+            # Of a 'void *' that is named the function itself may say more.
+            return _converted(callable, meant), typed[0] if len(typed) == 1 else meant
         return _as(part, meant.text), part._chosen(None)[0].signature
     exact = _called_as_they_are(callable, data)
     if not exact:
@@ -390,6 +399,8 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
     It is checked as that argument is in a call.
     """
     if type(value).__name__ == "PyCapsule":
+        if _has_function(value):
+            raise TypeError("'user_data' is a capsule with a function, and no data")
         return value
     spec = callspec.of_argument(ctype, readonly=readonly)
     pin = _lib.types.pin(spec, "'user_data'", -1, value)

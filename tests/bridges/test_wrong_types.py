@@ -89,6 +89,7 @@ def wrong_data(lib):
     yield bytearray(12)
     yield memoryview(b"12345678")
     yield lib.one
+    yield lib.one.to_capsule()
     yield 3.0
     yield "text"
     yield abs
@@ -102,6 +103,7 @@ def test_user_data(lib, name):
         tried += 1
         for use in (
             lambda data: function.to_scipy(user_data=data),
+            lambda data: function.to_scipy(signature="double (double, void *)", user_data=data),
             lambda data: function.bind(..., data),
             lambda data: function.bind(data=data),
             lambda data: function(1.0, data),
@@ -174,3 +176,14 @@ def test_user_data_of_low_level_callables(lib, name):
     with pytest.raises(TypeError, match="a capsule with a function, and no data"):
         nc.wrap(scipy.LowLevelCallable(function.to_ctypes(), lib.one.to_capsule()))
     assert lib.count() == 0
+
+
+def test_capsules_with_data_are_user_data(lib):
+    """One without a name, or with another than a function's, holds what the user says."""
+    number = ctypes.c_double(2.0)
+    for name in (None, b"data", b"void *"):
+        data = capsule(name, ctypes.addressof(number))
+        box = scipy.LowLevelCallable(lib.of_doubles.to_capsule(), data)
+        assert nc.wrap(box)(3.0) == 6.0
+        box = lib.of_doubles.to_scipy(signature="double (double, void *)", user_data=data)
+        assert nc.wrap(box)(3.0) == 6.0
