@@ -123,10 +123,12 @@ typedef struct NcCallSpec {
         *forms[NC_BOXES];    /* what boxes are made of, once asked for (object/boxed.c); or NULL */
     struct NcCallSpec *bare; /* the same without a check; NULL where it has none */
     PyObject *check;         /* sees the results of calls; or NULL */
-    int owns;                /* whether its method `failed` is told of those that are lost */
-    PyObject *ending;        /* what ends an argument (nativecall/_values/handles.py); or NULL */
-    Py_ssize_t ended;        /* which argument */
-    PyObject *checked;       /* dict: by the call specs of thunks the same with its check, once
+    PyObject *owns;    /* (name, function or None, name, function or None): how pointers that a
+                                call returns are freed or closed, and if it raises an exception;
+                                or NULL (values/destructor.h) */
+    PyObject *ends;    /* str: its name, where the function frees or closes an argument; NULL */
+    Py_ssize_t ended;  /* which argument */
+    PyObject *checked; /* dict: by the call specs of thunks the same with its check, once
                                   asked for (object/adapt.c); or NULL */
 } NcCallSpec;
 

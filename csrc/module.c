@@ -16,7 +16,7 @@
 #include "object/overloadcost.h"
 #include "object/shortcut.h"
 #include "object/thunkobject.h"
-#include "values/keep.h"
+#include "values/destructor.h"
 #include "values/memoryblock.h"
 #include "values/pointers.h"
 #include "values/record.h"
@@ -220,7 +220,7 @@ static PyMethodDef functions[] = {
 };
 
 static PyTypeObject *const types[] = {
-    &NcStash_Type,    &NcRecordBase_Type, &NcMemory_Type, &NcLayout_Type,       &NcKeep_Type,
+    &NcStash_Type,    &NcRecordBase_Type, &NcMemory_Type, &NcLayout_Type,       &NcDestructor_Type,
     &NcCallSpec_Type, &NcThunkSpec_Type,  &NcThunk_Type,  &NcCallbackSpec_Type, &NcPyCallback_Type,
     &NcLibrary_Type,  &NcMemoryPlan_Type, &NcField_Type,  &NcMethod_Type,       &NcObjectArray_Type,
 };

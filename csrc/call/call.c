@@ -14,6 +14,7 @@
 #include "object/irregular.h"
 #include "object/kept.h"
 #include "values/aggregates.h"
+#include "values/destructor.h"
 #include "values/fortran.h"
 #include "values/names.h"
 #include "values/outs.h"
@@ -539,12 +540,12 @@ NC_HOT_INLINE PyObject *called(const Call *now)
 
 /* What a call gave that raises an exception: its out-parameters, and where the caller was to own
  * them also a pointer that the function returned. NULL for nothing, perhaps with an exception. */
-static PyObject *given_by(const Call *now)
+static PyObject *given_by(const Call *now, PyObject *Py_UNUSED(none))
 {
     const NcPlan *plan = now->plan;
     char *area = now->frame + plan->outs;
     PyObject *pointer = NULL;
-    if (now->spec->owns && plan->result.code == NC_STEP_POINTER) {
+    if (now->spec->owns != NULL && plan->result.code == NC_STEP_POINTER) {
         void *address = (void *)(uintptr_t)nc_word_at(now->frame + plan->result.at);
         pointer = address != NULL ? nc_pointer_to_python(now->self, address) : NULL;
         if (pointer == NULL && PyErr_Occurred()) {
@@ -558,24 +559,29 @@ static PyObject *given_by(const Call *now)
     return all;
 }
 
-/* The exception that is set keeps what the call gave: as its `out`, if it takes attributes. */
-static void keep_given(const Call *now)
+/* The exception that is set keeps a value, which this takes, as its `out`, if it takes attributes.
+ * What the caller was to free or close goes with it. */
+static void keep_given(const Call *now, PyObject *(*given)(const Call *, PyObject *),
+                       PyObject *value)
 {
     PyObject *error = nc_exception_take();
-    PyObject *given = given_by(now);
-    PyObject *done = NULL;
-    if (given != NULL && now->spec->owns) {
-        done = PyObject_CallMethod(now->spec->check, "failed", "OO", error, given);
-        if (done == NULL) {
-            PyErr_WriteUnraisable((PyObject *)now->self);
-        }
-    } else if (given != NULL) {
-        (void)PyObject_SetAttrString(error, "out", given);
+    PyObject *found = given(now, value);
+    if (found != NULL && now->spec->owns != NULL) {
+        PyObject *lost = PyTuple_GetSlice(now->spec->owns, 2, 4);
+        found = lost != NULL ? nc_owned(found, lost) : NULL;
+        Py_XDECREF(lost);
+    }
+    if (found != NULL && !PyObject_HasAttrString(error, "out")) {
+        (void)PyObject_SetAttrString(error, "out", found);
     }
     PyErr_Clear();
-    Py_XDECREF(done);
-    Py_XDECREF(given);
+    Py_XDECREF(found);
     nc_exception_put(error);
+}
+
+static PyObject *given_to_check(const Call *Py_UNUSED(now), PyObject *value)
+{
+    return value;
 }
 
 /* What the check makes of a value, which this takes: check(value, callable, arguments). Its
@@ -590,13 +596,8 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
             PyTuple_SET_ITEM(given[2], i, Py_NewRef(args[i]));
         }
         found = PyObject_Vectorcall(now->spec->check, given, 3, NULL);
-        if (found == NULL && now->spec->out_count != 0) {
-            PyObject *error = nc_exception_take();
-            if (!PyObject_HasAttrString(error, "out") &&
-                PyObject_SetAttrString(error, "out", value) < 0) {
-                PyErr_Clear();
-            }
-            nc_exception_put(error);
+        if (found == NULL && (now->spec->out_count != 0 || now->spec->owns != NULL)) {
+            keep_given(now, given_to_check, Py_NewRef(value));
         }
         Py_DECREF(given[2]);
     }
@@ -609,8 +610,8 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
 {
     NcCallSpec *spec = now->spec;
     if (value == NULL) {
-        if (spec->out_count != 0 || spec->owns) {
-            keep_given(now);
+        if (spec->out_count != 0 || spec->owns != NULL) {
+            keep_given(now, given_by, NULL);
         }
         return NULL;
     }
@@ -621,27 +622,24 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
             nc_outs_together(spec, drops ? NULL : value, now->frame + now->plan->outs, 0);
         Py_SETREF(value, all);
     }
+    if (spec->owns != NULL) {
+        value = nc_owned(value, spec->owns);
+    }
     return value != NULL && spec->check != NULL ? checked(now, value, args) : value;
 }
 
-/* Tells what ends an argument, a handle, of the step of its end that is called so. An exception
- * that is set stays. 0, or -1 with one. */
-static int end(const Call *now, const char *step, PyObject *const *args)
+/* The function frees or closes an argument: from here on that is refused, in all threads. As
+ * nc_end. */
+static int end(const Call *now, PyObject *const *args)
 {
-    PyObject *error = PyErr_Occurred() ? nc_exception_take() : NULL;
-    PyObject *done =
-        PyObject_CallMethod(now->spec->ending, step, "OO", args[now->spec->ended], now->self);
-    if (error != NULL) {
-        if (done == NULL) {
-            PyErr_WriteUnraisable((PyObject *)now->self);
-        }
-        nc_exception_put(error);
-    }
-    Py_XDECREF(done);
-    return PyErr_Occurred() ? -1 : 0;
+    const Py_ssize_t index = now->spec->ended;
+    PyObject *subject = nc_conversion_subject((PyObject *)now->self, index);
+    int status = subject != NULL ? nc_end(args[index], now->spec->ends, subject) : -1;
+    Py_XDECREF(subject);
+    return status;
 }
 
-/* A call of a plan with pointers, out-parameters, lengths, a check or an ending. */
+/* A call of a plan with pointers, out-parameters, lengths, a check or an end of an argument. */
 NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
 {
     const NcPlan *plan = now->plan;
@@ -674,15 +672,12 @@ NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
         take_lengths(now, args) < 0) {
         goto done;
     }
-    if (NC_UNLIKELY(spec->ending != NULL)) {
-        if (end(now, "begin", args) < 0) {
-            goto done;
-        }
-        ends = 1;
+    if (NC_UNLIKELY(spec->ends != NULL) && (ends = end(now, args)) < 0) {
+        goto done;
     }
     nc_join_pointers(owners, plan->owners);
     value = called(now);
-    if (plan->out_bytes != 0 || NC_UNLIKELY(spec->check != NULL)) {
+    if (plan->out_bytes != 0 || NC_UNLIKELY(spec->check != NULL || spec->owns != NULL)) {
         if (value != NULL && settle(now) < 0) {
             Py_CLEAR(value);
         }
@@ -691,8 +686,8 @@ NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
 
 done:
     value = nc_release_pointers(value, owners, plan->owners);
-    if (NC_UNLIKELY(ends) && end(now, value != NULL ? "succeed" : "fail", args) < 0) {
-        Py_CLEAR(value);
+    if (NC_UNLIKELY(ends > 0) && value == NULL) {
+        nc_end_undo(args[spec->ended]);
     }
     if (plan->made != 0) {
         nc_outs_drop(spec, now->frame + plan->outs);

@@ -2,8 +2,7 @@
  *
  * Everything that a signature and its policies can have is called here, also more arguments than a
  * variadic function names. The only Python code in a call is that of values and of the user's
- * functions, except what stores a value in an out-parameter that is an array or a pointer, and what
- * frees and closes handles (nativecall/_values/handles.py).
+ * functions, except what stores a value in an out-parameter that is an array or a pointer.
  *
  * Threads: with the GIL. Plans are made once and published; a call writes to nothing that is
  * shared. */

@@ -58,7 +58,7 @@ typedef struct NcPlan {
     uint32_t args;    /* how many steps are of arguments that Python passes, in their order */
     uint32_t made;    /* how many, behind them, are of out-parameters that are not in the frame */
     uint32_t lengths; /* and how many, behind these, are of lengths */
-    uint32_t extras;  /* whether there are owners, out-parameters, a check or an ending */
+    uint32_t extras;  /* whether there are owners, out-parameters or a check */
     uint32_t stack;   /* words on the stack */
     uint32_t how;     /* see nc_invoke */
     uint32_t bytes;   /* of the frame */

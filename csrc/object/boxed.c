@@ -5,7 +5,7 @@
 #include "capsule.h"
 #include "entries.h"
 #include "making.h"
-#include "values/keep.h"
+#include "values/destructor.h"
 
 /* ---- making them ----------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@ static int callspec_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcCallSpec *)(void *)object)->policies);
     Py_VISIT(((NcCallSpec *)(void *)object)->check);
-    Py_VISIT(((NcCallSpec *)(void *)object)->ending);
+    Py_VISIT(((NcCallSpec *)(void *)object)->owns);
     Py_VISIT(((NcCallSpec *)(void *)object)->checked);
     return 0;
 }
@@ -39,7 +39,8 @@ static void callspec_dealloc(PyObject *object)
         Py_XDECREF(self->forms[kind]);
     }
     Py_XDECREF(self->check);
-    Py_XDECREF(self->ending);
+    Py_XDECREF(self->owns);
+    Py_XDECREF(self->ends);
     Py_XDECREF(self->bare);
     Py_XDECREF(self->checked);
     PyMem_Free(self->words);
@@ -186,9 +187,8 @@ static int export_in(char order)
 
 /* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
  * policies, order, composed, keep, letter of the result's text or "", encoding or None, fortran,
- * out-parameters, check or None, whether it owns, ending or None, the argument that this ends, the
- * call spec without a check or None). The types have the result's as the
- * last. */
+ * out-parameters, check or None, `owns` or None, `ends` or None, the argument that this ends, the
+ * call spec without a check or None). The types have the result's as the last. */
 static PyObject *callspec_new(PyObject *args)
 {
     PyObject *signature;
@@ -208,14 +208,19 @@ static PyObject *callspec_new(PyObject *args)
     PyObject *encoding;
     int fortran;
     PyObject *check;
-    int owns;
-    PyObject *ending;
+    PyObject *owns;
+    PyObject *ends;
     Py_ssize_t ended;
     PyObject *bare;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpnsOiO!OpOnO", &signature, &text, &text_length,
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpnsOiO!OOOnO", &signature, &text, &text_length,
                           &result, &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names,
                           &variadic, &policies, &order, &composed, &keep, &text_result, &encoding,
-                          &fortran, &PyTuple_Type, &outs, &check, &owns, &ending, &ended, &bare)) {
+                          &fortran, &PyTuple_Type, &outs, &check, &owns, &ends, &ended, &bare)) {
+        return NULL;
+    }
+    if ((owns != Py_None && (!PyTuple_Check(owns) || PyTuple_GET_SIZE(owns) != 4)) ||
+        (ends != Py_None && !PyUnicode_Check(ends))) {
+        PyErr_SetString(PyExc_TypeError, "what a call spec owns or ends has other types");
         return NULL;
     }
     if (ended >= PyTuple_GET_SIZE(arguments)) {
@@ -253,8 +258,8 @@ static PyObject *callspec_new(PyObject *args)
     self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
     self->fortran = fortran;
     self->check = check != Py_None ? Py_NewRef(check) : NULL;
-    self->owns = owns;
-    self->ending = ending != Py_None ? Py_NewRef(ending) : NULL;
+    self->owns = owns != Py_None ? Py_NewRef(owns) : NULL;
+    self->ends = ends != Py_None ? Py_NewRef(ends) : NULL;
     self->ended = ended;
     self->bare = bare != Py_None ? (NcCallSpec *)(void *)Py_NewRef(bare) : NULL;
     if (!composed) {

@@ -10,6 +10,7 @@
 #include "callback/pycallbackobject.h"
 #include "core/cffipointer.h"
 #include "shortcut.h"
+#include "values/destructor.h"
 #include "values/memoryblock.h"
 #include "values/pointers.h"
 
@@ -55,12 +56,6 @@ static int fill_struct(MemoryPlan *self, PyObject *place, char *address, NcBlock
                        PyObject *init);
 static int fill_array(MemoryPlan *self, PyObject *place, char *address, NcBlock *block,
                       PyObject *init);
-
-static int is_cdata(PyObject *value)
-{
-    return strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) == 0 &&
-           strstr(Py_TYPE(value)->tp_name, "CData") != NULL;
-}
 
 static int ask(MemoryPlan *self, Slot *slot)
 {
@@ -196,7 +191,7 @@ static int put(MemoryPlan *self, Slot *slot, PyObject *place, PyObject *name, Py
         return set(place, name, index, value);
     case 's':
     case 'a':
-        if (is_cdata(value)) {
+        if (nc_is_cdata(value)) {
             return set(place, name, index, value);
         }
         inner = name != NULL ? PyObject_GetAttr(place, name) : PySequence_GetItem(place, index);
@@ -214,8 +209,8 @@ static int put(MemoryPlan *self, Slot *slot, PyObject *place, PyObject *name, Py
             memset(at, 0, sizeof(void *));
             return 1;
         }
-        if (is_cdata(value)) {
-            if (nc_is_ended(value)) {
+        if (nc_is_cdata(value)) {
+            if (nc_ended_by(value) != NULL) {
                 return 0;
             }
             return nc_block_keep(block, value) < 0 ? -1 : set(place, name, index, value);
@@ -392,7 +387,7 @@ static PyObject *make(MemoryPlan *self, PyObject *init)
     } else if (is_list ||
                (self->slots[0].kind == 'p' && (PyBytes_Check(init) || PyUnicode_Check(init)))) {
         by_cffi = 1;
-    } else if (PyObject_CheckBuffer(init) && !is_cdata(init)) {
+    } else if (PyObject_CheckBuffer(init) && !nc_is_cdata(init)) {
         return copied(self, init);
     }
     return by_cffi ? made_by_cffi(self, init) : Py_NewRef(Py_None);

@@ -3,6 +3,7 @@
  * The pointer_argument hook is asked about the first of each type. What it takes whatever the
  * address is a row here. Rows are few, and a type that has lost its row is asked about again. */
 #include "core/cffipointer.h"
+#include "destructor.h"
 #include "pointers.h"
 #include "text.h"
 
@@ -24,25 +25,16 @@ static Taken taken[TAKEN];
 /* The classes of objects in rows, which cffi has four of; others are asked about. */
 static const PyTypeObject *classes[CLASSES];
 
-/* The objects of cffi that a function has closed or freed, by their addresses
- * (nativecall/_values/handles.py): the hook is asked about these. */
-static PyObject *ended;
 /* The types of cffi that text is read from without asking Python: dict of these to the pointer type
  * that they convert to (nativecall/_values/text.py). */
 static PyObject *texts;
 
 int nc_pointers_ready(PyObject *module)
 {
-    if (ended == NULL) {
-        ended = PyDict_New();
-    }
     if (texts == NULL) {
         texts = PyDict_New();
     }
-    if (ended == NULL || texts == NULL || PyModule_AddObjectRef(module, "ended", ended) < 0) {
-        return -1;
-    }
-    return PyModule_AddObjectRef(module, "texts", texts);
+    return texts == NULL ? -1 : PyModule_AddObjectRef(module, "texts", texts);
 }
 
 static PyObject *known_typeof; /* NULL before the first question */
@@ -92,20 +84,6 @@ PyObject *nc_integer_of_cffi(PyObject *value)
     Py_XDECREF(kind);
     Py_XDECREF(cname);
     return is_integer ? PyNumber_Long(value) : NULL;
-}
-
-int nc_is_ended(PyObject *value)
-{
-    if (PyDict_GET_SIZE(ended) == 0) {
-        return 0;
-    }
-    PyObject *key = PyLong_FromVoidPtr(value);
-    int found = key != NULL ? PyDict_Contains(ended, key) : -1;
-    Py_XDECREF(key);
-    if (found < 0) {
-        PyErr_Clear();
-    }
-    return found != 0;
 }
 
 static Taken *taken_row(PyObject *wanted, PyObject *foreign)
@@ -172,7 +150,7 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
         return 0;
     }
     if (!known || ((uintptr_t)address & row->mask) != 0 ||
-        (row->may_end && NC_UNLIKELY(PyDict_GET_SIZE(ended) != 0) && nc_is_ended(value))) {
+        (row->may_end && nc_ended_by(value) != NULL)) {
         return 0;
     }
     out->address = address;
@@ -207,7 +185,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssiz
         (encoding != Py_None && !PyUnicode_CheckExact(encoding)) ||
         (named == 1 &&
          PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "encoding") != 0) ||
-        nc_is_ended(value)) {
+        nc_ended_by(value) != NULL) {
         return NULL;
     }
     PyObject *type_of = typeof_of_cffi();

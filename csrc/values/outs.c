@@ -1,7 +1,7 @@
 /* csrc/values/outs.c: the memory of outs.h. */
 #include "outs.h"
 
-#include "keep.h"
+#include "destructor.h"
 #include "memoryblock.h"
 #include "pointers.h"
 #include "record.h"

@@ -64,13 +64,10 @@ int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
-/* Whether an object that ends with its memory, as those of ffi.gc() do, was closed before. */
-int nc_is_ended(PyObject *value);
 /* The text at a pointer or array of cffi whose type is in `texts`, as nativecall.string gives it:
  * a vectorcall's arguments; NULL without an exception where Python code is to read it or refuse. */
 PyObject *nc_string_at(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-/* Adds `ended` to the module: a dict whose keys are the addresses of cffi's objects that were
- * closed and still live; and `texts`, a dict of cffi's types. 0 or -1. */
+/* Adds `texts` to the module, a dict of cffi's types. 0 or -1. */
 int nc_pointers_ready(PyObject *module);
 
 /* The C function pointer for a Python function, or an object with a call table, that is argument

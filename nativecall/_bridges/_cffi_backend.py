@@ -104,7 +104,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
         # Only the collector can see what holds a pointer's destructor.
         held = gc.get_referents(obj)
         for one in held:
-            if isinstance(one, _lib.types.Keep) and holds_entry(one.owner, address):
+            if isinstance(one, _lib.types.Destructor) and holds_entry(one.owner, address):
                 entry: Foreign = one.owner
                 found: NativeCallable = beneath(entry)  # type: ignore[assignment]  # holds_entry says so
                 return found

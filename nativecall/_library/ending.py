@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from .._signature.signature import Signature
     from .._types import Foreign
-    from .._values.policies import Check
 
 _POINTERS = ("pointer", "voidptr")
 
@@ -68,12 +67,13 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
             )
     added = library.all_names(names_of(told)) - library.ending
     library.ending.update(added)
-    check: Check | None = how.get("check")  # type: ignore[assignment]  # it was checked
+    check: Foreign = how.get("check")
     if free is not None:
         function = _freeing(library, free)
-        check = handles.Owned(function.__name__, function, check)
+        named = function.__name__, function
+        check = handles.Owned((*named, *named), check)
     elif close is not None:
-        check = handles.Owned("", None, check, _closer(library, close))
+        check = handles.Owned(("", None, *(_closer(library, close) or ("", None))), check)
     if symbol in library.ending:
         passed = visible(signature, 0, resolved(signature, 0, out, by_reference=True))
         places = [at for at, (_, arg) in enumerate(passed) if arg.kind in _POINTERS]

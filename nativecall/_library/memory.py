@@ -193,11 +193,11 @@ class _Maker:
 
         def room(size: int) -> FFIData:
             if alignment <= CFFI_ALIGNS:
-                return ffi.gc(ffi.new("char[]", size), _types.Keep(kept))
+                return ffi.gc(ffi.new("char[]", size), _types.Destructor(kept))
             raw = ffi.new("char[]", size + alignment)
             start = int(ffi.cast("uintptr_t", raw))
             aligned = ffi.cast("char *", -(-start // alignment) * alignment)
-            return ffi.gc(aligned, _types.Keep((raw, kept)))
+            return ffi.gc(aligned, _types.Destructor((raw, kept)))
 
         return ffi.new_allocator(room, None, False)(ctype, init)
 

@@ -104,7 +104,9 @@ class Variable:
         from .memoryplan import pointer_to
 
         ffi = self._owner.ffi
-        return ffi.gc(ffi.cast(pointer_to(kind), self._address), _lib.types.Keep(self._handle))
+        return ffi.gc(
+            ffi.cast(pointer_to(kind), self._address), _lib.types.Destructor(self._handle)
+        )
 
     def _array(self, kind: FFIType, text: str) -> object:
         ffi = self._owner.ffi

@@ -310,7 +310,7 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     made = _lib.ffi.cast(to_ffi(ctype), address)
-    return made if owner is None else _lib.ffi.gc(made, _lib.types.Keep(owner))
+    return made if owner is None else _lib.ffi.gc(made, _lib.types.Destructor(owner))
 
 
 # -- of nodes ------------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from .._signature.grammar import Row
     from .._types import CallSpec
-    from .handles import Ending
     from .policies import Check, Policies
 
 refuse_reload(globals(), "of_text")
@@ -163,17 +162,13 @@ def _keep(keep: str | int, passed: Sequence[tuple[int, CType]]) -> int:
     return _KEEP_ARGUMENT + [index for index, _ in passed].index(keep)
 
 
-def _checks(check: Check | None) -> tuple[Check | None, bool, Ending | None, int]:
-    """What sees the results of calls, whether it is told of those that are lost, and what ends an
-    argument, and which.
-    """
+def _checks(check: Check | None) -> tuple[object, ...]:
+    """What sees results, what they own, and what ends an argument, and which."""
     if check is None:
-        return None, False, None, -1
-    from .handles import Ending, Owned
+        return None, None, None, -1
+    from .handles import parts
 
-    ending = check if isinstance(check, Ending) else None
-    seen = check if ending is None else ending.then
-    return seen, isinstance(seen, Owned), ending, -1 if ending is None else ending.index
+    return parts(check)
 
 
 def _outs(
@@ -184,8 +179,8 @@ def _outs(
     the alignment of an item. -1 stands for none.
     """
     # What is to be freed stays a pointer.
-    owns = _checks(policies.check)[1]
-    characters = () if owns else signature.characters
+    _, owns, *_ = _checks(policies.check)
+    characters = () if owns is not None else signature.characters
     places = {index: place for place, (index, _) in enumerate(passed)}
     found: list[tuple[object, ...]] = []
     for out, at in zip(policies.out, offsets(signature, policies.out)[0], strict=True):

@@ -1,0 +1,278 @@
+/* csrc/values/destructor.c: the objects of destructor.h. A cycle through one is found by the
+ * collector. */
+#include "destructor.h"
+
+#include "layout.h"
+
+#include "ground/functions.h"
+#include "ground/gil.h"
+#include "record.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *owner;    /* what is kept, or NULL */
+    PyObject *name;     /* str: of the function; NULL where nothing is freed or closed */
+    PyObject *function; /* what frees, or NULL */
+    PyObject *ended;    /* str: the name of the function that has; or NULL */
+} NcDestructor;
+
+static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    NcDestructor *self = (NcDestructor *)(void *)object;
+    if (PyVectorcall_NARGS(nargsf) != 1 || kwnames != NULL) {
+        PyErr_SetString(PyExc_TypeError, "it is called with one argument");
+        return NULL;
+    }
+    Py_CLEAR(self->owner);
+    if (self->function == NULL || self->ended != NULL || nc_is_finalizing()) {
+        Py_RETURN_NONE;
+    }
+    self->ended = Py_NewRef(self->name);
+    return PyObject_CallOneArg(self->function, args[0]);
+}
+
+static NcDestructor *destructor_new(PyObject *owner, PyObject *name, PyObject *function)
+{
+    NcDestructor *self = PyObject_GC_New(NcDestructor, &NcDestructor_Type);
+    if (self != NULL) {
+        self->owner = Py_XNewRef(owner);
+        self->name = Py_XNewRef(name);
+        self->function = function != Py_None ? Py_XNewRef(function) : NULL;
+        self->ended = NULL;
+        self->vectorcall = destruct;
+        PyObject_GC_Track(self);
+    }
+    return self;
+}
+
+/* ---- objects of ffi.gc() --------------------------------------------------------------------- */
+
+/* ffi.gc(pointer, destructor), which this takes. */
+static PyObject *gc_of(PyObject *pointer, NcDestructor *destructor)
+{
+    static PyObject *gcp; /* cffi's; NULL before the first */
+    if (gcp == NULL) {
+        PyObject *module = PyImport_ImportModule("_cffi_backend");
+        PyObject *found = module != NULL ? PyObject_GetAttrString(module, "gcp") : NULL;
+        Py_XDECREF(module);
+        if (found != NULL) {
+            nc_keep_first(&gcp, found);
+        }
+    }
+    PyObject *const args[] = {pointer, (PyObject *)destructor};
+    PyObject *made =
+        gcp != NULL && destructor != NULL ? PyObject_Vectorcall(gcp, args, 2, NULL) : NULL;
+    Py_XDECREF((PyObject *)destructor);
+    return made;
+}
+
+PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner)
+{
+    return gc_of(pointer, destructor_new(owner, NULL, NULL));
+}
+
+/* What an object of ffi.gc() refers to. */
+typedef struct {
+    NcDestructor *destructor;
+    int count;
+} Referents;
+
+static int look(PyObject *object, void *arg)
+{
+    Referents *found = (Referents *)arg;
+    found->count++;
+    if (Py_IS_TYPE(object, &NcDestructor_Type)) {
+        found->destructor = (NcDestructor *)(void *)object;
+    }
+    return 0;
+}
+
+/* Whether it is one; only the collector's way leads to its destructor. */
+static int referents_of(PyObject *pointer, Referents *found)
+{
+    *found = (Referents){NULL, 0};
+    if (strcmp(Py_TYPE(pointer)->tp_name, "_cffi_backend.__CDataGCP") != 0 ||
+        Py_TYPE(pointer)->tp_traverse == NULL) {
+        return 0;
+    }
+    (void)Py_TYPE(pointer)->tp_traverse(pointer, look, found);
+    return 1;
+}
+
+/* The Destructor of a pointer that the caller frees or closes, or NULL. */
+static NcDestructor *destructor_of(PyObject *pointer)
+{
+    Referents found;
+    return referents_of(pointer, &found) && found.destructor != NULL &&
+                   found.destructor->name != NULL
+               ? found.destructor
+               : NULL;
+}
+
+PyObject *nc_ended_by(PyObject *pointer)
+{
+    static PyObject *release;
+    Referents found;
+    if (!referents_of(pointer, &found) || found.count != 0) {
+        return found.destructor != NULL ? found.destructor->ended : NULL;
+    }
+    if (release == NULL) {
+        release = PyUnicode_InternFromString("ffi.release");
+    }
+    return release;
+}
+
+int nc_end(PyObject *pointer, PyObject *name, PyObject *subject)
+{
+    PyObject *ended = nc_ended_by(pointer);
+    NcDestructor *destructor = ended == NULL ? destructor_of(pointer) : NULL;
+    if (ended != NULL) {
+        PyErr_Format(PyExc_ValueError, "%U must be open, but %R was called with it", subject,
+                     ended);
+        return -1;
+    }
+    if (destructor != NULL) {
+        destructor->ended = Py_NewRef(name);
+    }
+    return destructor != NULL;
+}
+
+void nc_end_undo(PyObject *pointer)
+{
+    NcDestructor *destructor = destructor_of(pointer);
+    if (destructor != NULL) {
+        Py_CLEAR(destructor->ended);
+    }
+}
+
+/* ---- what a call gives ----------------------------------------------------------------------- */
+
+static PyObject *one_owned(PyObject *value, PyObject *owns)
+{
+    if (!nc_is_cdata(value)) {
+        return value;
+    }
+    PyObject *function = PyTuple_GET_ITEM(owns, 1);
+    Referents found;
+    if (referents_of(value, &found)) {
+        if (found.destructor != NULL && found.destructor->name != NULL && function != Py_None &&
+            found.destructor->function == NULL) {
+            /* The caller was to close it, and has not got it. */
+            Py_XSETREF(found.destructor->name, Py_NewRef(PyTuple_GET_ITEM(owns, 0)));
+            found.destructor->function = Py_NewRef(function);
+        }
+        return value;
+    }
+    PyObject *made = gc_of(value, destructor_new(NULL, PyTuple_GET_ITEM(owns, 0), function));
+    Py_DECREF(value);
+    return made;
+}
+
+/* Members of a Record, which keeps the objects. */
+static PyObject *record_owned(PyObject *record, PyObject *owns)
+{
+    for (Py_ssize_t i = 0; i < PySequence_Size(record); i++) {
+        PyObject *value = PySequence_GetItem(record, i);
+        if (value != NULL && nc_is_cdata(value)) {
+            value = one_owned(value, owns);
+            if (value != NULL && PySequence_SetItem(record, i, value) < 0) {
+                Py_CLEAR(value);
+            }
+        }
+        if (value == NULL) {
+            Py_DECREF(record);
+            return NULL;
+        }
+        Py_DECREF(value);
+    }
+    return record;
+}
+
+PyObject *nc_owned(PyObject *value, PyObject *owns)
+{
+    if (value == NULL) {
+        return NULL;
+    }
+    if (!PyTuple_CheckExact(value)) {
+        return PyObject_TypeCheck(value, &NcRecordBase_Type) ? record_owned(value, owns)
+                                                             : one_owned(value, owns);
+    }
+    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(value));
+    for (Py_ssize_t i = 0; made != NULL && i < PyTuple_GET_SIZE(value); i++) {
+        PyObject *item = nc_owned(Py_NewRef(PyTuple_GET_ITEM(value, i)), owns);
+        if (item == NULL) {
+            Py_CLEAR(made);
+        } else {
+            PyTuple_SET_ITEM(made, i, item);
+        }
+    }
+    Py_DECREF(value);
+    return made;
+}
+
+/* ended_by(pointer): the name of the function that has ended it, or None. */
+PyObject *nc_handle_ended(PyObject *Py_UNUSED(module), PyObject *pointer)
+{
+    PyObject *name = nc_ended_by(pointer);
+    return Py_NewRef(name != NULL ? name : Py_None);
+}
+
+/* ---- the type -------------------------------------------------------------------------------- */
+
+static PyObject *destructor_make(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
+{
+    PyObject *owner;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Destructor() takes no keyword arguments");
+        return NULL;
+    }
+    return PyArg_ParseTuple(args, "O", &owner) ? (PyObject *)destructor_new(owner, NULL, NULL)
+                                               : NULL;
+}
+
+static int destructor_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcDestructor *)(void *)object)->owner);
+    Py_VISIT(((NcDestructor *)(void *)object)->function);
+    return 0;
+}
+
+/* The function stays: what it frees would be lost. */
+static int destructor_clear(PyObject *object)
+{
+    Py_CLEAR(((NcDestructor *)(void *)object)->owner);
+    return 0;
+}
+
+static void destructor_dealloc(PyObject *object)
+{
+    NcDestructor *self = (NcDestructor *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    (void)destructor_clear(object);
+    Py_XDECREF(self->name);
+    Py_XDECREF(self->function);
+    Py_XDECREF(self->ended);
+    PyObject_GC_Del(object);
+}
+
+static PyMemberDef destructor_members[] = {
+    {"owner", T_OBJECT, offsetof(NcDestructor, owner), READONLY, "what is kept alive, or None"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject NcDestructor_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Destructor",
+    .tp_doc = "What cffi calls with a pointer whose object goes.",
+    .tp_basicsize = sizeof(NcDestructor),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(NcDestructor, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = destructor_make,
+    .tp_traverse = destructor_traverse,
+    .tp_clear = destructor_clear,
+    .tp_dealloc = destructor_dealloc,
+    .tp_members = destructor_members,
+};
