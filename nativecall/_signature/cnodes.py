@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 
-from .._errors import SignatureError
+from .._errors import SignatureError, refuse_reload
 from .characters import texts
 from .clexer import CODES
 from .ctype import (
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .._types import FFIType, Foreign
     from .derived import Owner
     from .grammar import Row
+
+refuse_reload(globals(), "Converter")
 
 # A struct stands in for the complex long double that cffi lacks.
 STAND_IN = "struct __nc_Zg"
