@@ -72,29 +72,12 @@ static inline const NcPlan *plan_of(NcCallSpec *spec)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static inline void put_word(char *to, uint64_t word)
-{
-    memcpy(to, &word, sizeof(word));
-}
-
-/* A piece, never more of it: what lies behind may be another page. */
-static inline void copy(char *to, const char *from, size_t size)
-{
-    if (NC_LIKELY(size == 8)) {
-        memcpy(to, from, 8);
-    } else if (size == 4) {
-        memcpy(to, from, 4);
-    } else {
-        memcpy(to, from, size);
-    }
-}
-
 static inline void move(char *frame, const NcMove *one)
 {
     if (one->size == 0) {
-        put_word(frame + one->to, (uint64_t)(uintptr_t)(frame + one->from));
+        nc_word_put(frame + one->to, (uint64_t)(uintptr_t)(frame + one->from));
     } else {
-        copy(frame + one->to, frame + one->from, one->size);
+        nc_piece_copy(frame + one->to, frame + one->from, one->size);
     }
 }
 
@@ -118,8 +101,8 @@ NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *valu
     if (nc_convert_integer((PyObject *)now->self, i, value, step->letter, &bits) < 0) {
         return -1;
     }
-    put_word(now->frame + step->at,
-             step->code == NC_STEP_SIGNED ? (uint64_t)nc_word_extended(bits, step->size) : bits);
+    nc_word_put(now->frame + step->at,
+                step->code == NC_STEP_SIGNED ? (uint64_t)nc_word_extended(bits, step->size) : bits);
     return !PyLong_CheckExact(value);
 }
 
@@ -153,7 +136,7 @@ static inline int take_record(const Call *now, const NcStep *step, PyObject *val
         return 1;
     }
     for (unsigned k = 0; k < step->moves; k++, one++) {
-        copy(now->frame + one->to, memory + (one->from - step->at), one->size);
+        nc_piece_copy(now->frame + one->to, memory + (one->from - step->at), one->size);
     }
     return 1;
 }
@@ -246,7 +229,7 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
             return nc_float_overflow((PyObject *)now->self, i, 'f');
         }
         memcpy(&bits, &narrow, sizeof(bits));
-        put_word(to, bits); /* a whole word, as it is loaded */
+        nc_word_put(to, bits); /* a whole word, as it is loaded */
         return status;
     }
     case NC_STEP_SIGNED:
@@ -256,13 +239,13 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
                           ? nc_word_extended((uint64_t)small, step->size) == small
                           : small >= 0 &&
                                 nc_word_cleared((uint64_t)small, step->size) == (uint64_t)small)) {
-            put_word(to, (uint64_t)small);
+            nc_word_put(to, (uint64_t)small);
             return 0;
         }
         return take_integer(now, step, value, i);
     case NC_STEP_BOOL:
         if (NC_LIKELY(PyBool_Check(value))) {
-            put_word(to, value == Py_True);
+            nc_word_put(to, value == Py_True);
             return 0;
         }
         return take_other(now, step, args, i);
@@ -323,7 +306,7 @@ static int make_outs(const Call *now, PyObject *const *args)
                         out->given >= 0 ? args[out->given] : NULL, out->given) < 0) {
             return -1;
         }
-        put_word(now->frame + step->at, (uint64_t)(uintptr_t)nc_out_memory(out, area)->address);
+        nc_word_put(now->frame + step->at, (uint64_t)(uintptr_t)nc_out_memory(out, area)->address);
     }
     return 0;
 }
@@ -348,7 +331,7 @@ static int take_lengths(const Call *now, PyObject *const *args)
         if (length < 0) {
             return -1;
         }
-        put_word(now->frame + step->at, nc_word_cleared((uint64_t)length, step->size));
+        nc_word_put(now->frame + step->at, nc_word_cleared((uint64_t)length, step->size));
     }
     return 0;
 }
@@ -381,7 +364,7 @@ static PyObject *give_record(const Call *now, const NcStep *step)
     }
     const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
     for (unsigned i = 0; made != NULL && i < step->moves; i++, one++) {
-        copy(memory + (one->to - step->at), now->frame + one->from, one->size);
+        nc_piece_copy(memory + (one->to - step->at), now->frame + one->from, one->size);
     }
     return made;
 }

@@ -44,11 +44,6 @@ static inline char *place(const Run *now, uint8_t base, uint32_t at)
     return found;
 }
 
-static inline void put_word(char *to, uint64_t word)
-{
-    memcpy(to, &word, sizeof(word));
-}
-
 /* The lower end of a word, from so many bytes. */
 static inline uint64_t read_word(const char *from, uint32_t size)
 {
@@ -63,17 +58,6 @@ static inline uint64_t read_word(const char *from, uint32_t size)
     return word;
 }
 
-static inline void copy(char *to, const char *from, size_t size)
-{
-    if (NC_LIKELY(size == 8)) {
-        memcpy(to, from, 8);
-    } else if (size == 4) {
-        memcpy(to, from, 4);
-    } else {
-        memcpy(to, from, size);
-    }
-}
-
 static int fail(Run *now, uint32_t step, uint64_t bits)
 {
     now->step = step;
@@ -84,8 +68,9 @@ static int fail(Run *now, uint32_t step, uint64_t bits)
 static int convert_number(Run *now, const NcOp *op, const char *from, char *to)
 {
     char made[MOST_SCALAR]; /* the source may be where the target is */
-    if (!nc_thunk_convert(op->letter, from, op->becomes, made, op->exact)) {
-        return fail(now, op->step, nc_thunk_bits(op->letter, from));
+    uint64_t bits;
+    if (!nc_thunk_convert(op->letter, from, op->becomes, made, op->exact, &bits)) {
+        return fail(now, op->step, bits);
     }
     memcpy(to, made, op->size);
     return 0;
@@ -132,19 +117,19 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
         uint64_t word;
         switch (op->code) {
         case NC_OP_COPY:
-            copy(to, from, op->size);
+            nc_piece_copy(to, from, op->size);
             break;
         case NC_OP_SIGNED:
-            put_word(to, (uint64_t)nc_word_extended(read_word(from, op->size), op->size));
+            nc_word_put(to, (uint64_t)nc_word_extended(read_word(from, op->size), op->size));
             break;
         case NC_OP_UNSIGNED:
-            put_word(to, read_word(from, op->size));
+            nc_word_put(to, read_word(from, op->size));
             break;
         case NC_OP_TRUTH:
-            put_word(to, *from != 0);
+            nc_word_put(to, *from != 0);
             break;
         case NC_OP_ADDRESS:
-            put_word(to, (uint64_t)(uintptr_t)from);
+            nc_word_put(to, (uint64_t)(uintptr_t)from);
             break;
         case NC_OP_CLEAR:
             memset(to, 0, op->size);
@@ -347,7 +332,7 @@ static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axi
                          const Py_ssize_t *to_steps, const char *from, const Py_ssize_t *from_steps)
 {
     if (axis == array->count) {
-        copy(to, from, array->size);
+        nc_piece_copy(to, from, array->size);
         return array->size;
     }
     size_t done = 0;

@@ -215,6 +215,23 @@ static inline uint64_t nc_word_at(const char *from)
     return word;
 }
 
+static inline void nc_word_put(char *to, uint64_t word)
+{
+    memcpy(to, &word, sizeof(word));
+}
+
+/* A piece of a value, never more of it: what lies behind may be another page. */
+static inline void nc_piece_copy(char *to, const char *from, size_t size)
+{
+    if (size == 8) {
+        memcpy(to, from, 8);
+    } else if (size == 4) {
+        memcpy(to, from, 4);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
 static inline int64_t nc_word_extended(uint64_t bits, unsigned size)
 {
     unsigned spare = 64 - 8 * size;

@@ -211,13 +211,6 @@ static int store_number(char code, Number *number, char *to, int exact)
            (part == code || store_float(part, number->part[1], exact, to + nc_scalar_size(part)));
 }
 
-int nc_thunk_convert(int source, const char *from, int target, char *to, int exact)
-{
-    Number number;
-    load_number((char)source, from, &number);
-    return store_number((char)target, &number, to, exact);
-}
-
 uint64_t nc_thunk_bits(char code, const char *from)
 {
     Number number;
@@ -227,4 +220,15 @@ uint64_t nc_thunk_bits(char code, const char *from)
         memcpy(&number.bits, &value, sizeof(value));
     }
     return number.bits;
+}
+
+int nc_thunk_convert(int source, const char *from, int target, char *to, int exact, uint64_t *bits)
+{
+    Number number;
+    load_number((char)source, from, &number);
+    if (!store_number((char)target, &number, to, exact)) {
+        *bits = nc_thunk_bits((char)source, from);
+        return 0;
+    }
+    return 1;
 }

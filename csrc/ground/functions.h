@@ -48,7 +48,6 @@
     ROW(nc_code_refused, "code_refused", METH_NOARGS)                                              \
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
-    ROW(nc_stubs_refused_text, "stubs_refused", METH_NOARGS)                                       \
     ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
     ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
     ROW(nc_set_object_hooks, "set_object_hooks", METH_VARARGS)                                     \

@@ -376,18 +376,9 @@ void nc_stub_free(void *stub, PyObject *name)
 
 #else
 
-static void *with_room;
-
-static const char *make_region(int *memory_is_short)
-{
-    *memory_is_short = 0;
-    return "no stubs are known for this processor";
-}
-
 void *nc_stub_new(void *Py_UNUSED(code), void *Py_UNUSED(context))
 {
-    int memory_is_short;
-    PyErr_SetString(PyExc_RuntimeError, make_region(&memory_is_short));
+    PyErr_SetString(PyExc_RuntimeError, "no stubs are known for this processor");
     return NULL;
 }
 
@@ -397,14 +388,3 @@ void nc_stub_free(void *Py_UNUSED(stub), PyObject *name)
 }
 
 #endif
-
-/* stubs_refused(): why there are no stubs here, as a str, "" where there are. */
-PyObject *nc_stubs_refused_text(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    int memory_is_short = 0;
-    const char *reason = with_room != NULL ? NULL : make_region(&memory_is_short);
-    if (memory_is_short) {
-        return PyErr_NoMemory();
-    }
-    return PyUnicode_FromString(reason != NULL ? reason : "");
-}

@@ -12,7 +12,7 @@ from _weakref import ref
 
 from .._errors import SignatureError
 from .._fifo import Cache
-from .._signature.ctype import SCALARS, WRAP_IT, CType, is_native, part_of
+from .._signature.ctype import SCALARS, CType, is_native, part_of
 from .._signature.derived import Array, FunctionPointer, Pointer, Struct
 from .._signature.signature import Signature
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _CACHE_LIMIT = 1024
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
-_MAX_BYTES = 1 << 18  # of arguments and result by value: they go on the stack of any thread
 
 #: The ctypes types of scalars, by code; it has those of C, but for complex numbers.
 SIMPLE: dict[str, Foreign] = {
@@ -185,17 +184,10 @@ def prototype(signature: Signature, *, hold: bool) -> Foreign:
 
 
 def _check_limits(signature: Signature) -> None:
-    """Refuse what would not fit on a stack, before memory is made for it."""
+    """Refuse what ctypes would, before memory is made for it."""
     count = len(signature.args)
     if count > _MAX_ARGUMENTS:
         raise SignatureError(
             f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call by ctypes",
             hint="pass a pointer to a struct of them",
-        )
-    size = sum([one.size for one in (*signature.args, signature.result)])
-    if size > _MAX_BYTES:
-        raise SignatureError(
-            f"arguments and result of {size} bytes by value are more than the {_MAX_BYTES} that a "
-            "call by ctypes may put on the stack",
-            hint=WRAP_IT,
         )

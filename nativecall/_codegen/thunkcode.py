@@ -5,8 +5,8 @@ converts the result.
 
 Guarantees:
 
-- The usual way takes no lock, allocates nothing and calls nothing but the function itself. Errno
-  and a number that C has no type for, as a half, are calls of C functions of the core.
+- The usual way takes no lock, allocates nothing and calls nothing but the function itself. Errno,
+  and numbers other than integers, floats and doubles, are calls of C functions of the core.
 - Where an argument does not pass the function is not called; where the result does not, nothing is
   written.
 - Names and messages are not in the code: it calls `nc_thunk_failed` with the number of the step.
@@ -35,11 +35,11 @@ from .._adapt.plan import (
     Told,
     Written,
 )
-from .._signature.ctype import SCALARS, CType, integer_range, is_native, part_of
+from .._signature.ctype import CType, integer_range
 from .._values.callspec import letter
 from .._values.storage import sentinel_of
 from . import abi
-from .abi.lowering import POINTER, float_type, reserve
+from .abi.lowering import POINTER, reserve
 from .failurecode import failed
 from .shape import PLACES, WORD, layout
 
@@ -376,42 +376,11 @@ class _ThunkCode:
 
     # -- numbers ---------------------------------------------------------------------------------
 
-    def float_of(self, ctype: CType) -> ir.Type:
-        """The IR type of a float, a `long double` included."""
-        if ctype.size <= 8:
-            return float_type(ctype.size)
-        return self.outer.convention.pass_result(ctype).types[0]
-
-    def parts(self, ctype: CType, value: ir.Value) -> list[ir.Value]:
-        """The parts of a number as IR values, one of them unless it is complex."""
-        if not abi.in_memory(ctype):
-            return [value]
-        part = part_of(ctype)
-        type = self.float_of(part)
-        return [
-            self.load(type, value, offset, part.alignment)
-            for offset in range(0, ctype.size, part.size)
-        ]
-
     def converted(self, source: CType, value: ir.Value, node: Convert) -> ir.Value:
         """A number as another type."""
-        target = node.type
-        if not is_native(source):
-            double = SCALARS["d"]
-            value, source = self.by_core(source, value, double, -1, node.exact), double
-        if not is_native(target):
-            return self.by_core(source, value, target, node.step, node.exact)
-        part, parts = part_of(target), self.parts(source, value)
-        made = [self.number(part_of(source), one, part, node.step, node.exact) for one in parts]
-        if not abi.in_memory(target):
-            return made[0]
-        memory = self.reserve(target.size, target.alignment)
-        if len(made) * part.size < target.size:
-            made.append(self.constant(0.0, made[0].type))
-        for index, one in enumerate(made):
-            at = self.at(memory, index * part.size)
-            self.builder.store(one, at, align=part.alignment)
-        return memory
+        if abi.in_memory(source) or abi.in_memory(node.type):
+            return self.by_core(source, value, node)
+        return self.number(source, value, node.type, node.step, node.exact)
 
     def number(
         self, source: CType, value: ir.Value, target: CType, step: int, exact: bool
@@ -421,7 +390,7 @@ class _ThunkCode:
             if source.kind != "float":
                 return self.integer(source, value, target, step)
             return self.integer_of_float(source, value, target, step)
-        type = self.float_of(target)
+        type = abi.value_type(target)
         if source.kind != "float":
             return self.float_of_integer(source, value, type, step if exact else -1)
         made = self.resized(value, type)
@@ -500,34 +469,30 @@ class _ThunkCode:
         greatest = builder.fcmp_ordered("<", made, self.constant(float(high + 1), made.type))
         self.require(builder.and_(least, greatest), step, self.word(source, value))
 
-    def by_core(
-        self, source: CType, value: ir.Value, target: CType, step: int, exact: bool
-    ) -> ir.Value:
-        """A number as another type, one of which C has no type for."""
-        before, after = value, self.reserve(target.size, target.alignment)
+    def by_core(self, source: CType, value: ir.Value, node: Convert) -> ir.Value:
+        """A number as another type, where either is more than a register has, or a half."""
+        before, after = value, self.reserve(node.type.size, node.type.alignment)
+        bits = self.reserve(WORD, WORD)
         if not abi.in_memory(source):
             before = self.reserve(source.size, source.alignment)
             self.builder.store(value, before, align=source.alignment)
-        letters = [_INT(ord(letter(one))) for one in (source, target)]
-        values = (letters[0], before, letters[1], after, _INT(int(exact)))
+        letters = [_INT(ord(letter(one))) for one in (source, node.type)]
+        values = (letters[0], before, letters[1], after, _INT(int(node.exact)), bits)
         fits = self.serve("nc_thunk_convert", _INT, *values)
-        if step >= 0:
+        if node.step >= 0:
             passed = self.builder.icmp_unsigned("!=", fits, _INT(0))
-            self.require(passed, step, self.word(source, self.parts(source, value)[0]))
-        return self.found(after, 0, target)
+            self.require(passed, node.step, self.load(_LONG, bits, 0))
+        return self.found(after, 0, node.type)
 
     def constant(self, number: float, type: ir.Type) -> ir.Value:
         return self.resized(ir.DoubleType()(number), type)
 
     def resized(self, value: ir.Value, type: ir.Type) -> ir.Value:
         """A float of another width."""
-        order = ["float", "double"]
-        before, after = [
-            order.index(str(one)) if str(one) in order else 2 for one in (value.type, type)
-        ]
-        if before == after:
+        if value.type == type:
             return value
-        return (self.builder.fpext if after > before else self.builder.fptrunc)(value, type)
+        widens = type == ir.DoubleType()
+        return (self.builder.fpext if widens else self.builder.fptrunc)(value, type)
 
     def infinite(self, value: ir.Value) -> ir.Value:
         ends = [

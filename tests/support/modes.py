@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from nativecall import _lib
 from nativecall._codegen import engine
 
 # A debug build of CPython: it needs more of the C stack, and it ends the process where C code that
@@ -20,8 +19,8 @@ at_full_size = pytest.mark.skipif(
     reason="tables of 65,536 rows take long to fill, and other builds fill them",
 )
 
-GENERATED = engine.available() and not _lib.types.stubs_refused()
-REFUSED = f"no generated code: {engine.reason() or _lib.types.stubs_refused()}"
+GENERATED = engine.available()
+REFUSED = f"no generated code: {engine.reason()}"
 
 generated = pytest.mark.skipif(not GENERATED, reason=REFUSED)
 generates = pytest.mark.skipif(

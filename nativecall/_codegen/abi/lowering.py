@@ -228,9 +228,9 @@ class Convention:
         size = max([sum([arg.size for arg in args]), result.size])
         if size > MAX_BY_VALUE:
             raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
-        placed = self.abi.place(result, args, fixed)
-        passed = tuple([self._spelled(one, True) for one in placed.args])
-        return Lowering(self, self.pass_result(result), passed, fixed, tuple(placed.args))
+        placed = self.abi.place(result, args, fixed).args
+        passed = tuple([self._spelled(one, True) for one in placed])
+        return Lowering(self, self.pass_result(result), passed, fixed)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,6 @@ class Lowering:
     result: Spelled
     arguments: tuple[Spelled, ...]
     fixed: int | None
-    placed: tuple[Passing, ...]
 
     @property
     def function_type(self) -> ir.FunctionType:
@@ -267,16 +266,6 @@ class Lowering:
             return ir.VoidType()
         types = self.result.types
         return types[0] if len(types) == 1 else ir.LiteralStructType(types)
-
-    def registers(self) -> list[int | None]:
-        """Which register each number or pointer is passed in, as its place in the block of _plan/;
-        None for what is on the stack, and for all else.
-        """
-        stack = self.convention.abi.stack
-        return [
-            one.places[0] if one.how == "value" and one.places[0] < stack else None
-            for one in self.placed
-        ]
 
     def _parameters(self) -> list[tuple[str, ...]]:
         """Attributes of each IR argument."""
