@@ -15,7 +15,7 @@ from struct import pack, unpack
 
 from .cconstant import INT, Unknown, binary, common, converted, unary
 from .clexer import fit, typed_integer
-from .cnodes import BASICS, FunctionOf, Node, Number, PointerTo, Record
+from .cnodes import BASICS, Node, Number, PointerTo, Record
 from .ctype import SCALARS, WORD
 from .grammar import shown
 
@@ -363,7 +363,7 @@ def cast(value: Value, node: Node) -> Value:
         if isinstance(node, PointerTo) and node.item.size == 1:
             return value
         raise Unknown("the address of a string is no constant")
-    if isinstance(node, (PointerTo, FunctionOf)):
+    if isinstance(node, PointerTo):
         if isinstance(number, float):
             raise Unknown("a float is no address")
         return number % 2 ** (8 * WORD), node

@@ -30,9 +30,9 @@ from .cnodes import (
     Node,
     Number,
     PointerTo,
-    Raw,
     Record,
     c_name_of,
+    function_of,
     reached,
 )
 from .ctype import SCALARS, VOID, CType, Scalar, integer
@@ -158,7 +158,7 @@ def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
             usual = ctype.abi == default_abi()
             reason = "" if usual else "the calling convention is not the platform's usual one"
             result = node_of(ctype.result, known)
-            return FunctionOf(result, args, is_variadic(ctype), (), (), reason=reason)
+            return FunctionOf(result, args, is_variadic(ctype), (), (), reason=reason).pointer()
         case "struct" | "union":
             is_stand_in = ctype.cname == STAND_IN
             return Number(SCALARS["Zg"]) if is_stand_in else _told(ctype, known)
@@ -203,9 +203,10 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
         raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
     convert = Converter(owner, naming=owner is not None)
     node = node_of(ctype, {})
-    if not isinstance(node, FunctionOf):
+    called = function_of(node)
+    if called is None:
         return convert.type(node)
-    function = convert.function(node)
+    function = convert.function(called)
     return Signature(function.result, function.args, function.variadic, written=ctype.cname)
 
 
@@ -261,7 +262,7 @@ def _made_for(ctype: Foreign) -> Node:
             _node_for(ctype.result), [*map(_node_for, ctype.args)], ctype.variadic, (), ()
         )
         Converter().check_by_value(function, "")
-        return function
+        return function.pointer()
     if isinstance(ctype, Struct):
         record = Record(ctype.kind, f"nc_{next(_numbers)}")
         if ctype.name == STAND_IN:
@@ -354,6 +355,8 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
         return _record(node, pending)
     if isinstance(node, PointerTo):
         item = node.item
+        if isinstance(item, FunctionOf):
+            return _function(item, pending)
         if item.kind == "unusable":
             return _pointer_to_void()
         return _cffi_backend.new_pointer_type(_type(item, pending))
@@ -370,8 +373,8 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
             )
         item_pointer = _cffi_backend.new_pointer_type(item)
         return _cffi_backend.new_array_type(item_pointer, node.length)
-    if isinstance(node, (Raw, FunctionOf)):
-        return _function(node.function if isinstance(node, Raw) else node, pending)
+    if isinstance(node, FunctionOf):
+        return _function(node, pending)
     if node.kind == "unusable":
         return _bytes(node.size or 0)
     return _cffi_backend.new_void_type()
@@ -446,8 +449,6 @@ def _by_value(node: Node) -> Iterator[Record]:
         node = node.item.main or node.item
         if behind and isinstance(node, Record):
             return
-    if isinstance(node, Raw):
-        node = node.function
     if isinstance(node, FunctionOf):
         for part in (node.result, *node.args):
             yield from _by_value(part)

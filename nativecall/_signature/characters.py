@@ -40,9 +40,9 @@ def texts(args: Sequence[FFIType], readonly: Sequence[bool], result: FFIType) ->
     found = []
     for arg, const in zip(args, readonly, strict=True):
         text = characters(arg, const) or _characters_behind(arg)
-        if arg.kind == "function":
-            inner = zip(arg.args, arg.readonly, strict=True)
-            text = _together([*[_given(*one) for one in inner], _returned(arg.result)])
+        if arg.kind == "pointer" and arg.item.kind == "function":
+            inner = zip(arg.item.args, arg.item.readonly, strict=True)
+            text = _together([*[_given(*one) for one in inner], _returned(arg.item.result)])
         found.append(text)
     found.append(_returned(result))
     return tuple(found) if any(found) else ()

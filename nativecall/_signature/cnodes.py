@@ -84,16 +84,15 @@ class Node:
 
     def spell(self, declarator: str) -> str:
         """C that declares `declarator` with the type, which knows structs and typedefs by name."""
-        return f"{self.typedef} {declarator}".rstrip() if self.typedef else self._spell(declarator)
-
-    def _spell(self, declarator: str) -> str:
-        return f"{self.cname} {declarator}".rstrip()
+        return f"{self.typedef or self.cname} {declarator}".rstrip()
 
     def realigned(self, alignment: int, typedef: str = "") -> Self:
         """The type with an alignment that is asked for. It is passed as any other (GCC, Clang)."""
         made = copy.copy(self)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
         made._pointers = {}
+        if typedef:
+            made.__dict__["spell"] = lambda declarator: f"{typedef} {declarator}".rstrip()
         return made
 
     def pointer(self, const: bool = False) -> Node:
@@ -167,12 +166,13 @@ class PointerTo(Node):
     def __init__(self, item: Node, const: bool) -> None:
         super().__init__()
         self._bound(item)
+        self.depth -= item.kind == "function"  # one level, as in signatures
         self.item = item
         self.const = const
 
-    def _spell(self, declarator: str) -> str:
+    def spell(self, declarator: str) -> str:
         star = f"*{declarator}"
-        return self.item.spell(f"({star})" if self.item.kind == "array" else star)
+        return self.item.spell(f"({star})" if self.item.kind in ("array", "function") else star)
 
 
 class ArrayOf(Node):
@@ -180,7 +180,7 @@ class ArrayOf(Node):
 
     def __init__(self, item: Node, length: int | None, written: str = "") -> None:
         super().__init__()
-        if item.kind == "raw":
+        if item.kind == "function":
             raise SignatureError("an array of functions is none")
         if length is not None and length < 0:
             raise SignatureError(f"an array of {length} elements is none")
@@ -193,16 +193,12 @@ class ArrayOf(Node):
             self.size = length * item.size
             self.scalars = min(length * item.scalars, MAX_SCALARS + 1)
 
-    def _spell(self, declarator: str) -> str:
+    def spell(self, declarator: str) -> str:
         return self.item.spell(f"{declarator}[{'' if self.length is None else self.length}]")
 
 
 class FunctionOf(Node):
-    """A pointer to a function, as cffi has it; `Raw` is the function."""
-
     kind = "function"
-    size: int = WORD
-    alignment: int = WORD
 
     def __init__(
         self,
@@ -216,7 +212,7 @@ class FunctionOf(Node):
         places: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        if result.kind == "raw":
+        if result.kind == "function":
             raise SignatureError("a function cannot return a function")
         self._bound(result, *args)
         by_value = sum([part.scalars for part in (result, *args)])
@@ -230,29 +226,19 @@ class FunctionOf(Node):
         self.reason = reason  # why it cannot be called
         self.places = places  # the tokens that parameters are told by
 
-    def _spell(self, declarator: str) -> str:
-        return self.spell_function(f"(*{declarator})")
+    def pointer(self, const: bool = False) -> Node:
+        return super().pointer()
 
-    def spell_function(self, declarator: str) -> str:
+    def spell(self, declarator: str) -> str:
         args = [arg.spell("") for arg in self.args] + ["..."] * self.ellipsis
         nothing = "" if self.reason else "void"
         return self.result.spell(f"{declarator}({', '.join(args) or nothing})")
 
 
-class Raw(Node):
-    kind = "raw"
-
-    def __init__(self, function: FunctionOf) -> None:
-        super().__init__()
-        self.function = function
-        self.depth, self.length_in_c = function.depth, function.length_in_c
-        self.is_large = function.is_large
-
-    def pointer(self, const: bool = False) -> Node:
-        return self.function
-
-    def _spell(self, declarator: str) -> str:
-        return self.function.spell_function(declarator)
+def function_of(node: Node) -> FunctionOf | None:
+    """The function that a type is, or that a pointer of it leads to; None for others."""
+    node = node.item if isinstance(node, PointerTo) else node
+    return node if isinstance(node, FunctionOf) else None
 
 
 def agree(one: Foreign, other: Foreign) -> bool:
@@ -267,8 +253,6 @@ def agree(one: Foreign, other: Foreign) -> bool:
     if one.kind == "array":
         lengths = {one.length, other.length} - {None}
         return len(lengths) < 2 and agree(one.item, other.item)
-    if one.kind == "raw":
-        return agree(one.function, other.function)
     if one.kind == "function":
         if one.reason or other.reason:  # then one says nothing about its arguments
             return agree(one.result, other.result)
@@ -390,12 +374,12 @@ class Converter:
         """Our type for a node, inside the struct `holder` if that is given."""
         if isinstance(node, Number):
             return node.scalar
-        node = node.main or node
-        if holder is not None or not self._remember:
-            return self._type(node, holder)
-        if node not in self._made:
-            self._made[node] = self._type(node, None)
-        return self._made[node]
+        made = self._made.get(node) if holder is None else None
+        if made is None:
+            made = self._type(node.main or node, holder)
+            if holder is None and self._remember:
+                self._made[node] = made
+        return made
 
     def _type(self, node: Foreign, holder: Node | None) -> CType:
         match node.kind:
@@ -403,8 +387,6 @@ class Converter:
                 return VOID
             case "pointer":
                 return self._pointer(node.item, holder)
-            case "function":
-                return self._function_pointer(node, holder)
             case "array":
                 if node.length is None:
                     raise SignatureError("an array of unknown length has no size")
@@ -418,7 +400,7 @@ class Converter:
         raise SignatureError(f"{name_of(node)} cannot be passed by value", hint=WRAP_IT)
 
     def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
-        """Our type for a function pointer, with what cannot be passed refused."""
+        """Our type for pointers to a function, with what cannot be passed refused."""
         if node.reason:
             raise SignatureError(node.reason)
         args = [self.type(arg, holder) for arg in node.args]
@@ -428,6 +410,8 @@ class Converter:
         plain = item.main or item
         if plain.cname in ("struct _object", "PyObject") and plain.kind == "struct":
             return PY_OBJECT
+        if isinstance(plain, FunctionOf):
+            return self._function_pointer(plain, holder)
         if holder is not None and holder in self._reaches(plain):
             return VOIDPTR
         name = c_name_of(plain) if self._naming and holder is None else ""
@@ -566,8 +550,7 @@ class Converter:
             return
         while isinstance(node, (PointerTo, ArrayOf)):
             node = node.item
-        function = node.function if isinstance(node, Raw) else node
-        assert isinstance(function, FunctionOf)
+        function: Foreign = node
         total = 0
         for index, part in enumerate((function.result, *function.args)):
             total += part.scalars

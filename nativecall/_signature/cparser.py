@@ -23,7 +23,6 @@ from .cnodes import (
     Node,
     Number,
     PointerTo,
-    Raw,
     Record,
     Unusable,
     agree,
@@ -187,14 +186,16 @@ class Parser(Specifiers):
             self._declare(name, declared, const, one, place)
             if self.accept(","):
                 continue
-            has_body = isinstance(declared, Raw) and tokens[self.at - 1] == "}"
+            has_body = isinstance(declared, FunctionOf) and tokens[self.at - 1] == "}"
             if not self.accept(";") and not has_body:
                 raise Unknown(f"expected ';', found {shown(tokens[self.at])}", self.at)
             return
 
     def _check(self, name: str, node: Node, const: bool, is_typedef: bool, named: int) -> None:
         """Refuse what C does: another declaration of a name. The one that says more is kept."""
-        kind = "typedef" if is_typedef else "function" if isinstance(node, Raw) else "variable"
+        kind = (
+            "typedef" if is_typedef else "function" if isinstance(node, FunctionOf) else "variable"
+        )
         new = kind, node, const and kind != "function"
         before = self._declared.get(name)
         if before is None:
@@ -209,7 +210,7 @@ class Parser(Specifiers):
             self._fresh.append(name)
             spelled = f"{'const ' * before[2]}{old.spell('')}"
             raise Unknown(f"{name!r} was declared as {spelled!r} before", named)
-        if old.function.reason if isinstance(old, Raw) else old.size is None:
+        if old.reason if isinstance(old, FunctionOf) else old.size is None:
             self._declared[name] = new
 
     def _declare(
@@ -232,16 +233,16 @@ class Parser(Specifiers):
         says_most = self._declared[name][1] is node
         if said.asm:
             self.symbols[name] = said.asm
-        if isinstance(node, Raw):
-            if node.function.reason == NO_PROTOTYPE:
-                node = Raw(copy.copy(node.function))  # pointers to the type stay generic
-                node.function.reason = ""  # it is called without arguments, as in C23
+        if isinstance(node, FunctionOf):
+            if node.reason == NO_PROTOTYPE:
+                node = copy.copy(node)  # pointers to the type stay generic
+                node.reason = ""  # it is called without arguments, as in C23
             if self.tokens[self.at] == "{":
                 self.at = self.closing(self.at)
                 if said.storage != "extern":
                     self.inlines.add(name)
             if says_most:
-                self.functions[name] = (node.function, *place)
+                self.functions[name] = (node, *place)
         elif self.accept("=") or said.storage == "static":
             self._initialised(name, node, const, said.storage == "static", place[0])
         elif says_most:
@@ -454,8 +455,8 @@ class Parser(Specifiers):
                     node = node.pointer(constant)
                 elif isinstance(node, PointerTo) and _has_variable_length(node.item):
                     node = _elements(node.item).pointer(node.const)
-                elif isinstance(node, Raw):
-                    node = node.function
+                elif isinstance(node, FunctionOf):
+                    node = node.pointer()
                 args.append(node)
                 names.append(name)
                 readonly.append(isinstance(node, PointerTo) and node.const)
@@ -469,7 +470,7 @@ class Parser(Specifiers):
         self._in_parameters = outer
         result = self._suffixes(result, const)
         lengths = lengths if any(lengths) else []
-        return Raw(FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places))
+        return FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places)
 
     def no_function(self) -> Unknown:
         """The error where the last declarator should have been a function's: in parentheses, the

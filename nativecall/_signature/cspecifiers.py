@@ -21,7 +21,6 @@ from .cnodes import (
     FunctionOf,
     Node,
     Number,
-    Raw,
     Record,
     Unusable,
     name_of,
@@ -136,7 +135,7 @@ class Said:
     def realigned(self, node: Node, name: str) -> Node:
         """The type that a typedef with these attributes names."""
         node = self.type(node)
-        if self.aligned and self.aligned != node.alignment and node.kind != "raw":
+        if self.aligned and self.aligned != node.alignment and node.kind != "function":
             node = node.realigned(self.aligned, name)
         return node
 
@@ -300,7 +299,7 @@ class Specifiers(Expressions):
         if self.starts_type(token):
             node = self.type_name()
         elif self.tokens[self.at + 1] == ")" and token in self.functions:
-            node = Raw(self.functions[token][0])
+            node = self.functions[token][0]
             self.at += 1
         elif self.tokens[self.at + 1] == ")" and token in self.variables:
             node = self.variables[token][0]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from .._errors import SignatureError
 from .cconstant import Unknown
 from .cffitype import from_ffi, to_ffi
-from .cnodes import ANONYMOUS, Converter, FunctionOf, Raw, Record, TooLarge
+from .cnodes import ANONYMOUS, Converter, FunctionOf, Record, TooLarge, function_of
 from .cparser import Parser
 from .csource import CSource
 from .declared import Declarations, keep
@@ -92,12 +92,11 @@ def _only_declaration(source: CSource) -> Signature:
             raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
         if said.storage == "typedef":
             raise Unknown("a typedef is no function", 0)
-        if isinstance(node, Raw):
-            node = node.function
-        if not isinstance(node, FunctionOf):
+        function = function_of(node)
+        if function is None:
             raise parser.no_function()
         parser.at = start if name is None else named
-        return convert.signature(node, source.text, name or "")
+        return convert.signature(function, source.text, name or "")
     except (Unknown, SignatureError, RecursionError) as error:
         raise source.placed(error, parser.at if convert.at is None else convert.at) from None
 
@@ -165,7 +164,7 @@ class _TextTables(MacroTables):
         opaque: dict[str, None] = {}
         self._check_types()
         for name, (node, _) in self.own_types():
-            found = self._found(node.function if isinstance(node, Raw) else node)
+            found = self._found(node.pointer() if isinstance(node, FunctionOf) else node)
             if found is None:
                 opaque[name] = None
             else:

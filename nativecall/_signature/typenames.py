@@ -16,12 +16,11 @@ from .cnodes import (
     UNUSABLE,
     Converter,
     Enumeration,
-    FunctionOf,
     Later,
     Node,
-    Raw,
     Record,
     Unusable,
+    function_of,
 )
 from .cparser import Parser
 from .csource import CSource
@@ -216,13 +215,13 @@ class TypeNames:
     # -- what is written --------------------------------------------------------------------------
 
     def node(self, text: str) -> Node:
-        """The type that a text names; a function is `Raw`."""
+        """The type that a text names; a function is a `FunctionOf`."""
         return self._read(text)[0]
 
     def function(self, text: str) -> Signature:
         """The signature of a function that a text declares or names the type of."""
         node, _ = self._read(text, is_function=True)
-        return self.signature(node.function if isinstance(node, Raw) else node, text)
+        return self.signature(function_of(node), text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
         """The signature of functions of a type."""
@@ -240,7 +239,7 @@ class TypeNames:
                 raise Unknown("a body cannot be declared here")
             said, node = parser.specifiers()
             name, node, _ = parser.declarator(node, said.const)
-            if is_function and not isinstance(node, (Raw, FunctionOf)):
+            if is_function and function_of(node) is None:
                 raise parser.no_function()
             parser.trailing(said)
             if said.odd:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 
 from ..._errors import SignatureError
-from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, same_bytes, scalar
+from ..._signature.agreement import suits
+from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, scalar
 from ..._signature.derived import Array, Pointer, Struct, View, is_plain
 from ..._signature.derived import pointer as pointer_to
 from ..._values.dtypes import dtype_of
@@ -202,19 +203,18 @@ def is_struct(kind: NumbaType, ctype: CType) -> bool:
 
 
 def is_item(kind: NumbaType, ctype: CType) -> bool:
-    """Whether the elements of an array are what a pointer leads to; records by how they lie."""
-    if isinstance(kind, core("types").Record) and ctype.kind == "struct":
-        return is_struct(kind, ctype)
-    return bool(kind == numba_type(ctype))
+    """Whether the elements of an array are what a pointer or a view leads to."""
+    try:
+        return suits(ctype_of(kind), ctype)
+    except SignatureError:
+        return False
 
 
 def leads_to(ctype: CType, kind: NumbaType) -> bool:
     """Whether a pointer leads to elements of a type of Numba's."""
     if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
         return True
-    item: Foreign = getattr(ctype.pointee, "item", ctype.pointee)
-    types = core("types")
-    return is_item(kind, item) or (same_bytes(item.text, "b") and kind in (types.int8, types.uint8))
+    return is_item(kind, getattr(ctype.pointee, "item", ctype.pointee))
 
 
 def result_of(kind: NumbaType) -> CType:
