@@ -31,6 +31,9 @@ static inline int take_record(const NcCallSpec *spec, Py_ssize_t index, PyObject
         return 0;
     }
     out->address = nc_record_memory(value);
+    if (((uintptr_t)out->address & spec->arguments[index].export.mask) != 0) {
+        return 0; /* for who says so */
+    }
     out->buffer = (Py_buffer){.obj = Py_NewRef(value)}; /* of no length, so it is not looked at */
     return 1;
 }

@@ -204,8 +204,7 @@ class Types(Single):
             advice = names.like(name.rpartition(" ")[2])
             raise KeyError(f"no type {name!r} is declared" + (f"; {advice}" if advice else ""))
         if node.kind == "unusable":
-            why = node.reason  # type: ignore[attr-defined]  # what is of this kind has one
-            raise SignatureError(f"the type {name!r} cannot be offered: {why}")
+            raise SignatureError(f"the type {name!r} cannot be offered: {node.reason}")
         return ffi_type(node)
 
     def __getattr__(self, name: str) -> FFIType:

@@ -399,17 +399,17 @@ def _bytes(size: int) -> FFIType:
 def _enum(node: Enumeration) -> FFIType:
     import _cffi_backend
 
-    if node.made is None:
+    if node.ffi is None:
         words = {("int", 4): "int", ("I", 4): "unsigned int"}
         scalar = node.scalar
         base = words.get(("int" if scalar.signed else "I", scalar.size))
         base_type = to_ffi(scalar) if base is None else _cffi_backend.new_primitive_type(base)
         values = dict(node.values or ())
         name = node.typedef or node.cname
-        node.made = _cffi_backend.new_enum_type(
+        node.ffi = _cffi_backend.new_enum_type(
             name, tuple(values), tuple(values.values()), base_type
         )
-    return node.made
+    return node.ffi
 
 
 def _function(node: FunctionOf, pending: list[Record]) -> FFIType:

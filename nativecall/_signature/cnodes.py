@@ -78,6 +78,7 @@ class Node:
     typedef = ""  # what names it that has no tag, or has another alignment by that
     main: Node | None = None  # the type without that alignment
     ffi: Foreign = None  # cffi's type, with all that it leads to
+    reason: str = ""  # why no value of it can be passed, or why its layout is not known
 
     def __init__(self) -> None:
         self._pointers: dict[bool, Node] = {}
@@ -137,7 +138,6 @@ class Enumeration(Number):
     ) -> None:
         super().__init__(scalar, cname=tag)
         self.values = values
-        self.made: object = None  # cffi's type (ffitypes.py)
 
 
 #: Begins the names of types whose size and alignment, which follow, are all that is known.
@@ -270,10 +270,8 @@ class Record(Node):
         self.kind = kind
         self.cname = f"{kind} {tag}"
         self.fields: list[Foreign] | None = None  # each a Field
-        self.reason = ""  # why its layout is not known
-        self.packed = False
         self.transparent = False  # a union that is passed as its first member
-        self.made: object = None  # cffi's type (ffitypes.py), and whether it has its members
+        self.made: object = None  # cffi's type, and whether it has its members
         self.is_whole = False
 
     def names(self) -> Iterator[str]:
@@ -301,8 +299,7 @@ class Record(Node):
             if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
                 size = 0
             if size is None:
-                reason = node.reason if isinstance(node, (Record, Unusable)) else ""
-                reason = "it is the one that holds it" if node is self else reason
+                reason = "it is the one that holds it" if node is self else node.reason
                 self.reason = f"its member {name!r} has no size that is known"
                 self.reason += f": {reason}" if reason else ""
                 size = 0

@@ -395,8 +395,8 @@ class Parser(Specifiers):
             self.expect("]")
             node = self._suffixes(node, const)
             self._dimensions = 0
-            known = getattr(node, "reason", "")  # why its size is not known
-            if node.size is None and not (known or node.is_kept) and not _has_variable_length(node):
+            known = node.reason or node.is_kept  # why its size is not known
+            if node.size is None and not known and not _has_variable_length(node):
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
         if self.accept("("):

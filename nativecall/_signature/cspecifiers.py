@@ -445,7 +445,6 @@ class Specifiers(Expressions):
             if said.odd and not record.transparent:
                 raise Unknown(f"attribute {said.odd!r} is not known here")
             if said.packed:
-                record.packed = True
                 members = [(*one[:4], True) for one in members]
             record.lay_out(members, said.aligned, self._pack)  # what is said at its end
             if self.strict and record.reason:

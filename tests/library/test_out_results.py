@@ -151,6 +151,7 @@ def test_memory_is_aligned_as_typedefs_ask(builder):
         int sum(const loose *p);
         int held(holder *h);
         wide *same(wide *w);
+        point made(void);
     """
     source = """
         typedef double wide __attribute__((aligned(64)));
@@ -169,6 +170,7 @@ def test_memory_is_aligned_as_typedefs_ask(builder):
         int sum(const char *p) { return p[0] + p[4]; }
         int held(holder *h) { h->i = 7; return offset(h, 64) + offset(h->p, 64); }
         double *same(double *w) { return w; }
+        point made(void) { return (point){1, 2, 3}; }
     """
     path = builder.library(source, "typedefs")
     lib = nc.load(path, text)
@@ -199,6 +201,10 @@ def test_memory_is_aligned_as_typedefs_ask(builder):
     assert memory[3, 3] == 1
     with pytest.raises(ValueError, match="multiples of 32 bytes"):
         lib.eye(memory.reshape(-1)[4:].reshape(3, 4))
+    records = [lib.made() for _ in range(16)]
+    elsewhere = [one for one in records if np.asarray(memoryview(one)).ctypes.data % 128]
+    with pytest.raises(ValueError, match="multiples of 128 bytes"):
+        lib.place(elsewhere[0])
     data = b"x" + np.array([3, 4], "i4").tobytes()
     assert lib.sum(np.frombuffer(data, "i4", 2, 1)) == 7
     again = pickle.loads(pickle.dumps(plain.declarations.functions["several"]))
