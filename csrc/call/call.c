@@ -588,10 +588,17 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
     return found;
 }
 
-/* The results of a call; `value` is that of the function, or NULL with an exception. */
+/* The results of a call with policies; `value` is that of the function, or NULL with an
+ * exception. */
 static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
 {
     NcCallSpec *spec = now->spec;
+    if (spec->out_count == 0 && spec->check == NULL && spec->owns == NULL) {
+        return value;
+    }
+    if (value != NULL && settle(now) < 0) {
+        Py_CLEAR(value);
+    }
     if (value == NULL) {
         if (spec->out_count != 0 || spec->owns != NULL) {
             keep_given(now, given_by, NULL);
@@ -622,23 +629,24 @@ static int end(const Call *now, PyObject *const *args)
     return status;
 }
 
-/* A call of a plan with pointers, out-parameters, lengths, a check or an end of an argument. */
+/* A call of a plan with pointers, lengths or policies. */
 NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
 {
     const NcPlan *plan = now->plan;
     NcCallSpec *spec = now->spec;
     NcPointer *owners = (NcPointer *)(void *)(now->frame + plan->owned);
+    const int composed = spec->composed;
     PyObject *value = NULL;
     int ran = 0;
     int ends = 0;
-    if (spec->composed) {
-        Py_INCREF(spec); /* functions of the user's may replace the entry, and its spec with it */
-    }
     for (size_t i = 0; i < plan->owners; i++) {
         owners[i].buffer.obj = NULL;
         owners[i].keep = NULL;
     }
-    memset(now->frame + plan->outs, 0, plan->out_bytes);
+    if (composed) {
+        Py_INCREF(spec); /* functions of the user's may replace the entry, and its spec with it */
+        memset(now->frame + plan->outs, 0, plan->out_bytes);
+    }
     for (Py_ssize_t i = 0; i < (Py_ssize_t)plan->args; i++) {
         int status = take(now, &plan->steps[i], args, i);
         if (NC_UNLIKELY(status < 0)) {
@@ -646,36 +654,34 @@ NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
         }
         ran |= status;
     }
-    if (plan->made != 0 && make_outs(now, args) < 0) {
-        goto done;
+    if (plan->made != 0) {
+        if (make_outs(now, args) < 0) {
+            goto done;
+        }
+        ran = 1;
     }
     /* What that ran may have moved what others point to. */
-    if ((NC_UNLIKELY(ran | (int)plan->made) && plan->owners > 0 &&
+    if ((NC_UNLIKELY(ran) && plan->owners > 0 &&
          nc_check_unmoved((PyObject *)now->self, owners, plan->owners) < 0) ||
         take_lengths(now, args) < 0) {
         goto done;
     }
-    if (NC_UNLIKELY(spec->ends != NULL) && (ends = end(now, args)) < 0) {
+    if (composed && spec->ends != NULL && (ends = end(now, args)) < 0) {
         goto done;
     }
     nc_join_pointers(owners, plan->owners);
     value = called(now);
-    if (plan->out_bytes != 0 || NC_UNLIKELY(spec->check != NULL || spec->owns != NULL)) {
-        if (value != NULL && settle(now) < 0) {
-            Py_CLEAR(value);
-        }
+    if (composed) {
         value = results(now, value, args);
     }
 
 done:
     value = nc_release_pointers(value, owners, plan->owners);
-    if (NC_UNLIKELY(ends > 0) && value == NULL) {
-        nc_end_undo(args[spec->ended]);
-    }
-    if (plan->made != 0) {
+    if (composed) {
+        if (ends > 0 && value == NULL) {
+            nc_end_undo(args[spec->ended]);
+        }
         nc_outs_drop(spec, now->frame + plan->outs);
-    }
-    if (spec->composed) {
         Py_DECREF(spec);
     }
     return value;
