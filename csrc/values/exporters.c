@@ -320,9 +320,12 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
     } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must have its elements at multiples of %zu bytes, those of this "
-                            "%.200s are not; pass an aligned copy, as numpy.require(a, "
-                            "requirements='A') makes one of an array",
-                            spec->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name);
+                            "%.200s are not; pass %s",
+                            spec->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name,
+                            spec->arguments[index].export.mask < 16
+                                ? "an aligned copy, as numpy.require(a, requirements='A') makes "
+                                  "one of an array"
+                                : "memory that the library's 'new' has made");
     } else if (suits > 0) {
         out->address = out->buffer.buf;
         return ran;

@@ -16,7 +16,7 @@ from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 from .._signature import bufferformat
 from .._signature.agreement import suits
-from .._signature.cffitype import disagreement, is_whole, name_of_type, to_ffi
+from .._signature.cffitype import disagreement, is_whole, to_ffi
 from .._signature.characters import CONST
 from .._signature.ctype import CType, Scalar
 from .._signature.derived import (
@@ -197,7 +197,7 @@ def _leads_to(found: boxes.Pointer, wanted: CType) -> bool:
 def _pointer_to(found: boxes.Pointer, shown: str) -> str:
     """The type of a pointer that was given."""
     if found.pointee is None or (shown and found.kind is not None):
-        return "struct *" if found.kind is None else name_of_type(found.kind)
+        return "struct *" if found.kind is None else str(found.kind.cname)
     return words(pointer(found.pointee)) if shown else f"&{found.pointee.text}"
 
 
@@ -214,7 +214,7 @@ def _named(ctype: CType, found: boxes.Pointer, who: str, shown: str) -> tuple[bo
         return False, False
     wanted = disagreement(ctype, found.kind)
     if wanted:
-        given = name_of_type(found.kind)
+        given = str(found.kind.cname)
         raise TypeError(f"{who} must be a {shown or f'{wanted} *'!r} (got a {given!r})")
     is_same = wanted == "" and to_ffi(ctype) == found.kind
     return is_same, is_same or not isinstance(ctype, Pointer)

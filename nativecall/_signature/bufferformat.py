@@ -13,12 +13,13 @@ import sys
 from collections import namedtuple
 
 from .._fifo import Cache
-from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar, same_bytes
+from .agreement import Agreement, agreement
+from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar
 from .derived import Array, Pointer, Struct
 
 _ORDERS = "@^=<>!"
 _FOREIGN = ">!" if sys.byteorder == "little" else "<"
-_POINTERS = ("pointer", "voidptr", "function")
+_SUITING = (Agreement.OPAQUE, Agreement.BYTES, Agreement.SAME)
 _MAX_DIGITS = 18
 _answers: Cache[tuple[str, int, str], bool] = Cache(1024)
 
@@ -205,12 +206,9 @@ def _same(layout: _Layout, ctype: CType) -> bool:
                 ]
             )
         )
-    found = layout.type
-    if found is None:
+    if layout.type is None or ctype.kind == "object":
         return False
-    if ctype.kind in _POINTERS and found.kind in _POINTERS:
-        return ctype in (found, VOIDPTR) or found == VOIDPTR
-    return found == ctype or same_bytes(found.text, ctype.text)
+    return agreement(layout.type, ctype, memory=True) in _SUITING
 
 
 def _mixed_up(given: list[str | None], names: list[str]) -> bool:

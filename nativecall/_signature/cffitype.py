@@ -77,11 +77,6 @@ def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
     return owner is not None and owner.tag(one) == other
 
 
-def name_of_type(ctype: FFIType) -> str:
-    """How a message names a type of cffi."""
-    return str(ctype.cname)
-
-
 def disagreement(ctype: CType, foreign: FFIType) -> str | None:
     """What a pointer type of ours points to by name, where `foreign`, a pointer or array of cffi's,
     leads to something else; "" where both have the name, None where there is nothing to compare.

@@ -184,7 +184,7 @@ class Pointer:
         *,
         is_memory: bool = False,
         struct: bool = False,
-        kind: object = None,
+        kind: Foreign = None,
         may_change: bool = False,
     ) -> None:
         self.address = address

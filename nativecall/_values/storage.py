@@ -377,10 +377,10 @@ def view_problem(
 
 
 def misaligned(item: CType, given: str) -> str:
-    return (
-        f"have its elements at multiples of {item.alignment} bytes, those of this {given} are "
-        "not; pass an aligned copy, as numpy.require(a, requirements='A') makes one of an array"
-    )
+    way = "an aligned copy, as numpy.require(a, requirements='A') makes one of an array"
+    way = way if item.alignment <= 16 else "memory that the library's 'new' has made"
+    places = f"multiples of {item.alignment} bytes"
+    return f"have its elements at {places}, those of this {given} are not; pass {way}"
 
 
 def _is_indirect(value: Foreign) -> bool:
