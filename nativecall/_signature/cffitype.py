@@ -35,7 +35,7 @@ from .cnodes import (
     function_of,
     reached,
 )
-from .ctype import SCALARS, VOID, CType, Scalar, integer
+from .ctype import SCALARS, VOID, VOIDPTR, CType, Scalar, integer
 from .derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
 from .signature import Signature
 
@@ -353,7 +353,7 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
         if isinstance(item, FunctionOf):
             return _function(item, pending)
         if item.kind == "unusable":
-            return _pointer_to_void()
+            return to_ffi(VOIDPTR)
         return _cffi_backend.new_pointer_type(_type(item, pending))
     if isinstance(node, ArrayOf):
         if node.length is not None and (node.size or 0) > _MOST:
@@ -376,12 +376,6 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
 
 
 _MOST = 2**63 - 1
-
-
-def _pointer_to_void() -> FFIType:
-    import _cffi_backend
-
-    return _cffi_backend.new_pointer_type(_cffi_backend.new_void_type())
 
 
 def _bytes(size: int) -> FFIType:
@@ -413,13 +407,13 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
 
     parts = (node.result, *node.args)
     if node.reason or any([part.kind == "unusable" for part in parts]):
-        return _pointer_to_void()
+        return to_ffi(VOIDPTR)
     args = tuple([_type(arg, pending) for arg in node.args])
     result = _type(node.result, pending)
     try:
         return _cffi_backend.new_function_type(args, result, node.ellipsis, default_abi())
     except (TypeError, NotImplementedError, ValueError):
-        return _pointer_to_void()  # a struct by value that has no size, or is not done yet
+        return to_ffi(VOIDPTR)  # a struct by value that has no size, or is not done yet
 
 
 # -- structs and unions --------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from .signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from .._types import Foreign
     from .cexpression import Value
@@ -43,17 +43,21 @@ _KINDS = ("struct", "union", "enum")
 
 
 class _Found(dict[str, "Foreign"]):
-    """A dictionary whose missing items are looked for once."""
+    """A dictionary whose missing items are looked for once, and are none of its own."""
 
-    def __init__(self, find: Callable[[str], Foreign]) -> None:
-        super().__init__()
+    def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
+        super().__init__(own)
         self._find = find
+        self._found: dict[str, Foreign] = {}
 
     def __missing__(self, name: str) -> Foreign:
-        found = self._find(name)
+        found = self._found.get(name)
         if found is None:
-            raise KeyError(name)
-        return self.setdefault(name, found)
+            found = self._find(name)
+            if found is None:
+                raise KeyError(name)
+            found = self._found.setdefault(name, found)
+        return found
 
     def __contains__(self, name: object) -> bool:
         return self.get(name) is not None
@@ -63,23 +67,6 @@ class _Found(dict[str, "Foreign"]):
             return self[name]
         except KeyError:
             return default
-
-
-class _Over(dict[str, "Foreign"]):
-    """A dictionary before another one, of which nothing gets into it."""
-
-    def __init__(self, own: dict[str, Foreign], other: dict[str, Foreign]) -> None:
-        super().__init__(own)
-        self._other = other
-
-    def __missing__(self, name: str) -> Foreign:
-        return self._other[name]
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in self._other
-
-    def get(self, name: Foreign, default: Foreign = None) -> Foreign:
-        return super().get(name) or self._other.get(name, default)
 
 
 class TypeNames:
@@ -136,8 +123,8 @@ class TypeNames:
 
     def lend(self, parser: Parser) -> None:
         """Have a parser know the types, beside those that it reads."""
-        parser.typedefs = _Over(parser.typedefs, self.typedefs)
-        parser.tags = _Over(parser.tags, self.tags)
+        parser.typedefs = _Found(self.typedefs.get, parser.typedefs)
+        parser.tags = _Found(self.tags.get, parser.tags)
 
     # -- what is kept -----------------------------------------------------------------------------
 
