@@ -88,23 +88,6 @@ static int narrow(Run *now, const NcOp *op, const char *from, char *to)
     return 0;
 }
 
-/* A double as an integer that it equals; of those above 63 bits the slower way knows. */
-static int make_integer(Run *now, const NcOp *op, const char *from, char *to)
-{
-    const NcIntegerKind *kind = nc_integer_kind(op->becomes);
-    double number;
-    memcpy(&number, from, sizeof(number));
-    if (NC_LIKELY(number >= -0x1p63 && number < 0x1p63)) {
-        const int64_t made = (int64_t)number;
-        if (NC_LIKELY((double)made == number && made >= kind->low &&
-                      (made < 0 || (uint64_t)made <= kind->high))) {
-            memcpy(to, &made, op->size); /* its lower end */
-            return 0;
-        }
-    }
-    return convert_number(now, op, from, to);
-}
-
 /* Carries out so many ops: 0, or -1 where one failed. */
 static int perform(Run *now, const NcOp *op, uint32_t count)
 {
@@ -149,21 +132,18 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
                 return -1;
             }
             break;
-        case NC_OP_WHOLE:
-            if (make_integer(now, op, from, to) < 0) {
-                return -1;
-            }
-            break;
-        case NC_OP_NOT_NULL:
-            if (NC_UNLIKELY(nc_word_at(from) == 0)) {
-                return fail(now, op->step, 0);
-            }
-            break;
-        case NC_OP_COUNT:
-            word = nc_thunk_bits(op->letter, from);
-            if (NC_UNLIKELY(word != op->size)) {
+        case NC_OP_EQUAL:
+        case NC_OP_OTHER:
+            word = nc_read_integer(op->letter, from);
+            if (NC_UNLIKELY((word == op->size) != (op->code == NC_OP_EQUAL))) {
                 return fail(now, op->step, word);
             }
+            break;
+        case NC_OP_ERRNO:
+            nc_word_put(to, (uint64_t)errno);
+            break;
+        case NC_OP_RAISED:
+            nc_word_put(to, (uint64_t)nc_thunk_raised());
             break;
         default:
             if (convert_number(now, op, from, to) < 0) {
@@ -174,39 +154,6 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
     return 0;
 }
 
-/* Whether the function failed by its error convention: 1, with the bits that show it. */
-static int has_failed(Run *now)
-{
-    const NcConversion *plan = now->plan;
-    const char *from = now->base[NC_BASE_FRAME] + plan->answer;
-    int code = 0;
-    switch (plan->errors) {
-    case NC_ERRORS_NONE:
-        return 0;
-    case NC_ERRORS_PYTHON:
-        (void)fail(now, plan->step, 0);
-        return nc_thunk_raised();
-    case NC_ERRORS_ERRNO:
-        code = errno;
-        break;
-    case NC_ERRORS_ARGUMENT:
-        from = plan->code == NC_NOWHERE ? place(now, NC_BASE_BLOCK | NC_BASE_POINTER, plan->told)
-                                        : now->base[NC_BASE_FRAME] + plan->code;
-        memcpy(&code, from, sizeof(code));
-        break;
-    default: {
-        const int is_zero = read_word(from, plan->size) == 0;
-        (void)fail(now, plan->step, 0);
-        if (plan->letter != 'P') {
-            now->bits = nc_thunk_bits(plan->letter, from);
-        }
-        return plan->errors == NC_ERRORS_NONZERO ? !is_zero : is_zero;
-    }
-    }
-    (void)fail(now, plan->step, (uint64_t)(int64_t)code);
-    return code != 0;
-}
-
 static void tell(const Run *now, int code)
 {
     if (now->plan->told != NC_NOWHERE) {
@@ -214,31 +161,24 @@ static void tell(const Run *now, int code)
     }
 }
 
-/* A step failed: raises that, and shows it to the caller. */
+/* A step failed: raises that, unless the caller sees it; shows it to the caller. */
 NC_NOINLINE void show(const Run *now, const NcThunk *thunk)
 {
     const uint32_t flags = now->plan->flags;
+    if (now->step == now->plan->tested && (flags & NC_CONVERSION_REACHES_C)) {
+        if ((flags & NC_CONVERSION_SETS_ERRNO) && errno == 0) {
+            errno = INPUT_OUTPUT_ERROR; /* else what the function left there may say why */
+        }
+        if (flags & NC_CONVERSION_TELLS) {
+            tell(now, flags & NC_CONVERSION_BY_CODE ? (int)now->bits : 1);
+        }
+        return;
+    }
     nc_thunk_failed(thunk, now->step, now->bits, (flags & NC_CONVERSION_KEEPS) != 0);
     if (flags & NC_CONVERSION_SETS_ERRNO) {
         errno = OUT_OF_RANGE;
     }
     tell(now, 1);
-}
-
-/* The function failed: the same. */
-NC_NOINLINE void show_failure(const Run *now, const NcThunk *thunk)
-{
-    const NcConversion *plan = now->plan;
-    if ((plan->flags & NC_CONVERSION_REACHES_C) == 0) {
-        show(now, thunk);
-    } else if (plan->flags & NC_CONVERSION_SETS_ERRNO) {
-        if (errno == 0) { /* what the function left there may say why */
-            errno = INPUT_OUTPUT_ERROR;
-        }
-    } else if (plan->errors != NC_ERRORS_ARGUMENT || plan->code != NC_NOWHERE) {
-        const int is_code = plan->errors == NC_ERRORS_ERRNO || plan->errors == NC_ERRORS_ARGUMENT;
-        tell(now, is_code ? (int)now->bits : 1);
-    }
 }
 
 /* Calls the function by the conversion; 0 where C gets the sentinel. */
@@ -266,10 +206,6 @@ static int run(Run *now, NcThunk *thunk)
     }
     if (NC_UNLIKELY(flags & NC_CONVERSION_SETTLES)) {
         nc_thunk_settle(thunk);
-    }
-    if (NC_UNLIKELY(plan->errors != NC_ERRORS_NONE) && has_failed(now)) {
-        show_failure(now, thunk);
-        return 0;
     }
     if (NC_UNLIKELY(perform(now, plan->ops + plan->before, plan->after) < 0)) {
         show(now, thunk);
@@ -410,7 +346,7 @@ static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const P
 NC_NOINLINE void raise_failure(const Run *now, NcCallable *function)
 {
     const uint32_t errors = now->plan->errors;
-    const int is_code = errors == NC_ERRORS_ERRNO || errors == NC_ERRORS_ARGUMENT;
+    const int is_code = (now->plan->flags & NC_CONVERSION_BY_CODE) != 0;
     if (errors != NC_ERRORS_PYTHON) {
         PyGILState_STATE state = PyGILState_Ensure();
         (void)nc_fail(function, PyLong_FromLongLong(is_code ? 0 : (long long)now->bits), errors,
@@ -434,11 +370,10 @@ static void run_loop(const Loop *loop, Run *now, char **args, Py_ssize_t count,
             errno = 0;
         }
         nc_invoke(now->base[NC_BASE_FRAME], data->function, plan->stack, plan->how);
-        if (plan->errors != NC_ERRORS_NONE && has_failed(now)) {
+        if (perform(now, plan->ops + plan->before, plan->after) < 0) {
             raise_failure(now, data->callable);
             return;
         }
-        (void)perform(now, plan->ops + plan->before, plan->after);
         for (uint32_t k = 0; k < loop->loop->arrays; k++) {
             const uint32_t operand = loop->arrays[k].operand;
             end_arrays(loop, k, args[operand] + i * loop->steps[operand]);

@@ -119,9 +119,10 @@ enum {
     NC_OP_WIDEN,    /* a float as a double */
     NC_OP_NARROW,   /* a double as a float */
     NC_OP_INTEGER,  /* an int as a double */
-    NC_OP_WHOLE,    /* a double as an integer of a letter */
-    NC_OP_NOT_NULL, /* nothing; a NULL fails */
-    NC_OP_COUNT,    /* nothing; an integer of a letter that is not `size` fails */
+    NC_OP_EQUAL,    /* nothing; an integer of a letter that is not `size` fails */
+    NC_OP_OTHER,    /* nothing; one that is `size` fails */
+    NC_OP_ERRNO,    /* errno, as a word */
+    NC_OP_RAISED,   /* whether a Python exception is set, as a word */
 };
 
 typedef struct {
@@ -145,7 +146,9 @@ enum {
     NC_CONVERSION_KEEPS = 8,         /* what failed stays set in the thread state */
     NC_CONVERSION_SETS_ERRNO = 16,   /* a failure is shown by errno */
     NC_CONVERSION_REACHES_C = 32,    /* the caller sees that the function itself failed */
-    NC_CONVERSION_SETTLES = 64,      /* an exception that the function left finds a place */
+    NC_CONVERSION_TELLS = 64,        /* by the caller's int, which the function does not know */
+    NC_CONVERSION_BY_CODE = 128,     /* the function fails by errno, or by its last argument */
+    NC_CONVERSION_SETTLES = 256,     /* an exception that the function left finds a place */
 };
 
 typedef struct NcConversion {
@@ -157,15 +160,10 @@ typedef struct NcConversion {
     uint32_t how;
     uint32_t x87; /* as of a closure plan */
     uint32_t flags;
-    uint32_t errors; /* NC_ERRORS_*: how the function's failure is tested; 0: not */
-    uint32_t step;   /* which step that is */
-    uint32_t answer; /* where in the frame the result is that shows it, */
-    uint32_t size;   /* of so many bytes, */
-    char letter;     /* an integer or a pointer */
-    char unused[3];
-    uint32_t code; /* where in the frame the int is that shows it, or NC_NOWHERE for the caller's */
-    uint32_t told; /* where in the block the address of the caller's int is, or NC_NOWHERE */
-    uint32_t data; /* bytes from the start */
+    uint32_t errors; /* NC_ERRORS_*, of the function */
+    uint32_t tested; /* the step that is the function's own failure, or NC_NOWHERE */
+    uint32_t told;   /* where in the block the address of the caller's int is, or NC_NOWHERE */
+    uint32_t data;   /* bytes from the start */
     NcOp ops[];
 } NcConversion;
 

@@ -166,13 +166,14 @@ static void load_number(char code, const char *from, Number *number)
 static int make_integer(Number *number)
 {
     long double value = number->part[0];
-    if (!(value >= -0x1p63L && value < 0x1p64L) || value != truncl(value)) {
+    if (!(value >= -0x1p63L && value < 0x1p64L)) {
         return 0;
     }
     number->is_integer = 1;
     number->is_negative = value < 0.0L;
-    number->bits = value < 0.0L ? (uint64_t)(int64_t)value : (uint64_t)value;
-    return 1;
+    number->bits = value < 0x1p63L ? (uint64_t)(int64_t)value : (uint64_t)value;
+    return value ==
+           (value < 0x1p63L ? (long double)(int64_t)number->bits : (long double)number->bits);
 }
 
 static int store_float(char code, long double value, int exact, char *to)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._values.failure import Convention
 
 # Structs NcConversion, NcOp, NcLoop, NcLoopArray and NcLoopLength.
-_CONVERSION = struct.Struct("=12Ic3x3I")
+_CONVERSION = struct.Struct("=12I")
 _OP = struct.Struct("=4B2cH4I")
 _LOOP = struct.Struct("=8I")
 _ARRAY = struct.Struct("=9I")
@@ -45,13 +45,15 @@ _POINTER = 4
     _WIDEN,
     _NARROW,
     _INTEGER,
-    _WHOLE,
-    _NOT_NULL,
-    _COUNT,
-) = range(13)
-_CLEARS_BEFORE, _CLEARS_AFTER, _TAKES_GIL, _KEEPS, _SETS_ERRNO, _REACHES_C, _SETTLES = [
-    1 << bit for bit in range(7)
+    _EQUAL,
+    _OTHER,
+    _ERRNO,
+    _RAISED,
+) = range(14)
+_CLEARS_BEFORE, _CLEARS_AFTER, _TAKES_GIL, _KEEPS, _SETS_ERRNO, _REACHES_C = [
+    1 << bit for bit in range(6)
 ]
+_TELLS, _BY_CODE, _SETTLES = 64, 128, 256
 _WORD = 8
 #: Conversions of numbers that have an op of their own.
 _DIRECT = {("f", "d"): _WIDEN, ("i", "d"): _INTEGER, ("d", "f"): _NARROW}
@@ -82,6 +84,9 @@ def conversion(plan: nodes.Plan) -> bytes:
     writer.arguments(plan.arguments)
     before = len(writer.ops)
     writer.gather()
+    told = outer.args[-1].places[0] if plan.after.hidden else _NOWHERE
+    if plan.tested >= 0:
+        writer.test(plan.before, plan.tested, told)
     # Nothing is written unless all has passed; the result may lie where the pointers are.
     stores = [(index, writer.ready(node), node) for index, node in plan.stores]
     given = None if plan.result is None else writer.ready(plan.result)
@@ -93,9 +98,8 @@ def conversion(plan: nodes.Plan) -> bytes:
     if plan.outer.result.kind != "void":
         bits = storage.sentinel_of(plan.outer.result, plan.after.sentinel)
         writer.give(writer.constant(bits))
-    told = outer.args[-1].places[0] if plan.after.hidden else _NOWHERE
-    tested = plan.before if plan.tested >= 0 else None
-    return writer.packed(before, after, _flags(plan), tested, plan.tested, told)
+    tested = plan.tested if plan.tested >= 0 else _NOWHERE
+    return writer.packed(before, after, _flags(plan), plan.before, tested, told)
 
 
 def _flags(plan: nodes.Plan) -> int:
@@ -109,6 +113,8 @@ def _flags(plan: nodes.Plan) -> int:
                 (_KEEPS, plan.after.shown_by == "exception"),
                 (_SETS_ERRNO, plan.after.shown_by == "errno"),
                 (_REACHES_C, plan.after.reaches_c),
+                (_TELLS, plan.tells),
+                (_BY_CODE, plan.before.is_code),
                 (_SETTLES, plan.settles),
             )
             if holds
@@ -177,13 +183,13 @@ def loop(plan: LoopPlan) -> bytes:
         writer.store(operand, at, size)
     before = len(writer.ops)
     writer.gather()
+    errors = CONVENTIONS[plan.errors]
+    writer.test(errors, 0, _NOWHERE)
     for operand, offset in plan.results:
         at = _At(_FRAME, writer.answer + offset)
         writer.store(operand, at, plan.operands[operand].size)
-    errors = CONVENTIONS[plan.errors]
-    flags = _CLEARS_BEFORE if errors.shown_by == "errno" else 0
-    tested = None if errors.shown_by == "nothing" else errors
-    made = writer.packed(before, len(writer.ops) - before, flags, tested, 0, _NOWHERE)
+    flags = _CLEARS_BEFORE * (errors.shown_by == "errno") | _BY_CODE * errors.is_code
+    made = writer.packed(before, len(writer.ops) - before, flags, errors, 0, _NOWHERE)
     tables = b"".join([*arrays, *lengths, axes])
     counts = len(arrays), len(lengths), len(axes) // 4, _LOOP.size + len(tables)
     head = operands, dimensions, words - operands - dimensions, plan.needs_gil
@@ -234,14 +240,13 @@ class _Writer:
         before: int,
         after: int,
         flags: int,
-        tested: Convention | None,
-        step: int,
+        errors: Convention,
+        tested: int,
         told: int,
     ) -> bytes:
         """All of it; `told` is where the caller has the address of its int."""
-        inner, result = self.inner, self.inner.result.ctype
+        inner = self.inner
         assert steps.ABI is not None
-        letter = "P" if tested and tested.needs == "pointer" else callspec.letter(result)
         header = _CONVERSION.pack(
             before,
             after,
@@ -251,12 +256,8 @@ class _Writer:
             callplan.how(inner.vectors, inner.result, [one.ctype for one in inner.args]),
             [piece.kind for piece in self.outer.result.pieces].count("x87"),
             flags,
-            tested.flags if tested else 0,
-            max(step, 0),
-            max(self.answer, 0),
-            result.size if result.kind != "void" else 0,
-            letter.encode(),
-            self.told if self.told >= 0 else _NOWHERE,
+            errors.flags,
+            tested,
             told,
             _CONVERSION.size + len(self.ops) * _OP.size,
         )
@@ -293,13 +294,25 @@ class _Writer:
         return _At(_DATA, at)
 
     def check(self, check: nodes.Check) -> None:
-        ctype = self.outer.args[check.index].ctype
-        at = self.taken(check.index)
-        if check.count is None:
-            self.op(_NOT_NULL, at, step=check.step)
-        else:
-            letters = callspec.letter(ctype), "v"
-            self.op(_COUNT, at, size=check.count, letters=letters, step=check.step)
+        """Fail where a wanted argument is not what it must be."""
+        code, count = (_OTHER, 0) if check.count is None else (_EQUAL, check.count)
+        letter = "Q" if check.count is None else callspec.letter(self.outer.args[check.index].ctype)
+        self.op(code, self.taken(check.index), size=count, letters=(letter, "v"), step=check.step)
+
+    def test(self, errors: Convention, step: int, told: int) -> None:
+        """Fail where the function did; `told` is where the caller has the address of its int."""
+        result, code, letter = self.inner.result.ctype, _EQUAL, "i"
+        at = _At(_FRAME, self.told) if self.told >= 0 else _At(_BLOCK | _POINTER, told)
+        if errors.shown_by == "nothing":
+            return
+        if errors.shown_by in ("errno", "exception"):
+            at = _At(_FRAME, self.reserve(_WORD))
+            self.op(_ERRNO if errors.is_code else _RAISED, at, at)
+        elif errors.shown_by == "result":
+            code = _EQUAL if errors.is_status else _OTHER
+            at = _At(_FRAME, self.answer)
+            letter = "Q" if errors.needs == "pointer" else callspec.letter(result)
+        self.op(code, at, letters=(letter, "v"), step=step)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -390,8 +403,7 @@ class _Writer:
             self.op(_integer_code(least), at, to, least.size)
         else:
             size = target.size
-            code = _WHOLE if source.text == "d" and target.kind in ("int", "bool") else _NUMBER
-            self.op(code, at, to, size, letters=letters, step=node.step, exact=node.exact)
+            self.op(_NUMBER, at, to, size, letters=letters, step=node.step, exact=node.exact)
             if wide and target.kind in ("int", "bool"):
                 self.op(_integer_code(target), to, to, size)
 
