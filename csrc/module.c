@@ -275,8 +275,7 @@ static int module_exec(PyObject *module)
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||
         add_new(module, "flags", flags_of_entries()) < 0 ||
         PyModule_AddIntConstant(module, "abi_version", NC_ABI_VERSION) < 0 ||
-        PyModule_AddIntConstant(module, "calls_traced", nc_calls_traced) < 0 ||
-        PyModule_AddStringConstant(module, "runtime_provider", nc_runtime->provider) < 0) {
+        PyModule_AddIntConstant(module, "calls_traced", nc_calls_traced) < 0) {
         return -1;
     }
     is_loaded = 1;

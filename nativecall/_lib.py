@@ -2,8 +2,8 @@
 
 One shared object holds two modules. One, loaded by its own init function, has the Python types and
 the functions that handle Python objects; they raise exceptions of their own. The other is cffi's,
-`_core`, the control plane: functions that touch no Python object and return status codes, which
-become exceptions here. It is imported when it is first used, since cffi's own core takes as long as
+`_core`, the control plane: functions that touch no Python object and return status codes. It is
+imported when it is first used, since cffi's own core takes as long as
 all else here, and most programs need neither.
 """
 
@@ -14,7 +14,7 @@ import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import ExtensionFileLoader
 
-from ._errors import AbiError, LibraryError, NativeCallError
+from ._errors import AbiError, LibraryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,45 +103,12 @@ ERRORS: dict[str, int] = types.error_conventions
 _TEXT = 4096  # bytes for a path or a loader's message
 
 
-def _check(core: "ModuleType", status: int) -> None:
-    """Raise what a status code of the control plane means."""
-    if status == core.lib.NC_OK:
-        return
-    if status == core.lib.NC_E_NOMEM:
-        raise MemoryError
-    text = core.ffi.string(core.lib.nc_core_status_text(status)).decode()
-    lib = core.lib
-    if status in (lib.NC_E_RANGE, lib.NC_E_TOOLONG, lib.NC_E_FORMAT, lib.NC_E_DUPLICATE):
-        raise ValueError(text)
-    raise NativeCallError(text)
-
-
-def hash_bytes(data: bytes) -> int:
-    """The frozen 64-bit hash of a key."""
-    from ._core import lib
-
-    return int(lib.nc_core_hash(data, len(data)))
-
-
-def intern(data: bytes) -> int:
-    """The address of the interned copy of `data`, stable for the life of the process."""
-    from . import _core
-
-    limit = _core.lib.NC_INTERN_MAX_LENGTH
-    if len(data) > limit:
-        raise ValueError(f"a key of {len(data)} bytes is too long to intern; the limit is {limit}")
-    out = _core.ffi.new("uintptr_t *")
-    _check(_core, _core.lib.nc_core_intern(data, len(data), out))
-    return int(out[0])
-
-
 def interned(address: int) -> bytes | None:
     """The interned key at `address`, None when none is there."""
     from ._core import ffi, lib
 
     length = ffi.new("size_t *")
-    prehash = ffi.new("uint64_t *")
-    if lib.nc_core_interned(address, length, prehash) != lib.NC_OK:
+    if lib.nc_core_interned(address, length) != lib.NC_OK:
         return None
     return bytes(ffi.buffer(ffi.cast("char *", address), length[0]))
 

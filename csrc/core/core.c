@@ -1,4 +1,4 @@
-/* csrc/core/core.c: the control plane (core.h): interning, and shared libraries on POSIX and
+/* csrc/core/core.c: the control plane (core.h): interned keys, and shared libraries on POSIX and
  * Windows. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* dladdr, dlinfo */
@@ -20,23 +20,8 @@
 #endif
 #endif
 
-uint64_t nc_core_hash(const char *bytes, size_t length)
-{
-    return nc_hash_bytes(bytes, length);
-}
-
-int nc_core_intern(const char *bytes, size_t length, uintptr_t *out)
-{
-    const char *interned = NULL;
-    int status = nc_runtime->intern(nc_runtime->registry, bytes, length, &interned);
-    if (status == NC_OK) {
-        *out = (uintptr_t)(const void *)interned;
-    }
-    return status;
-}
-
 /* Scans the registry: for introspection only. Cells are read as any reader reads them. */
-int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash)
+int nc_core_interned(uintptr_t address, size_t *length)
 {
     const NcInternTable *table =
         (const NcInternTable *)nc_load_acquire_ptr(&nc_runtime->registry->table);
@@ -44,16 +29,10 @@ int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash)
         const char *known = (const char *)nc_load_acquire_ptr(&nc_intern_cells(table)[i]);
         if (known != NULL && (uintptr_t)(const void *)known == address) {
             *length = nc_interned_length(known);
-            *hash = nc_interned_hash(known);
             return NC_OK;
         }
     }
     return NC_E_MISSING;
-}
-
-const char *nc_core_status_text(int status)
-{
-    return nc_status_text(status);
 }
 
 static void copy_text(char *out, size_t size, const char *text)

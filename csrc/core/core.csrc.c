@@ -1,7 +1,9 @@
 /* csrc/core/core.csrc.c: what cffi puts before its wrapper of the core: the declarations, and the
  * functions of cffipointer.h, which nothing but a wrapper of cffi's can have. */
-#include "core/core_prelude.h"
 #include "core/cffipointer.h"
+#include "core/core.h"
+
+#include "nativecall/detail/core/base.h"
 
 /* cffi fills in its functions when the wrapper's module is imported, which Python does only when it
  * needs that. -1 with an exception when it cannot be. */

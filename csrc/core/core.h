@@ -9,14 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The frozen hash of keys (hash.h). */
-uint64_t nc_core_hash(const char *bytes, size_t length);
-
-/* Interns a key; *out is its address, for the life of the process. NC_OK or an NC_E_*. */
-int nc_core_intern(const char *bytes, size_t length, uintptr_t *out);
-
-/* Whether an address is an interned key: its length and pre-hash then. NC_OK or NC_E_MISSING. */
-int nc_core_interned(uintptr_t address, size_t *length, uint64_t *hash);
+/* Whether an address is an interned key: its length then. NC_OK or NC_E_MISSING. */
+int nc_core_interned(uintptr_t address, size_t *length);
 
 /* Opens a shared library; path NULL is the process itself. `flags` are the loader's (RTLD_* of
  * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the
@@ -33,8 +27,5 @@ int nc_core_library_path(void *library, char *path, size_t size);
 
 /* The file that an address lies in, and the nearest symbol's name and address, zero if unknown. */
 int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start);
-
-/* A short text for a status code. */
-const char *nc_core_status_text(int status);
 
 #endif

@@ -28,7 +28,6 @@
     ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
     ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
     ROW(nc_take_pointers, "take_pointers", METH_VARARGS)                                           \
-    ROW(nc_stack_required, "stack_require", METH_VARARGS)                                          \
     ROW(nc_call_with_stack, "call_with_stack", METH_VARARGS)                                       \
     ROW(nc_native_offer, "native_offer", METH_O)                                                   \
     ROW(nc_native_entry, "native_entry", METH_VARARGS)                                             \
@@ -54,10 +53,8 @@
     ROW(nc_finish_root, "finish_root", METH_O)                                                     \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
-    ROW(nc_object_fields_of, "object_fields", METH_VARARGS)                                        \
     ROW(nc_native_order, "native_order", METH_O)                                                   \
-    ROW(nc_native_parts, "native_parts", METH_O)                                                   \
-    ROW(nc_native_count, "native_count", METH_O)
+    ROW(nc_native_parts, "native_parts", METH_O)
 
 #define NC_DECLARE(function, name, flags) PyObject *function(PyObject *module, PyObject *argument);
 NC_FUNCTIONS(NC_DECLARE)

@@ -119,14 +119,3 @@ int nc_stack_require(PyObject *name, size_t bytes)
                  name, bytes, left);
     return -1;
 }
-
-/* stack_require(name, bytes) */
-PyObject *nc_stack_required(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *name;
-    Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(args, "Un", &name, &bytes) || nc_stack_require(name, (size_t)bytes) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}

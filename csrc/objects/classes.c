@@ -275,27 +275,6 @@ PyObject *nc_object_at_address(PyObject *Py_UNUSED(module), PyObject *address)
     return object != NULL ? nc_object_as_python(object) : NULL;
 }
 
-/* object_fields(object, class): the address of the fields that the class defines. */
-PyObject *nc_object_fields_of(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *object;
-    PyObject *type;
-    if (!PyArg_ParseTuple(args, "OO", &object, &type)) {
-        return NULL;
-    }
-    const NcClass *cls = class_of(type);
-    if (cls == NULL) {
-        return NULL;
-    }
-    NcObject *found = nc_object_of_python(object, cls);
-    if (found == NULL) {
-        PyErr_Format(PyExc_TypeError, "a '%s' object is needed (got %.200s)", cls->name,
-                     Py_TYPE(object)->tp_name);
-        return NULL;
-    }
-    return PyLong_FromVoidPtr(nc_object_cast(found, cls));
-}
-
 /* native_order(class): the classes along its own order of bases. */
 PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
 {
@@ -313,18 +292,6 @@ PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
     const NcClass *cls = class_of(type);
     PyObject *fields = cls != NULL ? list_of_fields(cls) : NULL;
     return fields != NULL ? Py_BuildValue("(NN)", fields, list_of_methods(cls)) : NULL;
-}
-
-/* native_count(object): native references; Python's as a whole is one. */
-PyObject *nc_native_count(PyObject *Py_UNUSED(module), PyObject *object)
-{
-    NcObject *found = nc_object_of_python(object, NULL);
-    if (found == NULL) {
-        PyErr_Format(PyExc_TypeError, "a native object is needed (got %.200s)",
-                     Py_TYPE(object)->tp_name);
-        return NULL;
-    }
-    return PyLong_FromSize_t(nc_load_relaxed_size(&nc_object_head(found)->count));
 }
 
 /* ---- construction ---------------------------------------------------------------------------- */

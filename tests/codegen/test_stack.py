@@ -18,6 +18,7 @@ from support.modes import SCALE, generates
 call_with_stack = _lib.types.call_with_stack
 MUCH = 4 << 20
 SMALL = 256 * SCALE << 10
+PASSED = 256 << 10  # bytes of a struct: no call passes more
 
 # The end of programs: their `run` in a thread with a small stack.
 IN_SMALL_THREAD = f"""
@@ -55,6 +56,7 @@ def address(function: ctypes._CFunctionType) -> int:
     return found
 
 
+IGNORES = ctypes.CFUNCTYPE(None)(lambda: None)
 IDENT = ctypes.CFUNCTYPE(ctypes.c_size_t)(threading.get_ident)
 
 
@@ -88,8 +90,11 @@ def test_what_it_takes_and_returns(bytes, count):
 def test_there_it_has_the_stack():
     needed: list[int] = []
 
+    # A call needs three times the bytes of its frame.
+    large = nc.wrap(address(IGNORES), f"v:T{{({PASSED})b:bytes:}}")
+
     def need() -> None:
-        _lib.types.stack_require("f", MUCH)
+        large((bytes(PASSED),))
         needed.append(MUCH)
 
     function = ctypes.CFUNCTYPE(None)(need)

@@ -61,13 +61,13 @@ def test_an_entry_at_every_place(consumer, lib, count, by_slot):
 
 
 def test_the_headers_intern_as_the_package_does(consumer):
-    from nativecall import _lib
+    from nativecall.conformance import _abi
 
     for key in (b"", b"d:d", KEY, bytes(range(256)), b"x" * 65535):
-        assert consumer.intern(key) == _lib.intern(key)
+        assert consumer.intern(key) == _abi.intern(key)
     with pytest.raises(ValueError, match=r"^a key of 65536 bytes is too long to intern; the limit"):
         consumer.intern(b"x" * 65536)
-    assert consumer.intern(b"d:d") == _lib.intern(b"d:d")
+    assert consumer.intern(b"d:d") == _abi.intern(b"d:d")
 
 
 # -- a provider ----------------------------------------------------------------------------------

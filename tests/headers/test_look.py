@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall.conformance import _abi
 from support import build, packed
 from support.threads import together
 
@@ -90,7 +90,7 @@ def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
         __setattr__ = type.__setattr__  # they go past the runtime's
         __delattr__ = type.__delattr__
 
-    named, unknown, objects = _lib.intern(b"look"), 0x7F000001, 0x04000101
+    named, unknown, objects = _abi.intern(b"look"), 0x7F000001, 0x04000101
     ob_type = object.__basicsize__ - 8  # the last field of PyObject
     rows = dict.fromkeys((named, unknown), (0, ob_type))
 

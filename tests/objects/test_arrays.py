@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._lib import types
 from support.threads import each
 
 
@@ -111,14 +110,14 @@ def test_a_view_keeps_the_objects():
     assert view.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_objects_outlive_the_array_and_one_another():
+def test_objects_outlive_the_array_and_one_another(ext):
     bodies = made()
     last = bodies[4]
-    assert types.native_count(last) == 2  # the array's, and Python's as a whole
+    assert ext.native_count(last) == 2  # the array's, and Python's as a whole
     last.next = bodies[0]
     del bodies
     gc.collect()
-    assert types.native_count(last) == 1
+    assert ext.native_count(last) == 1
     assert (last.x, last.next.x) == (4, 0)
     first = last.next
     del last

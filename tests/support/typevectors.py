@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall.conformance import _abi
 
 if TYPE_CHECKING:
     from .vectors import Core
@@ -121,7 +121,7 @@ class _Table(ctypes.Structure):
     _fields_ = (("count", ctypes.c_ssize_t), ("entries", _Entry * 2))
 
 
-_table = _Table(1, ((_lib.intern(b"d:d"), 0, OFFERED), (None, 0, None)))
+_table = _Table(1, ((_abi.intern(b"d:d"), 0, OFFERED), (None, 0, None)))
 _pointer = ctypes.c_void_p(ctypes.addressof(_table))
 
 

@@ -27,6 +27,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._signature.ctype import CType
 from nativecall._signature.spelling import parse
+from nativecall.conformance import _abi
 
 from . import build, capsules, typevectors
 from .spellings import Maker
@@ -230,7 +231,11 @@ def hashes(core: Core) -> tuple[str, list[Vector]]:
     data += [b"double (double)", "caf\u00e9".encode(), b"\xff" * 24, b"x" * 1000]
     about = "bytes: in hexadecimal; hash: of them (signatures.md, The hash)"
     return about, [
-        {"bytes": each.hex(), "hash": word(_lib.hash_bytes(each))} for each in dict.fromkeys(data)
+        {
+            "bytes": each.hex(),
+            "hash": word(_abi.at("NcInternHeader", _abi.intern(each) - 16).hash),
+        }
+        for each in dict.fromkeys(data)
     ]
 
 
