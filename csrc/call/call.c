@@ -714,9 +714,9 @@ NC_NOINLINE PyObject *call_large(Call *now, PyObject *const *args)
     }
     const size_t bytes = now->plan->bytes;
     if (bytes > 2 * SMALL) {
-        /* The frame, the stack of the call, and what a thunk on the way copies. */
+        /* The frame, the stack of the call, and what a thunk on the way has of both. */
         PyObject *name = nc_callable_name(now->self);
-        if (name == NULL || nc_stack_require(name, 3 * bytes) < 0) {
+        if (name == NULL || nc_stack_require(name, 4 * bytes) < 0) {
             return NULL;
         }
     }
