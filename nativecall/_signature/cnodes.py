@@ -418,7 +418,7 @@ class Converter:
             found = self.type(plain, holder)
         except SignatureError:
             return Handle(name, self._owner, plain.size is None) if name else VOIDPTR
-        if plain is not item:
+        if item.alignment != found.alignment:
             found = aligned(found, item.alignment)
         return Pointer(found, name, self._owner) if name else pointer(found)
 

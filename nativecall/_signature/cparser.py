@@ -170,7 +170,7 @@ class Parser(Specifiers):
             end, named = self.at, self.named
             if said.storage != "typedef":
                 self.call(node, name)
-            one = copy.copy(said)
+            one = said.copy()
             self.trailing(one)
             if name is None:
                 raise Unknown(f"expected a name or ';', found {shown(tokens[self.at])}", self.at)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from abc import abstractmethod
 
@@ -108,18 +107,14 @@ def _has_no_length(node: Node) -> bool:
 class Said:
     """What specifiers and attributes say beside the type."""
 
-    __slots__ = ("aligned", "asm", "const", "mode", "odd", "packed", "record", "storage", "vector")
+    const = packed = False
+    storage = asm = mode = odd = ""
+    aligned = vector = 0
 
-    def __init__(self, record: bool = False) -> None:
-        self.record: bool = record  # whether that is a struct or union
-        self.const: bool = False
-        self.packed: bool = False
-        self.storage: str = ""
-        self.asm: str = ""
-        self.mode: str = ""
-        self.odd: str = ""
-        self.aligned: int = 0
-        self.vector: int = 0
+    def copy(self) -> Said:
+        made = Said()
+        made.__dict__.update(self.__dict__)
+        return made
 
     def type(self, node: Node) -> Node:
         """The type with the attributes that make another one of it."""
@@ -230,6 +225,8 @@ class Specifiers(Expressions):
             if word is None:
                 if node is None and not basic and token in self.typedefs:
                     node, const = self.typedefs[token]
+                    if node.main is not None and node.size is None:  # its body may have come since
+                        node = node.main.realigned(node.alignment, node.typedef)
                     said.const = said.const or const
                     self.at += 1
                     continue
@@ -423,7 +420,7 @@ class Specifiers(Expressions):
             node.cname += name
 
     def _record(self, kind: str) -> Node:
-        said = Said(record=True)
+        said = Said()
         tag = self._tagged(said, kind)
         named = self.at - 1
         record = self.tags.get(f"{kind} {tag}")
@@ -486,7 +483,7 @@ class Specifiers(Expressions):
                     members.append((None, node, None, said.aligned, said.packed))
                 continue
             while True:
-                one = copy.copy(said)
+                one = said.copy()
                 name, found = None, node
                 if tokens[self.at] != ":":
                     name, found, _ = self.declarator(node, said.const)

@@ -142,6 +142,12 @@ def test_memory_is_aligned_as_typedefs_ask(builder):
         typedef point far __attribute__((aligned(128)));
         typedef int loose __attribute__((aligned(1)));
         typedef struct { char c; wide w; loose i; wide *p; } holder;
+        typedef double lane[8] __attribute__((aligned(64)));
+        typedef lane line[1];
+        typedef struct later soon __attribute__((aligned(32)));
+        struct later { int i; };
+        struct sooner { char c; soon s; };
+        int line_at(line *p);
         int eye(mat m);
         int one(wide *w);
         int several(int n, wide *w);
@@ -171,10 +177,15 @@ def test_memory_is_aligned_as_typedefs_ask(builder):
         int held(holder *h) { h->i = 7; return offset(h, 64) + offset(h->p, 64); }
         double *same(double *w) { return w; }
         point made(void) { return (point){1, 2, 3}; }
+        int line_at(double (*p)[8]) { p[0][7] = 5; return offset(p, 64); }
     """
     path = builder.library(source, "typedefs")
     lib = nc.load(path, text)
-    plain = nc.load(path, text, out={"eye": "m", "one": "w", "several": {"w": "n"}, "place": "p"})
+    plain = nc.load(
+        path,
+        text,
+        out={"eye": "m", "one": "w", "several": {"w": "n"}, "place": "p", "line_at": "p"},
+    )
     kept = []
     for _ in range(8):
         offset, m = plain.eye()
@@ -184,16 +195,19 @@ def test_memory_is_aligned_as_typedefs_ask(builder):
         assert (offset, [*many]) == (0, [0, 1, 2])
         offset, far = plain.place()
         assert (offset, far.z) == (0, 3)
+        offset, line = plain.line_at()
+        assert (offset, line[0, 7], line.sum()) == (0, 5, 5)
         for text, alignment in {
             "mat": 32, "mat *": 32, "row": 16, "wide": 64, "wide *": 64, "wide[1]": 64,
             "far": 128, "far *": 128, "holder": 64, "const wide *": 64,
+            "line": 64, "line *": 64, "soon": 32, "struct sooner": 32,
         }.items():  # fmt: skip
             made = lib.new(text)
             assert int(lib.ffi.cast("uintptr_t", made)) % alignment == 0, text
-            kept += [m, many, far, made]
+            kept += [m, many, far, line, made]
     held = lib.new("holder", {"p": lib.new("wide *", 4)})
     assert (lib.held(held), held.i, held.p[0]) == (0, 7, 4)
-    assert lib.ffi.sizeof("holder") == 128
+    assert (lib.ffi.sizeof("holder"), lib.ffi.sizeof("struct sooner")) == (128, 64)
     assert lib.add(1, (0, 0, 2), 0, 3, 0, 0, 0, 0, 0, 4, 5, (0, 6, 0)) == 65433
     memory = np.zeros(65, "f4")
     memory = memory[-memory.ctypes.data // 4 % 16 :][:16].reshape(4, 4)
