@@ -233,16 +233,16 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
     return ffi_type(_node_for(ctype))
 
 
-def _node_for(ctype: CType) -> Node:
-    """The node of what cffi has for a C type."""
-    return _nodes.get(ctype.named) or _nodes.keep(ctype.named, _made_for(ctype))
-
-
-def _made_for(ctype: Foreign) -> Node:
+def _node_for(ctype: Foreign) -> Node:
+    """The node of what cffi has for a C type; what a library declares lives as long as that."""
     owner: Owner | None = getattr(ctype, "owner", None)
     declared: Node | None = None if owner is None else owner.node(ctype.name)
     if declared is not None:
         return declared if isinstance(ctype, Struct) else declared.pointer()
+    return _nodes.get(ctype.named) or _nodes.keep(ctype.named, _made_for(ctype))
+
+
+def _made_for(ctype: CType) -> Node:
     if isinstance(ctype, Scalar):
         if ctype.code == "Zg":
             return _node_for(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=STAND_IN))

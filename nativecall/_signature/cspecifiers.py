@@ -24,7 +24,7 @@ from .cnodes import (
     Unusable,
     name_of,
 )
-from .ctype import SCALARS, WORD, integer
+from .ctype import SCALARS, WORD, Scalar, integer
 from .grammar import shown
 
 TYPE_CHECKING = False
@@ -515,17 +515,18 @@ class Specifiers(Expressions):
         said = Said()
         tag = f"enum {self._tagged(said, 'enum')}"
         named = self.at - 1
-        fixed: Node | None = None
+        fixed: Scalar | None = None
         # What is no type is the width of a bit-field without a name.
         if self.tokens[self.at] == ":" and not re.match(r"[\d(]", self.tokens[self.at + 1]):
             self.at += 1
             start = self.at
-            _, fixed = self.specifiers()
-            if not isinstance(fixed, Number) or fixed.scalar.kind not in ("int", "bool"):
+            _, node = self.specifiers()
+            fixed = node.scalar if isinstance(node, Number) else None
+            if fixed is None or fixed.kind not in ("int", "bool"):
                 raise Unknown("the type of an enum is an integer", start)
         if self.tokens[self.at] != "{":
-            scalar = fixed.scalar if isinstance(fixed, Number) else SCALARS["I"]
-            return self.tags.get(tag) or self.tags.setdefault(tag, Enumeration(tag, scalar))
+            known = self.tags.get(tag)
+            return known or self.tags.setdefault(tag, Enumeration(tag, fixed or SCALARS["I"]))
         before = self.tags.get(tag)
         if isinstance(before, Enumeration) and before.values is not None and not before.is_kept:
             raise Unknown(f"{tag!r} has another body before", named)
@@ -551,8 +552,8 @@ class Specifiers(Expressions):
                     raise Unknown(f"it follows {unknown!r}")
                 value = self.integer() if self.at > start else value + 1
                 made = of_int(value)
-                if isinstance(fixed, Number):
-                    fits = converted(made, 8 * fixed.scalar.size, fixed.scalar.signed)[0] == value
+                if fixed is not None:
+                    fits = converted(made, 8 * fixed.size, fixed.signed)[0] == value
                 else:
                     fits = self.at > start or value != 2**63
                 if not fits:
@@ -578,28 +579,22 @@ class Specifiers(Expressions):
                 values.append((name, value))
             self.accept(",")
         self.trailing(said)
-        if isinstance(fixed, Number):
-            scalar = fixed.scalar
-        else:
-            sizes = (1, 2, 4, 8) if said.packed else (4, 8)
-            signed = least < 0
-            size = next(
-                (
-                    n
-                    for n in sizes
-                    if greatest < 2 ** (8 * n - signed) and -least <= 2 ** (8 * n - 1)
-                ),
-                8,
-            )
-            scalar = integer(size, signed)
         if missing and fixed is None:
             self.tags[tag] = Unusable(missing)
             return self.tags[tag]
-        node = Enumeration(tag, scalar, values)
+        if fixed is None:
+            signed = least < 0
+            sizes = [
+                size
+                for size in ((1, 2, 4) if said.packed else (4,))
+                if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
+            ]
+            fixed = integer(sizes[0] if sizes else 8, signed)
+        enumeration = Enumeration(tag, fixed, values)
         before = self.tags.get(tag)
         if isinstance(before, Enumeration) and not before.is_kept:
             # Pointers to it may have been made before.
-            vars(before).update(vars(node), _pointers=before._pointers)
-            node = before
-        self.tags[tag] = node
-        return node
+            vars(before).update(vars(enumeration), _pointers=before._pointers)
+            enumeration = before
+        self.tags[tag] = enumeration
+        return enumeration
