@@ -98,7 +98,7 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
-    int slot = PyGILState_GetThisThreadState() == NULL
+    int slot = PyGILState_GetThisThreadState() == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
     int acquired = nc_gil_acquire_detached();

@@ -57,10 +57,13 @@ NC_STATIC_INLINE PyThreadState *nc_thread_attached(void)
 /* How a thread acquired the GIL, which says how it releases it. */
 enum {
     NC_GIL_HELD = 0,     /* it had the GIL already */
-    NC_GIL_RESTORED = 1, /* it had given up its thread state, and does so again */
-    NC_GIL_ENSURED = 2,  /* PyGILState_Ensure made a thread state */
+    NC_GIL_RESTORED = 1, /* it had given up its thread state, or keeps a new one; it gives it up */
+    NC_GIL_ENSURED = 2,  /* PyGILState_Ensure made a thread state, which ends */
     NC_GIL_REFUSED = -1, /* it did not acquire the GIL: Python is shutting down */
 };
+
+/* Whether this thread is not Python's own, and keeps a thread state that a call has made. */
+int nc_thread_is_kept(void);
 
 /* Acquires the GIL, unless this thread has it. The thread state may be foreign. */
 int nc_gil_acquire(void);

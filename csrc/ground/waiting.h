@@ -5,7 +5,7 @@
  * with in a slot, and a thread of ours looks at the slots four times a second. Who has waited for a
  * second is told of in one line on stderr, once in a process; after that nothing is watched.
  *
- * Cost. Only threads that Python has not seen take a slot: two atomic writes. The thread that
+ * Cost. Only threads that Python has not started take a slot: two atomic writes. The thread that
  * watches is started with the first of them, and ends when none has come for two seconds.
  *
  * Threads. A slot belongs to the thread that made its `names` something, until it makes them NULL
