@@ -24,69 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Code relies on what the hooks return, so they are set once. */
-static int refuse_again(int set)
-{
-    if (set) {
-        PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are set already");
-        return -1;
-    }
-    return 0;
-}
-
-/* set_spec_hooks(describe, spec_of) */
-static PyObject *set_spec_hooks(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *one;
-    if (refuse_again(nc_hooks.describe != NULL) < 0 || !PyArg_ParseTuple(args, "OO", &one, &one)) {
-        return NULL;
-    }
-    nc_hooks_set(&nc_hooks.describe, args);
-    Py_RETURN_NONE;
-}
-
-/* set_call_hooks(make_wrapper, plan, extended, extra_argument, failure, specialize, no_entry,
- * bridge, thunks, thunk_specs) */
-static PyObject *set_call_hooks(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *one;
-    PyObject *specs;
-    PyObject *others;
-    if (refuse_again(nc_hooks.thunk_specs != NULL) < 0 ||
-        !PyArg_ParseTuple(args, "OOOOOOOOOO!", &one, &one, &one, &one, &one, &one, &one, &one, &one,
-                          &PyDict_Type, &specs)) {
-        return NULL;
-    }
-    others = PyTuple_GetSlice(args, 0, PyTuple_GET_SIZE(args) - 1);
-    if (others == NULL) {
-        return NULL;
-    }
-    nc_hooks_set(&nc_hooks.make_wrapper, others);
-    Py_DECREF(others);
-    nc_hooks.thunk_specs = Py_NewRef(specs);
-    Py_RETURN_NONE;
-}
-
-/* set_value_hooks(pointer_argument, pointer_type, match, struct_buffer, store, load, layout,
- * out_array, out_store, passed) */
-static PyObject *set_value_hooks(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    static int are_set;
-    PyObject *one;
-    if (refuse_again(are_set) < 0 || !PyArg_ParseTuple(args, "OOOOOOOOOO", &one, &one, &one, &one,
-                                                       &one, &one, &one, &one, &one, &one)) {
-        return NULL;
-    }
-    are_set = 1;
-    nc_hooks_set(&nc_hooks.pointer_argument, args);
-    Py_RETURN_NONE;
-}
-
 /* set_callable_class(type): NativeCallable. */
 static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     PyTypeObject *base = (PyTypeObject *)(void *)&NcCallable_Type;
-    if (refuse_again(nc_callable_class != base) < 0) {
+    if (nc_callable_class != base) {
+        PyErr_SetString(PyExc_RuntimeError, "the class of callables is set already");
         return NULL;
     }
     if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)(void *)type, base)) {
@@ -204,9 +147,6 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object
 
 #define ROW(function, name, flags) {name, function, flags, NULL},
 static PyMethodDef functions[] = {
-    {"set_spec_hooks", set_spec_hooks, METH_VARARGS, NULL},
-    {"set_call_hooks", set_call_hooks, METH_VARARGS, NULL},
-    {"set_value_hooks", set_value_hooks, METH_VARARGS, NULL},
     {"set_callable_class", set_callable_class, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"callable_of", callable_of, METH_O, NULL},

@@ -102,12 +102,7 @@ class ObjectArray(Generic[_Object]):
     def __iter__(self) -> Iterator[_Object]: ...
 
 def finish_root(methods: dict[str, Callable[..., object]], /) -> None: ...
-def set_object_hooks(
-    describe: Callable[..., object],
-    publish: Callable[..., object],
-    view: Callable[..., object],
-    /,
-) -> None: ...
+def begin_objects() -> None: ...
 def object_as_python(address: int, /) -> NativeObject: ...
 def object_with_class(
     address: int, find: Callable[[int], type | None], cls: type, owned: bool, /
@@ -340,20 +335,7 @@ class Library:
 
 calls_traced: int
 
-def set_spec_hooks(describe: Callable[..., object], spec_of: Callable[..., object], /) -> None: ...
-def set_call_hooks(
-    make_wrapper: Callable[..., object],
-    plan: Callable[..., bytes],
-    extended: Callable[..., CallSpec],
-    extra_argument: Callable[..., tuple[CType, object]],
-    failure: Callable[..., object],
-    specialize: Callable[..., object],
-    no_entry: Callable[..., object],
-    bridge: Callable[..., object],
-    thunks: Callable[..., object],
-    thunk_specs: dict[bytes, ThunkSpec],
-    /,
-) -> None: ...
+def set_hooks(group: str, /, *hooks: Callable[..., object] | dict[bytes, ThunkSpec]) -> None: ...
 def set_callable_class(type: type[NativeCallable], /) -> None: ...
 def allocate_block(size: int, /) -> Foreign: ...
 def string_shortcut(function: _Function, /) -> _Function: ...
@@ -369,19 +351,6 @@ def callback_shortcut(
     plans: dict[str, tuple[CallSpec, int, CallbackSpec]],
     /,
 ) -> _Function: ...
-def set_value_hooks(
-    pointer_argument: Callable[..., object],
-    pointer_type: Callable[..., object],
-    match: Callable[..., object],
-    struct_buffer: Callable[..., object],
-    store: Callable[..., object],
-    load: Callable[..., object],
-    layout: Callable[..., object],
-    out_array: Callable[..., object],
-    out_store: Callable[..., object],
-    passed: Callable[..., object],
-    /,
-) -> None: ...
 def text_result(spec: CallSpec, address: int, text: str = ..., /) -> bytes | str: ...
 def callspec(signature: Signature, hidden: int, policies: Policies, /) -> CallSpec: ...
 def viewed(obj: object, /) -> NativeCallable | None: ...
@@ -395,7 +364,6 @@ def export(obj: object, /) -> tuple[Pin, str, str, int, tuple[int, ...], tuple[i
 def check_unmoved(pins: list[object], name: str, /) -> None: ...
 def settle(pins: list[object], raised: BaseException | None, /) -> None: ...
 
-#: The objects of cffi that were closed or freed and still live, by their addresses.
 #: cffi's types that `string_at` reads text from, and the pointer types that they convert to.
 texts: dict[Foreign, Foreign]
 

@@ -759,7 +759,7 @@ static NcCallSpec *spec_for(NcCallSpec *spec, PyObject *key, PyObject *types)
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)spec, types, NULL);
     PyObject *fixed = made != NULL ? PyLong_FromSsize_t(spec->nargs) : NULL;
     if (made != NULL && !Py_IS_TYPE(made, &NcCallSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "nc_word_extended() must return a CallSpec");
+        PyErr_SetString(PyExc_TypeError, "extended() must return a CallSpec");
         Py_CLEAR(made);
     }
     if (fixed == NULL || made == NULL || plan_made((NcCallSpec *)(void *)made, fixed) == NULL) {

@@ -1,9 +1,13 @@
-/* csrc/core/cffipointer.h: cffi's own ways to make and to read a pointer, and to read a number,
- * which only its wrapper of the core has (core.csrc.c). */
+/* csrc/core/cffipointer.h: what the core has of cffi: its own ways to make and to read a
+ * pointer, and to read a number, which only its wrapper of the core has (core.csrc.c). */
 #ifndef NC_CORE_CFFIPOINTER_H
 #define NC_CORE_CFFIPOINTER_H
 
 #include <Python.h>
+
+/* What cffi's module has by a name, kept at `place` from the first time on: a borrowed reference;
+ * NULL with an exception. */
+PyObject *nc_of_cffi(PyObject **place, const char *name);
 
 /* A cffi pointer of a cffi pointer type. A new reference, or NULL. */
 PyObject *nc_cffi_pointer(void *address, PyObject *type);

@@ -1,5 +1,5 @@
 /* csrc/core/core.csrc.c: what cffi puts before its wrapper of the core: the declarations, and the
- * functions of cffipointer.h, which nothing but a wrapper of cffi's can have. */
+ * functions of cffipointer.h, most of which nothing but a wrapper of cffi's can have. */
 #include "core/cffipointer.h"
 #include "core/core.h"
 
@@ -15,6 +15,21 @@ static int has_functions(void)
     PyObject *module = PyImport_ImportModule("nativecall._core");
     Py_XDECREF(module);
     return module != NULL ? 0 : -1;
+}
+
+PyObject *nc_of_cffi(PyObject **place, const char *name)
+{
+    if (*place == NULL) {
+        PyObject *module = PyImport_ImportModule("_cffi_backend");
+        PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+        Py_XDECREF(module);
+        if (*place == NULL) {
+            *place = found;
+        } else {
+            Py_XDECREF(found); /* another thread was faster */
+        }
+    }
+    return *place;
 }
 
 PyObject *nc_cffi_pointer(void *address, PyObject *type)

@@ -12,6 +12,7 @@
 
 /* ROW(the function in C, its name in Python, how it is called). */
 #define NC_FUNCTIONS(ROW)                                                                          \
+    ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
     ROW(nc_wrap_shortcut, "wrap_shortcut", METH_O)                                                 \
     ROW(nc_callback_shortcut, "callback_shortcut", METH_VARARGS)                                   \
@@ -49,7 +50,7 @@
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
     ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
     ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
-    ROW(nc_set_object_hooks, "set_object_hooks", METH_VARARGS)                                     \
+    ROW(nc_begin_objects, "begin_objects", METH_NOARGS)                                            \
     ROW(nc_finish_root, "finish_root", METH_O)                                                     \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \

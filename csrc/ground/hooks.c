@@ -39,9 +39,41 @@ int nc_hooks_put_off(void)
     return 0;
 }
 
-void nc_hooks_set(PyObject **first, PyObject *functions)
+/* Hooks that are set at once: from `first` on, up to `end`. */
+static struct {
+    const char *name;
+    PyObject **first;
+    PyObject **end;
+    int are_set;
+} groups[] = {
+    {"calls", &nc_hooks.thunk_specs, &nc_hooks.pointer_argument, 0},
+    {"values", &nc_hooks.pointer_argument, &nc_hooks.describe_class, 0},
+    {"objects", &nc_hooks.describe_class, &nc_hooks.describe, 0},
+    {"specs", &nc_hooks.describe, &nc_hooks.spec_of + 1, 0},
+};
+
+/* set_hooks(group, hook, ...): in the order of NcHooks. Code relies on what they return, so they are
+ * set once. */
+PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(functions); i++) {
-        first[i] = Py_NewRef(PyTuple_GET_ITEM(functions, i)); /* the one before may be running */
+    const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;
+    PyObject *name = count >= 0 ? PyTuple_GET_ITEM(args, 0) : Py_None;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(groups) && PyUnicode_Check(name); i++) {
+        if (PyUnicode_CompareWithASCIIString(name, groups[i].name) != 0 ||
+            groups[i].end - groups[i].first != count) {
+            continue;
+        }
+        if (groups[i].are_set) {
+            PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are set already");
+            return NULL;
+        }
+        groups[i].are_set = 1;
+        for (Py_ssize_t n = 0; n < count; n++) {
+            /* The one before may be running. */
+            groups[i].first[n] = Py_NewRef(PyTuple_GET_ITEM(args, n + 1));
+        }
+        Py_RETURN_NONE;
     }
+    PyErr_SetString(PyExc_TypeError, "the core has no such hooks");
+    return NULL;
 }

@@ -1,6 +1,6 @@
 /* csrc/ground/hooks.h: the Python functions that the core calls.
  *
- * Each is set once. Those of call specs are set by nativecall/_values/callspec.py,
+ * Each is set once, with its neighbours. Those of call specs are set by nativecall/_values/callspec.py,
  * those of native objects by nativecall/_objects. All others set themselves: each begins as a
  * function that imports the module of the hook when it is called first (nc_hooks_put_off).
  *
@@ -13,6 +13,8 @@
 
 typedef struct {
     /* Of calls and entries: nativecall/_callable/hooks.py. */
+    PyObject *thunk_specs;    /* dict with put(key, spec), which keeps a number of them; NULL before
+                                 `thunks` was called */
     PyObject *make_wrapper;   /* (callable) -> function that makes its calls */
     PyObject *plan;           /* (call spec, fixed arguments or None) -> bytes: its call plan */
     PyObject *extended;       /* (call spec, types) -> the call spec of a variadic function with
@@ -44,18 +46,13 @@ typedef struct {
     PyObject *publish_class;  /* (class, fields, methods): its descriptors */
     PyObject *view_array;     /* of objects' fields, for NumPy */
     /* The others are there from the beginning. */
-    PyObject *describe;    /* (Signature, hidden arguments, policies) -> a call spec's parts */
-    PyObject *spec_of;     /* (signature in any spelling) -> its call spec */
-    PyObject *thunk_specs; /* dict with put(key, spec), which keeps a number of them; NULL before
-                                `thunks` was called */
+    PyObject *describe; /* (Signature, hidden arguments, policies) -> a call spec's parts */
+    PyObject *spec_of;  /* (signature in any spelling) -> its call spec */
 } NcHooks;
 
 extern NcHooks nc_hooks;
 
 /* Makes the hooks set themselves when they are called: 0, or -1 with an exception. */
 int nc_hooks_put_off(void);
-
-/* Sets neighbouring hooks, from `first` on, each to an item of a tuple. */
-void nc_hooks_set(PyObject **first, PyObject *functions);
 
 #endif

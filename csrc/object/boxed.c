@@ -532,7 +532,7 @@ PyObject *nc_boxed_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t na
 
 /* Where several entries, or none, may be meant, ctypes is told when it asks: an attribute that
  * raises would stop those that list attributes. */
-PyObject *nc_boxed_parameter(PyObject *object)
+PyObject *nc_boxed_parameter(PyObject *object, void *Py_UNUSED(closure))
 {
     PyObject *bridge;
     PyObject *box = boxed(object, NULL, 0, NULL, NC_TO_CTYPES);

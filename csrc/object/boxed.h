@@ -30,7 +30,7 @@ PyObject *nc_boxed_scipy(PyObject *callable, PyObject *const *args, Py_ssize_t n
 
 /* `_as_parameter_`: what ctypes passes for a callable that is an argument; one that has no box, or
  * more than one, an object that raises why when ctypes asks it for the same attribute. */
-PyObject *nc_boxed_parameter(PyObject *callable);
+PyObject *nc_boxed_parameter(PyObject *callable, void *closure);
 
 extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_doc_to_scipy[];
 

@@ -393,11 +393,6 @@ static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure
     return PyObject_GetAttrString(object, "_annotate");
 }
 
-static PyObject *callable_get_as_parameter(PyObject *object, void *Py_UNUSED(closure))
-{
-    return nc_boxed_parameter(object);
-}
-
 #define MORE(field) ((void *)offsetof(NcMore, field))
 
 static PyMappingMethods callable_mapping = {
@@ -413,7 +408,7 @@ static PyGetSetDef callable_getset[] = {
     {"__qualname__", callable_get_name, NULL, NULL, NULL},
     {"__annotations__", callable_get_annotations, NULL, NULL, NULL},
     {"__annotate__", callable_get_annotate, NULL, NULL, NULL},
-    {"_as_parameter_", callable_get_as_parameter, NULL,
+    {"_as_parameter_", nc_boxed_parameter, NULL,
      "What ctypes passes for the callable: `to_ctypes()`.", NULL},
     {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
     {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},

@@ -223,7 +223,7 @@ static NcClass *class_of(PyObject *type)
     return cls;
 }
 
-/* set_object_hooks(describe, publish, view): once.
+/* begin_objects(): makes classes by the hooks from here on.
  * describe(name, bases, namespace): None, or (size, alignment, fields, methods) of what the class
  *   body says, which is changed in place. A field is (name, code or None, offset, class): of a
  *   reference the class is None for any and ... for the one being made. A method is (name,
@@ -231,17 +231,8 @@ static NcClass *class_of(PyObject *type)
  * publish(class, fields, methods, address of its NcClass): a dict of attributes for the class.
  * view(array, name, address in the first object, code or None, class that has the field): the
  *   field in all objects of an array. */
-PyObject *nc_set_object_hooks(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    if (nc_hooks.describe_class != NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the hooks of native objects are set already");
-        return NULL;
-    }
-    PyObject *one;
-    if (!PyArg_ParseTuple(args, "OOO", &one, &one, &one)) {
-        return NULL;
-    }
-    nc_hooks_set(&nc_hooks.describe_class, args);
     nc_objects->describe = describe;
     nc_objects->publish = publish;
     Py_RETURN_NONE;

@@ -37,22 +37,7 @@ int nc_pointers_ready(PyObject *module)
     return texts == NULL ? -1 : PyModule_AddObjectRef(module, "texts", texts);
 }
 
-static PyObject *known_typeof; /* NULL before the first question */
-
-/* cffi's typeof(), a borrowed reference; NULL with an exception. */
-static PyObject *typeof_of_cffi(void)
-{
-    if (NC_UNLIKELY(known_typeof == NULL)) {
-        PyObject *module = PyImport_ImportModule("_cffi_backend");
-        PyObject *found = module != NULL ? PyObject_GetAttrString(module, "typeof") : NULL;
-        Py_XDECREF(module);
-        if (found == NULL) {
-            return NULL;
-        }
-        nc_keep_first(&known_typeof, found);
-    }
-    return known_typeof;
-}
+static PyObject *known_typeof; /* cffi's typeof(); NULL before the first question */
 
 static int is_class(const PyTypeObject *found)
 {
@@ -66,8 +51,9 @@ static int is_class(const PyTypeObject *found)
 
 PyObject *nc_integer_of_cffi(PyObject *value)
 {
-    PyObject *type_of =
-        strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) == 0 ? typeof_of_cffi() : NULL;
+    PyObject *type_of = strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) == 0
+                            ? nc_of_cffi(&known_typeof, "typeof")
+                            : NULL;
     PyObject *type = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
     PyObject *kind = type != NULL ? PyObject_GetAttrString(type, "kind") : NULL;
     PyObject *cname = kind != NULL ? PyObject_GetAttrString(type, "cname") : NULL;
@@ -101,7 +87,7 @@ PyObject *nc_take_pointers(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *pointer;
     Py_ssize_t alignment;
     PyObject *foreign;
-    PyObject *type_of = typeof_of_cffi();
+    PyObject *type_of = nc_of_cffi(&known_typeof, "typeof");
     if (type_of == NULL || !PyArg_ParseTuple(args, "OOOn", &wanted, &value, &pointer, &alignment)) {
         return NULL;
     }
@@ -188,7 +174,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssiz
         nc_ended_by(value) != NULL) {
         return NULL;
     }
-    PyObject *type_of = typeof_of_cffi();
+    PyObject *type_of = nc_of_cffi(&known_typeof, "typeof");
     PyObject *foreign = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
     PyObject *pointer = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     int is_array = pointer != foreign;

@@ -4,6 +4,7 @@
 
 #include "layout.h"
 
+#include "core/cffipointer.h"
 #include "ground/functions.h"
 #include "ground/gil.h"
 #include "record.h"
@@ -54,17 +55,10 @@ static NcDestructor *destructor_new(PyObject *owner, PyObject *name, PyObject *f
 static PyObject *gc_of(PyObject *pointer, NcDestructor *destructor)
 {
     static PyObject *gcp; /* cffi's; NULL before the first */
-    if (gcp == NULL) {
-        PyObject *module = PyImport_ImportModule("_cffi_backend");
-        PyObject *found = module != NULL ? PyObject_GetAttrString(module, "gcp") : NULL;
-        Py_XDECREF(module);
-        if (found != NULL) {
-            nc_keep_first(&gcp, found);
-        }
-    }
     PyObject *const args[] = {pointer, (PyObject *)destructor};
-    PyObject *made =
-        gcp != NULL && destructor != NULL ? PyObject_Vectorcall(gcp, args, 2, NULL) : NULL;
+    PyObject *made = destructor != NULL && nc_of_cffi(&gcp, "gcp") != NULL
+                         ? PyObject_Vectorcall(gcp, args, 2, NULL)
+                         : NULL;
     Py_XDECREF((PyObject *)destructor);
     return made;
 }

@@ -1,35 +1,10 @@
 /* csrc/values/memoryblock.c: the blocks of memoryblock.h. */
 #include "memoryblock.h"
 
+#include "core/cffipointer.h"
 #include "layout.h"
 
 #include <string.h>
-
-static PyObject *from_buffer; /* cffi's; NULL before the first block */
-static PyObject *characters;  /* cffi's char[] */
-
-static int learn_cffi(void)
-{
-    PyObject *module = PyImport_ImportModule("_cffi_backend");
-    PyObject *found = module != NULL ? PyObject_GetAttrString(module, "from_buffer") : NULL;
-    PyObject *one =
-        found != NULL ? PyObject_CallMethod(module, "new_primitive_type", "s", "char") : NULL;
-    PyObject *pointer =
-        one != NULL ? PyObject_CallMethod(module, "new_pointer_type", "O", one) : NULL;
-    PyObject *array = pointer != NULL
-                          ? PyObject_CallMethod(module, "new_array_type", "OO", pointer, Py_None)
-                          : NULL;
-    Py_XDECREF(one);
-    Py_XDECREF(pointer);
-    Py_XDECREF(module);
-    if (array == NULL) {
-        Py_XDECREF(found);
-        return -1;
-    }
-    nc_keep_first(&characters, array);
-    nc_keep_first(&from_buffer, found);
-    return 0;
-}
 
 NcBlock *nc_block_new(Py_ssize_t bytes)
 {
@@ -46,6 +21,8 @@ NcBlock *nc_block_new(Py_ssize_t bytes)
  * what an allocator of cffi's calls. */
 PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
 {
+    static PyObject *ffi_class; /* both NULL before the first block */
+    static PyObject *from_buffer;
     Py_ssize_t bytes = PyLong_AsSsize_t(size);
     if (bytes < 0) {
         if (!PyErr_Occurred()) {
@@ -53,16 +30,19 @@ PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
         }
         return NULL;
     }
-    if (NC_UNLIKELY(from_buffer == NULL) && learn_cffi() < 0) {
-        return NULL;
+    if (NC_UNLIKELY(from_buffer == NULL)) {
+        PyObject *ffi =
+            nc_of_cffi(&ffi_class, "FFI") != NULL ? PyObject_CallNoArgs(ffi_class) : NULL;
+        PyObject *found = ffi != NULL ? PyObject_GetAttrString(ffi, "from_buffer") : NULL;
+        Py_XDECREF(ffi);
+        if (found == NULL) {
+            return NULL;
+        }
+        nc_keep_first(&from_buffer, found);
     }
-    NcBlock *block = nc_block_new(bytes);
-    if (block == NULL) {
-        return NULL;
-    }
-    PyObject *const args[] = {characters, (PyObject *)block};
-    PyObject *made = PyObject_Vectorcall(from_buffer, args, 2, NULL);
-    Py_DECREF(block);
+    PyObject *block = (PyObject *)nc_block_new(bytes);
+    PyObject *made = block != NULL ? PyObject_CallOneArg(from_buffer, block) : NULL;
+    Py_XDECREF(block);
     return made;
 }
 

@@ -566,15 +566,7 @@ def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
         return _NO
 
 
-_types.set_value_hooks(
-    pointer_argument,
-    _returned_type,
-    match,
-    struct_buffer,
-    storage.store_whole,
-    storage.load_result,
-    storage.layout,
-    storage.out_array,
-    storage.out_store,
-    passed,
-)
+_of_memory = storage.store_whole, storage.load_result, storage.layout
+_of_outs = storage.out_array, storage.out_store
+_asked = pointer_argument, _returned_type, match, struct_buffer
+_types.set_hooks("values", *_asked, *_of_memory, *_of_outs, passed)

@@ -70,15 +70,5 @@ def _thunks() -> ModuleType:
     return thunk
 
 
-_lib.types.set_call_hooks(
-    _make_wrapper,
-    plan,
-    extended,
-    _extra_argument,
-    raise_failure,
-    _specialize,
-    _no_entry,
-    boxes.bridge,
-    _thunks,
-    _thunk_specs,
-)
+_made = (_make_wrapper, plan, extended, _extra_argument, raise_failure, _specialize, _no_entry)
+_lib.types.set_hooks("calls", _thunk_specs, *_made, boxes.bridge, _thunks)

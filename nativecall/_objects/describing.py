@@ -350,4 +350,5 @@ def _own_names(cls: type) -> list[str]:
     return [row[0] for row in fields] + [row[0] for row in methods]
 
 
-_types.set_object_hooks(describe, publish, view)
+_types.set_hooks("objects", describe, publish, view)
+_types.begin_objects()

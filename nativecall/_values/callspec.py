@@ -234,4 +234,4 @@ def of_argument(ctype: CType, policies: Policies = DEFAULT, readonly: bool = Fal
     return found
 
 
-_types.set_spec_hooks(described, of_text)
+_types.set_hooks("specs", described, of_text)

@@ -186,8 +186,7 @@ def calls():
 
 if part == "functions":
     for name, thing in reachable():
-        if name not in ("set_call_hooks", "set_value_hooks"):
-            call(name, thing)
+        call(name, thing)
         if isinstance(thing, type) and name not in ADDRESSES:
             blank = attempt(object.__new__, thing) or attempt(thing.__new__, thing)
             if blank is not None and not isinstance(blank, type):
@@ -200,10 +199,10 @@ if part == "functions":
             attempt(type, "Sub", (thing,), {"__new__": lambda cls, *args: 5})
     calls()
 elif part == "hooks":
-    for name in ("set_call_hooks", "set_value_hooks"):
-        for count in range(10):
-            attempt(getattr(core, name), *[Evil()] * count)
-            attempt(getattr(core, name), *[None] * count)
+    for group in ("calls", "values", "objects", "specs"):
+        for count in range(11):
+            attempt(core.set_hooks, group, *[Evil()] * count)
+            attempt(core.set_hooks, group, *[None] * count)
     calls()
 else:
     kept = samples()
