@@ -52,8 +52,8 @@ static struct {
     {"specs", &nc_hooks.describe, &nc_hooks.spec_of + 1, 0},
 };
 
-/* set_hooks(group, hook, ...): in the order of NcHooks. Code relies on what they return, so they are
- * set once. */
+/* set_hooks(group, hook, ...): in the order of NcHooks. Code relies on what they return, so they
+ * are set once. */
 PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;

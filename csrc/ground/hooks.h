@@ -1,8 +1,9 @@
 /* csrc/ground/hooks.h: the Python functions that the core calls.
  *
- * Each is set once, with its neighbours. Those of call specs are set by nativecall/_values/callspec.py,
- * those of native objects by nativecall/_objects. All others set themselves: each begins as a
- * function that imports the module of the hook when it is called first (nc_hooks_put_off).
+ * Each is set once, with its neighbours. Those of call specs are set by
+ * nativecall/_values/callspec.py, those of native objects by nativecall/_objects. All others set
+ * themselves: each begins as a function that imports the module of the hook when it is called first
+ * (nc_hooks_put_off).
  *
  * Threads: with the GIL, in the interpreter of the package (gil.h). */
 #ifndef NC_HOOKS_H
