@@ -33,6 +33,13 @@ INTEGERS = {
     "unsigned": 32, "long": 64, "unsigned long": 64, "long long": 64, "_Bool": 1, "enum e": 32,
 }  # fmt: skip
 OTHERS = ["float", "double", "long double", "double _Complex", "void *", "int (*)(void)"]
+OTHERS += ["wide", "block", "loose"]
+TYPEDEFS = """
+enum e { A, B = 0x7fffffff, C = -1 };
+typedef double wide[4] __attribute__((aligned(32)));
+typedef __attribute__((aligned(16))) short block[8];
+typedef int loose __attribute__((aligned(2)));
+"""
 
 
 class Generator:
@@ -133,15 +140,15 @@ def compilers() -> list[list[str]]:
     return found
 
 
-PRELUDE = """
+PRELUDE = f"""
 #include <stdio.h>
 #include <string.h>
-enum e { A, B = 0x7fffffff, C = -1 };
-static void show(const char *name, const void *at, size_t size) {
+{TYPEDEFS}
+static void show(const char *name, const void *at, size_t size) {{
     printf("%s", name);
     for (size_t i = 0; i < size; i++) printf(" %02x", ((const unsigned char *)at)[i]);
     printf("\\n");
-}
+}}
 """
 
 
@@ -170,7 +177,7 @@ def test_members_lie_where_compilers_put_them(
 ) -> None:
     generator = Generator(seed)
     cases = [generator.declared(number) for number in range(BATCH)]
-    texts = "enum e { A, B = 0x7fffffff, C = -1 };\n" + "\n".join([text for text, _ in cases])
+    texts = TYPEDEFS + "\n".join([text for text, _ in cases])
     parser = _parser(CSource(texts))
     parser.read()
     nodes = [parser.typedefs[f"r{number}"][0] for number in range(BATCH)]
