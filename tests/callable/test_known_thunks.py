@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import nativecall as nc
 from nativecall._callable import hooks, thunk
 from nativecall._signature.spelling import parse
-from support.modes import generated
 
 specs = hooks._thunk_specs
 libm = nc.load(
@@ -207,7 +206,6 @@ def test_specs_are_kept_up_to_a_bound(monkeypatch):
     assert made.signatures[0] == "d:" + "d" * (12 - bits.bit_count())
 
 
-@generated
 def test_a_spec_lives_as_long_as_its_thunks():
     """The code, too: other code may take its place as soon as it is gone."""
     made = [libm.fma.bind(..., number) for number in range(300)]

@@ -25,7 +25,6 @@ from nativecall._fifo import Cache, Fifo
 from nativecall._signature.spelling import parse
 from nativecall._values import callspec
 from nativecall._values import text as reading
-from support.modes import generated
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What the document's rows begin with, and the test that sees the bound reached; "" for what is
@@ -206,7 +205,6 @@ def test_types_that_text_is_read_from(monkeypatch):
     assert len(reading._texts) == before + 3
 
 
-@generated
 def test_thunks_that_ended():
     """The memory of one keeps what it was made of; 256 others take its place."""
     f = nc.wrap(address(), "d:dd")

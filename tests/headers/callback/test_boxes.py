@@ -22,12 +22,8 @@ from support.erf import (
     libm,
 )
 from support.headers import events
-from support.modes import GENERATED
 
 CHAR = scalar("c").text
-# A loop of a ufunc is called by generated code; without it the call goes through Python.
-if not GENERATED:
-    NATIVE = {name: make for name, make in NATIVE.items() if name != "ufunc"}
 
 
 # -- every box -----------------------------------------------------------------------------------
