@@ -19,7 +19,9 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
         return NULL;
     }
     self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
-    nc_pycallback_set_enter(spec);
+    if (spec->enter == NULL) { /* threads that call others of this spec read it */
+        nc_pycallback_set_enter(spec);
+    }
     self->function = Py_NewRef(function);
     self->names = Py_NewRef(names);
     if (spec->passed) {

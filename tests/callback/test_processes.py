@@ -240,6 +240,23 @@ def test_after_a_fork(callers, native):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_has_no_states_of_other_threads(library, forked):
+    code = """
+import array, os, sys
+import nativecall as nc
+in_threads = nc.load(sys.argv[1]).function("in_threads", "l:X{d:d}il&d", gil="release")
+total = array.array("d", [0])
+in_threads(lambda x: x, 2, 3, total)  # their states are still to be deleted
+child = os.fork()
+in_threads(lambda x: x, 2, 3, total)
+if child == 0:
+    os._exit(int(total[0]))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), total[0])
+"""
+    assert forked(code, library) == "30 30.0\n"
+
+
 @pytest.mark.parametrize(
     "kind",
     [

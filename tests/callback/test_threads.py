@@ -81,22 +81,6 @@ def test_states_of_threads_that_ended_are_deleted(in_thread):
     assert [one() for one in values] == [None] * 20
 
 
-def test_a_child_process_has_no_states_of_other_threads(path, forked):
-    code = """
-import os, sys
-import nativecall as nc
-declared = "void in_thread(int (*f)(int), int count);"
-in_thread = nc.load(sys.argv[1], declared, gil="release").in_thread
-in_thread(lambda i: 0, 3)  # its state is still to be deleted
-child = os.fork()
-in_thread(lambda i: 0, 3)
-if child == 0:
-    os._exit(0)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    assert forked(code, path) == "0\n"
-
-
 def test_threads_that_come_and_go_at_once(in_thread):
     counts = []
 
