@@ -64,8 +64,7 @@ def function(obj: object) -> Function | None:
     optional = capsulename.optional(text)
     if said.signature is not None and optional:
         found = _without_optional(place, said.signature, optional, obj, flags, supposed)
-        found.name = own
-        return found
+        return found._replace(name=own)
     return Function(
         place,
         said.signature,

@@ -27,6 +27,7 @@ from .._signature.derived import Pointer as PointerType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type, parse
 from .._values.boxes import Function, Pointer, Struct, beneath, holds_entry
+from .._values.handles import is_cdata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from .._types import FFIData, FFIType, Foreign
 
 _FROM_BUFFER = "__CDataFromBuf"
-
-
-def _is_cdata(obj: object) -> bool:
-    return type(obj).__module__ == "_cffi_backend" and isinstance(obj, _lib.ffi.CData)
 
 
 def _api_mode(obj: Foreign) -> FFIData:
@@ -55,7 +52,7 @@ def function(obj: FFIData) -> Function | None:
     """The function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
     owner = obj
     name = None
-    if not _is_cdata(obj):
+    if not is_cdata(obj):
         if type(getattr(obj, "__self__", None)).__name__ != "Lib":
             return None
         owner, name, obj = obj, obj.__name__, _api_mode(obj)
@@ -72,7 +69,7 @@ def reason(obj: Foreign) -> str | None:
     """Why something of cffi's has no C function, and what has."""
     if is_ffi_type(obj):
         return f"{obj!r} is a type of cffi's; pass a function pointer of it"
-    if not _is_cdata(obj) or _lib.ffi.typeof(obj).cname != "void *":
+    if not is_cdata(obj) or _lib.ffi.typeof(obj).cname != "void *":
         return None
     return (
         "a 'void *' of cffi's has no type; if it is a function, say which: "
@@ -97,7 +94,7 @@ def pickled(
 
 def own_entry(obj: FFIData) -> NativeCallable | None:
     """The entry that a cffi function pointer of ours was made of."""
-    if not _is_cdata(obj) or _lib.ffi.typeof(obj).kind != "function":
+    if not is_cdata(obj) or _lib.ffi.typeof(obj).kind != "function":
         return None
     address = int(_lib.ffi.cast("uintptr_t", obj))
     while True:
@@ -109,14 +106,14 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
                 found: NativeCallable = beneath(entry)  # type: ignore[assignment]  # holds_entry says so
                 return found
         # Another ffi.gc() around ours keeps ours.
-        obj = [*[one for one in held if _is_cdata(one)], None][0]
+        obj = [*[one for one in held if is_cdata(one)], None][0]
         if obj is None:
             return None
 
 
 def pointer(obj: FFIData) -> Pointer | None:
     """The address in a cffi pointer or array."""
-    if not _is_cdata(obj):
+    if not is_cdata(obj):
         return None
     ffi = _lib.ffi
     kind = ffi.typeof(obj)
@@ -144,7 +141,7 @@ def pointer(obj: FFIData) -> Pointer | None:
 
 def struct(obj: FFIData) -> Struct | None:
     """The struct or union that one of cffi is, or that a pointer to one points to."""
-    if not _is_cdata(obj):
+    if not is_cdata(obj):
         return None
     ffi = _lib.ffi
     kind = ffi.typeof(obj)

@@ -87,10 +87,8 @@ def function(obj: LowLevelCallable) -> Function | None:
         # The function's own says more of what pointers lead to.
         alike = known is not None and other is not None and agreement(known, other)
         if not alike or alike < Agreement.POINTER:
-            inner.signature, inner.partial, inner.reason = other, said.partial, said.reason
-    if inner is not None:
-        inner.owner = obj
-    return inner
+            inner = inner._replace(signature=other, partial=said.partial, reason=said.reason)
+    return None if inner is None else inner._replace(owner=obj)
 
 
 def native(obj: LowLevelCallable) -> NativeCallable | None:

@@ -67,20 +67,21 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
             )
     added = library.all_names(names_of(told)) - library.ending
     library.ending.update(added)
-    check: Foreign = how.get("check")
+    owns, ends, index = None, None, -1
     if free is not None:
         function = _freeing(library, free)
         named = function.__name__, function
-        check = handles.Owned((*named, *named), check)
+        owns = *named, *named
     elif close is not None:
-        check = handles.Owned(("", None, *(_closer(library, close) or ("", None))), check)
+        owns = "", None, *(_closer(library, close) or ("", None))
     if symbol in library.ending:
         passed = visible(signature, 0, resolved(signature, 0, out, by_reference=True))
         places = [at for at, (_, arg) in enumerate(passed) if arg.kind in _POINTERS]
         if not places:
             raise _unable(symbol, signature)
-        check = handles.Ending(symbol, places[0], check)
-    how["check"] = check
+        ends, index = symbol, places[0]
+    if owns or ends:
+        how["check"] = handles.Handled(how.get("check"), owns, ends, index)
     return added
 
 

@@ -54,6 +54,8 @@ is the one in the box.
 from __future__ import annotations
 
 import sys
+from _functools import partial  # type: ignore[import-not-found]  # functools is more
+from collections import namedtuple
 
 from .. import _lib
 from .policies import DEFAULT
@@ -109,53 +111,31 @@ if TYPE_CHECKING:
     Reader: TypeAlias = Callable[[Foreign], object]
 
 
-class Function:
+class Function(
+    namedtuple(
+        "Function",
+        "address signature owner name flags policies supposed machine partial forms reason",
+        defaults=(None, 0, DEFAULT, False, False, None, (), None),
+    )
+):
     """A C function found in a foreign box."""
 
-    __slots__ = (
-        "address",
-        "flags",
-        "forms",
-        "machine",
-        "name",
-        "owner",
-        "partial",
-        "policies",
-        "reason",
-        "signature",
-        "supposed",
-    )
-
-    def __init__(
-        self,
-        address: int,
-        signature: Signature | None,
-        owner: object,
-        name: str | None = None,
-        flags: int = 0,
-        policies: Policies = DEFAULT,
-        *,
-        supposed: bool = False,
-        machine: bool = False,
-        partial: tuple[CType | None, ...] | None = None,
-        forms: tuple[str, ...] = (),
-        reason: str | None = None,
-    ) -> None:
-        self.address = address
-        self.signature = signature  # None where the box does not know it
-        # What is known of it then: the result and the arguments, each None where it is not; and
-        # for messages, what is not, with what the caller can do.
-        self.partial = partial
-        self.forms = forms  # signatures of which it has one; pointers may be said to be more
-        self.reason = reason
-        self.owner = owner  # what keeps the function alive
-        self.name = name
-        self.flags = flags  # what the box says about calls, as an entry has it (docs/abi/find.md)
-        # Whether the flags are what is to be assumed where nobody knows: the caller may know.
-        self.supposed = supposed
-        # Whether the signature is that of a machine: integers have no sign, pointers lead nowhere.
-        self.machine = machine
-        self.policies = policies
+    __slots__ = ()
+    address: int
+    signature: Signature | None  # None where the box does not know it
+    owner: object  # what keeps the function alive
+    name: str | None
+    flags: int  # what the box says about calls, as an entry has it (docs/abi/find.md)
+    policies: Policies
+    # Whether the flags are what is to be assumed where nobody knows: the caller may know.
+    supposed: bool
+    # Whether the signature is that of a machine: integers have no sign, pointers lead nowhere.
+    machine: bool
+    # What is known of a function without one: the result and the arguments, each None where it is
+    # not; and for messages, what is not, with what the caller can do.
+    partial: tuple[CType | None, ...] | None
+    forms: tuple[str, ...]  # signatures of which it has one; pointers may be said to be more
+    reason: str | None
 
 
 class Passing:
@@ -170,67 +150,49 @@ class Passing:
         self.code = code
 
 
-class Pointer:
+class Pointer(
+    namedtuple(
+        "Pointer",
+        "address pointee owner at is_memory struct kind may_change",
+        defaults=(None, False, False, None, False),
+    )
+):
     """A data pointer found in a foreign box."""
 
-    __slots__ = ("address", "at", "is_memory", "kind", "may_change", "owner", "pointee", "struct")
-
-    def __init__(
-        self,
-        address: int,
-        pointee: CType | None,
-        owner: object,
-        at: int | None = None,
-        *,
-        is_memory: bool = False,
-        struct: bool = False,
-        kind: Foreign = None,
-        may_change: bool = False,
-    ) -> None:
-        self.address = address
-        self.pointee = pointee  # None for `void`, and for what no type describes
-        self.struct = struct  # whether that is a struct, which may have no type
-        # What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box
-        # has the memory itself, is asked before the call whether that is still in its place.
-        self.owner = owner
-        # Where the pointer itself lies, if the box is a variable of C that holds it.
-        self.at = at
-        # Whether the box has the memory itself, as an array does: then it must be aligned. An
-        # address that a pointer holds is not checked: handles may be odd.
-        self.is_memory = is_memory
-        # The cffi type that such boxes convert to.
-        self.kind = kind
-        # Whether that type does not say all that is said here.
-        self.may_change = may_change
+    __slots__ = ()
+    address: int
+    pointee: CType | None  # None for `void`, and for what no type describes
+    # What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box has
+    # the memory itself, is asked before the call whether that is still in its place.
+    owner: object
+    # Where the pointer itself lies, if the box is a variable of C that holds it.
+    at: int | None
+    # Whether the box has the memory itself, as an array does: then it must be aligned. An address
+    # that a pointer holds is not checked: handles may be odd.
+    is_memory: bool
+    struct: bool  # whether `pointee` is a struct, which may have no type
+    kind: Foreign  # the cffi type that such boxes convert to
+    may_change: bool  # whether that type does not say all that is said here
 
 
-class Struct:
+class Struct(namedtuple("Struct", "type shown address kept named", defaults=(("", 0),))):
     """A struct by value found in a foreign box."""
 
-    __slots__ = ("address", "kept", "named", "shown", "type")
-
-    def __init__(
-        self,
-        type: CType | None,
-        shown: str,
-        address: int,
-        kept: list[object],
-        named: tuple[str, int] = ("", 0),
-    ) -> None:
-        self.type = type  # None where no signature describes it
-        self.named = named  # what C calls it, and its size, where no more than that may be known
-        self.shown = shown  # for messages: whose it is, and what
-        self.address = address  # of its memory, if it has a type
-        # What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
-        self.kept = kept
+    __slots__ = ()
+    type: CType | None  # None where no signature describes it
+    shown: str  # for messages: whose it is, and what
+    address: int  # of its memory, if it has a type
+    # What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
+    kept: list[object]
+    named: tuple[str, int]  # what C calls it, and its size, where no more than that may be known
 
 
 # -- who knows an object -------------------------------------------------------------------------
 
 _PACKAGE = "nativecall._bridges"
 _BUILTIN_FUNCTION = type(len)
-_MEMBER = type(vars(Function)["address"])
-_NO_BOXES = (type(Function.__init__), type(Function.__init__.__get__(0)))  # functions, methods
+_MEMBER = type(vars(Passing)["box"])
+_NO_BOXES = (type(Passing.__init__), type(Passing.__init__.__get__(0)))  # functions, methods
 # Read from types themselves, because metaclasses may have attributes of these names.
 _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
@@ -403,7 +365,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
     return found
 
 
-def _ask(obj: object, question: str, *given: object) -> Foreign:
+def _ask(question: str, obj: object, *given: object) -> Foreign:
     """The first answer of the bridges that may know `obj`; None when none has one."""
     if type(obj) in _NO_BOXES:
         return None
@@ -436,7 +398,7 @@ def native(obj: object) -> Native | None:
     """The native callable that `obj` is, is the built-in view of, or stands for."""
     found = _native(obj)
     if found is None:
-        found = _ask(obj, "native")
+        found = _ask("native", obj)
     return found
 
 
@@ -461,10 +423,8 @@ def beneath(entry: Native) -> Native:
     return inner if taken and spec.signature.text == entry.signatures[0] else entry
 
 
-def own_entry(obj: object) -> Native | None:
-    """The entry that a box of ours was made of, as a callable of that one; else None."""
-    found: Native | None = _ask(obj, "own_entry")
-    return found
+#: The entry that a box of ours was made of, as a callable of that one; else None.
+own_entry: Callable[[object], Native | None] = partial(_ask, "own_entry")
 
 
 def function(obj: object) -> Function | None:
@@ -473,86 +433,55 @@ def function(obj: object) -> Function | None:
     if entry is not None:
         spec, address, flags = entry._chosen(None)
         return Function(address, spec.signature, obj, entry.__name__, flags, spec.policies)
-    found: Function | None = _ask(obj, "function")
+    found: Function | None = _ask("function", obj)
     return found
 
 
 def reason(obj: object) -> str | None:
     """Why `obj`, which is of a library that a bridge knows, has no C function that can be read."""
-    found: str | None = _ask(obj, "reason")
+    found: str | None = _ask("reason", obj)
     if found is None and type(obj).__name__ in ("instancemethod", "method"):
-        found = _ask(getattr(obj, "__func__", None), "reason")
+        found = _ask("reason", getattr(obj, "__func__", None))
     return found
 
 
-def pickled(
-    obj: object, signature: Signature, name: str, doc: str | None, options: object
-) -> tuple[object, ...] | None:
-    """For `pickle`: how another process finds the function in a box, as a function that makes the
-    native callable and its arguments; None when no bridge knows.
-    """
-    found: tuple[object, ...] | None = _ask(obj, "pickled", signature, name, doc, options)
-    return found
+# What follows is None when no bridge knows.
 
-
-def user_data(obj: object) -> int | None:
-    """The address that the function in a box must get for user data, None when there is none."""
-    found: int | None = _ask(obj, "user_data")
-    return found
-
-
-def instance(obj: object, signature: Signature, errors: str) -> Function | None:
-    """The C function that `obj` has, or can be compiled to, for a signature, None when it is
-    nothing that has several.
-    """
-    found: Function | None = _ask(obj, "instance", signature, errors)
-    return found
-
-
-def signatures(obj: object) -> list[Signature] | None:
-    """What `obj` has entries of, or was compiled for already, None when it is nothing of the
-    kind.
-    """
-    found: list[Signature] | None = _ask(obj, "signatures")
-    return found
-
-
-def count(obj: object) -> int | None:
-    """How many arguments a function takes that compiles to C functions, -1 where that differs; None
-    for what does not compile.
-    """
-    found: int | None = _ask(obj, "count")
-    return found
-
-
-def called(obj: object, arguments: tuple[object, ...]) -> Signature | None:
-    """The signature that a compiler's function has for the arguments of a call, which it is
-    compiled for; None when it does not say. TypeError when it cannot be.
-    """
-    found: Signature | None = _ask(obj, "called", arguments)
-    return found
-
-
-def parameters(obj: object) -> inspect.Signature | None:
-    """What calls of a compiler's function pass, which may have names; None for all else."""
-    found: inspect.Signature | None = _ask(obj, "parameters")
-    return found
-
-
-def by_position(
-    obj: object, values: tuple[object, ...], named: dict[str, object]
-) -> tuple[object, ...] | None:
-    """All arguments of a call of a compiler's function in their order, some of which have names;
-    None when it has none for them. TypeError when it does not take these.
-    """
-    found: tuple[object, ...] | None = _ask(obj, "by_position", values, named)
-    return found
+#: For `pickle`, of a box, a signature, name, doc and options: how another process finds the
+#: function in the box, as a function that makes the native callable and its arguments.
+pickled: Callable[..., tuple[object, ...] | None] = partial(_ask, "pickled")
+#: The address that the function in a box must get for user data.
+user_data: Callable[[object], int | None] = partial(_ask, "user_data")
+#: The C function that an object has, or can be compiled to, for a signature and the name of an
+#: error convention, None when it is nothing that has several.
+instance: Callable[[object, Signature, str], Function | None] = partial(_ask, "instance")
+#: What an object has entries of, or was compiled for already, None when it is nothing of the kind.
+signatures: Callable[[object], list[Signature] | None] = partial(_ask, "signatures")
+#: How many arguments a function takes that compiles to C functions, -1 where that differs; None for
+#: what does not compile.
+count: Callable[[object], int | None] = partial(_ask, "count")
+#: The signature that a compiler's function has for the arguments of a call, which it is compiled
+#: for; None when it does not say. TypeError when it cannot be.
+called: Callable[[object, tuple[object, ...]], Signature | None] = partial(_ask, "called")
+#: What calls of a compiler's function pass, which may have names; None for all else.
+parameters: Callable[[object], inspect.Signature | None] = partial(_ask, "parameters")
+#: All arguments of a call of a compiler's function in their order, of its values and of those that
+#: have names, a dict; None when it has none for them. TypeError when it does not take these.
+by_position: Callable[..., tuple[object, ...] | None] = partial(_ask, "by_position")
+#: The data pointer inside an object.
+pointer: Callable[[object], Pointer | None] = partial(_ask, "pointer")
+#: What has the memory of an array.
+array: Callable[[object], object | None] = partial(_ask, "array")
+#: The struct by value that an object is.
+struct: Callable[[object], Struct | None] = partial(_ask, "struct")
+#: The type of the memory that an object has, None when its buffer is all there is to go by;
+#: SignatureError when no signature describes it.
+layout: Callable[[object], CType | None] = partial(_ask, "layout")
 
 
 def loops(obj: object) -> bool:
     """Whether `obj` is a ufunc, or like one, that has C functions of numbers by now."""
-    found: bool | None = _ask(obj, "loops")
-    return bool(found)
+    return bool(_ask("loops", obj))
 
 
 def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
@@ -564,29 +493,3 @@ def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
     if count(obj) is not None:
         return False
     return _lib.types.native_offer(obj) is None
-
-
-def pointer(obj: object) -> Pointer | None:
-    """The data pointer inside `obj`, None when no bridge knows one."""
-    found: Pointer | None = _ask(obj, "pointer")
-    return found
-
-
-def array(obj: object) -> object | None:
-    """What has the memory of an array, None when no bridge knows one."""
-    found: object | None = _ask(obj, "array")
-    return found
-
-
-def struct(obj: object) -> Struct | None:
-    """The struct by value that `obj` is, None when no bridge knows one."""
-    found: Struct | None = _ask(obj, "struct")
-    return found
-
-
-def layout(obj: object) -> CType | None:
-    """The type of the memory that `obj` has, None when its buffer is all there is to go by;
-    SignatureError when no signature describes it.
-    """
-    found: CType | None = _ask(obj, "layout")
-    return found

@@ -19,8 +19,6 @@ from .. import _lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .policies import Check
 
 #: The name of the function that has closed a handle; None for one that is open.
@@ -40,47 +38,31 @@ def is_cdata(value: object) -> bool:
     return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
 
 
-class Owned(namedtuple("Owned", ["owns", "then"])):
-    """A check of results whose pointers the caller is to free or close.
+class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
+    """A check of results whose pointers the caller is to free or close, or of a function that frees
+    or closes an argument.
 
     Attributes
     ----------
-    owns : tuple
+    then : callable or None
+        Another check, which sees the results.
+    owns : tuple or None
         The name of the function that frees, and it, or None where the object is not to call it;
         then the same of what frees or closes pointers that a call gave before it raised.
-    then : callable or None
-        Another check, which sees the result next.
+    ends : str or None
+        The name of the function, where it ends argument `index`.
     """
 
     __slots__ = ()
-    owns: tuple[object, ...]
     then: Check | None
-
-    def __call__(
-        self, result: object, function: Callable[..., object], values: tuple[object, ...]
-    ) -> object:
-        return result if self.then is None else self.then(result, function, values)
-
-
-class Ending(namedtuple("Ending", ["name", "index", "then"])):
-    """A check of results of a function of that name that frees or closes argument `index`."""
-
-    __slots__ = ()
-    name: str
+    owns: tuple[object, ...] | None
+    ends: str | None
     index: int  # not what tuples have by this name
-    then: Check | None
 
-    def __call__(
-        self, result: object, function: Callable[..., object], values: tuple[object, ...]
-    ) -> object:
-        return result if self.then is None else self.then(result, function, values)
+    def __call__(self, *given: object) -> None:
+        """Never: the core takes this apart."""
 
 
 def parts(check: Check | None) -> tuple[Check | None, object, str | None, int]:
     """What sees the results of calls, what they own, and the name and the argument of what ends."""
-    name, index, owns = None, -1, None
-    if isinstance(check, Ending):
-        name, index, check = check.name, check.index, check.then
-    if isinstance(check, Owned):
-        owns, check = check.owns, check.then
-    return check, owns, name, index
+    return check if isinstance(check, Handled) else (check, None, None, -1)
