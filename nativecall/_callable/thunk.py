@@ -55,7 +55,7 @@ _TAKING_GIL = "+gil"  # stands for an error convention where the GIL is what is 
 # chain of them ends before it can use up the stack of a small thread. Bytes.
 _MOST_STACK = 32 << 10
 _FRAME = 256  # registers, return address, values in the middle of a conversion
-_BLOCKS = 512  # of all registers, twice, where the core converts
+_BLOCKS = 768  # of all registers, twice, and more frames, where the core converts
 
 
 # -- what the core asks of a spec ----------------------------------------------------------------
