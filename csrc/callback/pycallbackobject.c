@@ -242,9 +242,7 @@ static void pycallback_dealloc(PyObject *object)
 
 static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    NcPyCallback *self = (NcPyCallback *)(void *)object;
-    Py_CLEAR(self->function);
-    Py_CLEAR(self->kept);
+    (void)pycallback_clear(object);
     Py_RETURN_NONE;
 }
 

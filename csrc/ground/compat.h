@@ -127,7 +127,4 @@ NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
 #define NC_INT_DIGIT_OFFSET offsetof(PyLongObject, ob_digit)
 #endif
 
-/* Whether some objects are immortal, so that their counts do not change (PEP 683, 3.12). */
-#define NC_HAS_IMMORTALS (PY_VERSION_HEX >= 0x030C0000)
-
 #endif

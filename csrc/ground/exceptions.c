@@ -30,7 +30,9 @@ int nc_report_taken(const void *address)
     return 1;
 }
 
-void nc_exception_report(PyObject *exception, PyObject *object)
+/* Reports an exception, which it takes, to sys.unraisablehook with `object`; the one that is set
+ * meanwhile stays. */
+static void report(PyObject *exception, PyObject *object)
 {
     NcRaised raised;
     Py_XINCREF(object); /* the hook may close the callback, which drops its function */
@@ -50,7 +52,7 @@ static unsigned long long stashed; /* exceptions so far */
 static void put(NcStash *self, PyObject *exception, PyObject *object)
 {
     if (self->closed || self->exception != NULL) {
-        nc_exception_report(exception, object);
+        report(exception, object);
     } else {
         self->exception = exception;
         self->order = stashed++;
@@ -75,7 +77,7 @@ static void stash_report(NcStash *self)
     PyObject *exception = self->exception;
     self->exception = NULL;
     if (exception != NULL) {
-        nc_exception_report(exception, NULL);
+        report(exception, NULL);
     }
 }
 
@@ -410,7 +412,7 @@ PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, co
     if (may_leave) {
         return exception;
     }
-    nc_exception_report(exception, object);
+    report(exception, object);
     set_reported(address);
     return NULL;
 }

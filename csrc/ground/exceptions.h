@@ -11,7 +11,7 @@
  *                                      this thread for C to return, or   (nc_left_raise), C that
  *                                      C holds the GIL and calls         asks, or CPython
  *                                      PyErr_Occurred
- *   nothing       nc_exception_report  else                              nobody: it went to
+ *   nothing       a report             else                              nobody: it went to
  *                                                                        sys.unraisablehook
  *
  * An exception that C code had set itself before it called is put aside (NcRaised), and is the one
@@ -85,10 +85,6 @@ PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, co
 /* Sets an exception, which it takes, and marks it as left in this thread. Where there are more
  * marks than there was memory for, it is reported with `object`. */
 void nc_exception_leave(PyObject *exception, PyObject *object);
-
-/* Reports an exception, which it takes, to sys.unraisablehook with `object`; the one that is set
- * meanwhile stays. */
-void nc_exception_report(PyObject *exception, PyObject *object);
 
 /* Sets RuntimeError, unless there is an exception: C code called what needs Python in a thread of
  * another interpreter (nc_is_foreign). Nothing of ours may run there, so the exception stays set in

@@ -23,7 +23,6 @@
     ROW(nc_attribute_shortcut, "attribute_shortcut", METH_VARARGS)                                 \
     ROW(nc_string_shortcut, "string_shortcut", METH_O)                                             \
     ROW(nc_typed_shortcut, "typed_shortcut", METH_VARARGS)                                         \
-    ROW(nc_text_result, "text_result", METH_VARARGS)                                               \
     ROW(nc_pin_hold, "hold", METH_O)                                                               \
     ROW(nc_pin_export, "export", METH_O)                                                           \
     ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \

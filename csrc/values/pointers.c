@@ -79,7 +79,9 @@ static int is_of_first_type(const NcCallSpec *spec, Py_ssize_t index)
     return is_same;
 }
 
-void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
+/* The address that a native object has as argument `index` of a callable, which is a method of its
+ * class: the first one or another of its type. NULL for all else. */
+static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
     const NcClass *cls = self->more->self_class;
     void *fields = NULL;
@@ -102,7 +104,7 @@ NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *valu
 {
     out->address = Py_IS_TYPE(value, &NcPin_Type) /* of a call that is passed on */
                        ? ((NcPin *)(void *)value)->pointer.address
-                       : nc_self_address(self, index, value);
+                       : self_address(self, index, value);
     return out->address != NULL
                ? 0
                : nc_convert_pointer_of(self->spec, (PyObject *)self, index, value, out);

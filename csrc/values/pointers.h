@@ -40,10 +40,6 @@ extern PyTypeObject NcPin_Type;
 /* 0; 1 where code ran meanwhile that may be anything's, which nc_check_unmoved is for; -1. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
-/* The address that a native object has as argument `index` of a callable, which is a method of its
- * class: the first one or another of its type. NULL for all else. */
-void *nc_self_address(const NcCallable *self, Py_ssize_t index, PyObject *value);
-
 /* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the spec is
  * meant. */
 int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,

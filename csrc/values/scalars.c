@@ -165,7 +165,7 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
     return 0;
 }
 
-int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out)
+static int convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out)
 {
     Py_complex number;
     if (PyComplex_CheckExact(value)) {
@@ -441,7 +441,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
                    ? -1
                    : store_real(name, index, parts[0], code, out);
     }
-    if (nc_convert_complex(name, index, value, &number) < 0) {
+    if (convert_complex(name, index, value, &number) < 0) {
         return -1;
     }
     memcpy(parts, &number, sizeof(parts));

@@ -36,7 +36,6 @@ void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *want
  * message. */
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
-int nc_convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out);
 
 /* Any scalar by its letter, into memory of its size. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);

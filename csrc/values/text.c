@@ -3,8 +3,6 @@
 
 #include "core/cffipointer.h"
 
-#include "ground/address.h"
-
 #include <string.h>
 #include <wchar.h>
 
@@ -64,7 +62,10 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     return found;
 }
 
-PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *address)
+/* The text of a letter at an address, not NULL, that a function of a call spec gave. A new
+ * reference, or NULL with a UnicodeDecodeError, a ValueError for what is no character, or
+ * MemoryError. */
+static PyObject *text_to_python(const NcCallSpec *spec, char text, const void *address)
 {
     if (text != 'c') {
         return decode_wide(address, wide_size(text));
@@ -74,23 +75,6 @@ PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *addre
         return PyBytes_FromString(found);
     }
     return nc_decode_text(found, (Py_ssize_t)strlen(found), spec->encoding);
-}
-
-/* text_result(spec, address, letter of an out-parameter's text): the same for calls that Python
- * code makes; of the function's own result without a letter. */
-PyObject *nc_text_result(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    const NcCallSpec *spec;
-    PyObject *address;
-    int letter = 0;
-    if (!PyArg_ParseTuple(args, "O!O!|C", &NcCallSpec_Type, &spec, &PyLong_Type, &address,
-                          &letter)) {
-        return NULL;
-    }
-    const void *text = nc_address(address, "NULL is no text");
-    return text == NULL
-               ? NULL
-               : nc_text_to_python(spec, letter != 0 ? (char)letter : spec->text_result, text);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -162,7 +146,7 @@ PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, P
         Py_RETURN_NONE;
     }
     if (text != '\0') {
-        return nc_text_to_python(spec, text, address);
+        return text_to_python(spec, text, address);
     }
     if (*foreign == NULL) {
         PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);

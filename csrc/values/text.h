@@ -30,11 +30,6 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
  * copy of the bytes. */
 PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding);
 
-/* The text of a letter at an address, not NULL, that a function of a call spec gave. A new
- * reference, or NULL with a UnicodeDecodeError, a ValueError for what is no character, or
- * MemoryError. */
-PyObject *nc_text_to_python(const NcCallSpec *spec, char text, const void *address);
-
 /* A pointer that C code gives, as a new reference: None for NULL; of a letter `text` what a call
  * spec makes of such text; else a cffi pointer of the type that the hook says for `ctype`, which
  * *foreign keeps. */

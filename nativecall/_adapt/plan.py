@@ -81,31 +81,24 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class _Node:
+    type: CType
+
+
+class Room(_Node):
     """A pointer to fresh memory, zeros, for the function to write a `type`."""
 
-    type: CType
 
-
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(_Node):
     """What the function returned."""
 
-    type: CType
 
-
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(_Node):
     """What the function wrote to the `Room`."""
 
-    type: CType
 
-
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(_Node):
     """A pointer to a fresh int, 0, for the function to say that it failed: its last argument."""
-
-    type: CType
 
 
 Node = Given | Load | Convert | Memory | Constant | Bound | Room | Result | Written | Told

@@ -174,26 +174,18 @@ class Options:
         self.flags = GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
 
-class NewEntry:
+class NewEntry(
+    namedtuple("NewEntry", ["address", "signature", "flags", "owner", "name", "policies"])
+):
     """An entry that is in no table yet."""
 
-    __slots__ = ("address", "flags", "name", "owner", "policies", "signature")
-
-    def __init__(
-        self,
-        address: int,
-        signature: Signature,
-        flags: int,
-        owner: object,
-        name: str | None,
-        policies: Policies = DEFAULT,
-    ) -> None:
-        self.address = address
-        self.signature = signature
-        self.flags = flags
-        self.owner = owner
-        self.name = name
-        self.policies = policies
+    __slots__ = ()
+    address: int
+    signature: Signature
+    flags: int
+    owner: object
+    name: str | None
+    policies: Policies
 
     def arguments(self) -> tuple[CallSpec, int, int, object]:
         """Arguments of the core's `_set_entry`."""

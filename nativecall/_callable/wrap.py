@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from .._types import CallSpec
+    from .._types import CallSpec, Foreign
     from .._values.failure import Errors
     from .._values.policies import Check, Order, Outs
     from .entry import Gil
@@ -162,22 +162,10 @@ def wrap(
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]
-    return NativeCallable(
-        target,
-        signature,
-        name=name,
-        doc=doc,
-        owner=owner,
-        gil=gil,
-        errors=errors,
-        errno=errno,
-        order=order,
-        encoding=encoding,
-        check=check,
-        fortran=fortran,
-        out=out,
-        keep=keep,
-    )
+    how: dict[str, Foreign] = {"name": name, "doc": doc, "owner": owner, "gil": gil}
+    how |= {"errors": errors, "errno": errno, "order": order, "encoding": encoding}
+    how |= {"check": check, "fortran": fortran, "out": out, "keep": keep}
+    return NativeCallable(target, signature, **how)
 
 
 def _named(

@@ -194,20 +194,9 @@ def load(
         hint = f"the library comes first, as in load({declarations!r}, 'double cos(double);')"
         raise SignatureError(f"{declarations!r} declares nothing", hint=hint)
     procedures = _procedures(fortran)
-    how = Options(
-        gil=gil,
-        errors=errors,
-        errno=errno,
-        order=order,
-        encoding=encoding,
-        check=check,
-        out=out,
-        keep=keep,
-        fortran=procedures,
-        version=version,
-        free=free,
-        close=close,
-    )
+    said: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno, "order": order}
+    said |= {"encoding": encoding, "check": check, "out": out, "keep": keep, "fortran": procedures}
+    how = Options(**said, version=version, free=free, close=close)
     if not hasattr(define, "items"):
         raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
     options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
