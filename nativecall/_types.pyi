@@ -1,7 +1,18 @@
 # The second module of the core, which handles Python objects (csrc/module.c); _lib.py loads it.
 import builtins
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Self, SupportsIndex, TypeAlias, TypedDict, TypeVar, final, overload
+from typing import (
+    Any,
+    Generic,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    final,
+    overload,
+)
 
 from numpy.typing import NDArray
 
@@ -22,6 +33,8 @@ Foreign: TypeAlias = Any
 #: The same: cffi's memory and types.
 FFIData: TypeAlias = Foreign
 FFIType: TypeAlias = Foreign
+#: The same: a native callable, for modules that stand below its class.
+Native: TypeAlias = NativeCallable
 
 abi_version: int
 #: The flags of entries, and the mask of the error convention.
@@ -166,7 +179,7 @@ class CallableBase:
         name: str | None = None,
     ) -> NativeCallable: ...
     def _converted(
-        self, wanted: CallSpec, errors: Errors | None, name: str | None, /
+        self, wanted: CallSpec, errors: str | None, name: str | None, /
     ) -> NativeCallable | None: ...
 
 @final
@@ -275,7 +288,7 @@ class RecordBase:
 
 def set_record_class(record: type[RecordBase], /) -> None: ...
 
-class CallbackOptions(TypedDict):
+class CallbackOptions(TypedDict, total=False):
     keep: object
     has_gil: bool
     python_errors: bool
@@ -296,13 +309,7 @@ class CallbackSpec:
         result: CallSpec | None,
         plan: bytes,
         sentinel: bytes,
-        *,
-        keep: object = ...,
-        has_gil: bool = ...,
-        python_errors: bool = ...,
-        passed: bool = ...,
-        kept: bool = ...,
-        sets_errno: bool = ...,
+        **options: Unpack[CallbackOptions],
     ) -> Self: ...
 
 @final

@@ -23,8 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
     from .._callable.entry import Gil
-    from .._types import Foreign
-    from .._values.boxes import Native
+    from .._types import Foreign, Native
     from .._values.failure import Errors
 
 # Prototypes of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.

@@ -103,8 +103,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
         for one in held:
             if isinstance(one, _lib.types.Destructor) and holds_entry(one.owner, address):
                 entry: Foreign = one.owner
-                found: NativeCallable = beneath(entry)  # type: ignore[assignment]  # holds_entry says so
-                return found
+                return beneath(entry)
         # Another ffi.gc() around ours keeps ours.
         obj = [*[one for one in held if is_cdata(one)], None][0]
         if obj is None:

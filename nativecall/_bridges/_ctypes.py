@@ -302,8 +302,7 @@ def own_entry(obj: Foreign) -> NativeCallable | None:
         elif issubclass(type(one), _CData):
             pending += (one._objects, one._b_base_)
         elif holds_entry(one, address):
-            found: NativeCallable = beneath(one)  # type: ignore[assignment]  # of its class
-            return found
+            return beneath(one)
     return None
 
 

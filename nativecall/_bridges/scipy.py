@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from .._callable.callable import NativeCallable
     from .._signature.ctype import CType
-    from .._types import Foreign
-    from .._values.boxes import Native
+    from .._types import Foreign, Native
 
 # All that SciPy's functions take, best first, each by a spelling that every version knows.
 _QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"

@@ -22,8 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Foreign
-    from .._values.boxes import Native
+    from .._types import Foreign, Native
     from .._values.policies import Policies
 
 _types = _lib.types

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from typing import Literal, Unpack
 
     from .._signature.ctype import CType
-    from .._types import CallSpec, Foreign
-    from .._values.boxes import Native
+    from .._types import CallSpec, Foreign, Native
     from .._values.failure import Errors
     from .._values.outs import Out
     from .._values.policies import Check, Order, Said

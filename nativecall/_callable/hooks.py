@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from .._signature.ctype import CType
-    from .._types import ThunkSpec
-    from .._values.boxes import Native
+    from .._types import Native, ThunkSpec
     from .._values.policies import Policies
 
 refuse_reload(globals(), "_make_wrapper")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._signature.ctype import CType
-    from .._values.boxes import Native
+    from .._types import Native
     from .entry import HowKept, NewEntry
 
     Hook = Callable[[Native, str], object]

@@ -39,8 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from .._types import CallSpec, Foreign, ThunkSpec
-    from .._values.boxes import Native
+    from .._types import CallSpec, Foreign, Native, ThunkSpec
     from .._values.failure import Errors
     from .._values.policies import Policies
 
@@ -267,10 +266,9 @@ def convert(
 
 def taking_gil(function: Native) -> Native:
     """The only entry of a function that needs the GIL, for callers that may not have it."""
-    found: Foreign = function._converted(function._entry()[0], _TAKING_GIL, None)
+    found = function._converted(function._entry()[0], _TAKING_GIL, None)
     assert found is not None
-    made: Native = found
-    return made
+    return found
 
 
 def bind(function: Native, /, *values: object, **named: object) -> object:

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._values.boxes import Native
+    from .._types import Native
 
 
 def traced(callable: Native) -> Callable[..., object]:

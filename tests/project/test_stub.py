@@ -9,7 +9,8 @@ from nativecall import _lib
 
 STUB = Path(__file__).resolve().parents[2] / "nativecall" / "_types.pyi"
 #: Of the stub alone: what arguments are made of, and what is of any type.
-TYPES_ALONE = {"CallbackOptions", "FFIData", "FFIType", "FieldRow", "Foreign", "MethodRow"}
+TYPES_ALONE = {"FFIData", "FFIType", "FieldRow", "Foreign", "MethodRow", "Native"}
+TYPES_ALONE |= {"CallbackOptions"}
 
 
 def names(body: list[ast.stmt]) -> dict[str, ast.stmt]:
