@@ -241,7 +241,7 @@ def test_after_a_fork(callers, native):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_child_has_no_states_of_other_threads(library, forked):
+def test_a_child_has_no_states_of_others(library, forked):
     code = """
 import array, os, sys
 import nativecall as nc
