@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from . import _lib
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-
 _types = _lib.types
 _CHECK = "returned a result with an exception set"  # CPython's words
 
@@ -44,12 +40,7 @@ class reraise:  # a verb, as contextlib.suppress
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             _types.raise_left(None, None, ())
             return
