@@ -95,9 +95,9 @@ class Entry(_Row):
     owner : object
         What keeps the function alive; None when nothing does.
     trampoline : str
-        How calls from Python are made: through code that was compiled ``"ahead of time"`` or
-        ``"generated"`` for such signatures, through ``"libffi"``, or through ``"python"`` where
-        there is a check.
+        How calls from Python are made: through code that was compiled ``"ahead of time"`` for such
+        signatures, by the ``"plan"`` of the signature, or through ``"python"`` where calls are
+        traced or the processor is not known.
     order : str
         Of arrays in memory, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
     encoding : str or None
