@@ -12,7 +12,7 @@ import gc
 import itertools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -28,6 +28,15 @@ if sys.version_info >= (3, 12):
     pytest.skip(reason, allow_module_level=True)
 MOST = 400  # allocations of an operation that fail, one in each run
 ENOUGH = 40  # runs one after the other that need no allocation any more
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """No other thread allocates meanwhile, such as that by which a worker hears of its tests."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    yield
+    sys.setswitchinterval(interval)
 
 
 def failing(run: Callable[[], object], n: int, more: int = 1) -> object:
