@@ -243,8 +243,9 @@ def test_after_a_fork(callers, native):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_has_no_states_of_others(library, forked):
     code = """
-import array, os, sys
+import array, os, sys, warnings
 import nativecall as nc
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 in_threads = nc.load(sys.argv[1]).function("in_threads", "l:X{d:d}il&d", gil="release")
 total = array.array("d", [0])
 in_threads(lambda x: x, 2, 3, total)  # their states are still to be deleted
