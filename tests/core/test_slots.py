@@ -521,6 +521,7 @@ def run(number):
     while not over.is_set():
         _abi.intern(b"thread %d, string %d" % (number, count))
         count += 1
+_abi.intern(b"first")  # cffi holds a lock while it reads a type for the first time
 threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(2)]
 for one in threads: one.start()
 for number in range(20):
