@@ -10,7 +10,20 @@ extensibletype = _lib.types.extensibletype
 PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 
-class Slot(namedtuple("Slot", ["key", "flags", "data"])):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    class _Row(NamedTuple):
+        key: bytes | int
+        flags: int
+        data: int
+
+else:  # without typing, which a load does not import
+    _Row = namedtuple("Slot", ["key", "flags", "data"])
+
+
+class Slot(_Row):
     """One row of a type's slot table.
 
     Attributes
@@ -24,9 +37,6 @@ class Slot(namedtuple("Slot", ["key", "flags", "data"])):
     """
 
     __slots__ = ()
-    key: bytes | int
-    flags: int
-    data: int
 
 
 Slot.__module__ = "nativecall"
