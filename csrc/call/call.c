@@ -523,7 +523,7 @@ NC_HOT_INLINE PyObject *called(const Call *now)
 
 /* What a call gave that raises an exception: its out-parameters, and where the caller was to own
  * them also a pointer that the function returned. NULL for nothing, perhaps with an exception. */
-static PyObject *given_by(const Call *now, PyObject *Py_UNUSED(none))
+static PyObject *given_by(const Call *now)
 {
     const NcPlan *plan = now->plan;
     char *area = now->frame + plan->outs;
@@ -542,13 +542,12 @@ static PyObject *given_by(const Call *now, PyObject *Py_UNUSED(none))
     return all;
 }
 
-/* The exception that is set keeps a value, which this takes, as its `out`, if it takes attributes.
- * What the caller was to free or close goes with it. */
-static void keep_given(const Call *now, PyObject *(*given)(const Call *, PyObject *),
-                       PyObject *value)
+/* The exception that is set keeps a value, or what the call gave where it is NULL, as its `out`, if
+ * it takes attributes. What the caller was to free or close goes with it. */
+static void keep_given(const Call *now, PyObject *value)
 {
     PyObject *error = nc_exception_take();
-    PyObject *found = given(now, value);
+    PyObject *found = value != NULL ? Py_NewRef(value) : given_by(now);
     if (found != NULL && now->spec->owns != NULL) {
         PyObject *lost = PyTuple_GetSlice(now->spec->owns, 2, 4);
         found = lost != NULL ? nc_owned(found, lost) : NULL;
@@ -560,11 +559,6 @@ static void keep_given(const Call *now, PyObject *(*given)(const Call *, PyObjec
     PyErr_Clear();
     Py_XDECREF(found);
     nc_exception_put(error);
-}
-
-static PyObject *given_to_check(const Call *Py_UNUSED(now), PyObject *value)
-{
-    return value;
 }
 
 /* What the check makes of a value, which this takes: check(value, callable, arguments). Its
@@ -580,7 +574,7 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
         }
         found = PyObject_Vectorcall(now->spec->check, given, 3, NULL);
         if (found == NULL && (now->spec->out_count != 0 || now->spec->owns != NULL)) {
-            keep_given(now, given_to_check, Py_NewRef(value));
+            keep_given(now, value);
         }
         Py_DECREF(given[2]);
     }
@@ -601,7 +595,7 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
     }
     if (value == NULL) {
         if (spec->out_count != 0 || spec->owns != NULL) {
-            keep_given(now, given_by, NULL);
+            keep_given(now, NULL);
         }
         return NULL;
     }

@@ -25,16 +25,6 @@ typedef struct Kept {
 
 static Kept *ended; /* atomic: the list */
 
-/* A thread ends. */
-static void leave(void *value)
-{
-    Kept *kept = (Kept *)value;
-    kept->next = __atomic_load_n(&ended, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&ended, &kept->next, kept, 1, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED)) {
-    }
-}
-
 /* Deletes the states of threads that have ended. With the GIL. */
 static void delete_ended(void)
 {
@@ -70,6 +60,16 @@ int nc_thread_is_kept(void)
 
 static pthread_key_t key;
 static int has_key; /* atomic: 1; -1 where there can be none */
+
+/* A thread ends. */
+static void leave(void *value)
+{
+    Kept *kept = (Kept *)value;
+    kept->next = __atomic_load_n(&ended, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&ended, &kept->next, kept, 1, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
+    }
+}
 
 static void forget_in_child(void)
 {
