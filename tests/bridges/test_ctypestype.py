@@ -37,12 +37,17 @@ def test_structs_on_64_bit_arm(monkeypatch):
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
 
 
-def test_types_leave_the_caches_of_ctypes_again(monkeypatch):
+def empty_caches(monkeypatch, limit):
+    """Caches of types without any, which hold so many."""
     monkeypatch.setattr(ctypestype, "_made", {})
     monkeypatch.setattr(ctypestype, "_shared", [])
-    monkeypatch.setattr(ctypestype, "_prototypes", Cache(32))
-    monkeypatch.setattr(ctypestype, "_CACHE_LIMIT", 32)
+    monkeypatch.setattr(ctypestype, "_prototypes", Cache(limit))
+    monkeypatch.setattr(ctypestype, "_CACHE_LIMIT", limit)
     monkeypatch.setattr(ctypestype, "_most", 0)
+
+
+def test_types_leave_the_caches_of_ctypes_again(monkeypatch):
+    empty_caches(monkeypatch, 32)
     theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)
     pointers = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
     before = len(ctypestype._FUNCTION_TYPES), len(pointers)
@@ -59,11 +64,7 @@ def test_types_leave_the_caches_of_ctypes_again(monkeypatch):
 
 
 def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
-    monkeypatch.setattr(ctypestype, "_made", {})
-    monkeypatch.setattr(ctypestype, "_shared", [])
-    monkeypatch.setattr(ctypestype, "_prototypes", Cache(8))
-    monkeypatch.setattr(ctypestype, "_CACHE_LIMIT", 8)
-    monkeypatch.setattr(ctypestype, "_most", 0)
+    empty_caches(monkeypatch, 8)
     cos = nc.load("m").address("cos")
     f = nc.wrap(cos, "i:hbhb&&h")
     made = f.to_ctypes()

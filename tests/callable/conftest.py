@@ -8,7 +8,7 @@ import pytest
 
 from nativecall._callable import hooks, thunk
 from nativecall._plan.conversion import conversion
-from support.modes import GENERATED
+from support.modes import GENERATED, REFUSED
 
 
 @pytest.fixture(params=["generated", "core"])
@@ -16,7 +16,7 @@ def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Which of the two carries out the conversions that a test makes."""
     if request.param == "generated":
         if not GENERATED:
-            pytest.skip("no generated code")
+            pytest.skip(REFUSED)
         yield "generated"
         return
     hooks._thunk_specs.clear()

@@ -9,9 +9,7 @@ import errno
 import gc
 import math
 import pickle
-import shutil
 import struct
-import subprocess
 import sys
 import textwrap
 import weakref
@@ -190,13 +188,7 @@ extern "C" int caught(double (*f)(double, double, double), int n)
 
 @pytest.mark.compiler
 def test_exceptions_of_cpp_pass_through(builder, carrier):
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("there is no C++ compiler")
-    source = builder.directory / "thrown.cpp"
-    source.write_text(THROWING)
-    path = source.with_suffix(".so")
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", source, "-o", path], check=True)
+    path = builder.library(THROWING, "thrown", language="c++")
     lib = nc.load(path, "double halved(double, int, double);")
     caught = lib.function("caught", "i:X{d:ddd}i")
     thunk = lib.halved.convert("d:ddd")

@@ -597,7 +597,6 @@ def test_an_assignment_without_a_declaration_is_refused(path, fails):
 
 
 def test_only_load_makes_libraries(fails):
-
     for handle in (5, None, ctypes.c_int(5), object()):
         with fails(TypeError, "a Library is made by nativecall.load(name, declarations)"):
             nc.Library("x", handle, None, None, None)

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from support import compilecache
 
 EXT = Path(__file__).resolve().parents[1] / "ext"
@@ -82,7 +84,14 @@ class Builder:
             self._made[key] = output
         return output
 
-    def library(self, source: str | Path, name: str, *, flags: Sequence[str] = ("-O1",)) -> Path:
+    def library(
+        self,
+        source: str | Path,
+        name: str,
+        *,
+        flags: Sequence[str] = ("-O1",),
+        language: str = "c",
+    ) -> Path:
         """A shared library from a file in tests/ext, or from text.
 
         Parameters
@@ -93,12 +102,17 @@ class Builder:
             Of the library; `<name>.so` is its file.
         flags : sequence of str
             More arguments for the compiler.
+        language : {'c', 'c++'}
+            C is compiled as C11, C++ as C++11. Where no compiler takes C++ the test is skipped.
         """
+        if compiler(language) is None and language == "c++":
+            pytest.skip("there is no C++ compiler")
         if isinstance(source, str):
-            path = self.directory / f"{name}.c"
+            path = self.directory / f"{name}.{ {'c': 'c', 'c++': 'cpp'}[language] }"
             path.write_text(source, encoding="utf-8")
             source = path
-        return self._compile(source, self.directory / f"{name}.so", "c", "gnu11", flags)
+        standard = {"c": "gnu11", "c++": "gnu++11"}[language]
+        return self._compile(source, self.directory / f"{name}.so", language, standard, flags)
 
     def extension(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nativecall._ufunc import make
-from support.modes import GENERATED
+from support.modes import GENERATED, REFUSED
 
 
 @pytest.fixture(params=["generated", "core"])
@@ -14,4 +14,4 @@ def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "core":
         monkeypatch.setattr(make, "_generated", lambda plan: None)
     elif not GENERATED:
-        pytest.skip("no generated code")
+        pytest.skip(REFUSED)
