@@ -3,8 +3,8 @@
 One shared object holds two modules. One, loaded by its own init function, has the Python types and
 the functions that handle Python objects; they raise exceptions of their own. The other is cffi's,
 `_core`, the control plane: functions that touch no Python object and return status codes. It is
-imported when it is first used, since cffi's own core takes as long as
-all else here, and most programs need neither.
+imported when it is first used, since cffi's own core takes as long as all else here, and most
+programs need neither.
 """
 
 import os

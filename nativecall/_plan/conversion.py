@@ -68,6 +68,10 @@ class _At(namedtuple("_At", ["base", "at", "offset"], defaults=(0,))):
     offset: int
 
 
+#: The target of an op that only checks.
+_NO_TARGET = _At(_FRAME, 0)
+
+
 def conversion(plan: nodes.Plan) -> bytes:
     """The conversion of a plan.
 
@@ -269,7 +273,7 @@ class _Writer:
         self,
         code: int,
         source: _At,
-        to: _At = _At(_FRAME, 0),  # noqa: B008  # immutable
+        to: _At = _NO_TARGET,
         size: int = 0,
         *,
         letters: tuple[str, str] = ("v", "v"),

@@ -50,6 +50,11 @@ if TYPE_CHECKING:
 BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field
 
 
+# What cffi raises for a type that it cannot have: a wrong part, a layout or a function that libffi
+# does not do, a size that does not fit. All of it is about the type that C declares.
+_REFUSALS = (TypeError, NotImplementedError, ValueError)
+
+
 def is_variadic(ctype: FFIType) -> bool:
     """Whether a function pointer type of cffi ends in '...'.
 
@@ -412,7 +417,7 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
     result = _type(node.result, pending)
     try:
         return _cffi_backend.new_function_type(args, result, node.ellipsis, default_abi())
-    except (TypeError, NotImplementedError, ValueError):
+    except _REFUSALS:
         return to_ffi(VOIDPTR)  # a struct by value that has no size, or is not done yet
 
 
@@ -483,7 +488,7 @@ def _fill(record: Record, pending: list[Record]) -> None:
     record.is_whole = True
     try:
         _cffi_backend.complete_struct_or_union(made, fields, None, record.size, record.alignment)
-    except (TypeError, NotImplementedError, ValueError) as error:
+    except _REFUSALS as error:
         record.reason = f"cffi has no such type: {error}"
 
 

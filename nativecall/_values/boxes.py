@@ -54,7 +54,6 @@ is the one in the box.
 from __future__ import annotations
 
 import sys
-from _functools import partial  # type: ignore[import-not-found]  # functools is more
 from collections import namedtuple
 
 from .. import _lib
@@ -358,6 +357,15 @@ def _native(obj: object) -> Native | None:
     return _lib.types.callable_of(obj)
 
 
+def _asking(question: str) -> Callable[..., Foreign]:
+    """A function that asks one question of the bridges."""
+
+    def ask(obj: object, *given: object) -> Foreign:
+        return _ask(question, obj, *given)
+
+    return ask
+
+
 def native(obj: object) -> Native | None:
     """The native callable that `obj` is, is the built-in view of, or stands for."""
     found = _native(obj)
@@ -388,7 +396,7 @@ def beneath(entry: Native) -> Native:
 
 
 #: The entry that a box of ours was made of, as a callable of that one; else None.
-own_entry: Callable[[object], Native | None] = partial(_ask, "own_entry")
+own_entry: Callable[[object], Native | None] = _asking("own_entry")
 
 
 def function(obj: object) -> Function | None:
@@ -413,34 +421,34 @@ def reason(obj: object) -> str | None:
 
 #: For `pickle`, of a box, a signature, name, doc and options: how another process finds the
 #: function in the box, as a function that makes the native callable and its arguments.
-pickled: Callable[..., tuple[object, ...] | None] = partial(_ask, "pickled")
+pickled: Callable[..., tuple[object, ...] | None] = _asking("pickled")
 #: The address that the function in a box must get for user data.
-user_data: Callable[[object], int | None] = partial(_ask, "user_data")
+user_data: Callable[[object], int | None] = _asking("user_data")
 #: The C function that an object has, or can be compiled to, for a signature and the name of an
 #: error convention, None when it is nothing that has several.
-instance: Callable[[object, Signature, str], Function | None] = partial(_ask, "instance")
+instance: Callable[[object, Signature, str], Function | None] = _asking("instance")
 #: What an object has entries of, or was compiled for already, None when it is nothing of the kind.
-signatures: Callable[[object], list[Signature] | None] = partial(_ask, "signatures")
+signatures: Callable[[object], list[Signature] | None] = _asking("signatures")
 #: How many arguments a function takes that compiles to C functions, -1 where that differs; None for
 #: what does not compile.
-count: Callable[[object], int | None] = partial(_ask, "count")
+count: Callable[[object], int | None] = _asking("count")
 #: The signature that a compiler's function has for the arguments of a call, which it is compiled
 #: for; None when it does not say. TypeError when it cannot be.
-called: Callable[[object, tuple[object, ...]], Signature | None] = partial(_ask, "called")
+called: Callable[[object, tuple[object, ...]], Signature | None] = _asking("called")
 #: What calls of a compiler's function pass, which may have names; None for all else.
-parameters: Callable[[object], inspect.Signature | None] = partial(_ask, "parameters")
+parameters: Callable[[object], inspect.Signature | None] = _asking("parameters")
 #: All arguments of a call of a compiler's function in their order, of its values and of those that
 #: have names, a dict; None when it has none for them. TypeError when it does not take these.
-by_position: Callable[..., tuple[object, ...] | None] = partial(_ask, "by_position")
+by_position: Callable[..., tuple[object, ...] | None] = _asking("by_position")
 #: The data pointer inside an object.
-pointer: Callable[[object], Pointer | None] = partial(_ask, "pointer")
+pointer: Callable[[object], Pointer | None] = _asking("pointer")
 #: What has the memory of an array.
-array: Callable[[object], object | None] = partial(_ask, "array")
+array: Callable[[object], object | None] = _asking("array")
 #: The struct by value that an object is.
-struct: Callable[[object], Struct | None] = partial(_ask, "struct")
+struct: Callable[[object], Struct | None] = _asking("struct")
 #: The type of the memory that an object has, None when its buffer is all there is to go by;
 #: SignatureError when no signature describes it.
-layout: Callable[[object], CType | None] = partial(_ask, "layout")
+layout: Callable[[object], CType | None] = _asking("layout")
 
 
 def loops(obj: object) -> bool:

@@ -19,6 +19,8 @@ from .. import _lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .policies import Check
 
 #: The name of the function that has closed a handle; None for one that is open.
@@ -59,8 +61,11 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
     ends: str | None
     index: int  # not what tuples have by this name
 
-    def __call__(self, *given: object) -> None:
-        """Never: the core takes this apart."""
+    def __call__(
+        self, result: object, function: Callable[..., object], values: tuple[object, ...]
+    ) -> object:
+        """What the check alone makes of a result; the core does the rest in calls."""
+        return result if self.then is None else self.then(result, function, values)
 
 
 def parts(check: Check | None) -> tuple[Check | None, object, str | None, int]:
