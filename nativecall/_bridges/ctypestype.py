@@ -1,5 +1,8 @@
-"""The types and prototypes of ctypes that people use: it converts their arguments and results, and
-takes them wherever it takes a CFUNCTYPE of these types.
+"""Makes ctypes' types and function prototypes of C types, for functions that ctypes is to call.
+
+ctypes takes such a prototype wherever it takes the CFUNCTYPE of the same types. Both this module
+and ctypes cache the types. Both caches stay bounded, and a type that a program still uses is never
+replaced by another one.
 """
 
 from __future__ import annotations

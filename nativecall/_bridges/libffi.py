@@ -1,4 +1,8 @@
-"""What libffi, by which ctypes and cffi call functions, passes otherwise than C."""
+"""Tells which signatures libffi, by which ctypes and cffi call functions, passes otherwise than C.
+
+Each reason names a rule that was compared with gcc. Nothing is worked around: such a function is
+refused where it would be given to ctypes or cffi.
+"""
 
 from __future__ import annotations
 
