@@ -101,7 +101,7 @@ typedef struct NcCallSpec {
     PyObject *types;    /* tuple: the ctype of each argument, then of the result */
     PyObject *names;    /* tuple of str or None an argument, or NULL */
     PyObject *alone;    /* tuple of the text alone: the signatures of a single */
-    PyObject *policies; /* Python's, of which conversions are told (_values/policies.py) */
+    PyObject *policies; /* Python's, of which conversions are told (_values/calloptions.py) */
     PyObject *encoding; /* str: of text in char; NULL where that is bytes */
     char text_result;   /* as `text` of an argument */
     char order;         /* of arrays behind pointers: 'C', 'F' or 'A' for either */

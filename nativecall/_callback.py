@@ -24,8 +24,8 @@ from ._fifo import Fifo
 from ._signature.signature import Signature
 from ._signature.spelling import as_text, is_ffi_type, parse, parse_with
 from ._values import storage
+from ._values.calloptions import DEFAULT, checked
 from ._values.failure import CONVENTIONS, check_errors, convention
-from ._values.policies import DEFAULT, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class Callback(NativeCallable):
                 "after the fixed arguments",
                 hint="write the arguments that C passes",
             )
-        policies = DEFAULT._replace(**check(encoding=encoding))
+        policies = DEFAULT._replace(**checked({"encoding": encoding}))
         convention, sentinel, kept = _sentinel(wanted, errors)
-        options = Options(name, doc, None, "hold", convention, False)
+        options = Options(name=name, doc=doc, errors=convention)
         check_errors(wanted, convention)
         known = getattr(function, "__name__", None)
         if options.name is None:

@@ -4,14 +4,13 @@
 # A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a NativeCallable,
 # which takes and returns anything: no checker reads signatures. An annotation says more.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Concatenate, Generic, Literal, TypedDict, overload
 
 from typing_extensions import ParamSpec, TypeVar, Unpack
 
 from ._callable.callable import NativeCallable as _NativeCallable
 from ._callable.entry import Entry as Entry
-from ._callable.entry import Gil as _Gil
 from ._callback import Callback as _Callback
 from ._errors import AbiError as AbiError
 from ._errors import LibraryError as LibraryError
@@ -23,6 +22,7 @@ from ._errors import SymbolError as SymbolError
 from ._hints import Complex, Integer, Real
 from ._library import Library as _Library
 from ._library import load as load
+from ._library.options import FunctionOptions as _FunctionOptions
 from ._objects import NativeObject as NativeObject
 from ._objects import ObjectArray as ObjectArray
 from ._reraise import reraise as reraise
@@ -36,8 +36,9 @@ from ._types import Foreign as _Foreign
 from ._types import Method as _MethodDescriptor
 from ._ufuncloop import ufunc_loop as ufunc_loop
 from ._values.boxes import register_box as register_box
+from ._values.calloptions import Gil as _Gil
+from ._values.calloptions import WrapOptions as _WrapOptions
 from ._values.failure import Errors as _Errors
-from ._values.policies import Said as _Said
 from ._values.storage import Record as Record
 
 _P = ParamSpec("_P", default=...)
@@ -70,8 +71,7 @@ class _Plain(TypedDict, total=False):
     gil: _Gil
     errno: bool
 
-class _Options(_Plain, _Said, total=False):
-    errors: _Errors
+class _Options(_WrapOptions, total=False):
     types: object
 
 @overload
@@ -82,16 +82,6 @@ def wrap(  # type: ignore[overload-overlap]  # what is known of the target stays
 def wrap(
     target: object, signature: str | Signature | None = None, **options: Unpack[_Options]
 ) -> NativeCallable: ...
-
-class _FunctionOptions(_Said, total=False):
-    name: str | None
-    doc: str | None
-    gil: _Gil | None
-    errors: _Errors | None
-    errno: bool | None
-    version: str | None
-    free: str | Callable[[object], object] | None
-    close: str | Sequence[str] | None
 
 class Library(_Library):
     def function(

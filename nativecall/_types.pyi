@@ -17,12 +17,11 @@ from typing import (
 from numpy.typing import NDArray
 
 from ._callable.callable import NativeCallable
-from ._callable.entry import HowCalled
 from ._callable.specialize import Specializer
 from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
+from ._values.calloptions import CallOptions, Policies
 from ._values.failure import Errors
-from ._values.policies import Policies
 from ._values.storage import About
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -214,7 +213,7 @@ class Thunk:
     function: NativeCallable
     kept: tuple[object, ...] | None
     def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: HowCalled, /
+        self, signature: Signature, name: str, doc: str | None, options: CallOptions, /
     ) -> tuple[object, ...]: ...
 
 @final

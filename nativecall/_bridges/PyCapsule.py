@@ -22,8 +22,8 @@ from .._values.boxes import Function, Passing, bridge
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._callable.entry import Gil
     from .._types import Foreign, Native
+    from .._values.calloptions import Gil
     from .._values.failure import Errors
 
 # Prototypes of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._types import CallbackSpec, CallSpec, Foreign
-    from .._values.policies import Policies
+    from .._values.calloptions import Policies
 
     #: What is said of the arguments and the result of a function (characters.py), and the encoding
     #: of text.

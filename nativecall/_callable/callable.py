@@ -20,6 +20,7 @@ from .. import _lib
 from .._errors import NoEntryError, refuse_reload
 from .._signature.signature import Signature
 from .._values import boxes
+from .._values.calloptions import ENTRY, WRAP, spelled
 from .._values.failure import convention
 from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, refuse_names, resolve
 
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
     import numpy
 
     from .._types import CallSpec
-    from .._values.failure import Errors
-    from .._values.policies import Said
+    from .._values.calloptions import EntryOptions, WrapOptions
     from . import specialize
-    from .entry import Gil, HowCalled, HowKept
 
 refuse_reload(globals(), "NativeCallable")
 
@@ -114,22 +113,16 @@ class NativeCallable(_types.CallableBase):
         super().__init_subclass__()
         _describe_instances(cls)
 
+    @spelled(*WRAP)
     def __init__(
         self,
         target: object,
         signature: str | Signature | None = None,
-        *,
-        name: str | None = None,
-        doc: str | None = None,
-        owner: object = None,
-        gil: Gil = "hold",
-        errors: Errors = "none",
-        errno: bool = False,
-        **policies: Unpack[Said],
+        **given: Unpack[WrapOptions],
     ) -> None:
         if self._spec is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
-        options = Options(name, doc, owner, gil, errors, errno, **policies)
+        options = Options(**given)
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
@@ -142,9 +135,9 @@ class NativeCallable(_types.CallableBase):
             from . import specialize
 
             found = specialize.compiled(target, known, options)
-            kept: HowCalled = {"gil": gil, "errors": errors, "errno": errno, **policies}
-            rest: HowKept = {"owner": owner, **kept}
-            self.specialize = specialize.OnDemand(target, rest)
+            given.pop("name", None)
+            given.pop("doc", None)
+            self.specialize = specialize.OnDemand(target, given)
         else:
             found = [resolve(target, signature, options)]
         named = options.name or next(iter([one.name for one in found if one.name]), None)
@@ -220,17 +213,14 @@ class NativeCallable(_types.CallableBase):
             "'signature' must name one"
         )
 
+    @spelled(*ENTRY)
     def add(
         self,
         signature: str | Signature | None,
         target: object,
         *,
         replace: bool = False,
-        owner: object = None,
-        gil: Gil = "hold",
-        errors: Errors = "none",
-        errno: bool = False,
-        **policies: Unpack[Said],
+        **given: Unpack[EntryOptions],
     ) -> None:
         """Add an entry, or put another function in place of one.
 
@@ -258,7 +248,7 @@ class NativeCallable(_types.CallableBase):
         """
         if not isinstance(replace, bool):
             raise TypeError(f"'replace' must be True or False (got {type(replace).__name__})")
-        options = Options(None, None, owner, gil, errors, errno, **policies)
+        options = Options(**given)
         found = resolve(target, signature, options)
         with _writing:
             self._add(found, replace)

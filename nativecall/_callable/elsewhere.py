@@ -14,8 +14,8 @@ from .._signature import cffitype
 from .._signature.ctype import WRAP_IT, CType, Scalar
 from .._signature.signature import Signature
 from .._values import callspec, storage
+from .._values.calloptions import DEFAULT
 from .._values.failure import convention, raise_failure
-from .._values.policies import DEFAULT
 from .._values.variadic import extra_argument
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .._types import Foreign, Native
-    from .._values.policies import Policies
+    from .._values.calloptions import Policies
 
 _types = _lib.types
 

@@ -17,38 +17,22 @@ from .._signature.derived import Handle
 from .._signature.signature import Signature
 from .._signature.spelling import as_text, both, parse
 from .._values import boxes, callspec
+from .._values.calloptions import DEFAULT, GIL, Policies, checked
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
 from .._values.outs import position, resolved
-from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Literal, Unpack
+    from typing import Unpack
 
     from .._signature.ctype import CType
     from .._types import CallSpec, Foreign, Native
+    from .._values.calloptions import Check, Gil, Order, WrapOptions
     from .._values.failure import Errors
     from .._values.outs import Out
-    from .._values.policies import Check, Order, Said
 
-    Gil = Literal["hold", "release", "need"]
-
-    class HowCalled(Said):
-        """Options of `wrap` that say how calls by an entry are made."""
-
-        gil: Gil
-        errors: Errors
-        errno: bool
-
-    class HowKept(HowCalled):
-        """The same, and what keeps the function alive."""
-
-        owner: object
-
-
-GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 
@@ -125,52 +109,26 @@ def gil_name(flags: int) -> Gil:
 
 
 class Options:
-    """The checked keyword arguments of `wrap`."""
+    """The options of `wrap`, checked, for the entries that are made with them."""
 
     __slots__ = ("doc", "errors", "flags", "name", "owner", "policies")
 
-    def __init__(
-        self,
-        name: str | None,
-        doc: str | None,
-        owner: object,
-        gil: Gil,
-        errors: Errors,
-        errno: bool,
-        **policies: Unpack[Said],
-    ) -> None:
-        for label, value in (("name", name), ("doc", doc)):
-            if value is not None and not isinstance(value, str):
-                raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
-        if name == "":
-            raise ValueError("'name' must not be empty; None is the function's own")
-        if name is not None and "\0" in name:
-            raise ValueError("'name' must not contain a null character")
-        if doc is not None and "\0" in doc:
-            raise ValueError("'doc' must not contain a null character")
-        if not isinstance(gil, str) or gil not in GIL:
-            raise ValueError(f"'gil' must be 'hold', 'release' or 'need' (got {gil!r})")
-        if not isinstance(errors, str) or errors not in CONVENTIONS:
-            choices = ", ".join(map(repr, CONVENTIONS))
+    def __init__(self, **given: Unpack[WrapOptions]) -> None:
+        policies = checked(given)
+        self.name: str | None = policies.pop("name", None)
+        self.doc: str | None = policies.pop("doc", None)
+        self.owner: object = policies.pop("owner", None)
+        self.errors: Errors = policies.pop("errors", "none")
+        gil, errno = policies.pop("gil", "hold"), policies.pop("errno", False)
+        if CONVENTIONS[self.errors].needs_gil and gil == "release":
             raise ValueError(
-                f"'errors' must be one of {choices} (got {errors!r}); 'check' takes a Python "
-                "function, which may look for any other sign of failure"
-            )
-        if not isinstance(errno, bool):
-            raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
-        if CONVENTIONS[errors].needs_gil and gil == "release":
-            raise ValueError(
-                f"a function with errors={errors!r} sets exceptions, so gil='release' "
+                f"a function with errors={self.errors!r} sets exceptions, so gil='release' "
                 "cannot be right; use gil='need'"
             )
-        self.name = name
-        self.doc = doc
-        self.owner = owner
-        self.errors = errors
-        self.policies = check(**policies)
-        if self.policies.get("fortran"):
-            self.policies.setdefault("order", "F")
-        self.flags = GIL[gil] | CONVENTIONS[errors].flags | (_lib.FLAG_ERRNO if errno else 0)
+        if policies.get("fortran"):
+            policies.setdefault("order", "F")
+        self.policies = policies
+        self.flags = GIL[gil] | CONVENTIONS[self.errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
 
 class NewEntry(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
     from .._types import Native, ThunkSpec
-    from .._values.policies import Policies
+    from .._values.calloptions import Policies
 
 refuse_reload(globals(), "_make_wrapper")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .._signature.signature import Signature
     from .._types import Foreign
-    from .entry import HowCalled, HowKept
+    from .._values.calloptions import CallOptions, EntryOptions
 
     # The class of native callables, and one of them: this module stands below it.
     Kind = type[Foreign]
@@ -80,7 +80,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         raise TypeError(f"cannot pickle {callable!r}: it has no entries")
     ((_, address, flags, owner, one),) = entries
     spec = one._entry()[0]
-    options: HowCalled = {
+    options: CallOptions = {
         "gil": gil_name(flags),
         "errors": convention(flags).name,
         "errno": bool(flags & _lib.FLAG_ERRNO),
@@ -194,7 +194,7 @@ def _wrapped(
     signature: Signature | None,
     name: str,
     doc: str | None,
-    options: HowKept,
+    options: EntryOptions,
 ) -> object:
     """For `pickle`."""
     return kind(target, signature, name=name, doc=doc, **options)

@@ -17,7 +17,7 @@ from .._signature.ctype import VOID, CType, Scalar
 from .._signature.derived import Array, Pointer, View, object_offsets
 from .._signature.signature import Signature
 from .._values import callspec
-from .._values.policies import DEFAULT
+from .._values.calloptions import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from .._signature.ctype import CType
     from .._types import Native
-    from .entry import HowKept, NewEntry
+    from .._values.calloptions import WrapOptions
+    from .entry import NewEntry
 
     Hook = Callable[[Native, str], object]
 
@@ -275,7 +276,7 @@ class OnDemand:
 
     __slots__ = ("options", "target")
 
-    def __init__(self, target: object, options: HowKept) -> None:
+    def __init__(self, target: object, options: WrapOptions) -> None:
         self.target = target
         self.options = options
 
@@ -287,7 +288,7 @@ class OnDemand:
         """The entry of a signature, None where it is not compiled for it."""
         signature = parse(wanted)
         try:
-            check_errors(signature, self.options["errors"])
+            check_errors(signature, self.options.get("errors") or "none")
         except ValueError:
             return None
         try:
@@ -314,7 +315,7 @@ class OnDemand:
         signature = boxes.called(self.target, values)
         if signature is None:
             return None
-        errors = self.options["errors"]
+        errors = self.options.get("errors") or "none"
         if CONVENTIONS[errors].hidden:
             signature = Signature(signature.result, [*signature.args, pointer(SCALARS["i"])])
         try:
@@ -328,11 +329,11 @@ class OnDemand:
         return whole[signature]
 
     def _options(self, whole: Native) -> Options:
-        return Options(whole.__name__, None, **self.options)
+        return Options(**(self.options | {"name": whole.__name__}))
 
     def again(self, name: str, doc: str | None) -> tuple[object, ...]:
         """For `pickle`: the arguments that make such a callable."""
         return self.target, None, name, doc, self.options
 
 
-_PLAIN = Options(None, None, None, "hold", "none", False)
+_PLAIN = Options()

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .._types import CallSpec, Foreign, Native, ThunkSpec
+    from .._values.calloptions import Policies
     from .._values.failure import Errors
-    from .._values.policies import Policies
 
     #: The address of generated code, and what keeps it; or a conversion.
     _Code: TypeAlias = tuple[int, object] | bytes
@@ -235,7 +235,7 @@ def convert(
 ) -> object:
     """`NativeCallable.convert`, with options, of several entries, or where a hook is asked."""
     wanted = parse(signature)
-    Options(name, None, None, "hold", "none" if errors is None else errors, False)
+    Options(name=name, errors=errors)
     if errors is not None:
         check_errors(wanted, errors)
     # A function that is made for the signature is better than one that is converted to it.

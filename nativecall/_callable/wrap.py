@@ -12,39 +12,29 @@ from .._errors import SignatureError
 from .._signature.signature import Signature
 from .._signature.spelling import parse_with
 from .._values import boxes, callspec
+from .._values.calloptions import DEFAULTS, WRAP, checked, spelled
 from .callable import NativeCallable
 from .entry import needs_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Unpack
 
-    from .._types import CallSpec, Foreign
-    from .._values.failure import Errors
-    from .._values.policies import Check, Order, Outs
-    from .entry import Gil
+    from .._types import CallSpec
+    from .._values.calloptions import WrapOptions
 else:
     ModuleType = type(_lib)  # the import of `types` takes as long as that of two modules of ours
 
 
 @_lib.types.wrap_shortcut
+@spelled(*WRAP)
 def wrap(
     target: object,
     signature: str | Signature | None = None,
     *,
-    name: str | None = None,
-    doc: str | None = None,
-    owner: object = None,
-    gil: Gil = "hold",
-    errors: Errors = "none",
-    errno: bool = False,
-    order: Order | None = None,
-    encoding: str | None = None,
-    check: Check | None = None,
-    fortran: bool | None = None,
-    out: Outs | None = None,
-    keep: str | int | None = None,
     types: object = None,
+    **options: Unpack[WrapOptions],
 ) -> NativeCallable:
     """Make a native callable of a C function.
 
@@ -148,24 +138,20 @@ def wrap(
     >>> ldexp(0.75, 4)
     12.0
     """
-    plain = doc is None and owner is None and gil == "hold" and errors == "none" and errno is False
     if types is not None and not isinstance(target, ModuleType):
         if isinstance(target, Mapping):
             target = {parse_with(text, types): one for text, one in target.items()}
         else:
             signature = _named(target, signature, types)
-    plain = plain and order is None and encoding is None and check is None
-    plain = plain and fortran is None and out is None and keep is None
     if isinstance(target, ModuleType):
-        target, name, signature = _exported(target, signature, name, types)
-    if plain and name is None and not isinstance(target, Mapping):
+        name = options.get("name")
+        target, options["name"], signature = _exported(target, signature, name, types)
+    said = checked(options)
+    if not isinstance(target, Mapping) and all([DEFAULTS.get(one) == said[one] for one in said]):
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]
-    how: dict[str, Foreign] = {"name": name, "doc": doc, "owner": owner, "gil": gil}
-    how |= {"errors": errors, "errno": errno, "order": order, "encoding": encoding}
-    how |= {"check": check, "fortran": fortran, "out": out, "keep": keep}
-    return NativeCallable(target, signature, **how)
+    return NativeCallable(target, signature, **options)
 
 
 def _named(

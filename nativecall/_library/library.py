@@ -16,25 +16,24 @@ from .._signature.ctype import Single
 from .._signature.signature import Signature
 from .._signature.spelling import both, parse
 from .._values import callspec
-from .options import Options, check_options
+from .._values.calloptions import spelled
+from .options import FUNCTION, Options, of_function
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, Self
+    from collections.abc import Sequence
+    from typing import Any, Self, Unpack
 
     from cffi import FFI
 
-    from .._callable.entry import Gil
     from .._signature.declared import Declarations
     from .._signature.grammar import Row
-    from .._types import CallSpec, FFIData, FFIType
+    from .._types import CallSpec, FFIData, FFIType, Foreign
     from .._types import Library as OpenLibrary
-    from .._values.failure import Errors
-    from .._values.policies import Check, Order, Outs
     from .memory import NDArray
+    from .options import FunctionOptions
     from .variables import Variable
 
 _Opened = _lib.types.Library
@@ -154,25 +153,12 @@ class Library(Single):
             raise TypeError(f"'version' must be a str (got {type(version).__name__})")
         return address(self._open(), self.name, self.path, symbol, version)
 
+    @spelled(*FUNCTION)
     def function(
         self,
         symbol: str,
         signature: str | Signature | None = None,
-        *,
-        name: str | None = None,
-        doc: str | None = None,
-        gil: Gil | None = None,
-        errors: Errors | None = None,
-        errno: bool | None = None,
-        order: Order | None = None,
-        encoding: str | None = None,
-        check: Check | None = None,
-        fortran: bool | None = None,
-        out: Outs | None = None,
-        keep: str | int | None = None,
-        version: str | None = None,
-        free: str | Callable[[object], object] | None = None,
-        close: str | Sequence[str] | None = None,
+        **options: Unpack[FunctionOptions],
     ) -> NativeCallable:
         """A function of the library as a native callable.
 
@@ -199,13 +185,12 @@ class Library(Single):
         3.0
         """
         handle = self._open()
-        silent = name is None and doc is None and gil is None and errors is None and errno is None
-        silent = silent and order is None and encoding is None and check is None and version is None
-        silent = silent and fortran is None and out is None and keep is None and free is None
-        if silent and close is None and self._undeclared and not self._ending:
+        if not options and self._undeclared and not self._ending:
             made = handle.function(symbol, signature, self.path or self.name, Symbol)
             if made is not None:
                 return made
+        given = of_function(options)
+        fortran = given.get("fortran")
         declared = None
         if fortran or "fortran" in self._options:
             symbol = self._procedure(symbol, fortran) or symbol
@@ -220,16 +205,10 @@ class Library(Single):
         if declared is not None and agreement(signature, declared) < Agreement.OPAQUE:
             one, other = both(signature, declared)
             raise SignatureError(f"'signature' is {one!r}, but {symbol!r} is declared as {other!r}")
-        how = self._options.said(symbol, signature)
-        given: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno}
-        given |= {"order": order, "encoding": encoding, "check": check, "fortran": fortran}
-        given |= {"out": out, "keep": keep}
-        said = how.pop("version", None)
-        if version is None and isinstance(said, str):
-            version = said
+        how: dict[str, Foreign] = self._options.said(symbol, signature)
+        how |= given
+        version: Foreign = how.pop("version", None)
         address, owner = self._found(symbol, version)
-        given |= check_options(free=free, close=close)
-        how |= {option: value for option, value in given.items() if value is not None}
         if "free" in how or "close" in how or symbol in self._ending:
             from .ending import Asked, take
 
@@ -239,10 +218,10 @@ class Library(Single):
                 # Those that were made before tell nothing.
                 self.__dict__.pop(one, None)
                 self.__dict__["_hidden"].pop(one, None)
-        if not how and name is None and doc is None:
+        if not how:
             return plain(address, callspec.of(signature), symbol, owner)
-        named = name or symbol
-        return wrap(address, signature, name=named, doc=doc, owner=owner, **how)  # type: ignore[arg-type]  # each option was checked
+        how.setdefault("name", symbol)
+        return wrap(address, signature, owner=owner, **how)
 
     def _procedure(self, name: str, fortran: bool | None = None) -> str | None:
         """What the declarations, or else the library, call a procedure of Fortran; None for what

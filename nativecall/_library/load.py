@@ -11,24 +11,22 @@ from operator import index
 
 from .. import _lib
 from .._errors import LibraryError, SignatureError, warn
+from .._values.calloptions import refuse_unknown, spelled
 from .library import Library as Opened
-from .options import NOTHING, Options
+from .options import LIBRARY, NOTHING, Options
 from .symbol import opened
 from .types import Types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from typing import Unpack
 
-    from .._callable.entry import Gil
     from .._public import Library
     from .._signature.declared import Declarations
     from .._types import Foreign
     from .._types import Library as OpenLibrary
-    from .._values.failure import Errors
-    from .._values.policies import Check, Order, Outs
-
-    Free = str | Callable[[object], object]
+    from .options import LibraryOptions
 
 
 def _again(name: str | None, declarations: str | None, options: dict[str, Foreign]) -> Library:
@@ -46,7 +44,7 @@ def _flags(given: object) -> int:
     return flags
 
 
-def _procedures(given: object) -> object:
+def _procedures(given: object) -> Foreign:
     """What is Fortran's, as an option by names."""
     if isinstance(given, (bool, Mapping)):
         return given
@@ -73,6 +71,7 @@ def _folders(given: object) -> list[str]:
     return made
 
 
+@spelled(*LIBRARY)
 def load(
     name: str | os.PathLike[str] | None,
     declarations: str | None = None,
@@ -82,21 +81,10 @@ def load(
     define: Mapping[str, str | int | None] = NOTHING,
     only: str | Sequence[str] | None = None,
     skip: bool | None = None,
-    gil: Gil | Mapping[str, Gil] = "hold",
-    errors: Errors | Mapping[str, Errors] = "none",
-    errno: bool | Mapping[str, bool] = False,
-    order: Order | Mapping[str, Order] = "C",
-    encoding: str | Mapping[str, str | None] | None = None,
-    check: Check | Mapping[str, Check | None] | None = None,
-    out: Sequence[str] | Mapping[str, Outs | None] | None = None,
-    keep: str | Mapping[str, str | int] = "call",
-    fortran: bool | str | Sequence[str] = False,
-    version: str | Mapping[str, str] | None = None,
-    free: Free | Mapping[str, Free] | None = None,
-    close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     types: Opened | Types | None = None,
+    **options: Unpack[LibraryOptions],
 ) -> Library:
     """Open a shared library.
 
@@ -193,16 +181,16 @@ def load(
     if name and declarations and "(" in name and declarations.isidentifier():
         hint = f"the library comes first, as in load({declarations!r}, 'double cos(double);')"
         raise SignatureError(f"{declarations!r} declares nothing", hint=hint)
-    procedures = _procedures(fortran)
-    said: dict[str, object] = {"gil": gil, "errors": errors, "errno": errno, "order": order}
-    said |= {"encoding": encoding, "check": check, "out": out, "keep": keep, "fortran": procedures}
-    how = Options(**said, version=version, free=free, close=close)
+    if options.get("fortran") is not None:
+        options["fortran"] = _procedures(options["fortran"])
+    refuse_unknown(options, [*LIBRARY, *(load.__kwdefaults__ or ())])
+    how = Options(**options)
     if not hasattr(define, "items"):
         raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
-    options: dict[str, object] = {"header": header, "include": include, "define": {**define}}
-    options |= {"only": only, "skip": skip, **how.given}
     places = _folders(folders)
-    options |= {"flags": _flags(flags), "folders": places, "types": types}
+    said: dict[str, object] = {"header": header, "include": include, "define": {**define}}
+    said |= {"only": only, "skip": skip, **how.given}
+    said |= {"flags": _flags(flags), "folders": places, "types": types}
     base = None
     if types is not None:
         if not isinstance(types, (Opened, Types)):
@@ -228,7 +216,7 @@ def load(
             from .._signature.declarations import read
 
             known = read(declarations)
-    given = _again, declarations, options
+    given = _again, declarations, said
     handle = opened(name, _flags(flags), places)
     if known is not None and how:
         how.apply_to(known, lambda name: _exports(handle, name))

@@ -12,21 +12,59 @@ from __future__ import annotations
 
 from _collections_abc import Mapping
 
-from .._callable.entry import GIL, kept_for
+from .._callable.entry import kept_for
 from .._errors import did_you_mean
 from .._signature.derived import inner_types
+from .._values.calloptions import (
+    CALL,
+    CHECKS,
+    DEFAULT,
+    DEFAULTS,
+    Policies,
+    checked,
+)
 from .._values.failure import CONVENTIONS
 from .._values.outs import arguments, place, pointee, resolved
-from .._values.policies import DEFAULT, Policies, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import TypedDict
 
     from .._signature.declared import Declarations
     from .._signature.grammar import Row
     from .._signature.signature import Signature
     from .._types import Foreign
+    from .._values.calloptions import CallOptions, Check, Gil, Order, Outs
+    from .._values.failure import Errors
+
+    Free = str | Callable[[object], object]
+
+    class FunctionOptions(CallOptions, total=False):
+        """What `Library.function` takes."""
+
+        name: str | None
+        doc: str | None
+        version: str | None
+        free: Free | None
+        close: str | Sequence[str] | None
+
+    class LibraryOptions(TypedDict, total=False):
+        """What `load` takes for all functions, or by their names."""
+
+        gil: Gil | Mapping[str, Gil] | None
+        errors: Errors | Mapping[str, Errors] | None
+        errno: bool | Mapping[str, bool] | None
+        order: Order | Mapping[str, Order] | None
+        encoding: str | Mapping[str, str | None] | None
+        check: Check | Mapping[str, Check | None] | None
+        fortran: bool | str | Sequence[str] | None
+        out: Sequence[str] | Mapping[str, Outs | None] | None
+        keep: str | Mapping[str, str | int] | None
+        version: str | Mapping[str, str] | None
+        free: Free | Mapping[str, Free] | None
+        close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+
 
 #: A mapping that nobody can write to: of `types.MappingProxyType`, without what `types` takes.
 NOTHING: Mapping[str, Foreign] = type(type.__dict__)({})
@@ -41,9 +79,6 @@ class ByName:
         What messages call it.
     given : object
         A value, or a mapping of names and patterns to values.
-    check : callable
-        Called with each value; it returns what is kept, and raises ValueError or TypeError for
-        what can never be right.
     """
 
     # For instances that were never initialised.
@@ -53,13 +88,13 @@ class ByName:
     _named: Mapping[str, object] = NOTHING
     _patterns: Mapping[str, object] = NOTHING
 
-    def __init__(self, option: str, given: object, check: Callable[[object], object]) -> None:
+    def __init__(self, option: str, given: object) -> None:
         named: dict[str, object] = {}
         patterns: dict[str, object] = {}
         self.option = option
         self.given, self._named, self._patterns = given, named, patterns
         if not isinstance(given, Mapping):
-            self._everything = check(given)
+            self._everything = _kept(option, given)
             return
         self.given = {**given}
         for name, value in self.given.items():
@@ -69,7 +104,7 @@ class ByName:
                     f"(got {type(name).__name__} {name!r})"
                 )
             try:
-                kept = check(value)
+                kept = _kept(option, value)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error} for {name!r}") from None
             (patterns if _is_pattern(name) else named)[name] = kept
@@ -178,39 +213,18 @@ def _checked_close(close: object) -> object:
     return tuple(names)
 
 
-def _checked_errno(errno: object) -> object:
-    if not isinstance(errno, bool):
-        raise TypeError(f"'errno' must be True or False (got {type(errno).__name__})")
-    return errno
-
-
 def _checked_version(version: object) -> object:
     if not isinstance(version, str):
         raise TypeError(f"'version' must be a str (got {type(version).__name__})")
     return version
 
 
-def _one_of(option: str, choices: Iterable[str]) -> Callable[[object], object]:
-    def checked(value: object) -> object:
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError(
-                f"{option!r} must be one of {', '.join(map(repr, choices))} (got {value!r})"
-            )
-        return value
-
-    return checked
-
-
-_CHECKS: dict[str, Callable[[object], object]] = {
-    "gil": _one_of("gil", GIL),
-    "errors": _one_of("errors", CONVENTIONS),
-    "errno": _checked_errno,
-    "version": _checked_version,
-    "free": _checked_free,
-    "close": _checked_close,
-}
+_OWN = {"version": _checked_version, "free": _checked_free, "close": _checked_close}
+_CHECKS = {option: CHECKS[option] for option in CALL} | _OWN
+_OF_ONE = {option: CHECKS[option] for option in ("name", "doc")} | _CHECKS
+LIBRARY, FUNCTION = tuple(_CHECKS), tuple(_OF_ONE)
 _POINTERS = ("pointer", "voidptr")
-_DEFAULTS = {"gil": "hold", "errors": "none", "errno": False, **DEFAULT._asdict()}
+_DEFAULTS: dict[str, object] = {**DEFAULTS, **DEFAULT._asdict()}
 
 
 class Options:
@@ -225,8 +239,7 @@ class Options:
         for option, value in given.items():
             if value is None or (isinstance(value, Mapping) and not value):
                 continue
-            check = _CHECKS.get(option) or _policy(option)
-            made = ByName(option, value, check)
+            made = ByName(option, value)
             if isinstance(value, Mapping) or value != _DEFAULTS.get(option):
                 found[option] = made
 
@@ -337,9 +350,9 @@ class Options:
         return found
 
 
-def check_options(**given: object) -> dict[str, object]:
+def of_function(given: Mapping[str, object]) -> dict[str, Foreign]:
     """Options of one function, as they are kept."""
-    return {option: _CHECKS[option](value) for option, value in given.items() if value is not None}
+    return checked(given, _OF_ONE)
 
 
 def gives_pointer(signature: Signature, out: Foreign = ()) -> bool:
@@ -359,14 +372,12 @@ def names_of(value: object) -> set[str]:
     return {*value} if isinstance(value, tuple) else set()
 
 
-def _policy(option: str) -> Callable[[object], object]:
-    def checked(value: object) -> object:
-        # These two may be turned off for some functions.
-        if value is None and option not in ("check", "encoding"):
-            raise TypeError(f"{option!r} must not be None; leave the function out")
-        return check(**{option: value}).get(option)
-
-    return checked
+def _kept(option: str, value: object) -> object:
+    """A value of an option as it is kept."""
+    # These two may be turned off for some functions.
+    if value is None and option not in ("check", "encoding"):
+        raise TypeError(f"{option!r} must not be None; leave the function out")
+    return checked({option: value}, _CHECKS).get(option)
 
 
 def _suits(option: str, value: object, signature: Signature, said: Mapping[str, object]) -> bool:

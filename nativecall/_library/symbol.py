@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._callable.callable import NativeCallable
-    from .._callable.entry import HowCalled
     from .._signature.signature import Signature
     from .._types import Library as OpenLibrary
+    from .._values.calloptions import CallOptions
 
 
 def opened(name: str | None, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
@@ -82,7 +82,7 @@ class Symbol(
         return f"{declared}\n\n{comment}" if comment else declared
 
     def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: HowCalled
+        self, signature: Signature, name: str, doc: str | None, options: CallOptions
     ) -> tuple[object, ...]:
         """For `pickle`: how another process finds the function."""
         if self.library is None and self.place is not None:
@@ -96,7 +96,7 @@ def restored(
     signature: Signature,
     name: str,
     doc: str | None,
-    options: HowCalled,
+    options: CallOptions,
     version: str | None = None,
 ) -> tuple[object, ...]:
     """For `pickle`: a function by library and symbol, as what finds it and the arguments."""
@@ -123,7 +123,7 @@ def _restore(
     signature: Signature,
     name: str,
     doc: str | None,
-    options: HowCalled,
+    options: CallOptions,
     version: str | None = None,
     file: str | None = None,
 ) -> NativeCallable:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._types import FFIType
     from .._types import Library as OpenLibrary
-    from .._values.policies import Policies
+    from .._values.calloptions import Policies
     from .types import Owner
 
 _POINTERS = ("pointer", "voidptr", "function", "handle")

@@ -10,8 +10,8 @@ from .._signature.ctype import CType
 from .._signature.derived import Array, Struct, inner_types
 from .._signature.spelling import parse_type
 from .._values import boxes, callspec
+from .._values.calloptions import DEFAULT as _POLICIES
 from .._values.dtypes import dtype_of
-from .._values.policies import DEFAULT as _POLICIES
 from .._values.storage import by_name, layout, load, store_whole
 from .declared import is_array_of_numbers
 

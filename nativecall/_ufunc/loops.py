@@ -30,9 +30,9 @@ from .._signature.derived import pointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .._values import callspec
+from .._values.calloptions import DEFAULT
 from .._values.failure import CONVENTIONS
 from .._values.outs import Out
-from .._values.policies import DEFAULT
 from . import structure
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import numpy
 
     from .._types import Foreign, ThunkSpec
-    from .._values.policies import Policies
+    from .._values.calloptions import Policies
 
 _types = _lib.types
 #: What every loop is, with `data` as a number that is bound, and with it and the core's symbols.

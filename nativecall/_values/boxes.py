@@ -57,7 +57,7 @@ import sys
 from collections import namedtuple
 
 from .. import _lib
-from .policies import DEFAULT
+from .calloptions import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._signature.signature import Signature
     from .._types import Foreign, Native
-    from .policies import Policies
+    from .calloptions import Policies
 
     Reader: TypeAlias = Callable[[Foreign], object]
 

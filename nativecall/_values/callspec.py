@@ -17,9 +17,9 @@ from .._signature.derived import Array, Handle, Pointer, Record, Struct, View
 from .._signature.grammar import from_row
 from .._signature.signature import Signature
 from .._signature.spelling import parse
+from .calloptions import DEFAULT
 from .failure import CONVENTIONS
 from .outs import kind_of, offsets, pointee, visible
-from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .._signature.grammar import Row
     from .._types import CallSpec
-    from .policies import Check, Policies
+    from .calloptions import Check, Policies
 
 refuse_reload(globals(), "of_text")
 

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .policies import Check
+    from .calloptions import Check
 
 #: The name of the function that has closed a handle; None for one that is open.
 ended_by = _lib.types.ended_by

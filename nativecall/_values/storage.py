@@ -25,8 +25,8 @@ from .._signature import bufferformat
 from .._signature.ctype import WORD, CType, Scalar, part_of, same_bytes
 from .._signature.derived import Array, Field, Struct, View, is_plain, object_offsets
 from . import boxes, callspec
+from .calloptions import DEFAULT
 from .handles import is_cdata
-from .policies import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
     from .._types import Foreign, Layout, Pin, RecordBase
-    from .policies import Policies
+    from .calloptions import Policies
 
 refuse_reload(globals(), "store")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .. import _lib
 from . import boxes
+from .calloptions import checked
 from .handles import check_open
-from .policies import check
 
 _BYTES = ("b", "B")
 _WANTED = (
@@ -68,7 +68,7 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
         except (LookupError, ValueError) as error:
             if isinstance(error, UnicodeError):
                 raise
-    check(encoding=encoding)
+    checked({"encoding": encoding})
     return found
 
 

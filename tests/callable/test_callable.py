@@ -10,6 +10,7 @@ import gc
 import inspect
 import math
 import pickle
+import pydoc
 import weakref
 
 import pytest
@@ -135,8 +136,9 @@ OPTIONS = [
     ({"doc": 3}, TypeError, "'doc' must be a str or None (got int)"),
     ({"name": "a\0b"}, ValueError, "'name' must not contain a null character"),
     ({"doc": "a\0b"}, ValueError, "'doc' must not contain a null character"),
-    ({"gil": "drop"}, ValueError, "'gil' must be 'hold', 'release' or 'need' (got 'drop')"),
-    ({"gil": None}, ValueError, "'gil' must be 'hold', 'release' or 'need' (got None)"),
+    ({"gil": "drop"}, ValueError, "'gil' must be one of 'hold', 'release', 'need' (got 'drop')"),
+    ({"gil": True}, ValueError, "'gil' must be one of 'hold', 'release', 'need' (got True)"),
+    ({"erors": "zero"}, TypeError, "there is no option 'erors'; did you mean 'errors'?"),
     (
         {"errors": "raise"},
         ValueError,
@@ -187,9 +189,18 @@ def test_a_refused_add_changes_nothing(fails, options, exception, message):
     assert f(0.0) == 1.0
 
 
-def test_unknown_options_are_refused():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'sig'"):
-        nc.wrap(COS, sig="d:d")
+def test_none_says_nothing():
+    f = nc.wrap(COS, "d:d", gil=None, errors=None, errno=None, order=None)
+    assert f.entries[0][2:5] == (0, "none", "hold")
+    assert nc.wrap(f, gil=None) is f
+
+
+@pytest.mark.parametrize("takes", [nc.wrap, nc.load, nc.NativeCallable, nc.Library.function])
+def test_inspect_is_told_every_option(takes):
+    parameters = inspect.signature(takes).parameters
+    assert {"gil", "errors", "errno", "order", "encoding", "check", "out", "keep"} <= {*parameters}
+    assert all([one.kind is not one.VAR_KEYWORD for one in parameters.values()])
+    assert "encoding=None" in pydoc.render_doc(takes)
 
 
 # -- entries -------------------------------------------------------------------------------------

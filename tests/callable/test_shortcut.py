@@ -22,7 +22,7 @@ hypot = nc.load("m").address("hypot")
 
 @SHORTCUTS
 def test_it_is_the_function_to_all_who_look(verb):
-    function = inspect.unwrap(verb)
+    function = verb.__wrapped__
     assert inspect.isfunction(function)
     assert inspect.isroutine(verb)
     assert inspect.signature(verb) == inspect.signature(function)
@@ -61,7 +61,7 @@ def test_other_calls_are_the_functions():
     assert nc.callback("d:d", abs, name="other").__name__ == "other"
     with pytest.raises(TypeError, match=r"wrap\(\) missing 1 required positional argument"):
         nc.wrap()
-    with pytest.raises(TypeError, match=r"wrap\(\) got an unexpected keyword argument 'nam'"):
+    with pytest.raises(TypeError, match="there is no option 'nam'; did you mean 'name'"):
         nc.wrap(hypot, "d:dd", nam="h")
     with pytest.raises(TypeError, match=r"wrap\(\) takes a target and its signature \(3 arg"):
         nc.wrap(hypot, "d:dd", "h")

@@ -234,7 +234,7 @@ def test_what_is_said_of_one_function_must_suit_it(fails):
         (
             {"order": {"cos": "D"}},
             ValueError,
-            "'order' must be 'C', 'F' or 'A' (got 'D') for 'cos'",
+            "'order' must be one of 'C', 'F', 'A' (got 'D') for 'cos'",
         ),
         (
             {"encoding": "utf-9"},

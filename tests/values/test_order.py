@@ -222,7 +222,7 @@ def test_entries_have_an_order_each(lib):
 
 @pytest.mark.parametrize("bad", ["K", "c", "", "CF", 1, b"C", ["C"], True])
 def test_what_is_no_order_is_refused(callees, lib, fails, bad):
-    message = f"'order' must be 'C', 'F' or 'A' (got {bad!r})"
+    message = f"'order' must be one of 'C', 'F', 'A' (got {bad!r})"
     for make in (
         lambda: nc.load(callees, order=bad),
         lambda: lib.function("address_of", "N:P", order=bad),
@@ -235,5 +235,5 @@ def test_what_is_no_order_is_refused(callees, lib, fails, bad):
 
 def test_there_are_no_other_options(lib, fails):
     f = lib.function("square", "d:d")
-    with fails(TypeError, "there is no option 'oder'"):
+    with fails(TypeError, "there is no option 'oder'; did you mean 'order'?"):
         f.add("f:f", 1, oder="F")

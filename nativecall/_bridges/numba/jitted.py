@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..._callable.callable import NativeCallable
-    from ..._callable.entry import HowCalled
     from ..._signature.ctype import CType
+    from ..._values.calloptions import CallOptions
     from .types import NumbaObject, NumbaType
 
 
@@ -82,7 +82,7 @@ class Instance:
         return Function(address, self.signature, self, name, flags)
 
     def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: HowCalled
+        self, signature: Signature, name: str, doc: str | None, options: CallOptions
     ) -> tuple[object, ...]:
         """For `pickle`: Numba pickles the jitted function, which another process compiles."""
         return _restore, (self.function, signature, name, doc, options)
@@ -93,7 +93,7 @@ def _restore(
     signature: Signature | None,
     name: str,
     doc: str | None,
-    options: HowCalled,
+    options: CallOptions,
 ) -> NativeCallable:
     """For `pickle`."""
     from ..._callable.wrap import wrap
