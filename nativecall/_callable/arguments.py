@@ -33,7 +33,6 @@ from .._signature.spelling import parse, words
 from .._values import boxes, callspec, handles, storage
 from .._values.outs import visible
 from .entry import refuse_known_otherwise
-from .passing import convert
 from .pythonfunction import spec_of
 
 TYPE_CHECKING = False
@@ -325,6 +324,8 @@ def _converted(
     problem = f"{who} must be a function {words(ctype) if shown else signature!r}{given}"
     if exactly:
         raise TypeError(problem)
+    from .passing import convert  # its rules take as long to import as all of this
+
     made = convert(value, _callee(ctype))
     if isinstance(made, str):
         if shown and made.startswith("cannot convert"):  # from which type to which, in codes

@@ -41,6 +41,18 @@ def test_working_pulls_in_no_optional_library(python):
     assert python(code).split() == []
 
 
+def test_a_call_of_a_new_kind_imports_no_rules_of_conversions(python):
+    """The first call with a struct, which Python code fills from a tuple, takes milliseconds."""
+    code = (
+        "import sys, nativecall as nc\n"
+        "f = nc.wrap(nc.load('m').address('fabs'), 'd:dT{dd}')\n"
+        "assert f(-1.0, (1, 2)) == 1\n"
+        "slow = 'dataclasses', 'inspect', 're', 'typing'\n"
+        "print(*[name for name in slow if name in sys.modules])\n"
+    )
+    assert python(code).split() == []
+
+
 def test_dir_has_what_people_use_and_nothing_else():
     assert [name for name in dir(nc) if name[:2] != "__"] == sorted(nc.__all__)
 
