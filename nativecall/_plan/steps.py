@@ -8,6 +8,7 @@ import struct
 
 from .._errors import SignatureError
 from .._signature.ctype import WRAP_IT
+from .._signature.derived import hides_object
 from .abi import Unsupported
 from .here import here
 
@@ -64,6 +65,13 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
             "call may put on the stack",
             hint=WRAP_IT,
         )
+    for one in (*args, signature.result):
+        if hides_object(one):
+            raise SignatureError(
+                f"{one.c_declaration()!r} has a Python object in a union, and nothing says whether "
+                "that member is there",
+                hint=WRAP_IT,
+            )
     if ABI is None:
         raise SignatureError("the C ABI of this machine is not known")
     try:

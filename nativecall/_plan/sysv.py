@@ -95,9 +95,14 @@ def _merge(one: str, other: str) -> str | None:
 
 
 def _pieces(ctype: CType, classes: Sequence[str]) -> tuple[Piece, ...]:
-    """One for each eightbyte."""
-    kinds = ["vector" if found == _SSE else "general" for found in classes]
-    return tuple([Piece(kind, 8 * i, min(8, ctype.size - 8 * i)) for i, kind in enumerate(kinds)])
+    """One for each eightbyte that is not all padding."""
+    return tuple(
+        [
+            Piece("vector" if one == _SSE else "general", 8 * i, min(8, ctype.size - 8 * i))
+            for i, one in enumerate(classes)
+            if one
+        ]
+    )
 
 
 def _whole(ctype: CType) -> tuple[Piece, ...]:

@@ -640,6 +640,13 @@ def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
     return tuple([offset for part in parts for offset in part])
 
 
+def hides_object(ctype: CType) -> bool:
+    """Whether a Python object is a member of a union in it: nothing says whether it is there."""
+    if ctype.kind == "union":
+        return bool(object_offsets(ctype))
+    return any(map(hides_object, inner_types(ctype)))
+
+
 def _round_up(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 

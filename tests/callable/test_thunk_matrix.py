@@ -271,7 +271,8 @@ class Generator:
         for index in range(count):
             how = self.random.choice(("value", "value", reference))
             if self.random.random() < 0.2:
-                text = self.random.choice([*STRUCTS, "P"])
+                # A pointer at the end would be user data, beside two that might be such a pair.
+                text = self.random.choice([*STRUCTS, *["P"] * (index < count - 1)])
                 how = "value" if text == "P" else how
                 source = target = text
             else:

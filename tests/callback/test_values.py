@@ -1,7 +1,7 @@
 """Callbacks: the values that Python functions get from C code and return to it.
 
-The callers are C libraries and an extension module, built here. All tests of callbacks run with
-generated code and, with NATIVECALL_JIT=0, without.
+The callers are C libraries and an extension module, built here. Random signatures are
+tests/call/test_random_signatures.py's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import gc
 import math
 import os
-import random
 import sys
 import textwrap
 import weakref
@@ -41,13 +40,6 @@ EDGES = {
     "d": [0.1, -0.0, math.inf, 5e-324],
     "g": [0.5, -1.25],
 }
-C_TYPES = {
-    "?": "_Bool", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t", "i": "int32_t",
-    "I": "uint32_t", "q": "int64_t", "Q": "uint64_t", "f": "float", "d": "double",
-    "g": "long double", "Zf": "float _Complex", "Zd": "double _Complex", "e": "_Float16",
-    "T{di}": "struct { double a; int32_t b; }", "T{ff}": "struct { float a, b; }",
-    "T{qqq}": "struct { int64_t a, b, c; }", "T{bd}": "struct { int8_t a; double b; }",
-}  # fmt: skip
 SIMPLE = list(EDGES)
 
 
@@ -62,57 +54,6 @@ def test_numbers_come_and_go_unchanged(code):
         assert math.copysign(1, answer) == math.copysign(1, value)
     assert seen == EDGES[code]
     assert all(type(one) is kind for one in seen)
-
-
-def _random_value(chosen: random.Random, code: str) -> Any:
-    if code.startswith("T"):
-        return tuple(_random_value(chosen, part) for part in code[2:-1])
-    if code.startswith("Z"):
-        return complex(chosen.randrange(-99, 99) / 4, chosen.randrange(-99, 99) / 8)
-    if code == "e":
-        return chosen.randrange(-99, 99) / 4
-    return chosen.choice(EDGES[code])
-
-
-@pytest.fixture(scope="module")
-def random_cases(builder):
-    """(signature of a caller, types, result type, address): callers that gcc compiled."""
-    chosen = random.Random(20261122)
-    codes = list(C_TYPES)
-    cases, source = [], ["#include <stdint.h>"]
-    names = {code: f"T{index}" for index, code in enumerate(C_TYPES)}
-    source += [f"typedef {text} {names[code]};" for code, text in C_TYPES.items()]
-    for number in range(60):
-        args = [chosen.choice(codes) for _ in range(chosen.randrange(0, 12))]
-        result = chosen.choice(codes)
-        declared = "".join(f", {names[arg]} a{i}" for i, arg in enumerate(args))
-        passed = ", ".join(f"a{i}" for i in range(len(args)))
-        kinds = ", ".join(names[arg] for arg in args) or "void"
-        head = f"{names[result]} call{number}({names[result]} (*f)({kinds}){declared})"
-        source.append(f"{head};\n{head} {{ return f({passed}); }}")
-        cases.append((number, args, result))
-    library = nc.load(builder.library("\n".join(source), "callback_random", flags=("-O1", "-w")))
-    return chosen, cases, library
-
-
-def test_random_signatures(random_cases):
-    """Every argument arrives and every result returns, as a C compiler passes them."""
-    chosen, cases, library = random_cases
-    for number, args, result in cases:
-        inner = f"{result}:{''.join(args)}"
-        f = library.function(f"call{number}", f"{result}:X{{{inner}}}{''.join(args)}")
-        values = [_random_value(chosen, arg) for arg in args]
-        answer = _random_value(chosen, result)
-        seen: list[Any] = []
-
-        def function(*given, seen=seen, answer=answer):
-            seen.append(given)
-            return answer
-
-        held = nc.callback(inner, function)
-        assert f(function, *values) == answer, inner
-        assert f(held, *values) == answer, inner
-        assert seen == [tuple(values)] * 2, inner
 
 
 def test_other_results_are_converted(fails):

@@ -606,6 +606,7 @@ TRAPS = [
     "h:?",
     "H:q",
     "v:T{(20)q}T{(100)b}",
+    "=T{iT{Q#29}}:=T{iT{Q#29}}q",  # the last eightbyte is all padding
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import struct
+from typing import TypeAlias
 
 import cffi
 import numpy as np
@@ -13,7 +14,7 @@ import nativecall as nc
 from nativecall._codegen.abi.lowering import MAX_BY_VALUE
 from nativecall._signature import derived
 from nativecall._signature.ctype import CType
-from nativecall._signature.spelling import parse
+from nativecall._signature.spelling import parse, parse_type
 
 ORACLE = cffi.FFI()
 ROUNDS = 2  # sets of values for each signature
@@ -50,7 +51,7 @@ class Scalar:
             truth = r.random() < 0.5
             return truth, bytes([truth])
         if code == "c":  # has a sign or none
-            number = r.randrange(128)
+            number = r.randrange(1, 128)  # a text ends at a null
             return number, bytes([number])
         if code in INTEGERS:
             size = struct.calcsize(code)
@@ -140,50 +141,111 @@ class View:
     def copies(self, place: str, function: str) -> list[str]:
         return [f"{function}({place}, {1 + 2 * self.ndim} * sizeof(intptr_t));"]
 
+    def same(self, answer: np.ndarray, value: np.ndarray) -> bool:
+        # The steps along a dimension of one do not matter.
+        steps = [
+            [step for step, length in zip(one.strides, one.shape, strict=True) if length > 1]
+            for one in (answer, value)
+        ]
+        alike = answer.shape == value.shape and answer.ctypes.data == value.ctypes.data
+        return alike and steps[0] == steps[1]
+
+
+class Bits:
+    """A bit-field; one without bits has no value, and no name."""
+
+    def __init__(self, item: Scalar, width: int) -> None:
+        self.item, self.width = item, width
+        self.text = f"{item.text}#{width}"
+
+    def draw(self, r: random.Random) -> tuple[object, bytes]:
+        size = parse_type(self.item.text).size
+        if self.item.text == "?":
+            return self.item.draw(r)
+        signed = self.item.text.islower()
+        number = r.getrandbits(self.width) - (signed << self.width - 1)
+        return number, number.to_bytes(size, "little", signed=signed)
+
+    def copies(self, place: str, function: str) -> list[str]:
+        whole = f"{self.item.c} bits = {place}; {function}(&bits, sizeof bits);"
+        return [f"{{ {whole} {place} = bits; }}"]
+
+    def same(self, answer: object, value: object) -> bool:
+        return self.item.same(answer, value)
+
+
+Member: TypeAlias = "Scalar | Array | Bits | Struct"
+
 
 class Struct:
-    """A struct by value."""
+    """A struct by value, or a union, of which one member has a value."""
 
-    def __init__(self, fields: list[Scalar | Array | Struct], packed: bool) -> None:
-        self.fields, self.packed = fields, packed
-        self.text = ("=" if packed else "") + f"T{{{''.join(one.text for one in fields)}}}"
+    def __init__(self, fields: list[Member], packed: bool, chosen: int | None = None) -> None:
+        self.fields, self.packed, self.chosen = fields, packed, chosen
+        self.members = [
+            (f"f{i}", field)
+            for i, field in enumerate(fields)
+            if (chosen is None or i == chosen) and getattr(field, "width", 1)
+        ]
+        texts = [
+            f"{field.text}:f{i}:" if getattr(field, "width", 0) else field.text
+            for i, field in enumerate(fields)
+        ]
+        letter = "T" if chosen is None else "U"
+        self.text = f"{'=' * packed}{letter}{{{''.join(texts)}}}"
         self.c = ""
 
     def draw(self, r: random.Random) -> tuple[object, bytes]:
-        pairs = [field.draw(r) for field in self.fields]
-        return tuple(value for value, _ in pairs), b"".join(data for _, data in pairs)
+        drawn = {name: field.draw(r) for name, field in self.members}
+        values = {name: value for name, (value, _) in drawn.items()}
+        value = tuple(values.values()) if self.chosen is None else values
+        return value, b"".join(data for _, data in drawn.values())
 
     def copies(self, place: str, function: str) -> list[str]:
         return [
             line
-            for i, field in enumerate(self.fields)
-            for line in field.copies(f"{place}.m{i}", function)
+            for name, field in self.members
+            for line in field.copies(f"{place}.{name}", function)
         ]
 
-    def same(self, answer: tuple, value: tuple) -> bool:
-        pairs = zip(self.fields, answer, value, strict=True)
-        return all(field.same(a, b) for field, a, b in pairs)
+    def same(self, answer: tuple, value: tuple | dict[str, object]) -> bool:
+        if isinstance(value, dict):
+            return all(
+                field.same(getattr(answer, name), value[name]) for name, field in self.members
+            )
+        pairs = zip(self.members, answer, value, strict=True)
+        return all(field.same(a, b) for (_, field), a, b in pairs)
 
     def declare(self, known: dict[str, tuple[str, str]]) -> None:
         """Add name and definition to `known`, after those of the structs in it."""
         members = []
         for i, field in enumerate(self.fields):
             item = field.innermost if isinstance(field, Array) else field
+            item = item.item if isinstance(item, Bits) else item
             if isinstance(item, Struct):
                 item.declare(known)
-            shape = field.shape if isinstance(field, Array) else []
-            members.append(f"{item.c} m{i}{''.join(f'[{length}]' for length in shape)};")
+            name = f"f{i}" if getattr(field, "width", 1) else ""
+            if isinstance(field, Array):
+                name += "".join(f"[{length}]" for length in field.shape)
+            elif isinstance(field, Bits):
+                name += f" : {field.width}"
+            members.append(f"{item.c} {name};")
         if self.text not in known:
             packed = " __attribute__((packed))" if self.packed else ""
             name = f"S{len(known)}"
-            known[self.text] = name, f"typedef struct{packed} {{ {' '.join(members)} }} {name};"
+            word = "struct" if self.chosen is None else "union"
+            known[self.text] = name, f"typedef {word}{packed} {{ {' '.join(members)} }} {name};"
         self.c = known[self.text][0]
 
 
 def of_type(ctype: CType) -> Scalar | Array | Struct | View:
     """What draws values of a type."""
     if isinstance(ctype, derived.Struct):
-        return Struct([of_type(field.type) for field in ctype.fields], ctype.packed)
+        fields = [
+            of_type(field.type) if field.width is None else Bits(of_type(field.type), field.width)
+            for field in ctype.fields
+        ]
+        return Struct(fields, ctype.packed, 0 if ctype.kind == "union" else None)
     if isinstance(ctype, derived.Array):
         return Array(of_type(ctype.item), ctype.length)
     return View(ctype.ndim) if isinstance(ctype, derived.View) else Scalar(ctype.text)
@@ -241,14 +303,24 @@ class Case:
         if depth == 3 or r.random() > (0.3, 0.25, 0.15)[depth]:
             code = r.choice(self.codes)
             return Scalar(code)
+        union = r.random() < 0.15
+        codes = self.codes
+        if union:  # which has no objects
+            self.codes = [code for code in codes if code != "O"]
         alike = self.type(3) if r.random() < 0.3 else None
-        fields: list[Scalar | Array | Struct] = []
+        fields: list[Member] = []
         for _ in range(r.randrange(1, 6)):
+            if not alike and r.random() < 0.15:
+                whole = Scalar(r.choice("?" + INTEGERS))
+                most = 1 if whole.text == "?" else 8 * parse_type(whole.text).size
+                fields.append(Bits(whole, r.randint(union or not fields, most)))
+                continue
             item = alike or self.type(depth + 1)
             while (isinstance(item, Array) and r.random() < 0.3) or r.random() < 0.2:
                 item = Array(item, r.randrange(1, 4))
             fields.append(item)
-        return Struct(fields, packed=r.random() < 0.05)
+        self.codes = codes
+        return Struct(fields, r.random() < 0.05, r.randrange(len(fields)) if union else None)
 
     @property
     def name(self) -> str:
@@ -274,7 +346,28 @@ class Case:
             body += ["from = 0;", *self.result.copies("answer", "take"), "return answer;"]
         head = f"{self.result.c if self.result else 'void'} {self.name}"
         head += f"({', '.join(parameters) or 'void'})"
-        return f"{head};\n{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
+        functions = {head: body} if self.variadic else {head: body, **self.caller()}
+        return "".join(
+            f"{head};\n{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
+            for head, body in functions.items()
+        )
+
+    def caller(self) -> dict[str, list[str]]:
+        """What calls such a function with values that are left for it, and logs the result."""
+        body = ["at = from = 0;"]
+        for i, arg in enumerate(self.args):
+            words = f"[{1 + 2 * arg.ndim}]" if isinstance(arg, View) else ""
+            c = "intptr_t" if words else arg.c
+            body.append(f"{c} a{i}{words}; memset(&a{i}, 0, sizeof a{i});")
+            body += arg.copies(f"a{i}", "take")
+        types = ", ".join(arg.c for arg in self.args) or "void"
+        result = self.result.c if self.result else "void"
+        call = f"f({', '.join(f'a{i}' for i in range(len(self.args)))});"
+        if self.result:
+            body += [f"{result} answer = {call}", *self.result.copies("answer", "note")]
+        else:
+            body.append(call)
+        return {f"void call_{self.name}({result} (*f)({types}))": body}
 
     def draw_extra(self, arg: Scalar) -> tuple[object, bytes]:
         """A value after the fixed ones, that says its type."""
@@ -310,12 +403,15 @@ def own(value: object) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-#: How a function is called: as it is, which may be ahead of time, by its plan, or as a built-in.
-WAYS = ("own", "plan", "builtin")
+#: How a function is called: as it is, which may be ahead of time, by its plan, as a built-in, or by
+#: a C function that has some of its arguments.
+WAYS = ("own", "plan", "builtin", "bound")
 
 
 def check(case: Case, way: str, address: int, log: ctypes.Array, given: ctypes.Array) -> None:
     """Call through one way, with values drawn anew."""
+    if way == "bound" and case.variadic:
+        return
     f = nc.wrap(address, case.text, name=case.name, gil=case.gil)
     if way != "own":
         f._unwrap()
@@ -329,7 +425,39 @@ def check(case: Case, way: str, address: int, log: ctypes.Array, given: ctypes.A
         given[: len(data)] = data
         ctypes.memset(log, 0xA5, len(expected) + 1)
         values = [value for value, _ in pairs]
-        got = f.builtin(*values) if way == "builtin" else f(*values)
+        call = f.builtin if way == "builtin" else f
+        if way == "bound":
+            count = case.random.randint(0, len(values))
+            bound = f.bind(*values[:count])
+            rest = case.text.partition(":")[0] if case.result is None else case.result.text
+            rest += ":" + "".join(arg.text for arg in case.args[count:])
+            call = nc.wrap(bound.address(), rest, owner=bound, gil=case.gil)
+            values = values[count:]
+        got = call(*values)
         assert log[: len(expected)] == expected, f"{way}: arguments of {case.text!r}: {values}"
         right = got is None if case.result is None else case.result.same(got, answer)
         assert right, f"{way}: result of {case.text!r}: {got!r}, not {answer!r}"
+
+
+def check_callback(case: Case, path: str, log: ctypes.Array, given: ctypes.Array) -> None:
+    """Have C call a Python function, with values drawn anew."""
+    arrived: list[object] = []
+
+    def function(*got: object) -> object:
+        pairs = zip(case.args, got, (value for value, _ in sent), strict=True)
+        arrived.append([got for arg, got, value in pairs if not arg.same(got, value)])
+        return answer
+
+    callback = nc.callback(case.text, function)
+    library = (ctypes.PyDLL if "O" in case.text else ctypes.CDLL)(path)
+    case.random.seed(f"callback {case.seed}")
+    for _ in range(ROUNDS):
+        sent = [arg.draw(case.random) for arg in case.args]
+        answer, data = (None, b"") if case.result is None else case.result.draw(case.random)
+        values = b"".join(data for _, data in sent)
+        given[: len(values)] = values
+        ctypes.memset(log, 0xA5, len(data) + 1)
+        library[f"call_{case.name}"](ctypes.c_void_p(callback.address()))
+        assert arrived == [[]], f"arguments of a callback {case.text!r}: {arrived}"
+        assert log[: len(data)] == data, f"result of a callback {case.text!r}: {answer!r}"
+        arrived.clear()

@@ -192,3 +192,12 @@ def test_by_signature(path):
     assert [*add((1, 2))] == [2, 1]
     with pytest.raises(OverflowError, match=r"field 'a' of .* is 31, out of range"):
         add((1, 31))
+
+
+@pytest.mark.parametrize("text", ["v:U{Od}", "U{dO}:", "v:T{iU{T{(2)O}d}}"])
+def test_an_object_in_a_union_is_refused(text):
+    """Whatever it is, it would be taken for an object."""
+    given = [1] * text.startswith("v")
+    for make in (lambda: nc.wrap(1, text)(*given), lambda: nc.callback(text, print)):
+        with pytest.raises(nc.SignatureError, match="has a Python object in a union, and nothing"):
+            make()
