@@ -422,6 +422,11 @@ int nc_objects_bring_runtime(void)
 
 int nc_objects_ready(PyObject *module)
 {
+#if defined(Py_GIL_DISABLED)
+    (void)module;
+    (void)add_init;
+    return 0; /* the module has no NativeObject: nativecall/_objects says why */
+#endif
     if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0) {
         return -1;
     }

@@ -7,6 +7,9 @@ class what it has in Python (`root.py`). C code that makes a class imports it to
 from __future__ import annotations
 
 from .. import _lib
+
+if not hasattr(_lib.types, "NativeObject"):
+    raise ImportError("native objects need a build of CPython with the GIL")
 from . import describing as describing
 from . import root as root
 from .casts import native_object
