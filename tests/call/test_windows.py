@@ -150,8 +150,8 @@ def written(case: Case, known: dict[str, tuple[str, str]]) -> str:
             f"static void enter_{name}(char *block) {{ {' '.join(entered)} }}",
             f"slot slot_{name} = {{ enter_{name} }};",
             ASSEMBLED.format(name=name),
-            f"static void call_{name}(void) {{ {' '.join(by_block)} }}",
-            f"static void back_{name}(void) {{ {' '.join(by_entry)} }}",
+            f"static void block_{name}(void) {{ {' '.join(by_block)} }}",
+            f"static void stub_check_{name}(void) {{ {' '.join(by_entry)} }}",
         ]
     )
 
@@ -163,7 +163,7 @@ def _is_reference(passing: Passing) -> bool:
 def program(folder: Path, cases: list[Case]) -> Path:
     known: dict[str, tuple[str, str]] = {}
     bodies = [written(case, known) for case in cases]
-    calls = " ".join([f"call_{case.name}(); back_{case.name}();" for case in cases])
+    calls = " ".join([f"block_{case.name}(); stub_check_{case.name}();" for case in cases])
     prelude = PRELUDE.replace("HALF", "").replace("static void note", f"{OWN}\nstatic void note")
     source = folder / "calls.c"
     types = [definition for _, definition in known.values()]
@@ -189,7 +189,7 @@ def test_every_value_arrives_and_comes_back(compiler: str, start: int, tmp_path:
     source = program(tmp_path, cases)
     assembled = tmp_path / "abi_win64.S"
     lines = (CSRC / "call" / "abi_win64.S").read_text().splitlines(keepends=True)
-    command = ["x86_64-w64-mingw32-gcc"]
+    command = ["x86_64-w64-mingw32-gcc", "-mno-ms-bitfields"]  # layouts are those of this machine
     if compiler == "gcc":
         command = ["gcc", "-mabi=ms", "-D__CYGWIN__", "-no-pie"]
         lines = [one for one in lines if not one.lstrip().startswith((".seh_", ".def "))]
