@@ -38,9 +38,8 @@ typedef struct Region {
     unsigned char *stubs;
     NcStubSlot *first; /* of the queue, NULL when all are used */
     NcStubSlot *last;
-    PyObject **names; /* of those that had the stubs last, from the first end on; or NULL */
-    size_t opened;    /* bytes of slots */
-    size_t used;
+    PyObject **names;    /* of those that had the stubs last, from the first end on; or NULL */
+    size_t opened;       /* bytes of slots */
     struct Region *next; /* of those with room */
     struct Region **from;
 } Region;
@@ -246,16 +245,6 @@ static void append_free(Region *region, NcStubSlot *slot)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-static void unmap(unsigned char *stubs)
-{
-#if defined(_WIN32)
-    nc_pages_unmap(stubs, 0);
-#else
-    nc_pages_unmap(stubs, NC_STUB_REGION);
-    nc_pages_unmap(stubs + distance(), NC_STUB_REGION);
-#endif
-}
-
 /* More room; or why there is none, with *memory_is_short where that is the reason. */
 static const char *make_region(int *memory_is_short)
 {
@@ -278,7 +267,12 @@ static const char *make_region(int *memory_is_short)
             NC_LINK(with_room, region);
             return NULL;
         }
-        unmap(memory);
+#if defined(_WIN32)
+        nc_pages_unmap(memory, 0);
+#else
+        nc_pages_unmap(memory, NC_STUB_REGION);
+        nc_pages_unmap(memory + distance(), NC_STUB_REGION);
+#endif
     }
     free(region);
     return *memory_is_short ? "memory is short"
@@ -319,7 +313,6 @@ void *nc_stub_new(void *code, void *context)
     if (!has_room(region)) {
         NC_UNLINK(region);
     }
-    region->used++;
     slot->context = context;
     slot->code = code;
     if (region->names != NULL) {
@@ -341,17 +334,6 @@ static void keep_name(Region *region, const NcStubSlot *slot, PyObject *name)
     *name_of(region, slot) = name;
 }
 
-static void free_region(Region *region)
-{
-    PyObject **names = region->names;
-    unmap(region->stubs);
-    free(region);
-    for (size_t i = 0; names != NULL && i < NC_STUB_REGION / NC_STUB_BYTES; i++) {
-        Py_XDECREF(names[i]);
-    }
-    free(names);
-}
-
 void nc_stub_free(void *stub, PyObject *name)
 {
     if (stub == NULL) {
@@ -361,17 +343,10 @@ void nc_stub_free(void *stub, PyObject *name)
     Region *region = region_of(slot_of(stub));
     int was_full = !has_room(region);
     append_free(region, slot_of(stub));
-    keep_name(region, slot_of(stub), name);
-    region->used--;
     if (was_full) {
         NC_LINK(with_room, region);
     }
-    /* One empty region stays, so that a loop that makes and frees one stub maps nothing. */
-    if (region->used == 0 && region != &compiled_in &&
-        (region->next != NULL || with_room != region)) {
-        NC_UNLINK(region);
-        free_region(region);
-    }
+    keep_name(region, slot_of(stub), name);
 }
 
 #else

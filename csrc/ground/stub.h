@@ -15,8 +15,8 @@
  * processors that stubs.S has no code for, nc_stub_new raises RuntimeError.
  *
  * A call of a stub that was freed ends the process with a message that names it, until the stub is
- * reused: those of a region are reused in the order in which they were freed. Of mapped regions
- * without stubs one stays, the others are unmapped.
+ * reused: those of a region are reused in the order in which they were freed. So no region is
+ * unmapped, and as much memory stays as the most stubs of one time needed.
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
  * address is handed out, and is not written while the stub is in use. */

@@ -57,6 +57,10 @@ WORLDS = {
         "data = file.read_bytes(); file.unlink(); file.write_bytes(bytes(len(data)))",
         "memfd",
     ),
+    "a newer one is there": (
+        "data = file.read_bytes(); file.unlink(); file.write_bytes(data[:4096] + data)",
+        "memfd",
+    ),
     "an empty file is there": ("file.unlink(); file.touch()", "memfd"),
     "a directory is there": ("file.unlink(); file.mkdir()", "memfd"),
     "the same file is there again": (
@@ -127,6 +131,34 @@ print(right(gone))
         "True True this system refuses executable memory, and no C function pointer that was made "
         "before that is free\nTrue\n"
     )
+
+
+def test_pointers_are_named_however_many_ended(run):
+    code = """
+def many():
+    return [nc.callback("d:d", abs, name=f"number {n}") for n in range(20_000)]
+
+def mapped():
+    with open("/proc/self/maps") as maps:
+        return len(maps.readlines())
+
+addresses = [g.address() for g in many()]
+before = mapped()
+print(len({g.address() for g in many()}), mapped() <= before)
+del many
+os.dup2(1, 2)
+for n in (0, 7_000, 13_000, 19_999):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        kind(addresses[n])(1.0)
+    os.waitpid(child, 0)
+"""
+    gone = "a C function pointer made by nativecall was called after the object that it belonged to"
+    printed = run(code).splitlines()
+    assert printed[0] == "20000 True"
+    assert len(printed) == 5
+    assert all(line.startswith(f"Fatal error: {gone} was gone: 'number ") for line in printed[1:])
 
 
 def test_want_of_memory_is_no_refusal(run):

@@ -254,6 +254,10 @@ PRELUDE = """
 __extension__ typedef _Float16 half;
 #endif
 
+/* Of constants Clang would make the results itself, and another one of a long double that is no
+ * number. */
+static const volatile uint64_t begin = 14695981039346656037u;
+
 static inline uint64_t hash(uint64_t state, const void *object, size_t offset, size_t length,
                             int mask) {
     const unsigned char *bytes = (const unsigned char *)object + offset;
@@ -320,7 +324,7 @@ class Source:
             parameters.append("...")
         write = self.lines.append
         write(f"{result} callee_{number}({', '.join(parameters) or 'void'}) {{")
-        write("uint64_t state = 14695981039346656037u;")
+        write("uint64_t state = begin;")
         if case.fixed is not None:
             write(f"va_list list; va_start(list, a{fixed - 1});")
         for index, (arg, type) in enumerate(zip(case.args, types, strict=True)):

@@ -9,12 +9,12 @@ import sys
 import weakref
 
 import cffi
-import numba
 import numpy as np
 import pytest
 from scipy import LowLevelCallable
 
 import nativecall as nc
+from support import matrix
 
 SOURCE = """
 typedef double (*function)(double);
@@ -197,10 +197,7 @@ LABS = "long labs(long);"
         (lambda: ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: -x), -2.0),
         (lambda: nc.callback("d:d", lambda x: -x).to_cffi(), -2.0),
         (lambda: nc.callback("d:d", lambda x: -x).to_capsule(), -2.0),
-        (lambda: np.negative, -2.0),
         (lambda: LowLevelCallable(nc.callback("d:d", lambda x: -x).to_ctypes()), -2.0),
-        (lambda: numba.cfunc("f8(f8)")(lambda x: -x), -2.0),
-        (lambda: numba.njit(lambda x: -x), -2.0),
     ],
 )
 @pytest.mark.parametrize("keep", ["library", "process"])
@@ -210,6 +207,27 @@ def test_foreign_functions_are_kept_in_the_form_that_c_got(path, keep, make, rig
     gc.collect()
     others = [make() for _ in range(20)]  # where it was, something else is
     assert lib.use(2.0) == pytest.approx(right, rel=1e-6)
+    del others
+
+
+@pytest.mark.parametrize("row", matrix.ROWS, ids=[row.name for row in matrix.ROWS])
+def test_every_box_is_kept(path, boxes, row):
+    lib = nc.load(path, DECLARED, keep="process")
+
+    def make():
+        try:
+            made = row.make(boxes)
+        except matrix.Missing as error:
+            pytest.skip(f"{error} is not installed")
+        known = nc.wrap(made, row.signature)
+        if known.entries[0].gil == "need":  # unless somebody says otherwise
+            return nc.wrap(made, row.signature, gil="release")
+        return known if row.signature else made
+
+    lib.keep(make())
+    gc.collect()
+    others = [make() for _ in range(20)]
+    assert lib.use(0.5) == pytest.approx(row.function(0.5))
     del others
 
 
