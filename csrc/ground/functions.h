@@ -28,7 +28,7 @@
     ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
     ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
     ROW(nc_take_pointers, "take_pointers", METH_VARARGS)                                           \
-    ROW(nc_call_with_stack, "call_with_stack", METH_VARARGS)                                       \
+    ROW(nc_stack_left_now, "stack_left", METH_NOARGS)                                              \
     ROW(nc_native_offer, "native_offer", METH_O)                                                   \
     ROW(nc_native_entry, "native_entry", METH_VARARGS)                                             \
     ROW(nc_capsule, "capsule", METH_VARARGS)                                                       \

@@ -119,3 +119,9 @@ int nc_stack_require(PyObject *name, size_t bytes)
                  name, bytes, left);
     return -1;
 }
+
+/* stack_left(): bytes of the caller's C stack, without the margin. */
+PyObject *nc_stack_left_now(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromSize_t(nc_stack_left());
+}

@@ -28,10 +28,9 @@ Guarantees:
   that it sees, for ever; hence it sees a limited number, and later ones are left to the code
   generator, whose code is right and a little longer. Memory is level however much is made and
   dropped.
-- LLVM's code generator and optimizer have a megabyte of the C stack: where less of the caller's is
-  left, another thread calls them while the caller waits (csrc/ground/largerstack.c). On aarch64 the
-  code generator of LLVM 22 takes 500 KB for any function, in a step that passes over what guards
-  the end of a smaller stack. All else that LLVM does here takes less than 20.
+- LLVM is asked for nothing where less than a megabyte of the caller's C stack is left; then the
+  core carries out plans. On aarch64 the code generator of LLVM 22 takes 500 KB for any function, in
+  a step that passes over what guards the end of a smaller stack.
 - A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
   it, and it can make more.
 """
@@ -63,7 +62,7 @@ _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
-_STACK = 1 << 20  # bytes of the C stack that its code generator and its optimizer have
+_STACK = 1 << 20  # bytes of the C stack that must be left
 _PERF = os.environ.get("NATIVECALL_PERF") == "1"
 _OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
@@ -117,8 +116,7 @@ class _Linker:
 class _Machine:
     """LLVM, made ready for the processor that this process runs on."""
 
-    def __init__(self, ctypes: Foreign, llvm: Foreign, version: str) -> None:
-        self.ctypes = ctypes
+    def __init__(self, llvm: Foreign, version: str) -> None:
         self.llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -192,53 +190,18 @@ class _Machine:
             with llvm.create_pass_builder(self.target_machine(2), options) as builder:
                 passes = builder.getModulePassManager()
                 try:
-                    self._call("RunNewModulePassManager", passes, module, builder)
+                    passes.run(module, builder)
                 finally:
                     # Its own close() does nothing, for a base class that does nothing comes first:
                     # 30 to 60 KB of passes would stay.
                     llvm.newpassmanagers.NewPassManager._dispose(passes)
                     passes.detach()
 
-    def emit(self, text: str, effort: Effort, *, as_object: bool = True) -> bytes:
-        """The object file of a module of IR, or the text of its assembly language."""
-        ctypes, llvm = self.ctypes, self.llvm
-        failure = ctypes.c_char_p()
-        with self.module(text, effort) as module, llvm.ffi.OutputString(init=failure):
-            machine = self.target_machine(effort)
-            # What llvmlite's emit_object() and emit_assembly() do, with the stack for it.
-            emitted = self._call(
-                "TargetMachineEmitToMemory", machine, module, as_object, ctypes.addressof(failure)
-            )
-            if not emitted:
-                raise RuntimeError((failure.value or b"no memory").decode(errors="replace"))
-        buffer = ctypes.cast(emitted, llvm.ffi.LLVMMemoryBufferRef)
-        try:
-            start = llvm.ffi.lib.LLVMPY_GetBufferStart(buffer)
-            made: bytes = ctypes.string_at(start, llvm.ffi.lib.LLVMPY_GetBufferSize(buffer))
+    def emit(self, text: str, effort: Effort) -> bytes:
+        """The object file of a module of IR."""
+        with self.module(text, effort) as module:
+            made: bytes = self.target_machine(effort).emit_object(module)
             return made
-        finally:
-            llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
-
-    def _call(self, name: str, *arguments: Foreign) -> int:
-        """What a C function of llvmlite returns for its objects and numbers, which has the stack
-        that it needs. NoRoom where there is neither that nor another thread to call it.
-        """
-
-        def address(of: Foreign) -> int:
-            found: int = self.ctypes.cast(of, self.ctypes.c_void_p).value
-            return found
-
-        library = self.llvm.ffi.lib
-        function = address(getattr(library, f"LLVMPY_{name}")._cfn)
-        given = [a if isinstance(a, int) else address(a._as_parameter_) for a in arguments]
-        with library._lock:
-            returned = _lib.types.call_with_stack(function, _STACK, *given)
-        if returned is None:
-            raise NoRoom(
-                f"LLVM needs {_STACK >> 10} KB of the C stack, and there is less left in this "
-                "thread, and no other can be started"
-            )
-        return returned
 
     def link(
         self,
@@ -384,7 +347,7 @@ def _probe() -> tuple[_Machine | None, str]:
 
 def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | None, str]:
     """A machine that compiled a function."""
-    machine = _Machine(ctypes, llvm, version)
+    machine = _Machine(llvm, version)
     try:
         code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
     except NoRoom:
@@ -409,11 +372,13 @@ def _require_imported(error: Exception) -> None:
 
 
 def _require_room() -> None:
-    """Refuse to begin where LLVM would soon find no memory, for it then ends the process, and where
-    it never becomes idle.
+    """Refuse to begin where LLVM would soon find no memory, or no stack, for it then ends the
+    process, and where it never becomes idle.
     """
     if sys.is_finalizing() and not idle.keep_for_good():
         raise NoRoom("Python ends, and has ended a thread in which LLVM was at work")
+    if _lib.types.stack_left() < _STACK:
+        raise NoRoom(f"LLVM needs {_STACK >> 10} KB of the C stack, and this thread has less left")
     if not _lib.types.has_room(_ROOM):
         raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
 
@@ -576,14 +541,3 @@ def _linked(
     # Other processes get nothing that they would make better.
     objects.put(digest, made, file=spent == effort)
     return code
-
-
-def assembly(text: str, effort: Effort = 1) -> str:
-    """The assembly language of a module of LLVM IR, for people to read; `effort` and RuntimeError
-    as for `compile`.
-    """
-    machine, missing = _start()
-    if machine is None:
-        raise RuntimeError(f"no code can be generated: {missing}")
-    _require_room()
-    return machine.emit(text, machine.affordable(effort), as_object=False).decode()

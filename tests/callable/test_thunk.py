@@ -27,7 +27,7 @@ from nativecall._plan.aapcs64 import AAPCS64
 from nativecall._plan.sysv import SYSV_X86_64
 from nativecall._plan.win64 import WIN64
 from nativecall._signature.spelling import parse
-from support.modes import SCALE, generated
+from support.modes import SCALE, assembly, generated
 from support.threads import each
 
 ABIS = {"SYSV_X86_64": SYSV_X86_64, "AAPCS64": AAPCS64, "WIN64": WIN64}
@@ -564,11 +564,7 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
         rules.bind(parse("d:ddd"), 0, [True, False, False]),
     ]
     for plan in plans:
-        code = (
-            engine.assembly(written(plan, "thunk"), 2)
-            .partition("thunk:")[2]
-            .partition("\nfailed:")[0]
-        )
+        code = assembly(written(plan, "thunk"), 2).partition("thunk:")[2].partition("\nfailed:")[0]
         for word in ("push", "call", "sub\t", "subq", "stp"):
             assert f"\t{word}" not in code, code
 

@@ -17,7 +17,7 @@ import pytest
 from nativecall import _cache
 from nativecall._cache import Cache
 from nativecall._codegen import engine, flights
-from support.modes import generates
+from support.modes import assembly, generates
 
 pytestmark = generates
 
@@ -215,18 +215,10 @@ def test_a_module_that_asks_for_code():
     assert call(engine.compile("outer", outer, {}, ["answer"])) == 2
 
 
-def test_assembly_for_people():
-    shown = engine.assembly(answer(4242))
-    assert "answer:" in shown
-    assert "4242" in shown
-    with pytest.raises(RuntimeError):
-        engine.assembly("nonsense")
-
-
 def test_effort_two_optimizes():
     text = "define i32 @answer() {\n  %a = alloca i32\n  store i32 7, ptr %a\n"
     text += "  %r = load i32, ptr %a\n  ret i32 %r\n}\n"
-    assert len(engine.assembly(text, 2)) < len(engine.assembly(text, 0))
+    assert len(assembly(text, 2)) < len(assembly(text, 0))
     assert call(engine.compile("two", lambda: text, {}, ["answer"], effort=2)) == 7
 
 
@@ -572,12 +564,10 @@ def test_switched_off(python, monkeypatch):
         "print(engine.available(), engine.reason())\n"
         "try: make(1)\n"
         "except RuntimeError as error: print(error)\n"
-        "try: engine.assembly('')\n"
-        "except RuntimeError as error: print(error)\n"
         "import sys; print('llvmlite' in sys.modules)\n"
     )
     refused = "no code can be generated: NATIVECALL_JIT is 0\n"
-    assert python(ANSWER + code) == f"False NATIVECALL_JIT is 0\n{refused}{refused}False\n"
+    assert python(ANSWER + code) == f"False NATIVECALL_JIT is 0\n{refused}False\n"
 
 
 def test_a_setting_that_is_not_known_is_told_once_at_the_line_that_led_to_it(python, monkeypatch):

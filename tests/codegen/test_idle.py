@@ -174,24 +174,6 @@ builtins.late = Late()
     assert forked(ENDED + code, timeout=60) == "True\n"
 
 
-@generates
-def test_assembly_at_the_end_is_refused_as_code_is(forked):
-    code = """
-import builtins
-assert engine.available()
-class Late:
-    def __del__(self, engine=engine, print=print):
-        try:
-            engine.assembly(engine._PROBE)
-        except engine.NoRoom as error:
-            print(error)
-builtins.late = Late()
-end_with(1)
-"""
-    expected = "Python ends, and has ended a thread in which LLVM was at work\n"
-    assert forked(ENDED + code, timeout=60) == expected
-
-
 #: The end of programs: a finalizer forks, at the end and while there still are modules.
 FORKS_AT_THE_END = """
 import gc, os

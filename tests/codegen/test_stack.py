@@ -1,8 +1,7 @@
-"""Calls that need more of the C stack than the caller's thread has: LLVM's work, first of all."""
+"""LLVM and the C stack: where it has too little, it is asked for nothing and plans do the work."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import threading
@@ -11,233 +10,55 @@ from collections.abc import Callable
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
 from nativecall._codegen import engine
 from support.modes import SCALE, generates
 
-call_with_stack = _lib.types.call_with_stack
-MUCH = 4 << 20
 SMALL = 256 * SCALE << 10
-PASSED = 256 << 10  # bytes of a struct: no call passes more
 
-# The end of programs: their `run` in a thread with a small stack.
-IN_SMALL_THREAD = f"""
-threading.stack_size({SMALL})
+# The end of programs: their `run` in a thread.
+IN_A_THREAD = """
 thread = threading.Thread(target=run)
 thread.start()
 thread.join()
 """
 
 
-def in_thread(run: Callable[[], object], stack: int) -> object:
-    """What `run` returns in a thread with a stack of so many bytes, 0 for the usual."""
+def in_small_thread(run: Callable[[], object]) -> object:
+    """What `run` returns in a thread with a small stack."""
     returned: list[object] = []
-    begin = threading.Event()
-
-    def wait_and_run() -> None:
-        begin.wait()
-        returned.append(run())
-
-    thread = threading.Thread(target=wait_and_run)
-    before = threading.stack_size(stack)
+    before = threading.stack_size(SMALL)
     try:
+        thread = threading.Thread(target=lambda: returned.append(run()))
         thread.start()
     finally:
         threading.stack_size(before)
-    begin.set()
     thread.join()
     return returned[0]
 
 
-def address(function: ctypes._CFunctionType) -> int:
-    """Of the C function that ctypes makes of a Python function."""
-    found = ctypes.cast(function, ctypes.c_void_p).value
-    assert found is not None
-    return found
-
-
-IGNORES = ctypes.CFUNCTYPE(None)(lambda: None)
-IDENT = ctypes.CFUNCTYPE(ctypes.c_size_t)(threading.get_ident)
-
-
-def test_it_is_called_here_where_there_is_stack():
-    assert call_with_stack(address(IDENT), 1000) == threading.get_ident()
-
-
-def test_it_is_called_elsewhere_where_there_is_not():
-    def run() -> tuple[int, int | None]:
-        return threading.get_ident(), call_with_stack(address(IDENT), MUCH)
-
-    mine, its = in_thread(run, SMALL)
-    assert its not in (None, mine, threading.get_ident())
-
-
-@pytest.mark.parametrize("bytes", [1000, MUCH], ids=["here", "elsewhere"])
-@pytest.mark.parametrize("count", range(5))
-def test_what_it_takes_and_returns(bytes, count):
-    taken: list[tuple[int, ...]] = []
-
-    def take(*given: int) -> int:
-        taken.append(given)
-        return sys.maxsize * 2 + 1
-
-    given = (1, -1, sys.maxsize, -sys.maxsize - 1)[:count]
-    function = ctypes.CFUNCTYPE(ctypes.c_size_t, *[ctypes.c_ssize_t] * count)(take)
-    returned = in_thread(lambda: call_with_stack(address(function), bytes, *given), SMALL)
-    assert (returned, taken) == (sys.maxsize * 2 + 1, [given])
-
-
-def test_there_it_has_the_stack():
-    needed: list[int] = []
-
-    # A call needs three times the bytes of its frame.
-    large = nc.wrap(address(IGNORES), f"v:T{{({PASSED})b:bytes:}}")
-
-    def need() -> None:
-        large((bytes(PASSED),))
-        needed.append(MUCH)
-
-    function = ctypes.CFUNCTYPE(None)(need)
-
-    def run() -> object:
-        with pytest.raises(RecursionError):
-            need()
-        return call_with_stack(address(function), MUCH)
-
-    assert in_thread(run, SMALL) is not None
-    assert needed == [MUCH]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="reads a pipe with the function of POSIX")
-@pytest.mark.parametrize("bytes", [1000, 1 << 40], ids=["here", "elsewhere"])
-def test_other_threads_go_on_meanwhile(forked, bytes):
-    code = f"""
-import ctypes, os, sys, threading
-from nativecall import _lib
-sys.setswitchinterval(1000)
-read = ctypes.cast(ctypes.CDLL(None).read, ctypes.c_void_p).value
-source, sink = os.pipe()
-byte = ctypes.create_string_buffer(1)
-begin = threading.Lock()
-begin.acquire()
-def write():
-    with begin:
-        os.write(sink, b"x")
-thread = threading.Thread(target=write)
-thread.start()
-begin.release()
-print(_lib.types.call_with_stack(read, {bytes}, source, ctypes.addressof(byte), 1), byte.value)
-"""
-    assert forked(code, timeout=60) == "1 b'x'\n"
-
-
-def test_the_stack_that_is_set_for_other_threads_stays():
-    function = ctypes.CFUNCTYPE(ctypes.c_size_t)(lambda: threading.stack_size(3 * SMALL))
-
-    def run() -> tuple[int | None, int]:
-        threading.stack_size(2 * SMALL)
-        return call_with_stack(address(function), MUCH), threading.stack_size()
-
-    try:
-        assert in_thread(run, SMALL) == (2 * SMALL, 3 * SMALL)
-    finally:
-        threading.stack_size(0)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its memory")
-@pytest.mark.allocator
-def test_where_no_thread_can_be_started_there_is_none(python):
-    code = """
-import ctypes, resource, threading
-from nativecall import _lib
-labs = ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value
-def run():
-    with open("/proc/self/statm") as file:
-        held = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + (4 << 20), resource.RLIM_INFINITY))
-    if _lib.types.has_room(8 << 20):
-        print("no limit here")
-    else:
-        print(_lib.types.call_with_stack(labs, 4 << 20, -1))
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
-    print(_lib.types.call_with_stack(labs, 4 << 20, -1))
-"""
-    printed = python(code + IN_SMALL_THREAD)
-    found, later = printed.splitlines()
-    assert later == "1"
-    # qemu-user does not keep RLIMIT_AS, the one way to want of threads that root cannot pass.
-    if found == "no limit here":
-        pytest.skip("this system, or what emulates it, does not limit memory")
-    assert found == "None"
-
-
-def test_it_is_called_while_python_ends(forked):
-    """When no other thread gets the GIL any more."""
-    code = """
-import builtins, ctypes
-from nativecall import _lib
-labs = ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value
-class Late:
-    def __del__(self, call=_lib.types.call_with_stack, labs=labs, print=print):
-        print(call(labs, 1 << 40, -1), call(labs, 1000, -2))
-builtins.late = Late()
-"""
-    assert forked(code) == "1 2\n"
-
-
 @generates
-@pytest.mark.parametrize("stack", [0, SMALL], ids=["usual", "small"])
-def test_llvm_has_the_stack_that_it_needs(monkeypatch, stack):
-    """Its code generator takes 500 KB on aarch64, its optimizer 50 everywhere."""
-    seen: list[tuple[int, int]] = []
-
-    def spy(function: int, bytes: int, *given: int) -> int | None:
-        seen.append((bytes, threading.get_ident()))
-        return call_with_stack(function, bytes, *given)
-
-    monkeypatch.setattr(engine._lib.types, "call_with_stack", spy)
-
-    def run() -> int:
-        # With tables for unwinding, for which the core leaves linking to LLVM.
-        text = f"define i32 @answer() {{\n  ret i32 {43 if stack else 42}\n}}\n"
-        code = engine.compile(f"stack {stack}", lambda: text, {}, ["answer"], effort=2)
-        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("answer"))() == (43 if stack else 42)
-        assert "answer" in engine.assembly(text)
-        return threading.get_ident()
+def test_llvm_is_asked_only_where_it_has_the_stack():
+    def run() -> str:
+        with pytest.raises(engine.NoRoom) as caught:
+            engine.compile("stack", lambda: engine._PROBE, {}, ["nc_probe"])
+        return str(caught.value)
 
     assert engine.available()
-    mine = in_thread(run, stack)
-    assert seen == [(engine._STACK, mine)] * 3
+    refused = "LLVM needs 1024 KB of the C stack, and this thread has less left"
+    assert in_small_thread(run) == refused
+    assert engine.compile("stack", lambda: engine._PROBE, {}, ["nc_probe"])
 
 
 @generates
-def test_only_llvm_works_in_another_thread(forked):
-    """Finalizers run in the caller's, which may have the locks that they take."""
-    code = f"""
-import threading
-from nativecall._codegen import engine
-lock, ran = threading.RLock(), set()
-class Cycle:
-    def __init__(self):
-        self.me = self
-    def __del__(self):
-        with lock:
-            ran.add(threading.get_ident())
-def run():
-    for n in range({50 // SCALE}):
-        with lock:
-            for _ in range(200):
-                Cycle()
-            text = engine._PROBE.replace("42", str(n))
-            engine.compile(str(n), lambda: text, {{}}, ["nc_probe"])
-    print(ran == {{threading.get_ident()}}, threading.active_count())
-"""
-    assert forked(code + IN_SMALL_THREAD) == "True 2\n"
+def test_what_was_converted_there_gets_code_elsewhere():
+    f = nc.load("m", "double fabs(double);").fabs
+    by_core = in_small_thread(lambda: f.convert("f:f"))
+    assert by_core(-1) == f.convert("f:f")(-1) == 1
 
 
 @generates
-def test_threads_with_small_stacks_race_for_code():
-    """Each makes shapes that others make, and some of its own."""
+def test_threads_with_small_stacks_convert():
+    """Each converts by shapes that others have, and by some of its own."""
     address = nc.load("m").address("fabs")
     letters = "bhiqfd"
 
@@ -260,32 +81,6 @@ def test_threads_with_small_stacks_race_for_code():
     for thread in threads:
         thread.join()
     assert results == [[float(n) for n in range(12)]] * 6
-
-
-@generates
-def test_where_there_is_neither_stack_nor_thread_code_waits(monkeypatch):
-    """The next who asks may have more."""
-    monkeypatch.setattr(engine._lib.types, "call_with_stack", lambda *given: None)
-    with pytest.raises(engine.NoRoom, match="1024 KB of the C stack"):
-        engine.compile("no room", lambda: engine._PROBE, {}, ["nc_probe"])
-    monkeypatch.undo()
-    assert engine.compile("no room", lambda: engine._PROBE, {}, ["nc_probe"])
-
-
-@generates
-def test_what_llvms_code_generator_says_where_it_makes_nothing(monkeypatch):
-    machine, _ = engine._start()
-    assert machine is not None
-    make_text = machine.llvm.ffi.lib.LLVMPY_CreateString
-    monkeypatch.setattr(make_text, "restype", ctypes.c_void_p)
-
-    def fail(function: int, bytes: int, *given: int) -> int:
-        ctypes.c_void_p.from_address(given[3]).value = make_text(b"no such file")
-        return 0
-
-    monkeypatch.setattr(engine._lib.types, "call_with_stack", fail)
-    with pytest.raises(RuntimeError, match=r"^no such file$"):
-        engine.compile("nothing", lambda: engine._PROBE, {}, ["nc_probe"])
 
 
 @generates
@@ -313,22 +108,26 @@ def test_of_what_llvm_emits_nothing_stays():
 
 @generates
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets the stack by Linux's limit")
-def test_a_main_thread_with_a_small_stack_stays_the_main_thread(python):
-    """The threading module takes the thread that imports it first for the main one."""
+def test_a_main_thread_with_a_small_stack(python):
+    """It converts by plans; threads with more of a stack get code."""
     code = """
-import nativecall
+import nativecall, threading
 from nativecall._codegen import engine
-assert engine.available(), engine.reason()
-import sys, threading
-assert "llvmlite" in sys.modules
-print(threading.current_thread() is threading.main_thread(), threading.main_thread().is_alive())
+f = nativecall.load("m", "double fabs(double);").fabs
+print(engine.available(), engine.reason())
+print(f.convert("f:f")(-2))
+threading.stack_size(8 << 20)
+thread = threading.Thread(target=lambda: print(engine.available()))
+thread.start()
+thread.join()
 """
     begin = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_STACK, (900 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
 os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1]])
 """
-    assert python(begin, code) == "True True\n"
+    refused = "LLVM needs 1024 KB of the C stack, and this thread has less left"
+    assert python(begin, code) == f"False {refused}\n2.0\nTrue\n"
 
 
 @generates
@@ -350,7 +149,7 @@ def run():
         os._exit(len(made) - 1)
     print(os.waitpid(child, 0)[1], made[0].address("nc_probe") > 0)
 """
-    assert forked(code + IN_SMALL_THREAD) == "0 True\n"
+    assert forked(code + IN_A_THREAD) == "0 True\n"
 
 
 @generates
@@ -368,4 +167,4 @@ def run():
     with idle.locks[{lock}]:
         Late()
 """
-    assert forked(code + IN_SMALL_THREAD) == "True\n"
+    assert forked(code + IN_A_THREAD) == "True\n"

@@ -27,7 +27,6 @@ TAKES_ADDRESSES = {
     "_set_entry": "the address of a function",
     "_replace": "the address of a function",
     "capsule": "the address of a function",
-    "call_with_stack": "the address of a function",
     "Trampoline": "the address of code",
     "ThunkSpec": "the address of code",
     "PyCallback": "the address of code",

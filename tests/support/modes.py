@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Literal
 
 import pytest
 
@@ -27,3 +28,12 @@ generates = pytest.mark.skipif(
     os.environ.get("NATIVECALL_JIT") == "0",
     reason="generates code, which NATIVECALL_JIT=0 forbids",
 )
+
+
+def assembly(text: str, effort: Literal[0, 1, 2]) -> str:
+    """The assembly language that LLVM makes of a module of IR."""
+    machine, missing = engine._start()
+    assert machine is not None, missing
+    with machine.module(text, effort) as module:
+        made: str = machine.target_machine(effort).emit_assembly(module)
+        return made

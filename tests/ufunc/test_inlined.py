@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._codegen import engine
 from nativecall._ufunc import inlined, make
-from support.modes import generates
+from support.modes import assembly, generates
 
 X = np.linspace(-3, 3, 1001)
 
@@ -97,7 +96,7 @@ def test_functions_of_llvmlite():
     body = owner.text + "".join(
         [line + "\n" for line in text.splitlines() if not line.startswith(("declare", "target"))]
     )
-    assert re.search(r"vmulpd|mulpd|fmul\s+v", engine.assembly(body, 2))  # vectorized
+    assert re.search(r"vmulpd|mulpd|fmul\s+v", assembly(body, 2))  # vectorized
     assert code.key.startswith("ufunc loop")
 
 
