@@ -6,16 +6,12 @@ callback.h, dynamiccall.h and every other reader of `__nativecall_api__`, asks t
 and adds the answer to the table. Readers of the table itself ask nothing and go on meanwhile.
 
 Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it
-("single-flight"). The others wait for the answer, with no lock held but that of the flight. That
-the hook has none is remembered, of the last 256 such signatures, until another hook is set; an
-exception is not. A hook that asks for the signature it is asked for gets RuntimeError. Hooks that
-run in two threads and each ask for the other's signature deadlock.
+(_singleflight.py): the others wait for the answer, unless they are in a hook themselves. That the
+hook has none is remembered, of the last 256 such signatures, until another hook is set; an
+exception is not. A hook that asks for the signature it is asked for gets RuntimeError.
 """
 
 from __future__ import annotations
-
-import os
-from _thread import allocate_lock, get_ident
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError
@@ -24,6 +20,7 @@ from .._signature.ctype import SCALARS, Scalar
 from .._signature.derived import Pointer, pointer
 from .._signature.signature import Signature
 from .._signature.spelling import parse
+from .._singleflight import once
 from .._values import boxes
 from .._values.failure import CONVENTIONS, check_errors
 from .entry import Options, resolve
@@ -115,39 +112,6 @@ def _referred(ctype: CType) -> CType:
     return ctype
 
 
-class _Flight:
-    """A signature that a hook is being asked for, once for all threads that look for it."""
-
-    __slots__ = ("answered", "thread")
-
-    def __init__(self) -> None:
-        self.thread = get_ident()
-        try:
-            self.answered = allocate_lock()
-        except RuntimeError:  # as CPython says it
-            raise MemoryError from None
-        self.answered.acquire()
-
-
-# What is being asked, by the callable's address (the asking thread holds a reference) and the
-# signature. The key has no hook in it: one that sets another hook and asks again asks for the same.
-_flights: dict[tuple[int, str], _Flight] = {}
-
-
-def _after_fork() -> None:
-    """Flights of threads that the child does not have are begun again."""
-    me = get_ident()
-    for key, flight in [*_flights.items()]:
-        if flight.thread != me:
-            del _flights[key]
-            # A signal handler may fork while its thread waits for this; the thread then asks.
-            flight.answered._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed lacks it
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
     """Ask the hook of a callable, if it has one, for a signature that is missing from its table.
 
@@ -163,33 +127,28 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
     """
     if not _types.call_table_offset(type(whole)):
         return  # a subclass with a __call__ of its own, which offers no entries
-    key = id(whole), text
-    while True:
+
+    def known() -> bool | None:
         specializer: Specializer | None = whole._specializer
         if specializer is None or _has(whole, text):
-            return
-        if text in specializer.missing and meant is None:
-            return
-        mine = _Flight()
-        try:
-            # An atomic operation: of several threads, one stores its own.
-            flight = _flights.setdefault(key, mine)
-            if flight is mine:
-                # The answer may have come since we looked.
-                if not _has(whole, text) and (meant or text not in specializer.missing):
-                    _answer(whole, specializer, text, meant)
-                return
-        finally:
-            if _flights.get(key) is mine:
-                del _flights[key]
-            mine.answered.release()
-        if flight.thread == get_ident():
-            raise RuntimeError(
-                f"the specialize hook of {whole.__name__!r} asks for {text!r}, "
-                "which it is being asked for"
-            )
-        with flight.answered:
-            pass
+            return True
+        return (meant is None and text in specializer.missing) or None
+
+    def answered() -> bool:
+        specializer: Specializer | None = whole._specializer
+        if specializer is not None:
+            _answer(whole, specializer, text, meant)
+        return True
+
+    def again() -> None:
+        raise RuntimeError(
+            f"the specialize hook of {whole.__name__!r} asks for {text!r}, which it is being asked "
+            "for"
+        )
+
+    # The key has no hook in it: one that sets another hook and asks again asks for the same. The
+    # caller has a reference to the callable.
+    once(("specialize", id(whole), text), known, answered, again)
 
 
 def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:

@@ -17,7 +17,7 @@ Guarantees:
 - Why there is no code is remembered where that lasts. Too little memory does not last: then
   `available` is False this time, and a MemoryError while LLVM starts is the caller's.
 - While LLVM starts, one lock is held, and while it works only llvmlite's own (idle.py). Threads
-  that ask for the same code at once get one `Code`, compiled once (flights.py).
+  that ask for the same code at once get one `Code`, compiled once (_singleflight.py).
 - Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
   at the end of the process it stays, since what else is torn down may call it.
 - An object file that refers to nothing outside is loaded by the core where it can
@@ -44,7 +44,8 @@ import sys
 from .. import _cache, _lib
 from .._errors import warn_once
 from .._fifo import Shared
-from . import flights, identity, idle
+from .._singleflight import once
+from . import identity, idle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _start() -> tuple[_Machine | None, str]:
     """The machine, made by the first call in the process."""
     outcome = _outcome
     if outcome is None:
-        outcome = flights.once("", lambda: _outcome, _tried)
+        outcome = once("", lambda: _outcome, _tried)
         assert outcome is not None
     return outcome
 
@@ -454,7 +455,7 @@ def compile(
         # A thread that could not wait may have been first.
         return _codes.share(wanted, made)
 
-    code: Code = flights.once(wanted, lambda: _codes.find(wanted), make)
+    code: Code = once(wanted, lambda: _codes.find(wanted), make)
     return code
 
 

@@ -28,6 +28,7 @@ import nativecall as nc
 LIBM = nc.load("m")
 SYMBOLS = {"d:d": "sqrt", "f:f": "sqrtf", "d:dd": "pow", "f:ff": "powf", "q:d": "lrint"}
 STATE = importlib.import_module("nativecall._callable.specialize")
+FLIGHTS = importlib.import_module("nativecall._singleflight")
 THREADS = 8
 LIMIT = 60  # seconds after which a thread that should have ended is a deadlock
 
@@ -607,7 +608,7 @@ def test_a_hook_that_drops_the_callable():
 
 def threads_that_wait():
     """Threads that wait for another's answer: they run nothing above `ask`."""
-    return [frame.f_code for frame in sys._current_frames().values()].count(STATE.ask.__code__)
+    return [frame.f_code for frame in sys._current_frames().values()].count(FLIGHTS.once.__code__)
 
 
 class Slow:
@@ -709,7 +710,7 @@ def test_entries_added_meanwhile_win():
 
 
 def test_nothing_is_left_behind():
-    assert STATE._flights == {}
+    assert FLIGHTS._flights == {}
 
 
 # From 3.15 on `fork` raises its warning about threads where warnings are errors.

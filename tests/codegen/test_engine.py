@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from nativecall import _cache
+from nativecall import _singleflight as flights
 from nativecall._cache import Cache
-from nativecall._codegen import engine, flights
+from nativecall._codegen import engine
 from support.modes import assembly, generates
 
 pytestmark = generates
@@ -302,7 +303,7 @@ def test_concurrent_first_calls_compile_once(objects):
 def test_concurrent_first_calls_of_a_process(forked):
     code = (
         "import threading\n"
-        "from nativecall._codegen import engine, flights\n"
+        "from nativecall import _singleflight as flights\nfrom nativecall._codegen import engine\n"
         "barrier = threading.Barrier(8); machines = []\n"
         "def run(): barrier.wait(); machines.append(engine._start()[0])\n"
         "threads = [threading.Thread(target=run) for _ in range(8)]\n"
@@ -488,7 +489,7 @@ def test_a_linker_goes_with_its_last_code():
 
 ANSWER = (
     "import ctypes\n"
-    "from nativecall._codegen import engine, flights\n"
+    "from nativecall import _singleflight as flights\nfrom nativecall._codegen import engine\n"
     "def answer(n): return 'define i32 @answer() {\\n  ret i32 %d\\n}' % n\n"
     "def make(n): return engine.compile(str(n), lambda: answer(n), {}, ['answer'])\n"
     "def call(code): return ctypes.CFUNCTYPE(ctypes.c_int)(code.address('answer'))()\n"

@@ -209,7 +209,8 @@ end_with({which})
 def test_code_at_the_end_waits_for_no_thread_that_has_ended(forked):
     code = """
 import builtins, threading, time
-from nativecall._codegen import engine, flights
+from nativecall import _singleflight as flights
+from nativecall._codegen import engine
 assert engine.available()
 begun = threading.Event()
 def never():

@@ -22,7 +22,7 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_cache _core _errors _hints _lib _fifo _locate _types _version"),
+    ("ground", "_cache _core _errors _hints _lib _fifo _locate _singleflight _types _version"),
     # C types, signatures and declarations; no native code
     ("signatures", "_signature/"),
     # single values between Python and C memory, and whose boxes hold them

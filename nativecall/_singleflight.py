@@ -1,4 +1,4 @@
-"""What several threads want at once is made by one of them, without a lock.
+"""Single-flight: what several threads want at once is made by one of them, without a lock.
 
 ::
 
@@ -17,7 +17,7 @@ Guarantees:
 from __future__ import annotations
 
 import os
-from _thread import _local, allocate_lock  # threading is more, and takes its time
+from _thread import _local, allocate_lock, get_ident  # threading is more, and takes its time
 from sys import is_finalizing
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from .._types import Foreign
+    from ._types import Foreign
 
     _Made = TypeVar("_Made")
 
@@ -33,10 +33,14 @@ if TYPE_CHECKING:
 class _Flight:
     """Something that one thread makes while others wait for it."""
 
-    __slots__ = ("done", "made")
+    __slots__ = ("done", "made", "thread")
 
     def __init__(self) -> None:
-        self.done = allocate_lock()  # held while it is made
+        self.thread = get_ident()
+        try:
+            self.done = allocate_lock()  # held while it is made
+        except RuntimeError:  # as CPython says it
+            raise MemoryError from None
         self.done.acquire()
         self.made: Foreign = None
 
@@ -44,12 +48,29 @@ class _Flight:
 _flights: dict[object, _Flight] = {}
 _this_thread = _local()
 
+
+def _after_fork() -> None:
+    me = get_ident()
+    for key, flight in [*_flights.items()]:
+        if flight.thread != me:
+            del _flights[key]
+            # A signal handler may fork while its thread waits for this; the thread then makes it.
+            flight.done._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed lacks it
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_flights.clear)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
-def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made]) -> _Made:
-    """What `find` finds, made by `make` if need be, in one thread at a time for each key."""
+def once(
+    key: object,
+    find: Callable[[], _Made | None],
+    make: Callable[[], _Made],
+    again: Callable[[], None] = lambda: None,
+) -> _Made:
+    """What `find` finds, made by `make` if need be, in one thread at a time for each key. `again`
+    is called where `make` asks for what it is making; it may raise.
+    """
     # Once Python ends, what another thread was making never comes.
     busy = getattr(_this_thread, "busy", False) or is_finalizing()
     while True:
@@ -60,6 +81,8 @@ def once(key: object, find: Callable[[], _Made | None], make: Callable[[], _Made
         try:
             # An atomic operation: of several threads, one stores its own.
             first = _flights.setdefault(key, flight)
+            if first is not flight and first.thread == flight.thread:
+                again()
             if first is flight or busy:
                 _this_thread.busy = True
                 # It may have been made between the look above and now.
