@@ -97,11 +97,12 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 /* A thread without the GIL takes it. */
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
+    PyThreadState *own = PyGILState_GetThisThreadState();
     /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
-    int slot = PyGILState_GetThisThreadState() == NULL || nc_thread_is_kept()
+    int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
-    int acquired = nc_gil_acquire_detached();
+    int acquired = nc_gil_acquire_detached(own);
     nc_waiting_end(slot);
     if (acquired < 0) {
         /* Without the GIL no reference is counted. */
@@ -109,7 +110,7 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *
         return 0;
     }
     call->ending = acquired;
-    return begin(self, call, PyThreadState_Get(), out);
+    return begin(self, call, own != NULL ? own : PyThreadState_Get(), out);
 }
 
 static inline int entered(NcPyCallbackCall *call, int runs)

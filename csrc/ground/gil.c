@@ -103,14 +103,12 @@ int nc_thread_is_kept(void)
 
 #endif
 
-int nc_gil_acquire_detached(void)
+int nc_gil_acquire_detached(PyThreadState *own)
 {
-    PyThreadState *own;
     if (nc_is_finalizing()) {
         /* Waiting for the GIL would never end, or end the thread. */
         return NC_GIL_REFUSED;
     }
-    own = PyGILState_GetThisThreadState();
     if (own != NULL) {
         /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
          * outermost of those that made the thread state. */
@@ -124,7 +122,8 @@ int nc_gil_acquire_detached(void)
 
 int nc_gil_acquire(void)
 {
-    return nc_thread_attached() != NULL ? NC_GIL_HELD : nc_gil_acquire_detached();
+    return nc_thread_attached() != NULL ? NC_GIL_HELD
+                                        : nc_gil_acquire_detached(PyGILState_GetThisThreadState());
 }
 
 void nc_gil_release(int acquired)

@@ -67,8 +67,8 @@ int nc_thread_is_kept(void);
 
 /* Acquires the GIL, unless this thread has it. The thread state may be foreign. */
 int nc_gil_acquire(void);
-/* The same for a thread that does not have it. */
-int nc_gil_acquire_detached(void);
+/* The same for a thread that does not have it; `own` is the state that PyGILState knows of it. */
+int nc_gil_acquire_detached(PyThreadState *own);
 /* Releases the GIL as it was acquired. Nothing where it was held already. */
 void nc_gil_release(int acquired);
 
