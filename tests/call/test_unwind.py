@@ -51,6 +51,27 @@ def test_exceptions_of_cpp_pass_through(builder):
     assert caught(abs, (-1,)) == -1
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize("call", ["f(0.5, 1, 2.0, 3)", "apply(lambda x: f(x, 1, 2.0, 3), 0.5)"])
+def test_an_exception_of_cpp_that_no_code_catches_ends_the_process(builder, call):
+    source = """
+extern "C" double throws(double a, int b, double c, int d) { throw a + b + c + d; }
+extern "C" double apply(double (*f)(double), double x) { return f(x); }
+"""
+    path = builder.library(source, "uncaught", language="c++", flags=("-O1", "-w"))
+    code = f"""
+import nativecall as nc
+lib = nc.load({str(path)!r})
+f, apply = lib.function("throws", "d:didi"), lib.function("apply", "d:X{{d:d}}d")
+{call}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, check=False, cwd=builder.directory
+    )
+    assert done.returncode < 0
+    assert b"terminate called after throwing an instance of 'double'" in done.stderr
+
+
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb")
 def test_debuggers_see_who_called(builder):
     path = builder.library(

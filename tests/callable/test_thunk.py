@@ -195,6 +195,31 @@ def test_exceptions_of_cpp_pass_through(builder, carrier):
     assert [caught(thunk, n) for n in (1, 2, 3) * 20] == [0, 2, 3] * 20
 
 
+JUMPING = """
+#include <setjmp.h>
+static jmp_buf there;
+double halved(double x, int n, double y) { if (n != 1) longjmp(there, n); return (x + y) / 2; }
+int caught(double (*f)(double, double, double), int n)
+{
+    volatile int jumps = 0;
+    int found = setjmp(there);
+    if (found) return found + jumps;
+    jumps++;
+    return f(1, n, 3) == 2 ? 0 : -1;
+}
+"""
+
+
+def test_longjmp_passes_through(builder, carrier):
+    lib = nc.load(builder.library(JUMPING, "jumping", flags=("-w",)))
+    halved = lib.function("halved", "d:did")
+    caught = lib.function("caught", "i:X{d:ddd}i")
+    thunk = halved.convert("d:ddd")
+    assert [caught(thunk, n) for n in (1, 2, 3) * 20] == [0, 3, 4] * 20
+    bound = lib.function("caught", "i:X{d:ddd}i").bind(thunk)
+    assert [bound(n) for n in (1, 2)] == [0, 3]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="makes a POSIX thread")
 def test_a_failure_in_a_thread_of_c_is_reported(c, builder, monkeypatch):
     """No call from Python waits there."""
