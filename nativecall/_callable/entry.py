@@ -258,11 +258,11 @@ def refuse_known_otherwise(wanted: Signature, found: boxes.Function) -> None:
         refuse_other_forms(wanted, found.forms)
 
 
-def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> None:
+def refuse_contradiction(wanted: Signature, known: tuple[CType | str | None, ...]) -> None:
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
     """
-    from .._signature.capsulename import unknown_struct, way_out
+    from .._signature.capsulename import way_out
 
     given = (wanted.result, *wanted.args)
     if len(given) != len(known):
@@ -273,13 +273,12 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | None, ...]) -> 
         )
     for index, (one, other) in enumerate(zip(known, given, strict=True)):
         what = f"argument {index}" if index else "the result"
-        struct = None if one is None else unknown_struct(one)
-        if struct is not None:
+        if isinstance(one, str):
             if other.kind not in ("struct", "union"):
                 raise SignatureError(
-                    f"'signature' is {wanted.text!r}, but {what} of the target is {struct!r}, a "
+                    f"'signature' is {wanted.text!r}, but {what} of the target is {one!r}, a "
                     "struct by value",
-                    hint=way_out(struct),
+                    hint=way_out(one),
                 )
         elif one is not None and one.text != other.text and not _is_opaque(one, other):
             raise SignatureError(

@@ -15,14 +15,21 @@ import re
 from collections import namedtuple
 
 from .._errors import SignatureError
-from .ctype import CType
-from .derived import Array, FunctionPointer, Pointer, Struct
+from .cconstant import Unknown
+from .cnodes import BASICS, ArrayOf, Converter, FunctionOf, Node, Record, Unusable, function_of
+from .cparser import Parser
+from .csource import CSource
+from .ctype import MAX_TEXT, CType
+from .plaintext import common_types
 from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
 from .signature import Signature
 from .spelling import parse
+from .typenames import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .._types import Foreign
 
 
@@ -32,8 +39,9 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     Attributes
     ----------
     signature : Signature or None
-    partial : tuple of (CType or None), or None
-        The result and the arguments, None for each that is not known, where there is no signature.
+    partial : tuple of (CType, str or None), or None
+        The result and the arguments where there is no signature: of a struct by value that is not
+        known the name, None for what else is not.
     reason : str or None
         Why there is none, and how to tell it.
     is_data : bool
@@ -42,7 +50,7 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
 
     __slots__ = ()
     signature: Signature | None
-    partial: tuple[CType | None, ...] | None
+    partial: tuple[CType | str | None, ...] | None
     reason: str | None
     is_data: bool
 
@@ -61,9 +69,9 @@ _NUMPY = {
 }
 _LAPACK = {"s": "float", "d": "double", "c": "float _Complex", "z": "double _Complex"}
 _MACROS = {"PY_LONG_LONG": "long long", "Py_UCS4": "uint32_t", "Py_hash_t": "Py_ssize_t"}
-_NAME = re.compile(
-    r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_(?:t|ctuple)_\w+|" + "|".join(_MACROS) + r")\b"
-)
+_MACROS["PyThread_type_lock"] = "void *"
+_NAME = re.compile(r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_(?:t|ctuple)_\w+)\b")
+_MACRO = re.compile(rf"\b(?:{'|'.join(_MACROS)})\b")
 # The last parameter of a `cpdef` function, which that of a module does not look at; and one more
 # that has those that may be left out, NULL where all are.
 _SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
@@ -71,16 +79,8 @@ _OPTIONAL = re.compile(
     r",?\s*(?:\b(int __pyx_skip_dispatch)\s*,\s*)?"
     r"\bstruct \w+\s*\*\s*__pyx_optional_args\s*\)\s*;?\s*$"
 )
-_TAG = re.compile(r"\b(?:struct|union) (\w+)")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-# What is no type by itself, and no name of one.
-_WORDS = {"void", "struct", "union", "enum", "const", "volatile", "restrict", "nc_function"}
-_UNKNOWN = re.compile(r"unknown type name '(\w+)'")
 _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
 _MEMORYVIEW = "__Pyx_memviewslice"
-_MOST_GAPS = 8
-_OF = "__of_"  # before the module in the name that declarations have for a type of it
-_GAP = "nc_gap_"  # begins the only member of structs that stand for what is not known
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
 _PYTHRAN_TYPES = {
     "int": "l",
@@ -168,92 +168,183 @@ def in_c(name: str, names: Foreign = None) -> str:
 
 def _declaration(name: str) -> Name:
     """What a declaration of a function says."""
-    needed: dict[str, str] = {}
-    text = _plain(_NAME.sub(lambda found: _resolved(found[0], needed), name))
-    # Structs that only their tags tell are types that nobody knows, which may leave a gap.
-    text = _TAG.sub(lambda found: found[0] if _is_type(found[1]) else found[1], text)
-    gaps: list[str] = []
-    declares = bool(needed)
-    signature = None
-    while signature is None:
-        try:
-            signature = _parsed(text, needed)
-        except SignatureError as error:
-            unknown = _unknown_type(error.reason, text, needed)
-            if unknown is None or len(gaps) == _MOST_GAPS:
-                return Name(None, None, _unread(name, error) if declares else None, False)
-            gaps.append(unknown)
-            # By value at first, so that it shows where. Members may be of the type, too.
-            member = f"unsigned char {_GAP}{unknown};"
-            needed = {unknown: f"typedef struct {{ {member} }} {unknown}; ", **needed}
-    types = signature.result, *signature.args
-    missing = [gap for gap in gaps if any([_passes(one, gap) for one in types])]
-    if not missing:
-        try:
-            return Name(_opaque(text, needed, gaps) if gaps else signature, None, None, False)
-        except SignatureError as error:
-            return Name(None, None, _unread(name, error), False)
-    # A gap that is a struct, as its tag says, stands for itself.
-    tag = r"\b(?:struct|union) (?:__pyx_t_\w+_)?"
-    structs = {gap for gap in gaps if re.search(rf"{tag}{gap}\b", name)} | {_MEMORYVIEW}
-    partial = tuple([_known(one, structs) for one in types])
-    outer = {gap: _holder(gap, text, needed) for gap in missing}
-    return Name(None, partial, _unknown(name, outer), False)
-
-
-def _parsed(text: str, needed: dict[str, str]) -> Signature:
-    """The signature that a declaration without a name has, after those that it needs."""
-    if needed:
-        text = "".join(needed.values()) + text.replace("(", " nc_function(", 1).rstrip("; ") + ";"
-    found = parse(text, hint="c")
-    written = re.sub(rf"{_OF}\w+", "", found.written)
-    parts = found.names, found.readonly, found.characters, found.lengths, written
-    return Signature._of(found.function, *parts)
-
-
-def _opaque(text: str, needed: dict[str, str], gaps: list[str]) -> Signature:
-    """The signature of a declaration where types that nobody knows are behind pointers only."""
-    needed |= {gap: f"typedef struct {gap} {gap}; " for gap in gaps}
+    if len(name) > MAX_TEXT:
+        return Name(None, None, None, False)
+    reader = _Reader(_plain(name))
     try:
-        return _parsed(text, needed)
-    except SignatureError:  # a struct behind a pointer has such a type by value
-        for name, declared in needed.items():
-            if declared.startswith("typedef struct ") and {*_WORD.findall(declared)} & {*gaps}:
-                gaps.append(name)
-                needed[name] = f"typedef struct {name} {name}; "
-        # An array that is an argument is a pointer.
-        for gap in gaps:
-            text = re.sub(rf"\b{gap}\s+(\w*)\s*\[\w*\]", rf"{gap} *\1", text)
-        return _parsed(text, needed)
+        function = reader.function()
+    except (Unknown, SignatureError, RecursionError):
+        return Name(None, None, None, False)
+    convert = Converter()
+    parts = function.result, *function.args
+    gaps = dict([pair for part in parts for pair in _gaps(part)])
+    if not gaps:
+        try:
+            return Name(convert.signature(function, in_c(name)), None, None, False)
+        except SignatureError as error:
+            return Name(None, None, _unread(name, error) if reader.declares else None, False)
+    partial = tuple([_known(convert, part) for part in parts])
+    return Name(None, partial, _unknown(name, gaps), False)
 
 
-def _unknown_type(reason: str, text: str, needed: dict[str, str]) -> str | None:
-    """The name of a type that nobody knows, for which a declaration cannot be read."""
-    found = _UNKNOWN.match(reason)
-    # Alone, or first of all, it is taken for a name.
-    for name in [found[1]] if found is not None else _WORD.findall(text):
-        if name not in needed and name not in _WORDS and not _is_type(name):
-            return name
-    return None
+class _Gap(Unusable):
+    """A type that nobody knows; `is_struct` says that it is known to be a struct or union."""
+
+    def __init__(self, name: str, is_struct: bool) -> None:
+        super().__init__("nobody here knows it", cname=name)
+        self.is_struct = is_struct or name == _MEMORYVIEW
+
+
+class _Reader(Parser):
+    """Reads one declaration, in which words that nobody knows are types where one must be.
+
+    `scope` has the words that stand for types of a .pxd: the module and the name there of each.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        scope: dict[str, tuple[str, str]] | None = None,
+        outer: _Reader | None = None,
+    ) -> None:
+        super().__init__(CSource(text).tokens, strict=True)
+        self.typedefs = Found(self._typedef, common_types())
+        self.scope = scope or {}
+        self.declares = False  # whether a type is declared elsewhere
+        self.unknown = False
+        self._made: dict[object, Node] = {} if outer is None else outer._made
+
+    def function(self) -> FunctionOf:
+        """The function that is declared, with a name or without."""
+        found = function_of(self._whole())
+        if found is None:
+            raise self.no_function()
+        return found
+
+    def _whole(self) -> Node:
+        node = self.type_name()
+        self.accept(";")
+        if self.tokens[self.at]:
+            raise Unknown(f"unexpected {self.tokens[self.at]!r}")
+        return node
+
+    def is_type(self) -> bool:
+        """Whether a type is named that a variable can have."""
+        try:
+            return self._whole().kind != "void" and not self.unknown
+        except (Unknown, SignatureError, RecursionError):
+            return False
+
+    def _typedef(self, word: str) -> tuple[Node, bool] | None:
+        return (self._named(word, ""), False) if self.names(word) else None
+
+    def _record(self, kind: str) -> Node:
+        word = self.tokens[self.at]
+        if not self.names(word):
+            return super()._record(kind)
+        self.at += 1
+        if word.startswith("__pyx_t_"):
+            return self._named(word, kind)
+        return self._made.setdefault((kind, word), Record(kind, word))
+
+    def _enum(self) -> Node:
+        self.at += 1
+        return self._named(self.tokens[self.at - 1], "enum")
+
+    def _named(self, word: str, kind: str) -> Node:
+        """The type of a word, or of a tag of that kind."""
+        if word in self.scope:
+            return self._from_pxd(*self.scope[word])
+        if word.startswith("__pyx_ctuple_"):
+            return self._ctuple(word)
+        if word.startswith("__pyx_t_") and kind != "enum":
+            module, own = unmangled(word, "__pyx_t_")
+            if own in _declared(module) and own.removesuffix("_t") not in SIZED:
+                return self._from_pxd(module, own)
+        text = _own(f"{kind} {word}".strip())
+        found = common_types().get(text)
+        if found is not None:
+            return found[0]
+        if text != word and not text.isidentifier():
+            return _Reader(text).type_name()
+        if text in BASICS:
+            return BASICS[text]
+        self.unknown = True
+        return self._made.setdefault(text, _Gap(text, bool(kind)))
+
+    def _from_pxd(self, module: str, own: str) -> Node:
+        """A type of the .pxd of a module."""
+        self.declares = True
+        text = _declared(module).get(own)
+        if text is None:
+            return self._made.setdefault(own, _Gap(own, False))
+        found = self._made.get((module, own))
+        if found is None:
+            self._made[module, own] = _Gap(own, True)  # what leads to the type itself is opaque
+            scope: dict[str, tuple[str, str]] = {}
+
+            def word(match: re.Match[str]) -> str:
+                place = absolute(match[1], module) if "." in match[1] else (module, match[1])
+                made = own if match[1] == own else f"nc_{len(scope)}"
+                scope[made] = place
+                return made
+
+            inner = _Reader(f"typedef {re.sub('@([^@]+)@', word, text)};", scope, self)
+            inner.strict = False  # a struct may hold what nobody knows
+            inner.read()
+            found = self._made[module, own] = inner.typedefs[own][0]
+        return found
+
+    def _ctuple(self, word: str) -> Node:
+        """A tuple of Cython's, a struct."""
+        kinds = word.removeprefix("__pyx_ctuple_").split("__and_")
+        if not {*kinds} <= _CTUPLE:
+            return _Gap(word, True)
+        self.declares = True
+        types = [_Reader(one).type_name() for one in kinds]
+        made = Record("struct", word)
+        made.lay_out([(f"f{at}", one, None, 0, False) for at, one in enumerate(types)], 0, 0)
+        return made
+
+
+def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
+    """The types that nobody knows and that a value of a type has, or a function that it leads to
+    passes: each with the type in the name that has it.
+    """
+    node = node.main or node
+    function = function_of(node)
+    if isinstance(node, _Gap) or (isinstance(node, Record) and node.fields is None):
+        yield node.cname, holder or node.cname
+    elif isinstance(node, Record):
+        for member in node.fields or ():
+            yield from _gaps(member.type, holder or node.typedef or node.cname)
+    elif isinstance(node, ArrayOf):
+        yield from _gaps(node.item, holder)
+    elif function is not None:
+        for part in (function.result, *function.args):
+            yield from _gaps(part, holder)
+
+
+def _known(convert: Converter, node: Node) -> CType | str | None:
+    """A type, or the name of a struct or union that nobody knows; None for what may be anything."""
+    if isinstance(node, _Gap):
+        return node.cname if node.is_struct else None
+    if isinstance(node, Record) and node.fields is None:
+        return node.cname.partition(" ")[2]
+    try:
+        return None if [*_gaps(node)] else convert.type(node)
+    except SignatureError:
+        return None
 
 
 def _plain(text: str) -> str:
-    text = _OPTIONAL.sub(")", text)
+    text = _OPTIONAL.sub(")", _MACRO.sub(lambda found: _MACROS[found[0]], text))
     return re.sub(r"\(\s*\)", "(void)", _SKIP_DISPATCH.sub(")", text))
 
 
 def _is_type(name: str) -> bool:
     """Whether a name is that of a type that can be a variable's."""
-    name = re.sub(r"\[\w*\]", "", _NAME.sub(lambda found: _resolved(found[0], {}), name))
-    if name.strip() in ("", "void"):
-        return False
-    if _TAG.fullmatch(name.strip()):
-        return True
-    try:
-        parse(f"void ({name})", hint="c")
-    except SignatureError:
-        return name.strip() == "PyThread_type_lock"
-    return True
+    return _Reader(_plain(name)).is_type()
 
 
 def _own(name: str) -> str:
@@ -261,8 +352,6 @@ def _own(name: str) -> str:
     if name.startswith("enum"):
         module, own = unmangled(name.rpartition(" ")[2], "__pyx_t_")
         return _declared(module).get(own, "int").partition(" @")[0]
-    if name in _MACROS:
-        return _MACROS[name]
     if name.startswith("npy_"):
         return SIZED.get(name[4:]) or _NUMPY.get(name[4:], name)
     mangled = name.rpartition(" ")[2]
@@ -273,89 +362,10 @@ def _own(name: str) -> str:
     return lapack.get(own) or COMPLEX.get(own) or SIZED.get(own.removesuffix("_t")) or own or name
 
 
-def _resolved(name: str, needed: dict[str, str]) -> str:
-    """The name of a type as the declarations in `needed` have it, to which its own are added."""
-    mangled = name.rpartition(" ")[2]
-    if mangled.startswith("__pyx_ctuple_"):
-        return _ctuple(mangled, needed)
-    if mangled.startswith("__pyx_t_") and not name.startswith("enum"):
-        module, own = unmangled(mangled, "__pyx_t_")
-        if name.startswith("union"):
-            return own  # which nothing passes by value
-        known = _declared(module)
-        if own in known and own.removesuffix("_t") not in SIZED:
-            return _declare(module, own, known, needed)
-        return own if name != mangled and own == _own(name) else _own(name)
-    return _own(name)
-
-
 def _declared(module: str) -> dict[str, str]:
     """The types that the .pxd of a module declares."""
     found = of_module(module) if module else None
     return {} if found is None else found.types
-
-
-def _declare(module: str, own: str, known: dict[str, str], needed: dict[str, str]) -> str:
-    """Add the declaration of a type, after those that it uses; its name there."""
-    unique = f"{own}{_OF}{module.replace('.', '_')}"
-    if own not in known:
-        return own
-    if unique not in needed:
-        needed[unique] = ""  # while it is made
-
-        def inner(match: re.Match[str]) -> str:
-            if match[1] == own:
-                return unique
-            if "." not in match[1]:
-                return _declare(module, match[1], known, needed)
-            other, name = absolute(match[1], module)
-            return _declare(other, name, _declared(other), needed)
-
-        # What leads to the type itself is opaque.
-        text = re.sub(rf"@{own}@(?=\s*\*)", "void", known[own])
-        text = re.sub(r"@([\w.]+)@", inner, text)
-        text = _NAME.sub(lambda found: _own(found[0]), text)
-        del needed[unique]
-        needed[unique] = f"typedef {text}; "
-    return unique if needed[unique] else "void"
-
-
-def _ctuple(name: str, needed: dict[str, str]) -> str:
-    """A tuple of Cython's in C, a struct."""
-    if name not in needed:
-        kinds = name.removeprefix("__pyx_ctuple_").split("__and_")
-        if not {*kinds} <= _CTUPLE:
-            return name
-        fields = " ".join([f"{kind} f{index};" for index, kind in enumerate(kinds)])
-        needed[name] = f"typedef struct {{ {fields} }} {name}; "
-    return name
-
-
-def _passes(ctype: CType, gap: str) -> bool:
-    """Whether a type that is not known is passed by value, or by a function that is an argument."""
-    if isinstance(ctype, FunctionPointer):
-        return any([_passes(one, gap) for one in (ctype.result, *ctype.args)])
-    if isinstance(ctype, Pointer):
-        return isinstance(ctype.pointee, FunctionPointer) and _passes(ctype.pointee, gap)
-    if isinstance(ctype, Array):
-        return _passes(ctype.item, gap)
-    if not isinstance(ctype, Struct):
-        return False
-    inner = any([_passes(field.type, gap) for field in ctype.fields])
-    return inner or ctype.field_names[0] == _GAP + gap
-
-
-def _known(ctype: CType, structs: set[str]) -> CType | None:
-    """A type, None where it has a gap that may be anything."""
-    if isinstance(ctype, Struct) and unknown_struct(ctype) in structs:
-        return ctype
-    return None if _GAP in ctype.named else ctype
-
-
-def unknown_struct(ctype: CType) -> str | None:
-    """The name of a struct by value of which a capsule's name says no more; None for others."""
-    first = ctype.field_names[0] if isinstance(ctype, Struct) else ""
-    return first.removeprefix(_GAP) if first.startswith(_GAP) else None
 
 
 def way_out(struct: str) -> str | None:
@@ -368,36 +378,19 @@ def way_out(struct: str) -> str | None:
     )
 
 
-def _holder(gap: str, text: str, needed: dict[str, str]) -> str:
-    """The type in a name that has a member of one that is not known; that itself where it is in
-    the name.
-    """
-    if re.search(rf"\b{gap}\b", text):
-        return gap
-    for outer, declared in reversed(needed.items()):
-        if outer != gap and re.search(rf"\b{gap}\b", declared):
-            found = _holder(outer, text, needed)
-            return found.partition(_OF)[0]
-    return gap
-
-
 def _unknown(name: str, outer: dict[str, str]) -> str:
     """What to say of types that nobody knows, each with the one in the name that has it."""
     if _MEMORYVIEW in outer:
         return f"in the capsule's name, {name!r}, {way_out(_MEMORYVIEW)}"
-    spelt = []
-    for one, holder in outer.items():
-        tag = re.search(rf"\b(?:struct|union) {one}\b", name)
-        shown = repr(one if tag is None else tag[0])
-        spelt.append(shown if holder == one else f"{shown} (in {holder!r})")
-    types = " and ".join(spelt)
+    spelt = [
+        repr(one) if holder == one else f"{one!r} (in {holder!r})" for one, holder in outer.items()
+    ]
     first = next(iter(outer.values()))
-    tag = re.search(rf"\b(?:struct|union) {first}\b", name)
-    declared = f"typedef … {first}" if tag is None else f"{tag[0]} {{ … }}"
+    declared = f"{first} {{ … }}" if " " in first else f"typedef … {first}"
     what = "is a type" if len(outer) == 1 else "are types"
     return (
-        f"in the capsule's name, {name!r}, {types} {what} that nobody here knows; write the "
-        "signature, or name a library that declares the type with 'types', as in "
+        f"in the capsule's name, {name!r}, {' and '.join(spelt)} {what} that nobody here knows; "
+        "write the signature, or name a library that declares the type with 'types', as in "
         f"nativecall.load(None, '{declared};')"
     )
 

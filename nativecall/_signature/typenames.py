@@ -42,7 +42,7 @@ _UNUSABLE = (UNUSABLE, *OTHER_TYPES)
 _KINDS = ("struct", "union", "enum")
 
 
-class _Found(dict[str, "Foreign"]):
+class Found(dict[str, "Foreign"]):
     """A dictionary whose missing items are looked for once, and are none of its own."""
 
     def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
@@ -83,8 +83,8 @@ class TypeNames:
     ) -> None:
         self._declarations = declarations
         self._base = base
-        self.typedefs: dict[str, tuple[Node, bool]] = _Found(self._typedef)
-        self.tags: dict[str, Node] = _Found(self._tag)
+        self.typedefs: dict[str, tuple[Node, bool]] = Found(self._typedef)
+        self.tags: dict[str, Node] = Found(self._tag)
         self._opaque = frozenset(declarations.opaque)
         self._convert = Converter(owner)
         self._common: dict[str, tuple[Node, bool]] | None = None
@@ -123,8 +123,8 @@ class TypeNames:
 
     def lend(self, parser: Parser) -> None:
         """Have a parser know the types, beside those that it reads."""
-        parser.typedefs = _Found(self.typedefs.get, parser.typedefs)
-        parser.tags = _Found(self.tags.get, parser.tags)
+        parser.typedefs = Found(self.typedefs.get, parser.typedefs)
+        parser.tags = Found(self.tags.get, parser.tags)
 
     # -- what is kept -----------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class _TextParser(Parser):
         super().__init__(tokens)
         self.typedefs = names.typedefs
         self.tags = names.tags
-        self.values = _Found(lambda name: _constant(names, name))
+        self.values = Found(lambda name: _constant(names, name))
 
 
 class _WrittenParser(_TextParser):
