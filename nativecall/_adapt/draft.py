@@ -18,7 +18,7 @@ written: where a wanted declaration says const, that of the function must say so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import namedtuple
 
 from .._signature.agreement import suits
 from .._signature.ctype import CType, Scalar, integer_range
@@ -190,10 +190,10 @@ def _holds(target: CType, source: CType) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(namedtuple("Own", ["type", "readonly"])):
     """An argument of the function."""
 
+    __slots__ = ()
     type: CType
     readonly: bool  # whether the function promises not to write to what it points to
 

@@ -9,13 +9,16 @@ _codegen/thunk.py compiles one, _plan/conversion.py writes it as what the core c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections import namedtuple
 
 from .. import _lib
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._values.failure import Convention
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 #: Bytes at the start of a Thunk that bound values follow (csrc/object/thunkobject.h).
 HEADER: Final = _lib.types.code_layout()["thunk_values"]
@@ -24,25 +27,24 @@ INPUT_OUTPUT_ERROR: Final = 5  # EIO
 OUT_OF_RANGE: Final = 34  # ERANGE
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(namedtuple("Given", ["index", "type"])):
     """Argument `index` of the wanted signature."""
 
+    __slots__ = ()
     index: int
     type: CType
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(namedtuple("Load", ["pointer", "offset", "type"])):
     """What is `offset` bytes behind a pointer, which is not NULL."""
 
+    __slots__ = ()
     pointer: Given
     offset: int
     type: CType
 
 
-@dataclass(frozen=True, slots=True)
-class Convert:
+class Convert(namedtuple("Convert", ["value", "type", "step", "exact"], defaults=(False,))):
     """A number as another type.
 
     `step` says which check of it may fail, -1 none. What is checked is for floats `exact`: whether
@@ -50,38 +52,39 @@ class Convert:
     An integer must always be equal.
     """
 
+    __slots__ = ()
     value: Node
     type: CType
     step: int
-    exact: bool = False
+    exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(namedtuple("Memory", ["values", "type"])):
     """A pointer to fresh memory that holds values, one after the other; of `type` each."""
 
+    __slots__ = ()
     values: tuple[Node, ...]
     type: CType
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(namedtuple("Constant", ["value", "type"])):
     """An integer; for a pointer NULL."""
 
+    __slots__ = ()
     value: int
     type: CType
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(namedtuple("Bound", ["offset", "type"])):
     """A value at an offset in the Thunk."""
 
+    __slots__ = ()
     offset: int
     type: CType
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(namedtuple("_Node", ["type"])):
+    __slots__ = ()
     type: CType
 
 
@@ -104,30 +107,37 @@ class Told(_Node):
 Node = Given | Load | Convert | Memory | Constant | Bound | Room | Result | Written | Told
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(namedtuple("Check", ["index", "count", "step"])):
     """What must hold of a wanted argument before the call: not NULL, or equal to `count`."""
 
+    __slots__ = ()
     index: int
     count: int | None
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], defaults=(0,))):
     """Something that may fail in a call, for messages."""
 
+    __slots__ = ()
     kind: str  # "value", "null", "count" or "failure", that of the function itself
     subject: str  # what the message is about; {} stands for the function's name
     source: CType  # of the value that did not pass
     target: CType  # what it should have become
-    count: int = 0  # how many items there must be
+    count: int  # how many items there must be
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(
+    namedtuple(
+        "Plan",
+        "outer inner arguments checks stores result before "
+        "after tested steps flags size takes_gil settles",
+        defaults=(HEADER, False, False),
+    )
+):
     """How a function of one signature calls one of another."""
 
+    __slots__ = ()
     outer: Signature  # the wanted one
     inner: Signature  # the function's own
     arguments: tuple[Node, ...]  # the function's, those after its fixed ones included
@@ -139,9 +149,9 @@ class Plan:
     tested: int  # the step that is the function's own failure; -1 where none is tested for
     steps: tuple[Step, ...]
     flags: int  # of the thunk's entry
-    size: int = HEADER  # bytes of the Thunk
-    takes_gil: bool = False  # around the call
-    settles: bool = False  # an exception that the function left finds a place
+    size: int  # bytes of the Thunk
+    takes_gil: bool  # around the call
+    settles: bool  # an exception that the function left finds a place
 
     def follows_call(self, step: int) -> bool:
         """Whether a step is taken when the function has returned."""

@@ -32,8 +32,8 @@ The function gets the arguments of a variadic one after those that it names, as 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from .. import _lib
 from .._errors import SignatureError
@@ -289,17 +289,23 @@ def _promoted(
 # -- results and failures ------------------------------------------------------------------------
 
 
-@dataclass
-class _Ending:
+class _Ending(
+    namedtuple(
+        "_Ending",
+        "errors own given room store value status",
+        defaults=(None, None, None, None),
+    )
+):
     """One way to have the wanted result: what becomes of the arguments, and of the result."""
 
+    __slots__ = ()
     errors: Convention
     own: Sequence[Own]
     given: Sequence[Given]
-    room: CType | None = None  # of the function's last argument
-    store: int | None = None  # the wanted argument that takes the result
-    value: CType | None = None  # what becomes the result or is stored; None for nothing
-    status: int | None = None  # the result after success, of a status
+    room: CType | None  # of the function's last argument
+    store: int | None  # the wanted argument that takes the result
+    value: CType | None  # what becomes the result or is stored; None for nothing
+    status: int | None  # the result after success, of a status
 
 
 def _endings(
@@ -549,4 +555,4 @@ def taking_gil(signature: Signature, flags: int) -> Plan:
     errors = convention(flags)
     flags = flags & ~_lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL
     plan = Plan(signature, signature, arguments, (), (), result, errors, errors, -1, (), flags)
-    return replace(plan, takes_gil=True)
+    return plan._replace(takes_gil=True)

@@ -11,69 +11,76 @@ names in NumPy's signature: ``(n),(n)->()`` is ``((0,), (0,), ())``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections import namedtuple
 
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from .._values.failure import Errors
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(namedtuple("Value", ["operand"])):
     """An operand's element."""
 
+    __slots__ = ()
     operand: int
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(namedtuple("Reference", ["operand"])):
     """A pointer to a copy of an operand's element, as Fortran takes numbers."""
 
+    __slots__ = ()
     operand: int
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(namedtuple("Address", ["operand", "given", "is_output"], defaults=(None, False))):
     """A pointer to the memory of an operand, in C's order without gaps.
 
     An output has what the input `given` has before the call; else its element is zero, and that of
     one with dimensions is as it is.
     """
 
+    __slots__ = ()
     operand: int
-    given: int | None = None
-    is_output: bool = False
+    given: int | None
+    is_output: bool
 
 
-@dataclass(frozen=True)
-class Viewed:
+class Viewed(namedtuple("Viewed", ["operand", "given"], defaults=(None,))):
     """A strided view of an operand; an output has what the input `given` has before the call."""
 
+    __slots__ = ()
     operand: int
-    given: int | None = None
+    given: int | None
 
 
-@dataclass(frozen=True)
-class Length:
+class Length(namedtuple("Length", ["dimension"])):
     """The length of a core dimension."""
 
+    __slots__ = ()
     dimension: int
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(namedtuple("Told", [])):
     """An int of the loop's own, where the function says that it failed."""
+
+    __slots__ = ()
 
 
 Passed: TypeAlias = Value | Reference | Address | Viewed | Length | Told
 
 
-@dataclass(frozen=True)
-class LoopPlan:
+class LoopPlan(
+    namedtuple(
+        "LoopPlan",
+        "signature inputs outputs arguments results core needs_gil errors",
+        defaults=(None, False, "none"),
+    )
+):
     """A loop around one C function.
 
     Attributes
@@ -95,14 +102,15 @@ class LoopPlan:
         The function's error convention; the loop ends at the first failure.
     """
 
+    __slots__ = ()
     signature: Signature
     inputs: tuple[CType, ...]
     outputs: tuple[CType, ...]
     arguments: tuple[Passed, ...]
     results: tuple[tuple[int, int], ...]
-    core: tuple[tuple[int, ...], ...] | None = None
-    needs_gil: bool = False
-    errors: Errors = "none"
+    core: tuple[tuple[int, ...], ...] | None
+    needs_gil: bool
+    errors: Errors
 
     @property
     def operands(self) -> tuple[CType, ...]:
