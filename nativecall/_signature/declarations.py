@@ -16,7 +16,7 @@ from __future__ import annotations
 from .._errors import SignatureError
 from .cconstant import Unknown
 from .cffitype import from_ffi, to_ffi
-from .cnodes import ANONYMOUS, Converter, FunctionOf, Record, TooLarge, function_of
+from .cnodes import Converter, Record, TooLarge, function_of
 from .cparser import Parser
 from .csource import CSource
 from .declared import Declarations, keep
@@ -30,7 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .cnodes import Node
     from .declared import Table
     from .typenames import TypeNames
 
@@ -159,25 +158,7 @@ class _TextTables(MacroTables):
 
     def table(self) -> Table:
         table = super().table()
-        typedefs: dict[str, str] = {}
-        structs: dict[str, str] = {}
-        opaque: dict[str, None] = {}
         self._check_types()
-        for name, (node, _) in self.own_types():
-            found = self._found(node.pointer() if isinstance(node, FunctionOf) else node)
-            if found is None:
-                opaque[name] = None
-            else:
-                typedefs[name] = found
-        for node in self.parser.tags.values():
-            if isinstance(node, Record) and ANONYMOUS not in node.cname:
-                found = self._found(node)
-                if found is None:
-                    opaque[node.cname] = None
-                elif node.kind == "struct":
-                    structs[node.cname.removeprefix("struct ")] = found
-        names = opaque | dict.fromkeys(table["opaque"])
-        table |= {"typedefs": typedefs, "structs": structs, "opaque": [*names]}
         table["refused"] = self.refused
         return table
 
@@ -192,12 +173,6 @@ class _TextTables(MacroTables):
                 self.convert.check_by_value(node, name)
             except TooLarge as error:
                 raise self.source.placed(error, self.convert.at or 0) from None
-
-    def _found(self, node: Node) -> str | None:
-        try:
-            return self.convert.type(node).named
-        except SignatureError:
-            return None
 
     def attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
         try:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
         functions: dict[str, Row]
         variables: dict[str, str]
         readonly: list[str]
-        typedefs: dict[str, str]
-        structs: dict[str, str]
         opaque: list[str]
         constants: dict[str, int | float | bytes]
         refused: dict[str, tuple[str, int | None, int | None, str | None]]
@@ -98,13 +96,8 @@ class Declarations:
     variables : mapping of str to CType
     readonly : frozenset of str
         Those of the variables that are `const`.
-    typedefs : mapping of str to CType
-        Typedefs of complete types; a typedef of a function is a `FunctionPointer`.
-    structs : mapping of str to Struct
-        Structs by tag.
     opaque : tuple of str
-        Incomplete types, and of texts unions and the like, which are usable behind pointers only,
-        as C calls them: ``"handle_t"``, ``"union value"``.
+        Incomplete types, as C calls them: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
     refused : mapping of str to SignatureError
@@ -166,10 +159,8 @@ class Declarations:
         "rows",
         "skipped",
         "stamps",
-        "structs",
         "symbols",
         "text",
-        "typedefs",
         "types",
         "variables",
         "wanted",
@@ -196,8 +187,6 @@ class Declarations:
         self.functions: Mapping[str, Signature] = _Lazy(table["functions"], signature)
         self.variables: Mapping[str, CType] = _Lazy(table["variables"], variable)
         self.readonly: frozenset[str] = frozenset(table["readonly"])
-        self.typedefs: Mapping[str, CType] = _Lazy(table["typedefs"], read_type)
-        self.structs: Mapping[str, CType] = _Lazy(table["structs"], read_type)
         self.opaque: tuple[str, ...] = tuple(table["opaque"])
         self.constants: dict[str, int | float | bytes] = table["constants"]
         self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)

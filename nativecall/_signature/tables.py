@@ -49,8 +49,6 @@ class Tables:
             "variables": self.variables,
             "declared": self.declared,
             "readonly": self.readonly,
-            "typedefs": {},
-            "structs": {},
             "opaque": self._opaque(),
             "constants": self.constants,
             "refused": {},

@@ -34,6 +34,7 @@ from nativecall._signature.derived import Struct, pointer
 from nativecall._signature.signature import Signature
 from nativecall._signature.spelling import parse, parse_type
 from support import build, compilecache
+from support.declared import type_of
 from support.threads import each
 
 CHAR = scalar("c").text
@@ -179,17 +180,18 @@ def test_declarations() -> None:
         "NEXT": -4,
     }
     assert list(declared.constants)[-6:] == ["NEGATIVE", "NEXT", "K", "N", "M", "OCTAL"]
-    assert {name: t.text for name, t in declared.typedefs.items()} == {
+    types = {
         "point_t": "T{dd}",
         "point_p": "&T{dd}",
         "compare_t": "X{i:PP}",
         "unary": "X{i:i}",
         "handle_t": "P",
         "value_t": "U{i}",
+        "struct buffer": buffer,
+        "struct other": f"T{{{buffer}X{{i:PP}}}}",
     }
-    assert declared.structs["point"].field_names == ("x", "y")
-    assert declared.structs["buffer"].text == buffer
-    assert declared.structs["other"].text == f"T{{{buffer}X{{i:PP}}}}"
+    assert {name: type_of(declared, name).text for name in types} == types
+    assert type_of(declared, "struct point").field_names == ("x", "y")
     assert declared.opaque == ("struct forward",)
     assert {name: t.text for name, t in declared.variables.items()} == {
         "table": "(3)d",
@@ -221,7 +223,7 @@ def test_no_declarations_are_no_error() -> None:
     ],
 )
 def test_lines_comments_and_tokens_are_those_of_c(text: str) -> None:
-    assert parse_declarations(text).structs["s"].text in (f"T{{{CHAR}i}}", f"T{{{CHAR}(1)i}}")
+    assert type_of(parse_declarations(text), "s").text in (f"T{{{CHAR}i}}", f"T{{{CHAR}(1)i}}")
 
 
 @pytest.mark.parametrize(
@@ -410,7 +412,7 @@ def test_odd_spellings_have_the_layout_that_a_compiler_gives_them(tmp_path: Path
     output = printed(program)
     declared = parse_declarations("".join(texts))
     for i, line in enumerate(output.splitlines()):
-        struct = declared.structs[f"s{i}"]
+        struct = type_of(declared, f"s{i}")
         assert [struct.size, *[field.offset for field in struct.fields]] == [
             int(number) for number in line.split()
         ], texts[i]
@@ -466,7 +468,7 @@ def test_a_long_chain_of_structs_is_no_deep_recursion() -> None:
     text += "".join(f"struct s{i} {{ struct s{i - 1} *p; }};" for i in range(1, count))
     declared = parse_declarations(text + f"void f(struct s{count - 1} *, struct s3 *);")
     assert declared.functions["f"].args[1].text == "&T{&T{&T{&T{i}}}}"
-    assert declared.structs["s3"].text == "T{&T{&T{&T{i}}}}"
+    assert type_of(declared, "s3").text == "T{&T{&T{&T{i}}}}"
 
 
 def test_structs_too_large_to_write_are_opaque() -> None:
@@ -474,7 +476,7 @@ def test_structs_too_large_to_write_are_opaque() -> None:
     text += "".join(f"struct s{i} {{ struct s{i - 1} a, b; }};" for i in range(1, 40))
     declared = parse_declarations(text + "void f(struct s39 *, struct s1 *);")
     assert declared.functions["f"].text == "v:P&T{T{ii}T{ii}}"
-    assert declared.opaque[-1] == "struct s39"
+    assert type_of(declared, "struct s39") is None
     with pytest.raises(SignatureError, match="more than 4096 characters"):
         parse_declarations(
             "struct s { struct { long double "

@@ -24,6 +24,7 @@ from nativecall._signature.declarations import _parser, parse_declarations
 from nativecall._signature.derived import Struct
 from nativecall._signature.spelling import parse_type
 from support import compilecache
+from support.declared import type_of
 from support.levels import sweep
 
 BATCH = 200
@@ -207,7 +208,7 @@ def test_members_lie_where_compilers_put_them(
             expected[name] = first, whole.bit_length() - first
         assert found[number] == expected, cases[number]
         # What a signature can say of it says the same, and is read again.
-        ctype = declared.typedefs.get(f"r{number}")
+        ctype = type_of(declared, f"r{number}")
         if ctype is None or ctype.kind not in ("struct", "union"):
             continue
         assert isinstance(ctype, Struct)

@@ -214,7 +214,7 @@ import sys
 import nativecall as nc
 found = nc.load(None, {TEXT!r}).declarations
 print({{name: (s.text, s.names, s.readonly, s.written) for name, s in found.functions.items()}})
-print(dict(found.variables), found.readonly, dict(found.typedefs), dict(found.structs))
+print(dict(found.variables), found.readonly)
 print(found.opaque, found.constants, {{name: str(e) for name, e in found.refused.items()}}, found)
 print('nativecall._signature.cparser' in sys.modules)
 """

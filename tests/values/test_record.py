@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import nativecall as nc
 from nativecall._signature.spelling import parse_type
 from nativecall._values import storage
+from support.declared import type_of
 from support.threads import each
 
 TEXT = """
@@ -435,7 +436,7 @@ def test_nothing_leaks(records):
         pickle.loads(pickle.dumps(copy.copy(item)))
         repr(item)
 
-    layout = storage.layout(records.declarations.typedefs["item"])
+    layout = storage.layout(type_of(records.declarations, "item"))
     for _ in range(10):
         use()
     gc.collect()
