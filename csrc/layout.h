@@ -51,8 +51,6 @@ typedef struct {
     char text;              /* which characters a text has (values/text.h); 0 for what is none */
     PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
                              NULL until it is asked for */
-    PyObject *layout;       /* the Layout of a struct, or the CType behind a pointer to one, once
-                             asked for; or NULL */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
     PyObject *callee;       /* the Signature of such functions, then its call spec; NULL until it is
                              asked for */
@@ -98,6 +96,8 @@ typedef struct NcCallSpec {
     int has_objects;     /* Python objects, by value, in a struct or behind a pointer */
     NcArgument *
         arguments; /* one each; then the result, of which only the letter and the layout are said */
+    PyObject **layouts; /* as many, in the same memory: the Layout of a struct, or the CType behind
+                             a pointer to one, once asked for; or NULL */
     PyObject *types;    /* tuple: the ctype of each argument, then of the result */
     PyObject *names;    /* tuple of str or None an argument, or NULL */
     PyObject *alone;    /* tuple of the text alone: the signatures of a single */

@@ -25,11 +25,6 @@
         mov w2, w2
         cbz w2, 3f
         add x9, x19, #224
-        tbz w2, #0, 2f
-        sub w2, w2, #1                  /* the last word alone */
-        ldr x10, [x9, x2, lsl #3]
-        stp x10, xzr, [sp, #-16]!
-        cbz w2, 3f
 2:      sub w2, w2, #2
         add x12, x9, x2, lsl #3
         ldp x10, x11, [x12]

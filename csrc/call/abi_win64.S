@@ -31,11 +31,9 @@ nc_invoke:
         mov %r8d, %r8d
         test %r8d, %r8d
         je 2f
-        test $1, %r8b
-        je 1f
-        push $0                         /* calls are made at a multiple of 16 bytes */
 1:      pushq 168(%rbx, %r8, 8)
-        dec %r8d
+        pushq 160(%rbx, %r8, 8)
+        sub $2, %r8d
         jne 1b
 2:      sub $32, %rsp
         mov 0(%rbx), %rcx

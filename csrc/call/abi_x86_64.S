@@ -49,11 +49,6 @@
         mov %rdx, 184(%rbx)
         movsd %xmm0, 192(%rbx)
         movsd %xmm1, 208(%rbx)
-        jmp 4f
-3:      fstpt 176(%rbx)
-        cmpb $1, -15(%rbp)
-        je 4f
-        fstpt 192(%rbx)
 4:      mov -8(%rbp), %rbx
         leave
         .cfi_remember_state
@@ -61,12 +56,16 @@
         .cfi_def_cfa %rsp, 8
         ret
         .cfi_restore_state
-5:      test $1, %dl
-        je 6f
-        push $0                         /* calls are made at a multiple of 16 bytes */
-6:      pushq 232(%rbx, %rdx, 8)
-        dec %edx
-        jne 6b
+3:      fstpt 176(%rbx)
+        cmpb $1, -15(%rbp)
+        je 4b
+        fstpt 192(%rbx)
+        jmp 4b
+5:      sub $16, %rsp
+        movups 224(%rbx, %rdx, 8), %xmm0
+        movaps %xmm0, (%rsp)
+        sub $2, %edx
+        jne 5b
         jmp 1b
         .cfi_endproc
         end nc_invoke

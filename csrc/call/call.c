@@ -40,6 +40,7 @@ typedef struct {
     NcCallSpec *spec; /* of these arguments: of a variadic function not the callable's */
     const NcPlan *plan;
     char *frame;
+    PyObject *made; /* the Record of a result; else NULL */
 } Call;
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -72,23 +73,6 @@ static inline const NcPlan *plan_of(NcCallSpec *spec)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static inline void move(char *frame, const NcMove *one)
-{
-    if (one->size == 0) {
-        nc_word_put(frame + one->to, (uint64_t)(uintptr_t)(frame + one->from));
-    } else {
-        nc_piece_copy(frame + one->to, frame + one->from, one->size);
-    }
-}
-
-static inline void move_all(const Call *now, const NcStep *step)
-{
-    const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
-    for (unsigned i = 0; i < step->moves; i++) {
-        move(now->frame, one + i);
-    }
-}
-
 static inline NcPointer *owner_of(const Call *now, const NcStep *step)
 {
     return (NcPointer *)(void *)(now->frame + step->owner);
@@ -119,26 +103,6 @@ static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointe
     return i < now->self->spec->nargs
                ? nc_convert_pointer(now->self, i, value, owner)
                : nc_convert_pointer_of(now->spec, (PyObject *)now->self, i, value, owner);
-}
-
-/* A Record of the very layout, from its own memory: 1, or 0 where another way is to be gone. */
-static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
-{
-    const PyObject *layout = now->spec->arguments[i].layout;
-    const char *memory = layout != NULL ? nc_record_plain(layout, value) : NULL;
-    const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
-    if (memory == NULL) {
-        return 0;
-    }
-    if (step->moves == 0 || one->size == 0) {
-        memcpy(now->frame + step->at, memory, now->spec->arguments[i].size);
-        move_all(now, step);
-        return 1;
-    }
-    for (unsigned k = 0; k < step->moves; k++, one++) {
-        nc_piece_copy(now->frame + one->to, memory + (one->from - step->at), one->size);
-    }
-    return 1;
 }
 
 /* A function that C keeps. Data for a `void *` is kept by nobody. */
@@ -196,8 +160,26 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
         PyErr_SetString(PyExc_SystemError, "a call plan has an unknown step");
         return -1;
     }
-    move_all(now, step);
+    nc_move_all(step, now->frame, to);
     return status;
+}
+
+/* A Record of the very layout and without pointers goes from its own memory to where C finds it: 1,
+ * or 0 where another way is to be gone. */
+static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
+{
+    const int is_plain = nc_record_has(value, now->spec->layouts[i]);
+    char *copy = now->frame + step->at; /* to which C may write */
+    if (NC_LIKELY(is_plain) && step->size == NC_PIECES) {
+        nc_move_all(step, now->frame, nc_record_memory(value));
+        return 1;
+    }
+    if (NC_LIKELY(is_plain) && step->size == NC_WHOLE) {
+        nc_move_all(step, now->frame, copy);
+        memcpy(copy, nc_record_memory(value), step->memory);
+        return 1;
+    }
+    return 0;
 }
 
 /* Converts an argument: 0; 1 where code ran that may be anything's; -1 with an exception. */
@@ -338,35 +320,21 @@ static int take_lengths(const Call *now, PyObject *const *args)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Gives up what the function returned, while an exception is set. */
-static void drop(const Call *now)
+/* Makes the Record of a struct: 0, or -1 with an exception. */
+static inline int begin(Call *now)
 {
     const NcStep *step = &now->plan->result;
-    if (step->code == NC_STEP_OBJECT) {
-        PyObject *object;
-        memcpy(&object, now->frame + step->at, sizeof(object));
-        Py_XDECREF(object);
-    } else if (step->code == NC_STEP_STRUCT && now->spec->has_objects) {
-        move_all(now, step);
-        nc_drop_result(now->self, now->frame + step->at);
+    if (step->code == NC_STEP_STRUCT) {
+        PyObject *layout = nc_record_layout(now->spec, now->spec->nargs);
+        now->made = layout != NULL ? nc_record_begin(layout) : NULL;
+        if (now->made == NULL) {
+            return -1;
+        }
+        if (step->moves == 0) {
+            nc_word_put(now->frame + step->at, (uint64_t)(uintptr_t)nc_record_memory(now->made));
+        }
     }
-}
-
-/* A struct: pieces of it go to where the Record has its memory. */
-static PyObject *give_record(const Call *now, const NcStep *step)
-{
-    const PyObject *layout = now->spec->arguments[now->spec->nargs].layout;
-    char *memory = NULL;
-    PyObject *made = layout != NULL && step->moves != 0 ? nc_record_begin(layout, &memory) : NULL;
-    if (NC_UNLIKELY(memory == NULL)) {
-        move_all(now, step);
-        return nc_load_result(now->self, now->frame + step->at);
-    }
-    const NcMove *one = NC_PLAN_MOVES(now->plan) + step->move;
-    for (unsigned i = 0; made != NULL && i < step->moves; i++, one++) {
-        nc_piece_copy(memory + (one->to - step->at), now->frame + one->from, one->size);
-    }
-    return made;
+    return 0;
 }
 
 /* The result of the function in the block, a new reference. */
@@ -399,11 +367,27 @@ static PyObject *give(const Call *now, uintptr_t convention, int code)
         return nc_take_object((PyObject *)now->self, (PyObject *)(uintptr_t)nc_word_at(from),
                               convention, code);
     case NC_STEP_STRUCT:
-        return give_record(now, step);
+        nc_move_all(step, nc_record_memory(now->made), now->frame);
+        return step->owner != 0 ? nc_record_finish(now->made, 1) : now->made;
     default:
-        move_all(now, step);
+        nc_move_all(step, from, now->frame);
         return nc_scalar_to_python(step->letter, from);
     }
+}
+
+/* Gives up what the function returned, while an exception is set. */
+static void drop(const Call *now)
+{
+    PyObject *object = now->made;
+    if (now->plan->result.code == NC_STEP_OBJECT) {
+        memcpy(&object, now->frame + now->plan->result.at, sizeof(object));
+    } else if (object != NULL && now->spec->has_objects) {
+        NcRaised raised;
+        nc_raised_take(&raised);
+        object = give(now, NC_ERRORS_NONE, 0);
+        nc_raised_restore(&raised);
+    }
+    Py_XDECREF(object);
 }
 
 /* Whether the result, or what stands beside it, shows a failure. */
@@ -451,7 +435,7 @@ static inline void *target_of(const NcCallable *self)
 }
 
 /* With all that an entry's flags ask for. */
-NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
+NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
 {
     const NcPlan *plan = now->plan;
     const uintptr_t convention = flags & NC_ERRORS_MASK;
@@ -460,6 +444,9 @@ NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
     PyThreadState *thread = NULL;
     if (convention > NC_ERRORS_ARGUMENT) {
         return nc_fail(now->self, Py_NewRef(Py_None), convention, 0); /* none that is known */
+    }
+    if (begin(now) < 0) {
+        return NULL;
     }
     if (plan->told != 0) {
         memset(now->frame + plan->told, 0, sizeof(int));
@@ -486,6 +473,7 @@ NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
     }
     if ((convention == NC_ERRORS_PYTHON || (flags & NC_FLAG_NEEDS_GIL)) &&
         plan->result.code != NC_STEP_OBJECT && PyErr_Occurred()) {
+        Py_XDECREF(now->made); /* without what C may have written */
         return NULL;
     }
     PyObject *value = give(now, convention, code);
@@ -493,7 +481,7 @@ NC_NOINLINE PyObject *call_flagged(const Call *now, uintptr_t flags)
 }
 
 /* Calls, once all arguments are where they belong. */
-NC_HOT_INLINE PyObject *called(const Call *now)
+NC_HOT_INLINE PyObject *called(Call *now)
 {
     const NcPlan *plan = now->plan;
     const uintptr_t flags = NC_SINGLE_FLAGS(now->self) & CALL_FLAGS;
@@ -510,6 +498,9 @@ NC_HOT_INLINE PyObject *called(const Call *now)
         return nc_is_left() && nc_left_raise()
                    ? NULL
                    : PyLong_FromLongLong(nc_word_extended(bits, plan->result.size));
+    }
+    if (begin(now) < 0) {
+        return NULL;
     }
     nc_invoke(now->frame, function, plan->stack, plan->how);
     if (nc_is_left() && nc_left_raise()) {
@@ -624,7 +615,7 @@ static int end(const Call *now, PyObject *const *args)
 }
 
 /* A call of a plan with pointers, lengths or policies. */
-NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
+NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
 {
     const NcPlan *plan = now->plan;
     NcCallSpec *spec = now->spec;
@@ -633,6 +624,7 @@ NC_NOINLINE PyObject *call_extra(const Call *now, PyObject *const *args)
     PyObject *value = NULL;
     int ran = 0;
     int ends = 0;
+    nc_move_all(&plan->before, now->frame, now->frame);
     for (size_t i = 0; i < plan->owners; i++) {
         owners[i].buffer.obj = NULL;
         owners[i].keep = NULL;
@@ -681,18 +673,14 @@ done:
     return value;
 }
 
-NC_NOINLINE PyObject *call(const Call *now, PyObject *const *args)
+NC_HOT_INLINE PyObject *call(Call *now, PyObject *const *args)
 {
     const NcPlan *plan = now->plan;
-    const NcMove *moves = NC_PLAN_MOVES(plan);
-    for (uint32_t i = 0; i < plan->moves; i++) {
-        move(now->frame, &moves[i]);
-    }
     if (plan->extras) {
         return call_extra(now, args);
     }
-    Py_ssize_t i = 0;
-    for (const NcStep *step = plan->steps, *end = step + plan->args; step < end; step++, i++) {
+    const NcStep *step = plan->steps;
+    for (Py_ssize_t i = 0; i < (Py_ssize_t)plan->args; i++, step++) {
         if (NC_UNLIKELY(take(now, step, args, i) < 0)) {
             return NULL;
         }
@@ -701,29 +689,33 @@ NC_NOINLINE PyObject *call(const Call *now, PyObject *const *args)
 }
 
 /* A call whose frame is not small, or whose plan is not made yet. */
-NC_NOINLINE PyObject *call_large(Call *now, PyObject *const *args)
+NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallSpec *spec)
 {
-    if (now->plan == NULL && (now->plan = plan_of(now->spec)) == NULL) {
+    Call now = {self, spec, plan_of(spec), NULL, NULL};
+    if (now.plan == NULL) {
         return NULL;
     }
-    const size_t bytes = now->plan->bytes;
+    const size_t bytes = now.plan->bytes;
     if (bytes > 2 * SMALL) {
         /* The frame, the stack of the call, and what a thunk on the way has of both. */
-        PyObject *name = nc_callable_name(now->self);
+        PyObject *name = nc_callable_name(self);
         if (name == NULL || nc_stack_require(name, 4 * bytes) < 0) {
             return NULL;
         }
     }
-    now->frame = (char *)__builtin_alloca_with_align(bytes, 128);
-    return call(now, args);
+    now.frame = (char *)__builtin_alloca_with_align(bytes, 128);
+    return call(&now, args);
 }
 
-static inline PyObject *call_spec(NcCallable *self, NcCallSpec *spec, PyObject *const *args)
+NC_NOINLINE PyObject *call_spec(NcCallable *self, PyObject *const *args, NcCallSpec *spec)
 {
     _Alignas(16) char frame[SMALL];
-    Call now = {self, spec, (const NcPlan *)nc_load_acquire_ptr(&spec->plan), frame};
-    return NC_UNLIKELY(now.plan == NULL || now.plan->bytes > SMALL) ? call_large(&now, args)
-                                                                    : call(&now, args);
+    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&spec->plan);
+    if (NC_UNLIKELY(plan == NULL || plan->bytes > SMALL)) {
+        return call_large(self, args, spec);
+    }
+    Call now = {self, spec, plan, frame, NULL};
+    return call(&now, args);
 }
 
 /* ---- variadic functions ---------------------------------------------------------------------- */
@@ -831,7 +823,7 @@ NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py
     }
     whole = spec_for(spec, plain ? key : types, types);
     if (whole != NULL) {
-        result = call_spec(self, whole, values);
+        result = call_spec(self, values, whole);
     }
 
 done:
@@ -868,7 +860,7 @@ NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_
         return PyErr_Occurred() ? NULL : call_described(self, args, nargs);
     }
     Py_INCREF(known);
-    PyObject *result = call_spec(self, (NcCallSpec *)(void *)known, args);
+    PyObject *result = call_spec(self, args, (NcCallSpec *)(void *)known);
     Py_DECREF(known);
     return result;
 }
@@ -892,7 +884,7 @@ PyObject *nc_vectorcall_plan(PyObject *object, PyObject *const *args, size_t nar
     if (NC_UNLIKELY(PyVectorcall_NARGS(nargsf) != self->spec->nargs || kwnames != NULL)) {
         return call_otherwise(self, args, nargsf, kwnames);
     }
-    return call_spec(self, self->spec, args);
+    return call_spec(self, args, self->spec);
 }
 
 PyObject *nc_method_plan(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
@@ -901,19 +893,19 @@ PyObject *nc_method_plan(PyObject *object, PyObject *const *args, Py_ssize_t nar
     if (NC_UNLIKELY(nargs != self->spec->nargs)) {
         return call_otherwise(self, args, (size_t)nargs, NULL);
     }
-    return call_spec(self, self->spec, args);
+    return call_spec(self, args, self->spec);
 }
 
 PyObject *nc_method_plan_O(PyObject *object, PyObject *arg)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return call_spec(self, self->spec, &arg);
+    return call_spec(self, &arg, self->spec);
 }
 
 PyObject *nc_method_plan_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return call_spec(self, self->spec, NULL);
+    return call_spec(self, NULL, self->spec);
 }
 
 #endif

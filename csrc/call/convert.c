@@ -44,17 +44,22 @@ static inline char *place(const Run *now, uint8_t base, uint32_t at)
     return found;
 }
 
+static inline void copy_bytes(char *to, const char *from, size_t size)
+{
+    if (NC_LIKELY(size == 8)) {
+        memcpy(to, from, 8);
+    } else if (size == 4) {
+        memcpy(to, from, 4);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
 /* The lower end of a word, from so many bytes. */
 static inline uint64_t read_word(const char *from, uint32_t size)
 {
     uint64_t word = 0;
-    if (NC_LIKELY(size == 8)) {
-        memcpy(&word, from, 8);
-    } else if (size == 4) {
-        memcpy(&word, from, 4);
-    } else {
-        memcpy(&word, from, size);
-    }
+    copy_bytes((char *)&word, from, size);
     return word;
 }
 
@@ -100,7 +105,7 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
         uint64_t word;
         switch (op->code) {
         case NC_OP_COPY:
-            nc_piece_copy(to, from, op->size);
+            copy_bytes(to, from, op->size);
             break;
         case NC_OP_SIGNED:
             nc_word_put(to, (uint64_t)nc_word_extended(read_word(from, op->size), op->size));
@@ -268,7 +273,7 @@ static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axi
                          const Py_ssize_t *to_steps, const char *from, const Py_ssize_t *from_steps)
 {
     if (axis == array->count) {
-        nc_piece_copy(to, from, array->size);
+        copy_bytes(to, from, array->size);
         return array->size;
     }
     size_t done = 0;

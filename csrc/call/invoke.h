@@ -4,6 +4,8 @@
  * calls, and stores all registers of results into the block. What is where in a block is said by
  * the file of each processor, abi_*.S, and in nativecall/_plan/, in the file of its ABI.
  *
+ * The words are an even number: calls are made at a multiple of 16 bytes.
+ *
  * The routine has a frame pointer and unwind tables: C++ exceptions, debuggers and profilers walk
  * through it. The stack is written from its end down, so that each page of it is touched in turn.
  *

@@ -13,6 +13,8 @@
 #ifndef NC_PLAN_H
 #define NC_PLAN_H
 
+#include "nativecall/detail/core/compiler.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -29,12 +31,17 @@ enum {
     NC_STEP_POINTER,  /* as are the next but one, kept by the NcPointer at `owner` */
     NC_STEP_OBJECT,   /* as it is */
     NC_STEP_VIEW,     /* of `size` dimensions, whose words are at `memory` */
-    NC_STEP_STRUCT,   /* kept by the NcPointer at `owner`, unless that is 0 */
+    NC_STEP_STRUCT,   /* of `memory` bytes, kept by the NcPointer at `owner`, unless that is 0, and
+                         `size` is NC_PIECES or NC_WHOLE. A result without moves is written by C, to
+                         where the word at `at` leads; with an `owner` there are pointers in it */
     NC_STEP_FUNCTION, /* that C keeps, or another pointer, as above */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
     NC_STEP_LENGTH,   /* `size` bytes: of the text that argument `memory` is, which `owner` keeps;
                          without an owner, of that out-parameter */
 };
+
+/* How a struct without pointers is passed. */
+enum { NC_PIECES = 1, NC_WHOLE };
 
 typedef struct {
     uint8_t code;
@@ -44,10 +51,11 @@ typedef struct {
     uint32_t at;
     uint32_t owner;
     uint32_t memory;
-    uint32_t move; /* the first of them */
+    uint32_t move; /* the first of them, in bytes from the step on */
 } NcStep;
 
-/* Copies `size` bytes; with a size of 0 it stores the address of `from`. */
+/* Copies `size` bytes; with a size of 0 it stores the address of `from`. A
+ * place in a value's memory counts from the start of that, all others from the frame's. */
 typedef struct {
     uint32_t from;
     uint32_t to;
@@ -58,16 +66,16 @@ typedef struct NcPlan {
     uint32_t args;    /* how many steps are of arguments that Python passes, in their order */
     uint32_t made;    /* how many, behind them, are of out-parameters that are not in the frame */
     uint32_t lengths; /* and how many, behind these, are of lengths */
-    uint32_t extras;  /* whether there are owners, out-parameters or a check */
-    uint32_t stack;   /* words on the stack */
+    uint32_t extras;  /* whether there are owners, out-parameters, a check, or moves before */
+    uint32_t stack;   /* words on the stack, an even number */
     uint32_t how;     /* see nc_invoke */
     uint32_t bytes;   /* of the frame */
     uint32_t owners;  /* how many NcPointers there are */
     uint32_t owned;   /* the first */
     uint32_t outs;    /* out-parameters: where, and bytes in all */
     uint32_t out_bytes;
-    uint32_t told;  /* the int of NC_ERRORS_ARGUMENT; 0: none */
-    uint32_t moves; /* those of no step, which are the first, for every call */
+    uint32_t told; /* the int of NC_ERRORS_ARGUMENT; 0: none */
+    NcStep before; /* its moves come before all else */
     NcStep result;
     NcStep steps[]; /* then the moves */
 } NcPlan;
@@ -201,9 +209,30 @@ typedef struct {
     char unused[3];
 } NcLoopLength;
 
-#define NC_PLAN_MOVES(plan)                                                                        \
-    ((const NcMove *)(const void *)&(plan)->steps[(plan)->args + (plan)->made + (plan)->lengths])
-#define NC_CLOSURE_MOVES(plan) ((const NcMove *)(const void *)&(plan)->steps[(plan)->args])
+/* A piece that is no word, and never more than it: what lies behind may be another page. */
+NC_COLD void nc_move_some(char *to, const char *from, size_t size)
+{
+    memcpy(to, from, size);
+}
+
+/* The moves of a step, from and to a value's memory or the frame. */
+static inline void nc_move_all(const NcStep *step, char *to, const char *from)
+{
+    const NcMove *one = (const NcMove *)(const void *)((const char *)step + step->move);
+    for (unsigned left = step->moves; left != 0; left--, one++) {
+        const char *source = from + one->from;
+        char *target = to + one->to;
+        if (NC_LIKELY(one->size == 8)) {
+            memcpy(target, source, 8);
+        } else if (one->size == 4) {
+            memcpy(target, source, 4);
+        } else if (one->size != 0) {
+            nc_move_some(target, source, one->size);
+        } else {
+            memcpy(target, &source, sizeof(source));
+        }
+    }
+}
 
 /* A word of a block, and the integer of so many bytes that is its lower end. */
 static inline uint64_t nc_word_at(const char *from)
@@ -216,18 +245,6 @@ static inline uint64_t nc_word_at(const char *from)
 static inline void nc_word_put(char *to, uint64_t word)
 {
     memcpy(to, &word, sizeof(word));
-}
-
-/* A piece of a value, never more of it: what lies behind may be another page. */
-static inline void nc_piece_copy(char *to, const char *from, size_t size)
-{
-    if (size == 8) {
-        memcpy(to, from, 8);
-    } else if (size == 4) {
-        memcpy(to, from, 4);
-    } else {
-        memcpy(to, from, size);
-    }
 }
 
 static inline int64_t nc_word_extended(uint64_t bits, unsigned size)

@@ -28,10 +28,7 @@ NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *pl
     const NcStep *step = &plan->steps[index];
     char *at = block + step->at;
     if (step->moves != 0) {
-        const NcMove *move = NC_CLOSURE_MOVES(plan) + step->move;
-        for (unsigned i = 0; i < step->moves; i++, move++) {
-            memcpy(scratch + move->to, block + move->from, move->size);
-        }
+        nc_move_all(step, scratch, block);
         at = scratch + step->at;
     }
     if (step->owner != 0) {
@@ -75,8 +72,8 @@ NC_HOT_INLINE PyObject *argument(NcPyCallback *self, const NcClosurePlan *plan, 
     }
 }
 
-/* Puts the result into the block; `moves` are those of its step. */
-static inline void give(const NcStep *step, const NcMove *moves, char *block, const char *from)
+/* Puts the result into the block. */
+static inline void give(const NcStep *step, char *block, const char *from)
 {
     uint64_t word;
     switch (step->code) {
@@ -86,9 +83,7 @@ static inline void give(const NcStep *step, const NcMove *moves, char *block, co
         word = (uint64_t)nc_word_extended(nc_word_at(from), step->size);
         break;
     case NC_STEP_SCALAR:
-        for (unsigned i = 0; i < step->moves; i++) {
-            memcpy(block + moves[i].to, from + moves[i].from, moves[i].size);
-        }
+        nc_move_all(step, block, from);
         return;
     case NC_STEP_STRUCT:
         if (step->at == NC_NOWHERE) {
@@ -108,15 +103,19 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     NcPyCallback *self = (NcPyCallback *)slot->context;
     const NcCallbackSpec *spec = self->spec;
     const NcClosurePlan *plan = spec->plan;
-    const NcStep result = plan->result;
     const uint32_t x87 = plan->x87;
-    NcMove moves[MOST_MOVES];
+    struct {
+        NcStep step;
+        NcMove moves[MOST_MOVES];
+    } result = {.step = plan->result};
     NcPyCallbackCall call;
     PyObject *few[FEW + 1];
     char *out = scratch;
     int *told = NULL;
-    if (NC_UNLIKELY(result.moves != 0)) {
-        memcpy(moves, NC_CLOSURE_MOVES(plan) + result.move, result.moves * sizeof(NcMove));
+    if (NC_UNLIKELY(result.step.moves != 0)) {
+        memcpy(result.moves, (const char *)&plan->result + plan->result.move,
+               result.step.moves * sizeof(NcMove));
+        result.step.move = sizeof(NcStep);
     }
     if (NC_UNLIKELY(plan->reference != NC_NOWHERE)) {
         memcpy(&out, block + plan->reference, sizeof(out));
@@ -140,7 +139,7 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     if (NC_UNLIKELY(told != NULL)) {
         *told = 1;
     }
-    give(&result, moves, block, out);
+    give(&result.step, block, out);
     return x87;
 }
 

@@ -51,7 +51,7 @@ static void callspec_dealloc(PyObject *object)
     }
     PyMem_Free(self->outs);
     for (Py_ssize_t i = 0; self->arguments != NULL && i <= self->nargs; i++) {
-        Py_XDECREF(self->arguments[i].layout);
+        Py_XDECREF(self->layouts[i]);
         Py_XDECREF(self->arguments[i].passed);
         Py_XDECREF(self->arguments[i].callee);
     }
@@ -266,12 +266,14 @@ static PyObject *callspec_new(PyObject *args)
         PyObject_GC_UnTrack(self);
     }
     self->export = export_in(self->order);
-    self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1, sizeof(NcArgument));
+    self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1,
+                                                 sizeof(NcArgument) + sizeof(PyObject *));
     if (self->arguments == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
     self->arguments[self->nargs].code = (char)result;
+    self->layouts = (PyObject **)(void *)(self->arguments + self->nargs + 1);
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
         if (describe_argument(&self->arguments[i], PyTuple_GET_ITEM(arguments, i), self->export) <
             0) {

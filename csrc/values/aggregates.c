@@ -52,23 +52,6 @@ int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObje
     return status;
 }
 
-PyObject *nc_load_result(NcCallable *self, void *memory)
-{
-    if (nc_is_left() && nc_left_raise()) {
-        return NULL;
-    }
-    PyObject *layout = nc_record_layout(self->spec, self->spec->nargs);
-    return layout != NULL ? nc_record_new(layout, memory, 1) : NULL;
-}
-
-void nc_drop_result(NcCallable *self, void *memory)
-{
-    NcRaised raised;
-    nc_raised_take(&raised);
-    Py_XDECREF(nc_load_result(self, memory));
-    nc_raised_restore(&raised);
-}
-
 /* ---- strided views --------------------------------------------------------------------------- */
 
 /* Whether C may access every element as what it is. */

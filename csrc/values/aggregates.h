@@ -24,10 +24,4 @@ int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObje
 int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner);
 
-/* The Record of the struct result that is in `memory`; NULL as well where a Python function left an
- * exception. */
-PyObject *nc_load_result(NcCallable *self, void *memory);
-/* Gives up the objects in a result that is dropped, while an exception is set. */
-void nc_drop_result(NcCallable *self, void *memory);
-
 #endif

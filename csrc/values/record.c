@@ -24,25 +24,37 @@ typedef struct {
     int other; /* whether it is no number */
 } Member;
 
+typedef NcRecord Record;
+
+/* Small Records of a layout that ended, to be used again: an object that the collector may learn of
+ * takes longer to make than all else of a call. They have their class, layout and memory still, and
+ * the next one as their owner. Free-threaded builds have none, as the list has no lock; nor does a
+ * build for ASan, which would not see what uses a Record that ended. */
+#if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
+enum { MOST_FREE = 0 };
+#else
+enum { MOST_FREE = 8 };
+#endif
+enum { MOST_BYTES = 128 }; /* of one that stays */
+
 typedef struct {
+    Record *first;
+    int room; /* for so many more */
+} FreeList;
+
+typedef struct NcLayout {
     PyObject_VAR_HEAD PyObject *about;
     PyObject *rows; /* tuple: has what the members refer to */
     Py_ssize_t size;
     Py_ssize_t alignment;
-    Py_ssize_t count; /* members, or items of an array, which has one row of them */
-    Py_ssize_t step;  /* from one item to the next; of a struct 0 */
-    int leads_on;     /* whether it has pointers or Python objects */
+    Py_ssize_t count;  /* members, or items of an array, which has one row of them */
+    Py_ssize_t step;   /* from one item to the next; of a struct 0 */
+    int leads_on;      /* whether it has pointers or Python objects */
+    FreeList freed[2]; /* views; those with memory of their own */
     Member members[1];
 } Layout;
 
-typedef struct {
-    PyObject_VAR_HEAD Layout *layout;
-    PyObject *owner; /* of the memory; NULL where that follows */
-    PyObject *kept;  /* dict: what was stored leads to that, by offset and size; or NULL */
-    char *memory;
-} Record;
-
-static PyTypeObject *record_class; /* storage.py's */
+PyTypeObject *nc_record_class; /* storage.py's */
 
 static PyObject *said(const Layout *layout, int place)
 {
@@ -51,61 +63,63 @@ static PyObject *said(const Layout *layout, int place)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Small Records that ended, by their bytes in steps, to be used again: an object that the collector
- * may learn of takes longer to make than all else of a call. */
-enum { STEP = 32, STEPS = 3, MOST_FREE = 16 };
-#if !defined(Py_GIL_DISABLED)
-static struct {
-    int count;
-    Record *records[MOST_FREE];
-} freed[STEPS + 1]; /* views have no bytes */
-#endif
-
-static Record *record_raw(Py_ssize_t bytes)
+static inline Record *popped(FreeList *list)
 {
-#if !defined(Py_GIL_DISABLED)
-    const size_t steps = ((size_t)bytes + STEP - 1) / STEP;
-    if (steps <= STEPS) {
-        if (freed[steps].count > 0) {
-            Record *found = freed[steps].records[--freed[steps].count];
-            _Py_NewReference((PyObject *)(void *)found); /* it has its class and its size still */
-            return found;
+    Record *self = list->first;
+    list->first = (Record *)(void *)self->owner;
+    list->room++;
+    return self;
+}
+
+/* A view, or what is followed by its memory. The collector learns of what has pointers, and of
+ * views. */
+static inline Record *record_alloc(Layout *layout, int is_view)
+{
+    FreeList *list = &layout->freed[!is_view];
+    Record *self;
+    if (NC_LIKELY(list->first != NULL)) {
+        self = popped(list);
+        _Py_NewReference((PyObject *)(void *)self);
+    } else {
+        self = PyObject_GC_NewVar(Record, nc_record_class,
+                                  is_view ? 0 : layout->size + layout->alignment);
+        if (self == NULL) {
+            return NULL;
         }
-        bytes = (Py_ssize_t)steps * STEP;
+        uintptr_t mask = (uintptr_t)layout->alignment - 1;
+        self->memory = (char *)(((uintptr_t)(self + 1) + mask) & ~mask);
+        self->layout = layout;
+        self->kept = NULL;
     }
-#endif
-    return PyObject_GC_NewVar(Record, record_class, bytes);
+    Py_INCREF(layout);
+    self->owner = NULL;
+    return self;
 }
 
 static void record_free(Record *self)
 {
-#if !defined(Py_GIL_DISABLED)
-    const size_t steps = (size_t)Py_SIZE(self) / STEP;
-    if (Py_SIZE(self) <= STEPS * STEP && freed[steps].count < MOST_FREE) {
-        freed[steps].records[freed[steps].count++] = self;
-        return;
-    }
-#endif
     PyObject_GC_Del(self);
-    Py_DECREF(record_class);
+    Py_DECREF(nc_record_class);
 }
 
-/* The collector learns of what has pointers, and of views. */
-static Record *record_alloc(PyObject *object, Py_ssize_t bytes)
+/* Of one that leads to nothing any more. */
+static inline void record_end(Record *self)
 {
-    Layout *layout = (Layout *)(void *)object;
-    Record *self = record_raw(bytes);
-    if (self != NULL) {
-        self->layout = (Layout *)(void *)Py_NewRef(layout);
-        self->owner = NULL;
-        self->kept = NULL;
+    Layout *layout = self->layout;
+    FreeList *list = &layout->freed[Py_SIZE(self) != 0];
+    if (NC_LIKELY(list->room > 0)) {
+        list->room--;
+        self->owner = (PyObject *)(void *)list->first;
+        list->first = self;
+    } else {
+        record_free(self);
     }
-    return self;
+    Py_DECREF(layout); /* which may be the last */
 }
 
 static PyObject *view_of(PyObject *layout, PyObject *owner, char *memory)
 {
-    Record *self = record_alloc(layout, 0);
+    Record *self = record_alloc((Layout *)(void *)layout, 1);
     if (self != NULL) {
         self->owner = Py_NewRef(owner);
         self->memory = memory;
@@ -114,57 +128,37 @@ static PyObject *view_of(PyObject *layout, PyObject *owner, char *memory)
     return (PyObject *)self;
 }
 
-/* With memory of its own, which is still to be written. */
-static inline Record *record_empty(PyObject *object)
+PyObject *nc_record_begin(PyObject *layout)
 {
-    const Layout *layout = (Layout *)(void *)object;
-    Record *self = record_alloc(object, layout->size + layout->alignment);
-    if (self != NULL) {
-        uintptr_t mask = (uintptr_t)layout->alignment - 1;
-        self->memory = (char *)(((uintptr_t)(self + 1) + mask) & ~mask);
-    }
-    return self;
+    return (PyObject *)(void *)record_alloc((Layout *)(void *)layout, 0);
 }
 
-PyObject *nc_record_begin(const PyObject *layout, char **memory)
+PyObject *nc_record_finish(PyObject *record, int owned)
 {
-    static char nowhere[1]; /* where there is no memory for a Record */
-    if (((const Layout *)(const void *)layout)->leads_on) {
-        return NULL;
+    PyObject_GC_Track(record);
+    if (PyTuple_GET_SIZE(said(((Record *)(void *)record)->layout, OBJECTS)) != 0) {
+        PyObject *done = PyObject_CallMethod(record, "_take_objects", "i", owned);
+        Py_XDECREF(done);
+        if (done == NULL) {
+            Py_CLEAR(record);
+        }
     }
-    Record *self = record_empty((PyObject *)(uintptr_t)layout);
-    *memory = self != NULL ? self->memory : nowhere;
-    return (PyObject *)self;
+    return record;
 }
 
 PyObject *nc_record_new(PyObject *object, const void *from, int owned)
 {
     const Layout *layout = (Layout *)(void *)object;
-    Record *self = record_empty(object);
+    PyObject *self = nc_record_begin(object);
     if (self == NULL) {
         return NULL;
     }
     if (from != NULL) {
-        memcpy(self->memory, from, (size_t)layout->size);
+        memcpy(nc_record_memory(self), from, (size_t)layout->size);
     } else {
-        memset(self->memory, 0, (size_t)layout->size);
+        memset(nc_record_memory(self), 0, (size_t)layout->size);
     }
-    if (NC_UNLIKELY(layout->leads_on)) {
-        PyObject_GC_Track(self);
-        if (PyTuple_GET_SIZE(said(layout, OBJECTS)) != 0) {
-            PyObject *done = PyObject_CallMethod((PyObject *)self, "_take_objects", "i", owned);
-            Py_XDECREF(done);
-            if (done == NULL) {
-                Py_CLEAR(self);
-            }
-        }
-    }
-    return (PyObject *)self;
-}
-
-void *nc_record_memory(PyObject *record)
-{
-    return ((Record *)(void *)record)->memory;
+    return layout->leads_on ? nc_record_finish(self, owned) : self;
 }
 
 static int record_traverse(PyObject *object, visitproc visit, void *arg)
@@ -181,22 +175,28 @@ static int record_clear(PyObject *object)
     return 0;
 }
 
-/* A Record may be the first of any number that keep one another. */
+static void record_dealloc(PyObject *object);
+
+/* One that may be the first of any number that keep one another. */
+NC_NOINLINE void record_dealloc_deep(PyObject *object)
+{
+    Record *self = (Record *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    Py_TRASHCAN_BEGIN(object, record_dealloc);
+    Py_XDECREF(self->owner);
+    Py_CLEAR(self->kept);
+    record_end(self);
+    Py_TRASHCAN_END;
+}
+
 static void record_dealloc(PyObject *object)
 {
     Record *self = (Record *)(void *)object;
     if (NC_LIKELY(self->owner == NULL && self->kept == NULL && !self->layout->leads_on)) {
-        Py_DECREF(self->layout);
-        record_free(self);
-        return;
+        record_end(self);
+    } else {
+        record_dealloc_deep(object);
     }
-    PyObject_GC_UnTrack(object);
-    Py_TRASHCAN_BEGIN(object, record_dealloc);
-    Py_XDECREF(self->owner);
-    Py_XDECREF(self->kept);
-    Py_DECREF(self->layout);
-    record_free(self);
-    Py_TRASHCAN_END;
 }
 
 /* ---- layouts --------------------------------------------------------------------------------- */
@@ -214,6 +214,8 @@ static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     if (self != NULL) {
         Py_XINCREF(self->rows);
         Py_XINCREF(self->about);
+        self->freed[0].room = MOST_FREE;
+        self->freed[1].room = self->size <= MOST_BYTES ? MOST_FREE : 0;
     }
     for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
         Member *member = &self->members[i];
@@ -231,6 +233,11 @@ static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
 static void layout_dealloc(PyObject *object)
 {
     Layout *self = (Layout *)(void *)object;
+    for (int i = 0; i < 2; i++) {
+        while (self->freed[i].first != NULL) {
+            record_free(popped(&self->freed[i]));
+        }
+    }
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
         Py_XDECREF(self->members[i].foreign);
     }
@@ -258,7 +265,7 @@ static PyMemberDef layout_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No cycle can lead through one: what it holds describes types. */
+/* No cycle can lead through one: what it holds describes types, or has ended. */
 PyTypeObject NcLayout_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Layout",
     .tp_doc = "The description of a struct, a union or an array; makes Records.",
@@ -271,21 +278,18 @@ PyTypeObject NcLayout_Type = {
     .tp_dealloc = layout_dealloc,
 };
 
-PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index)
+PyObject *nc_record_layout_asked(NcCallSpec *spec, Py_ssize_t index)
 {
-    PyObject **place = &spec->arguments[index].layout;
-    if (*place == NULL) {
-        PyObject *found = PyObject_CallFunctionObjArgs(
-            nc_hooks.layout, PyTuple_GET_ITEM(spec->types, index), spec->policies, NULL);
-        if (found != NULL && !Py_IS_TYPE(found, &NcLayout_Type)) {
-            PyErr_SetString(PyExc_TypeError, "the layout of a struct must be a Layout");
-            Py_CLEAR(found);
-        }
-        if (found != NULL) {
-            nc_keep_first(place, found);
-        }
+    PyObject *found = PyObject_CallFunctionObjArgs(
+        nc_hooks.layout, PyTuple_GET_ITEM(spec->types, index), spec->policies, NULL);
+    if (found != NULL && !Py_IS_TYPE(found, &NcLayout_Type)) {
+        PyErr_SetString(PyExc_TypeError, "the layout of a struct must be a Layout");
+        Py_CLEAR(found);
     }
-    return *place;
+    if (found != NULL) {
+        nc_keep_first(&spec->layouts[index], found);
+    }
+    return spec->layouts[index];
 }
 
 /* ---- whole values in memory ------------------------------------------------------------------ */
@@ -293,29 +297,19 @@ PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index)
 /* Whether a value is a Record of a CType; types are one by their texts. */
 static int is_of(PyObject *value, PyObject *ctype)
 {
-    if (!Py_IS_TYPE(value, record_class)) {
+    if (!Py_IS_TYPE(value, nc_record_class)) {
         return 0;
     }
     PyObject *own = said(((Record *)(void *)value)->layout, TYPE);
     return own == ctype || PyObject_RichCompareBool(own, ctype, Py_EQ) == 1;
 }
 
-const char *nc_record_plain(const PyObject *layout, PyObject *value)
-{
-    const Record *record = (const Record *)(void *)value;
-    return Py_IS_TYPE(value, record_class) &&
-                   record->layout == (const Layout *)(const void *)layout &&
-                   !record->layout->leads_on
-               ? record->memory
-               : NULL;
-}
-
 int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index)
 {
-    if (!Py_IS_TYPE(value, record_class)) {
+    if (!Py_IS_TYPE(value, nc_record_class)) {
         return 0;
     }
-    PyObject **pointee = &spec->arguments[index].layout;
+    PyObject **pointee = &spec->layouts[index];
     if (*pointee == NULL) {
         PyObject *found = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "pointee");
         if (found == NULL) {
@@ -428,7 +422,7 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
     if (PyUnicode_GET_LENGTH(name) != 0 && PyUnicode_READ_CHAR(name, 0) == '_' &&
-        _PyType_Lookup(record_class, name) != NULL) {
+        _PyType_Lookup(nc_record_class, name) != NULL) {
         return -1;
     }
     PyObject *found = PyDict_GetItemWithError(said(self->layout, PLACES), name);
@@ -588,9 +582,9 @@ PyTypeObject NcRecordBase_Type = {
  * than to make them. */
 PyObject *nc_set_record_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
-    if (record_class == NULL && PyType_Check(type)) {
-        record_class = (PyTypeObject *)(void *)Py_NewRef(type);
-        record_class->tp_dealloc = record_dealloc;
+    if (nc_record_class == NULL && PyType_Check(type)) {
+        nc_record_class = (PyTypeObject *)(void *)Py_NewRef(type);
+        nc_record_class->tp_dealloc = record_dealloc;
     }
     Py_RETURN_NONE;
 }

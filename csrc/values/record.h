@@ -17,23 +17,44 @@
 extern PyTypeObject NcLayout_Type;
 extern PyTypeObject NcRecordBase_Type;
 
+extern PyTypeObject *nc_record_class;
+
+typedef struct {
+    PyObject_VAR_HEAD struct NcLayout *layout;
+    PyObject *owner; /* of the memory; NULL where that follows */
+    PyObject *kept;  /* dict: what was stored leads to that, by offset and size; or NULL */
+    char *memory;    /* does not move, is as long and as aligned as the type of its layout */
+} NcRecord;
+
 /* A new Record with memory of its own, a copy of what is at `from`, or zeros where that is NULL.
  * `owned`: it takes the references to Python objects in there, as of a result. NULL with an
  * exception. */
 PyObject *nc_record_new(PyObject *layout, const void *from, int owned);
-/* The same whose memory, in *memory, is still to be written; *memory stays NULL where the layout
- * has pointers, and then there is no Record and no exception. */
-PyObject *nc_record_begin(const PyObject *layout, char **memory);
-/* Its memory, which does not move and is as long and as aligned as the type of its layout. */
-void *nc_record_memory(PyObject *record);
+/* The same in two parts, between which its memory is written, and nothing else is done. The
+ * second is for those with pointers alone, and takes the Record. */
+PyObject *nc_record_begin(PyObject *layout);
+PyObject *nc_record_finish(PyObject *record, int owned);
+
+static inline char *nc_record_memory(PyObject *record)
+{
+    return ((NcRecord *)(void *)record)->memory;
+}
 
 /* The layout of an argument of a call spec that is a struct, or behind them of its result, which
  * the spec keeps: borrowed, or NULL with an exception. */
-PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index);
+PyObject *nc_record_layout_asked(NcCallSpec *spec, Py_ssize_t index);
+static inline PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index)
+{
+    PyObject *known = spec->layouts[index];
+    return NC_LIKELY(known != NULL) ? known : nc_record_layout_asked(spec, index);
+}
 
-/* The memory of a value that is a Record of a layout, by a glance, where that has no pointers; NULL
- * says nothing. */
-const char *nc_record_plain(const PyObject *layout, PyObject *value);
+/* Whether a value is a Record of a layout, by a glance: 0 says nothing. */
+static inline int nc_record_has(PyObject *value, const PyObject *layout)
+{
+    return Py_IS_TYPE(value, nc_record_class) &&
+           (const void *)((NcRecord *)(void *)value)->layout == (const void *)layout;
+}
 
 /* Whether a value is a Record of what an argument, a pointer, leads to. */
 int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index);

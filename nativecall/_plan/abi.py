@@ -78,7 +78,7 @@ class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
     result : Passing
     args : list of Passing
     stack : int
-        Where the arguments on the stack end in the block.
+        Where the arguments on the stack end in the block, at a multiple of 16.
     vectors : int
         How many vector registers have arguments.
     """
@@ -150,7 +150,8 @@ class ABI(ABC):
                     f"{one.named!r} is aligned to {one.alignment} bytes, and a stack to 16"
                 )
         passed = Passing(result, "void") if result.kind == "void" else self.result(result)
-        return self.arguments(passed, args, fixed)
+        call = self.arguments(passed, args, fixed)
+        return call._replace(stack=-(-call.stack // 16) * 16)
 
     @abstractmethod
     def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:

@@ -14,6 +14,7 @@ from .._signature.derived import View, inner_types
 from .._signature.signature import Signature, with_more
 from .._values import callspec
 from .._values.outs import VALUE, kind_of, offsets, pointee
+from .._values.storage import leads_on
 from . import steps as row
 from .abi import Passing, in_memory
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _types = _lib.types
 _POINTER: int = _types.code_layout()["pointer_bytes"]
 # Of struct NcPlan.
-_PLAN = struct.Struct("=13I")
+_PLAN = struct.Struct("=12I")
 
 
 class _Writer:
@@ -35,6 +36,7 @@ class _Writer:
     def __init__(self, end: int) -> None:
         self.end = end
         self.moves: list[tuple[int, int, int]] = []
+        self.before: list[tuple[int, int, int]] = []  # those of every call
         self.owners = 0
         self.owned = 0
 
@@ -48,16 +50,16 @@ class _Writer:
         self.owners += 1
         return self.owned + (self.owners - 1) * _POINTER
 
-    def cut(self, passing: Passing, at: int) -> tuple[int, int]:
-        """The moves between memory and the block: the first, and the one behind the last."""
+    def cut(self, passing: Passing) -> tuple[int, int]:
+        """The moves from memory to the block: the first, and the one behind the last."""
         first = len(self.moves)
         places = passing.places
         if passing.how == "reference":
-            self.moves += [(at, place, 0) for place in places]
+            self.moves += [(0, place, 0) for place in places]
         else:
             pieces = passing.pieces * (len(places) // len(passing.pieces))
             self.moves += [
-                (at + piece.offset, place, piece.size)
+                (piece.offset, place, piece.size)
                 for piece, place in zip(pieces, places, strict=True)
             ]
         return first, len(self.moves)
@@ -66,12 +68,12 @@ class _Writer:
         """The step of what Python passes; `keeps` says that C keeps functions."""
         letter, size, at = callspec.letter(ctype), ctype.size, passing.places[0]
         if letter == "T":
-            owner = self.owner() if _holds_owners(ctype) else 0
-            if passing.how == "stack":
-                return row.step(row.STRUCT, 0, letter, at, owner=owner)
-            memory = self.room(size)
-            moved = self.cut(passing, memory)
-            return row.step(row.STRUCT, 0, letter, memory, owner=owner, moves=moved)
+            owner = self.owner() if leads_on(ctype) else 0
+            plain = 0 if owner else row.PIECES if passing.how == "pieces" else row.WHOLE
+            moved = 0, 0
+            if passing.how != "stack":
+                at, moved = self.room(size), self.cut(passing)
+            return row.step(row.STRUCT, plain, letter, at, owner=owner, memory=size, moves=moved)
         if isinstance(ctype, View):
             memory = self.room((1 + 2 * ctype.ndim) * 8)
             return row.step(row.VIEW, ctype.ndim, letter, at, owner=self.owner(), memory=memory)
@@ -82,36 +84,32 @@ class _Writer:
             return row.step(row.POINTER, size, letter, at, owner=self.owner())
         clear = 8 if size < 8 and not packs else 0
         if passing.how == "reference" or len(passing.places) > 1:
-            memory = self.room(max(size, 16))
-            moved = self.cut(passing, memory)
+            memory, moved = self.room(max(size, 16)), self.cut(passing)
             return row.step(row.SCALAR, clear, letter, memory, moves=moved)
         if letter in row.PLAIN and (clear or size == 8):
             return row.step(row.PLAIN[letter], size, letter, at)
         return row.step(row.SCALAR, clear, letter, at)
 
-    def result(self, ctype: CType, passing: Passing) -> tuple[bytes, list[tuple[int, int, int]]]:
-        """The step of the result, and what is moved before the call."""
+    def result(self, ctype: CType, passing: Passing) -> bytes:
+        """The step of the result."""
         letter, size = callspec.letter(ctype), ctype.size
+        owner = int(letter == "T" and leads_on(ctype))
         if passing.how == "void":
-            return row.step(row.VOID, 0, letter, 0), []
+            return row.step(row.VOID, 0, letter, 0)
         if passing.how == "reference":
+            # The function writes to the Record; it, or a thunk, may have as much on the stack.
             memory = self.room(size)
-            code = row.STRUCT if letter == "T" else row.SCALAR
-            return row.step(code, 0, letter, memory), [(memory, passing.places[0], 0)]
+            if letter == "T":
+                return row.step(row.STRUCT, 0, letter, passing.places[0], owner=owner)
+            self.before.append((memory, passing.places[0], 0))
+            return row.step(row.SCALAR, 0, letter, memory)
         code = row.STRUCT if letter == "T" else row.PLAIN.get(letter, row.SCALAR)
-        if len(passing.places) == 1:
-            return row.step(code, 0 if letter == "T" else size, letter, passing.places[0]), []
+        if letter != "T" and len(passing.places) == 1:
+            return row.step(code, size, letter, passing.places[0])
         memory = self.room(max(size, 16))
-        moved = self.cut(passing, memory)
-        first, _ = moved
+        moved = first, _ = self.cut(passing)
         self.moves[first:] = [(place, at, n) for at, place, n in self.moves[first:]]
-        return row.step(code, 0, letter, memory, moves=moved), []
-
-
-def _holds_owners(ctype: CType) -> bool:
-    """Whether a type has a part whose value must outlive the call."""
-    owned = ctype.kind in ("pointer", "voidptr", "function", "view", "object")
-    return owned or any(map(_holds_owners, inner_types(ctype)))
+        return row.step(code, 0, letter, memory, owner=owner, moves=moved)
 
 
 def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
@@ -126,7 +124,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         fixed = len(args)
     call = row.place(signature, fixed)
     assert row.ABI is not None
-    writer = _Writer(-(-call.stack // 16) * 16)
+    writer = _Writer(call.stack)
     places, out_bytes = offsets(signature, policies.out)
     area = writer.room(out_bytes)
     where = {out.index: area + at for out, at in zip(policies.out, places, strict=True)}
@@ -137,7 +135,6 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     most = sum([kind in "PVT" for kind in kinds])
     writer.owned = writer.room(most * _POINTER)
 
-    before: list[tuple[int, int, int]] = []  # moves of no step
     keeps = policies.keep != "call"
     steps: list[bytes] = []
     made: list[bytes] = []  # steps of out-parameters
@@ -152,7 +149,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
             owners[index] = numbers[index], 0
             is_value = kind_of(signature, out) == VALUE
             if is_value:
-                before.append((where[index], place, 0))
+                writer.before.append((where[index], place, 0))
             else:
                 made.append(row.step(row.OUT, 0, "P", place, memory=numbers[index]))
             if out.given:  # what is not in the frame is stored once that is made
@@ -170,17 +167,17 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         lengths.append(length)
     if hidden:
         told = writer.room(8)
-        before.append((told, call.args[-1].places[0], 0))
-    result, first = writer.result(signature.result, call.result)
-    before += first
-    # Those of no step are the first.
-    shift = len(before)
+        writer.before.append((told, call.args[-1].places[0], 0))
+    result = writer.result(signature.result, call.result)
+    first = len(writer.moves)
+    writer.moves += writer.before
+    always = row.step(row.VOID, 0, "v", 0, moves=(first, len(writer.moves)))
     header = _PLAN.pack(
         passed,
         len(made),
         len(lengths),
-        bool(writer.owners or policies.out or policies.check is not None),
-        -(-(call.stack - row.ABI.stack) // 8),
+        bool(writer.owners or policies.out or policies.check is not None or writer.before),
+        (call.stack - row.ABI.stack) // 8,
         how(call.vectors, call.result, args),
         -(-writer.end // 16) * 16,
         writer.owners,
@@ -188,18 +185,8 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         area,
         out_bytes,
         told,
-        shift,
     )
-    moves = [row.MOVE.pack(*one) for one in (*before, *writer.moves)]
-    return b"".join(
-        [header, *[_shifted(step, shift) for step in (result, *steps, *made, *lengths)], *moves]
-    )
-
-
-def _shifted(step: bytes, shift: int) -> bytes:
-    """A step whose moves stand so much further on."""
-    *parts, first = row.STEP.unpack(step)
-    return row.STEP.pack(*parts, first + shift)
+    return row.joined(header, [always, result, *steps, *made, *lengths], writer.moves)
 
 
 def how(vectors: int, result: Passing, args: Sequence[CType]) -> int:

@@ -36,7 +36,7 @@ def plan(signature: Signature, *, tells_last: bool = False) -> bytes:
         For types whose passing is not known, and more bytes than fit on a stack.
     """
     call = steps.place(signature)
-    moves: list[bytes] = []
+    moves: list[tuple[int, int, int]] = []
     last = len(signature.args) - tells_last
     arguments = [_argument(passing, moves) for passing in call.args[:last]]
     result = _result(call.result, moves)
@@ -44,10 +44,10 @@ def plan(signature: Signature, *, tells_last: bool = False) -> bytes:
     reference = call.result.places[0] if call.result.how == "reference" else _NOWHERE
     told = call.args[-1].places[0] if tells_last else _NOWHERE
     header = _CLOSURE.pack(last, reference, told, x87)
-    return b"".join([header, result, *arguments, *moves])
+    return steps.joined(header, [result, *arguments], moves)
 
 
-def _argument(passing: Passing, moves: list[bytes]) -> bytes:
+def _argument(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
     """The step of an argument."""
     ctype, places = passing.ctype, passing.places
     letter, size, first = callspec.letter(ctype), ctype.size, len(moves)
@@ -55,7 +55,7 @@ def _argument(passing: Passing, moves: list[bytes]) -> bytes:
     if passing.how == "pieces" and len(places) > 1:
         at = 0
         for piece, place in zip(passing.pieces, places, strict=True):
-            moves.append(steps.MOVE.pack(place, piece.offset, piece.size))
+            moves.append((place, piece.offset, piece.size))
     code = steps.PLAIN.get(letter, steps.SCALAR)
     if letter == "T":
         code = steps.STRUCT
@@ -67,7 +67,7 @@ def _argument(passing: Passing, moves: list[bytes]) -> bytes:
     return steps.step(code, size & 0xFF, letter, at, owner=owner, moves=(first, len(moves)))
 
 
-def _result(passing: Passing, moves: list[bytes]) -> bytes:
+def _result(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
     """The step of the result."""
     ctype, first = passing.ctype, len(moves)
     letter = callspec.letter(ctype)
@@ -79,5 +79,5 @@ def _result(passing: Passing, moves: list[bytes]) -> bytes:
         code = steps.SIGNED if steps.PLAIN.get(letter) == steps.SIGNED else steps.UNSIGNED
         return steps.step(code, ctype.size, letter, passing.places[0])
     for piece, place in zip(passing.pieces, passing.places, strict=True):
-        moves.append(steps.MOVE.pack(piece.offset, place, piece.size))
+        moves.append((piece.offset, place, piece.size))
     return steps.step(steps.SCALAR, 0, letter, 0, moves=(first, len(moves)))

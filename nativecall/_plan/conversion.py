@@ -256,7 +256,7 @@ class _Writer:
             after,
             len(self.ops) - before - after,
             -(-self.end // 16) * 16,
-            -(-(inner.stack - steps.ABI.stack) // 8),
+            (inner.stack - steps.ABI.stack) // 8,
             callplan.how(inner.vectors, inner.result, [one.ctype for one in inner.args]),
             [piece.kind for piece in self.outer.result.pieces].count("x87"),
             flags,

@@ -14,7 +14,7 @@ from .here import here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .._signature.ctype import CType
     from .._signature.signature import Signature
@@ -28,6 +28,7 @@ STEP = struct.Struct("=BBcBIIII")
 MOVE = struct.Struct("=3I")
 VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
 SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, OUT, LENGTH = range(6, 14)
+PIECES, WHOLE = 1, 2  # NC_PIECES, NC_WHOLE
 #: The steps of what has a word of the block to itself.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
@@ -46,6 +47,15 @@ def step(
     """A step; `moves` are the first that it has and the one behind its last."""
     first, end = moves
     return STEP.pack(code, size, letter.encode(), end - first, at, owner, memory, first)
+
+
+def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int, int]]) -> bytes:
+    """A plan: its header, its steps, which find their moves from themselves on, and all moves."""
+    done = [header]
+    for left, row in zip(range(len(rows), 0, -1), rows, strict=True):
+        *parts, first = STEP.unpack(row)
+        done.append(STEP.pack(*parts, left * STEP.size + first * MOVE.size))
+    return b"".join([*done, *[MOVE.pack(*one) for one in moves]])
 
 
 def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] = ()) -> Call:

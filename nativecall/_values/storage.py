@@ -520,7 +520,7 @@ class Record(_types.RecordBase):
     __replace__ = _replace
 
     def __copy__(self) -> Foreign:
-        if not _leads_on(self._layout.about.type):
+        if not leads_on(self._layout.about.type):
             return self._layout(self._address)
         made = self._layout(0)
         # All: a view's offsets are not its owner's.
@@ -533,7 +533,7 @@ class Record(_types.RecordBase):
     def __reduce__(self) -> tuple[object, ...]:
         about = self._layout.about
         if not is_plain(about.type):
-            if _leads_on(about.type):
+            if leads_on(about.type):
                 raise TypeError(
                     f"cannot pickle '{about.name}', which has pointers beside unions or bit-fields"
                 )
@@ -612,7 +612,7 @@ class Record(_types.RecordBase):
         store_whole(ctype, value, place, who, keep, False, self._layout.about.policies)
         _types.settle(keep, None)
         _types.check_unmoved(keep, who)
-        if _leads_on(ctype):
+        if leads_on(ctype):
             key = address - self._root._address, ctype.size
             self._put(self._kept, key, keep, address, place, ctype.size)
             return
@@ -669,10 +669,10 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     extents = pack(f"{2 * len(shape)}n", *shape, *strides)
     about = About(ctype, form, encoding, places, objects, extents, name, policies)
     size = ctype.size, ctype.alignment
-    return _types.Layout(tuple(rows), about, *size, count, step, _leads_on(ctype))
+    return _types.Layout(tuple(rows), about, *size, count, step, leads_on(ctype))
 
 
-def _leads_on(ctype: CType) -> bool:
+def leads_on(ctype: CType) -> bool:
     """Whether a value has pointers or Python objects in it."""
     return any([letter in "&PXO" for letter in ctype.text])
 

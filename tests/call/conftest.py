@@ -19,6 +19,7 @@ typedef struct __attribute__((packed)) { int8_t tag; int32_t n; } Packed;
 typedef struct { Pair at[2]; int32_t n[3]; } Nested;
 typedef struct { double *data; int64_t count; } Span;
 typedef struct { PyObject *object; int32_t n; } Held;
+typedef struct { PyObject *object; int32_t n; double x[2]; } Large;
 typedef struct { double *data; intptr_t shape[2], strides[2]; } Matrix;
 #define MANY(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define PARAMETERS(i) int16_t h##i, double d##i, Pair p##i,
@@ -75,6 +76,9 @@ PyObject *give(double (*f)(double), PyObject *o) { if (f) { f(1.0); } return Py_
 Held give_held(double (*f)(double), PyObject *o, int32_t n);
 Held give_held(double (*f)(double), PyObject *o, int32_t n)
 { Held h = {n ? Py_NewRef(o) : NULL, n}; if (f) { f(1.0); } return h; }
+Large give_large(double (*f)(double), PyObject *o, int32_t n);
+Large give_large(double (*f)(double), PyObject *o, int32_t n)
+{ Large h = {n ? Py_NewRef(o) : NULL, n, {1, 2}}; if (f) { f(1.0); } return h; }
 int32_t show_held(int32_t (*f)(Held), PyObject *o, int32_t n);
 int32_t show_held(int32_t (*f)(Held), PyObject *o, int32_t n)
 { Held h = {n ? o : NULL, n}; return f(h); }

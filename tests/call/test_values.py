@@ -415,15 +415,16 @@ def test_objects_beside_what_the_core_converts(echo):
 
 def test_objects_in_results(echo):
     thing = object()
-    f = echo.function("give_held", "T{O:object:i:n:}:X{d:d}Oi")
     before = sys.getrefcount(thing)
-    for n in (1, 0):
-        assert f(math.sin, thing, n) == (thing if n else None, n)
-    answer = f(math.sin, thing, 5)
-    assert answer.object is thing
-    assert sys.getrefcount(thing) == before + 1
-    del answer
-    assert sys.getrefcount(thing) == before
+    for name, more in (("held", ""), ("large", "(2)d:x:")):
+        f = echo.function(f"give_{name}", f"T{{O:object:i:n:{more}}}:X{{d:d}}Oi")
+        for n in (1, 0):
+            assert tuple(f(math.sin, thing, n))[:2] == (thing if n else None, n)
+        answer = f(math.sin, thing, 5)
+        assert answer.object is thing
+        assert sys.getrefcount(thing) == before + 1
+        del answer
+        assert sys.getrefcount(thing) == before
 
 
 def test_objects_in_structs_that_python_functions_get(echo):
@@ -450,6 +451,7 @@ def test_objects_in_results_that_nobody_gets(echo, errors):
     for name, signature, more in (
         ("give", "O:X{d:d}O", ()),
         ("give_held", "T{O:object:i:n:}:X{d:d}Oi", (3,)),
+        ("give_large", "T{O:object:i:n:(2)d:x:}:X{d:d}Oi", (3,)),
     ):
         if errors == "null" and more:
             continue

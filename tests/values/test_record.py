@@ -31,6 +31,7 @@ struct point { double x, y; };
 typedef struct { char names[2][4]; unsigned char raw[3]; _Bool on; } words;
 item make_item(void);
 item change(item one);
+item made_after(double (*f)(double));
 int length(item one);
 void rename_item(item *one);
 double sum(lead one);
@@ -52,6 +53,7 @@ item make_item(void) {
     return one;
 }
 item change(item one) { one.id++; one.in.n = -one.in.n; one.many[1].x *= 2; return one; }
+item made_after(double (*f)(double)) { f(1); return make_item(); }
 int length(item one) { return (int)strnlen(one.name, 8); }
 void rename_item(item *one) { memcpy(one->name, "longname", 8); }
 double sum(lead one) { double s = 0; for (int i = 0; i < one.n; i++) s += one.p[i]; return s; }
@@ -446,6 +448,56 @@ def test_nothing_leaks(records):
     gc.collect()
     assert sys.getrefcount(layout) - before[0] < 5
     assert len(gc.get_objects()) - before[1] < 50
+
+
+def test_records_that_ended_are_used_again(records):
+    """At most eight of a struct, and as many views of it: they know nothing of what they were."""
+    for _ in range(3):
+        points = [records.swap((n, -n)) for n in range(20)]
+        assert points == [(-n, n) for n in range(20)]
+    items = [records.make_item() for _ in range(20)]
+    for number, item in enumerate(items):
+        item.many[1].x = number
+    views = [item.many[1] for item in items]
+    held = weakref.ref(array := np.zeros(3))
+    lead = records.same((None, 0, None))
+    lead.p = array
+    del items, item, lead, array
+    assert held() is None
+    assert [view.x for view in views] == [*range(20)]
+    assert [records.same((None, n, None)) for n in range(20)] == [
+        (None, n, None) for n in range(20)
+    ]
+    assert records.same((None, 0, None))._held is None
+
+
+@pytest.mark.parametrize(("text", "most"), [("d:x:T{i:n:}:y:", 8), ("T{(17)d:x:}:y:d:z:", 0)])
+def test_a_layout_frees_the_records_that_ended(text, most):
+    """Large ones do not stay even with it."""
+    struct = parse_type(f"T{{{text}}}")
+    for _ in range(3):  # the layout of the member, which is cached, keeps views of it
+        before = sys.getallocatedblocks()
+        layout = storage._layout(struct, None)
+        made = sys.getallocatedblocks()
+        many = [layout(0) for _ in range(100)]
+        views = [one.y for one in many]
+        del many, views
+        kept = sys.getallocatedblocks() - made
+        del layout
+        left = sys.getallocatedblocks() - before
+    assert (kept <= most + 4, left <= 4) == (True, True), (kept, left)
+
+
+def test_a_large_result_ends_with_the_call_that_raised(records, fails):
+    def broken(x):
+        raise LookupError(x)
+
+    layout = storage.layout(records.declarations.typedefs["item"])
+    before = sys.getrefcount(layout)
+    for _ in range(50):
+        with fails(LookupError, "1.0"):
+            records.made_after(broken)
+    assert sys.getrefcount(layout) - before < 5
 
 
 def test_a_record_of_more_than_16_items_is_shown_in_part():
