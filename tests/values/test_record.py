@@ -492,7 +492,7 @@ def test_a_large_result_ends_with_the_call_that_raised(records, fails):
     def broken(x):
         raise LookupError(x)
 
-    layout = storage.layout(records.declarations.typedefs["item"])
+    layout = storage.layout(type_of(records.declarations, "item"))
     before = sys.getrefcount(layout)
     for _ in range(50):
         with fails(LookupError, "1.0"):
