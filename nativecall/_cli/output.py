@@ -2,8 +2,7 @@
 
 Files, pipes and systems without rich (it is the extra `cli`) get the same words and numbers as
 aligned text. Signs that the encoding of standard output lacks are replaced by plain ones. Nothing
-is cut off: where a terminal is too narrow, the long cells of a table wrap, and where even these
-have no room, each row is lines.
+is cut off: where a terminal is too narrow, the cells of a table wrap.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ _INDENT = "  "
 _PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u", "█": "#"}
 _PLAIN |= {**dict.fromkeys("▏▎▍", ""), **dict.fromkeys("▌▋▊▉", "#")}
 _BAR = 24  # characters of a bar of progress
-_SHORT = 14  # characters of the columns that never wrap
-_NARROW = 12  # characters that the other columns have at least; rows are lines otherwise
 _STYLES = {"good": "green", "bad": "bold red", "ours": "bold cyan", "": ""}
 
 
@@ -107,19 +104,6 @@ class _Rich:
         from rich.table import Table
         from rich.text import Text
 
-        shown = [[_shown(cell) for cell in row.cells] for row in rows]
-        heads = [_shown(title.lstrip(">")) for title in titles]
-        columns = zip(*[heads, *shown], strict=True)
-        widths = [max([Text(cell).cell_len for cell in column]) for column in columns]
-        rigid = [
-            title[:1] == ">" or width <= _SHORT for title, width in zip(titles, widths, strict=True)
-        ]
-        spare = self._console.width - len(_INDENT) - sum(widths) - (len(widths) - 1)
-        wrapping = zip(widths, rigid, strict=True)
-        gained = sum([max(0, width - _NARROW) for width, fixed in wrapping if not fixed])
-        if spare + gained < 0:
-            self._lines(heads, shown, rows)
-            return
         table = Table(
             box=box.SIMPLE_HEAD,
             show_edge=False,
@@ -128,26 +112,13 @@ class _Rich:
             header_style="dim",
             border_style="dim",
         )
-        for title, head, fixed in zip(titles, heads, rigid, strict=True):
+        for title in titles:
             justify: Literal["left", "right"] = "right" if title[:1] == ">" else "left"
-            no_wrap = fixed or spare >= 0
-            table.add_column(Text(head), justify=justify, no_wrap=no_wrap, overflow="fold")
-        for row, cells in zip(rows, shown, strict=True):
-            texts = [Text(cell, style=_cell_style(cell)) for cell in cells]
+            table.add_column(Text(_shown(title.lstrip(">"))), justify=justify, overflow="fold")
+        for row in rows:
+            texts = [Text(_shown(cell), style=_cell_style(cell)) for cell in row.cells]
             table.add_row(*texts, style=_STYLES[row.style])
         self._console.print(Padding(table, (0, 0, 0, len(_INDENT))))
-
-    def _lines(
-        self, heads: Sequence[str], shown: Sequence[Sequence[str]], rows: Sequence[Row]
-    ) -> None:
-        """A table as lines: a row's first cells as one, the others below it with their titles."""
-        for row, cells in zip(rows, shown, strict=True):
-            first = 1 if heads[0] else 2  # a column without a title has signs
-            style = _STYLES[row.style] or _cell_style(cells[0])
-            self.line(_INDENT + " ".join(cells[:first]), style)
-            for head, cell in zip(heads[first:], cells[first:], strict=True):
-                if cell:
-                    self.line(f"{_INDENT * 2}{head}: {cell}" if head else _INDENT * 2 + cell, "")
 
 
 def _cell_style(cell: str) -> str:

@@ -471,9 +471,9 @@ def test_plain_tables_are_aligned(capsys):
     ]
 
 
-@pytest.mark.parametrize("width", [80, 50, 20])
+@pytest.mark.parametrize("width", [80, 50])
 def test_tables_of_a_narrow_terminal_lose_nothing(width):
-    """Signs and short columns stay whole, long cells wrap; on the narrowest, rows are lines."""
+    """Signs and short columns stay whole, long cells wrap."""
     console = pytest.importorskip("rich.console")
     file = io.StringIO()
     printer = output._Rich(
@@ -489,14 +489,11 @@ def test_tables_of_a_narrow_terminal_lose_nothing(width):
     for row in rows:
         (line,) = [line for line in printed.splitlines() if row.cells[0] in line]
         assert row.cells[1] in line
-        if width > 20:
-            assert row.cells[2] in line
-            assert max(map(len, printed.splitlines())) <= width
+        assert row.cells[2] in line
+        assert max(map(len, printed.splitlines())) <= width
         for cell in row.cells:
             letters = iter(printed)
             assert all(one in letters for one in cell.replace(" ", "")), cell
-    if width == 20:
-        assert "    found: in memory\n    means: because " in printed
 
 
 def test_work_is_shown_on_a_terminal_alone(capsys):
