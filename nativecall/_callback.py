@@ -359,4 +359,4 @@ def callback(
     return Callback(signature, function, **how)
 
 
-callback = _types.callback_shortcut(callback, Callback, _plans)
+callback = _types.shortcut("callback", callback, (Callback, _plans))

@@ -57,9 +57,12 @@ static PyObject *make(PyTypeObject *type, PyObject *plan, PyObject *function, Py
     return made;
 }
 
-/* callback(signature, function) of a plan that is known; `data` is (class, plans). */
-static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
-                               PyObject *kwnames)
+/* callback(signature, function) of a plan that is known. The name is the function's own, "function"
+ * where it has none, and so is its doc. It is for the Python function to say what is meant, or what
+ * is wrong, where there are options, the signature is no key, or what is passed cannot be called.
+ */
+PyObject *nc_usual_callback(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
 {
     PyObject *plan = NULL;
     PyObject *function;
@@ -75,13 +78,6 @@ static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t
         return NULL;
     }
     function = args[1];
-    if (!PyTuple_CheckExact(plan) || PyTuple_GET_SIZE(plan) != 3 ||
-        !Py_IS_TYPE(PyTuple_GET_ITEM(plan, 0), &NcCallSpec_Type) ||
-        !PyLong_Check(PyTuple_GET_ITEM(plan, 1)) ||
-        !Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "a plan is a call spec, flags and a CallbackSpec");
-        return NULL;
-    }
     Py_INCREF(plan);
     if (PyFunction_Check(function) && ((PyFunctionObject *)(void *)function)->func_doc == Py_None) {
         /* Nearly all: what would be asked for is known. */
@@ -100,31 +96,5 @@ static PyObject *make_callback(PyObject *data, PyObject *const *args, Py_ssize_t
     Py_XDECREF(name);
     Py_XDECREF(doc);
     Py_DECREF(plan);
-    return made;
-}
-
-/* callback_shortcut(function, class, plans): the Shortcut to
- * `nativecall.callback`, which makes an instance of a class of native callables whose entry runs a
- * Python function. `plans` is a dict from signatures as they were written to (call spec, flags,
- * CallbackSpec). The name is the function's own, "function" where it has none, and so is its doc.
- * It is for the function to say what is meant, or what is wrong, where there are options, the
- * signature is no key, or what is passed cannot be called. */
-PyObject *nc_callback_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *function;
-    PyTypeObject *type;
-    PyObject *plans;
-    PyObject *data;
-    PyObject *made;
-    if (!PyArg_ParseTuple(args, "OO!O!", &function, &PyType_Type, &type, &PyDict_Type, &plans)) {
-        return NULL;
-    }
-    if (!PyType_IsSubtype(type, (PyTypeObject *)(void *)&NcCallable_Type)) {
-        PyErr_SetString(PyExc_TypeError, "callbacks are native callables");
-        return NULL;
-    }
-    data = PyTuple_Pack(2, (PyObject *)type, plans);
-    made = data != NULL ? nc_shortcut(function, make_callback, data) : NULL;
-    Py_XDECREF(data);
     return made;
 }

@@ -14,15 +14,14 @@
 #define NC_FUNCTIONS(ROW)                                                                          \
     ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
-    ROW(nc_wrap_shortcut, "wrap_shortcut", METH_O)                                                 \
-    ROW(nc_callback_shortcut, "callback_shortcut", METH_VARARGS)                                   \
+    ROW(nc_memory_pointer, "pointer", METH_VARARGS)                                                \
+    ROW(nc_memory_record, "convert_record", METH_VARARGS)                                          \
+    ROW(nc_memory_make, "make", METH_VARARGS)                                                      \
+    ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
+    ROW(nc_make_shortcut, "shortcut", METH_VARARGS)                                                \
     ROW(nc_callspec, "callspec", METH_VARARGS)                                                     \
     ROW(nc_match, "match", METH_VARARGS)                                                           \
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
-    ROW(nc_memory_shortcut, "memory_shortcut", METH_VARARGS)                                       \
-    ROW(nc_attribute_shortcut, "attribute_shortcut", METH_VARARGS)                                 \
-    ROW(nc_string_shortcut, "string_shortcut", METH_O)                                             \
-    ROW(nc_typed_shortcut, "typed_shortcut", METH_VARARGS)                                         \
     ROW(nc_pin_hold, "hold", METH_O)                                                               \
     ROW(nc_pin_export, "export", METH_O)                                                           \
     ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
@@ -60,7 +59,7 @@
 NC_FUNCTIONS(NC_DECLARE)
 #undef NC_DECLARE
 
-extern PyTypeObject NcLibrary_Type, NcMemory_Type, NcMemoryPlan_Type;
+extern PyTypeObject NcLibrary_Type, NcMemory_Type;
 extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 
 /* Native callables, and the root class of native objects, for the module: 0, or -1 with an

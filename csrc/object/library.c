@@ -7,7 +7,6 @@
 #include "core/core.h"
 #include "kept.h"
 #include "making.h"
-#include "shortcut.h"
 
 #include "ground/functions.h"
 #include "ground/links.h"
@@ -196,92 +195,6 @@ static PyObject *library_missing(PyObject *object, PyObject *names)
     Py_BEGIN_ALLOW_THREADS whole = all_there(handle, texts, count, &first);
     Py_END_ALLOW_THREADS PyMem_Free(texts);
     return Py_NewRef(whole ? Py_None : PyTuple_GET_ITEM(names, first));
-}
-
-/* ---- attributes ------------------------------------------------------------------------------ */
-
-/* What a Library of the package keeps in its dict. */
-enum { PLAIN, ENDING, HANDLE, SPECS, PATH, NAME, KEYS };
-static const char *const key_texts[KEYS] = {"_plain", "_ending", "_handle",
-                                            "_specs", "path",    "name"};
-static PyObject *keys[KEYS];
-
-/* An item of a dict; NULL for none, and for None, also with an exception. A borrowed reference. */
-static PyObject *item_of(PyObject *known, PyObject *name)
-{
-    PyObject *found = PyDict_Check(known) ? PyDict_GetItemWithError(known, name) : NULL;
-    return found != Py_None ? found : NULL;
-}
-
-/* The function that a Library has by a name, if nothing but its row is to be known of it and its
- * call spec is there; NULL without an exception else. `known` is the dict of the Library. */
-static PyObject *plain_function(PyObject *known, PyObject *name, PyObject *owner)
-{
-    PyObject *rows = item_of(known, keys[PLAIN]);
-    PyObject *row = rows != NULL ? item_of(rows, name) : NULL;
-    PyObject *ending = row != NULL ? item_of(known, keys[ENDING]) : NULL;
-    PyObject *handle = ending != NULL ? item_of(known, keys[HANDLE]) : NULL;
-    PyObject *specs = handle != NULL ? item_of(known, keys[SPECS]) : NULL;
-    PyObject *path = specs != NULL ? item_of(known, keys[PATH]) : NULL;
-    if (specs == NULL || !PyTuple_Check(row) || PyTuple_GET_SIZE(row) == 0 ||
-        !PyAnySet_Check(ending) || !Py_IS_TYPE(handle, &NcLibrary_Type)) {
-        return NULL;
-    }
-    if (path == NULL && !PyErr_Occurred()) {
-        path = item_of(known, keys[NAME]);
-    }
-    int ends = PyErr_Occurred() ? -1 : PySet_Contains(ending, name);
-    PyObject *said = ends == 0 ? PyTuple_GetSlice(row, 0, PyTuple_GET_SIZE(row) - 1) : NULL;
-    PyObject *spec = said != NULL ? item_of(specs, said) : NULL;
-    Py_XDECREF(said);
-    if (spec == NULL || !Py_IS_TYPE(spec, &NcCallSpec_Type)) {
-        return NULL;
-    }
-    /* Another thread may take them out of the dict while the loader works. */
-    PyObject *given[] = {name, Py_NewRef(spec), Py_NewRef(path != NULL ? path : Py_None), owner};
-    Py_INCREF(handle);
-    PyObject *made = library_function(handle, given, 4);
-    Py_DECREF(handle);
-    Py_DECREF(given[1]);
-    Py_DECREF(given[2]);
-    if (made == Py_None) {
-        Py_DECREF(made);
-        return NULL;
-    }
-    return made;
-}
-
-/* A Library's attribute that is not in its dict yet: `data` is the class of owners. */
-static PyObject *get_function(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
-                              PyObject *kwnames)
-{
-    if (nargs != 2 || kwnames != NULL || !PyUnicode_CheckExact(args[1])) {
-        return NULL;
-    }
-    PyObject *known = PyObject_GenericGetDict(args[0], NULL);
-    PyObject *made = known != NULL ? plain_function(known, args[1], data) : NULL;
-    if (made != NULL && PyDict_SetItem(known, args[1], made) < 0) {
-        Py_CLEAR(made);
-    }
-    Py_XDECREF(known);
-    return made;
-}
-
-/* attribute_shortcut(function, class): the Shortcut (shortcut.h) to a Library's `__getattr__`,
- * which makes the functions of plain rows; the class is that of their owners. */
-PyObject *nc_attribute_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *function;
-    PyObject *owner;
-    if (!PyArg_ParseTuple(args, "OO!", &function, &PyType_Type, &owner)) {
-        return NULL;
-    }
-    for (int i = 0; i < KEYS; i++) {
-        if (keys[i] == NULL && (keys[i] = PyUnicode_InternFromString(key_texts[i])) == NULL) {
-            return NULL;
-        }
-    }
-    return nc_shortcut(function, get_function, owner);
 }
 
 /* ---- the type -------------------------------------------------------------------------------- */

@@ -278,9 +278,11 @@ NC_NOINLINE PyObject *too_many(PyObject *const *args, Py_ssize_t nargs)
                         nargs);
 }
 
-/* wrap(target, signature) and wrap(target, signature, name=name) of an address. */
-static PyObject *wrap_address(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
-                              PyObject *kwnames)
+/* wrap(target, signature) and wrap(target, signature, name=name) of an address. It is for the
+ * function to say what else is meant, or what is wrong: target, signature or name are no exact int,
+ * str and str, the address is none, the name cannot be one, or the signature has Python objects. */
+PyObject *nc_usual_wrap(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
 {
     PyObject *name = NULL;
     NcCallSpec *spec;
@@ -311,13 +313,4 @@ static PyObject *wrap_address(PyObject *Py_UNUSED(data), PyObject *const *args, 
     }
     Py_XDECREF(spec);
     return made;
-}
-
-/* wrap_shortcut(function): the Shortcut to `nativecall.wrap`, which makes the
- * callable of an address with no options but a name. It is for the function to say what else is
- * meant, or what is wrong: target, signature or name are no exact int, str and str, the address is
- * none, the name cannot be one, or the signature has Python objects. */
-PyObject *nc_wrap_shortcut(PyObject *Py_UNUSED(module), PyObject *function)
-{
-    return nc_shortcut(function, wrap_address, NULL);
 }

@@ -4,6 +4,7 @@
 #include "ground/functions.h"
 #include "values/pointers.h"
 
+#include <string.h>
 #include <structmember.h>
 
 typedef struct {
@@ -11,7 +12,7 @@ typedef struct {
     vectorcallfunc vectorcall;
     NcUsual usual;
     PyObject *function;
-    PyObject *data; /* for `usual`, or NULL */
+    PyObject *data; /* tuple: for `usual` */
     PyObject *weakrefs;
 } Shortcut;
 
@@ -23,25 +24,6 @@ static PyObject *shortcut_vectorcall(PyObject *object, PyObject *const *args, si
     return made != NULL || PyErr_Occurred()
                ? made
                : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
-}
-
-PyObject *nc_shortcut(PyObject *function, NcUsual usual, PyObject *data)
-{
-    if (!PyFunction_Check(function) && !PyMethod_Check(function)) {
-        PyErr_Format(PyExc_TypeError, "a shortcut leads to a function (got %.200s)",
-                     Py_TYPE(function)->tp_name);
-        return NULL;
-    }
-    Shortcut *self = PyObject_GC_New(Shortcut, &NcShortcut_Type);
-    if (self != NULL) {
-        self->vectorcall = shortcut_vectorcall;
-        self->usual = usual;
-        self->function = Py_NewRef(function);
-        self->data = Py_XNewRef(data);
-        self->weakrefs = NULL;
-        PyObject_GC_Track(self);
-    }
-    return (PyObject *)self;
 }
 
 /* No tp_clear: in a cycle it is the function that is cleared. */
@@ -61,7 +43,7 @@ static void shortcut_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     }
     Py_DECREF(self->function);
-    Py_XDECREF(self->data);
+    Py_DECREF(self->data);
     PyObject_GC_Del(object);
 }
 
@@ -130,12 +112,12 @@ PyTypeObject NcShortcut_Type = {
     .tp_getset = shortcut_getset,
 };
 
-/* ---- functions of a type --------------------------------------------------------------------- */
+/* ---- what goes to C -------------------------------------------------------------------------- */
 
 enum { MOST = 4 }; /* arguments, of which no function of cffi's that takes a type has more */
 
-/* A function of cffi's whose first argument is a type in a text that is known; `data` is (dict of
- * these, function). */
+/* A function of cffi's whose first argument is a type in a text that is known; `data` is a dict of
+ * these, and the function. */
 static PyObject *call_typed(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
@@ -157,28 +139,42 @@ static PyObject *call_typed(PyObject *data, PyObject *const *args, Py_ssize_t na
     return result;
 }
 
-/* typed_shortcut(function, known, typed): the Shortcut to a method of
- * cffi's whose first argument is a type: `typed` is called with that of a text, which the dict
- * `known` has. */
-PyObject *nc_typed_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
+static const struct {
+    const char *kind;
+    NcUsual usual;
+    Py_ssize_t data; /* items */
+} kinds[] = {{"wrap", nc_usual_wrap, 0},
+             {"callback", nc_usual_callback, 2},
+             {"string", nc_string_at, 0},
+             {"new", nc_usual_new, 1},
+             {"typed", call_typed, 2}};
+
+/* shortcut(kind, function, data): a Shortcut to a function of Python's, or to a method. */
+PyObject *nc_make_shortcut(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    const char *kind;
     PyObject *function;
-    PyObject *known;
-    PyObject *typed;
-    if (!PyArg_ParseTuple(args, "OO!O", &function, &PyDict_Type, &known, &typed)) {
+    PyObject *data;
+    Shortcut *self;
+    if (!PyArg_ParseTuple(args, "sOO!", &kind, &function, &PyTuple_Type, &data)) {
         return NULL;
     }
-    PyObject *data = PyTuple_Pack(2, known, typed);
-    PyObject *made = data != NULL ? nc_shortcut(function, call_typed, data) : NULL;
-    Py_XDECREF(data);
-    return made;
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-/* string_shortcut(function): the Shortcut to `nativecall.string`, which reads cffi's pointers and
- * arrays of characters. */
-PyObject *nc_string_shortcut(PyObject *Py_UNUSED(module), PyObject *function)
-{
-    return nc_shortcut(function, nc_string_at, NULL);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(kinds); i++) {
+        if (strcmp(kind, kinds[i].kind) != 0 || PyTuple_GET_SIZE(data) != kinds[i].data ||
+            (!PyFunction_Check(function) && !PyMethod_Check(function))) {
+            continue;
+        }
+        self = PyObject_GC_New(Shortcut, &NcShortcut_Type);
+        if (self != NULL) {
+            self->vectorcall = shortcut_vectorcall;
+            self->usual = kinds[i].usual;
+            self->function = Py_NewRef(function);
+            self->data = Py_NewRef(data);
+            self->weakrefs = NULL;
+            PyObject_GC_Track(self);
+        }
+        return (PyObject *)self;
+    }
+    PyErr_SetString(PyExc_TypeError, "a shortcut has a kind, a function and its kind's data");
+    return NULL;
 }

@@ -13,15 +13,22 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Does the usual call, with the arguments of a vectorcall: a new reference; NULL with an exception;
- * or NULL without one, and nothing done, where the call is the Python function's. */
+/* Does the usual call, with the Shortcut's data and the arguments of a vectorcall: a new reference;
+ * NULL with an exception; or NULL without one, and nothing done, where the call is the Python
+ * function's. */
 typedef PyObject *(*NcUsual)(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames);
 
 extern PyTypeObject NcShortcut_Type;
 
-/* A Shortcut to a function of Python's, or to a method of an object; `data`, which may be NULL, is
- * handed to `usual`. NULL with an exception. */
-PyObject *nc_shortcut(PyObject *function, NcUsual usual, PyObject *data);
+/* Of `wrap`: the callable of an address (making.c); no data. */
+PyObject *nc_usual_wrap(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Of `callback`: a Python function as a callable (callback/callbackcallable.c). Its data is a class
+ * of native callables, and a dict from signatures as they were written to tuples of a call spec,
+ * flags and a CallbackSpec. */
+PyObject *nc_usual_callback(PyObject *data, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames);
+/* Of `Library.new` (newmemory.c). Its data is a dict from types in texts to rows. */
+PyObject *nc_usual_new(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 #endif

@@ -176,6 +176,7 @@ static void pin_dealloc(PyObject *object)
 static PyMemberDef pin_members[] = {
     {"address", NC_T_ADDRESS, offsetof(NcPin, pointer.address), READONLY,
      "what the callee gets; 0 for None"},
+    {"size", T_PYSSIZET, offsetof(NcPin, pointer.buffer.len), READONLY, "bytes of a buffer"},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -195,6 +196,7 @@ static NcPin *pin_new(void)
     NcPin *self = PyObject_GC_New(NcPin, &NcPin_Type);
     if (self != NULL) {
         self->pointer.buffer.obj = NULL;
+        self->pointer.buffer.len = 0;
         self->pointer.keep = NULL;
         self->pointer.address = NULL;
     }

@@ -27,7 +27,6 @@ else:
     ModuleType = type(_lib)  # the import of `types` takes as long as that of two modules of ours
 
 
-@_lib.types.wrap_shortcut
 @spelled(*WRAP)
 def wrap(
     target: object,
@@ -152,6 +151,9 @@ def wrap(
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]
     return NativeCallable(target, signature, **options)
+
+
+wrap = _lib.types.shortcut("wrap", wrap, ())
 
 
 def _named(

@@ -51,7 +51,7 @@ def _class() -> type[FFI]:
             # As cffi has them, without a step of Python code for texts that are known.
             for name, function in _QUICK.items():
                 other = getattr(super(), name)
-                setattr(self, name, _lib.types.typed_shortcut(other, self._known, function))
+                setattr(self, name, _lib.types.shortcut("typed", other, (self._known, function)))
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
             # What all methods of cffi ask for the type of a text.

@@ -99,7 +99,7 @@ class Library(Single):
             _given=given,
             _hidden={},
             _owner=owner,
-            new=_lib.types.memory_shortcut(_new.__get__(owner), owner.plans),
+            new=_lib.types.shortcut("new", _new.__get__(owner), (owner.rows,)),
             _options=options,
             _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,
@@ -299,7 +299,7 @@ class Library(Single):
         >>> at.f(at.x)
         9.0
         """
-        # A library has a maker instead, which takes no step of Python code.
+        # A library has a Shortcut of `_new` instead.
         return _new(self._owner, ctype, init)
 
     def asarray(self, value: FFIData, shape: int | Sequence[int] | None = None) -> NDArray:
@@ -375,14 +375,16 @@ class Library(Single):
         return Variable(name, ctype, found, self._owner, self._open(), const, encoding)
 
     def __getattr__(self, name: str) -> Any:
+        row = self._plain.get(name)
+        if row is not None and self._handle is not None and name not in self._ending:
+            spec, called = self._spec(row), self.path or self.name
+            made = self.__dict__[name] = self._handle.function(name, spec, called, Symbol)
+            if made is not None:
+                return made
+            del self.__dict__[name]
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self._named(name, self.__dict__)
-
-    if not TYPE_CHECKING:  # no checker believes it of a decorator
-        # The core makes functions of which nothing but a row is to be known, from the second of a
-        # row on.
-        __getattr__ = _lib.types.attribute_shortcut(__getattr__, Symbol)
 
     def __getitem__(self, name: str) -> Any:
         """What C calls `name`, also where a method is called so."""

@@ -15,102 +15,168 @@ import sys
 import _cffi_backend
 
 from .. import _lib
+from .._callable.pythonfunction import spec_of
 from .._errors import SignatureError, extra
 from .._signature.cffitype import from_ffi, is_same_name
 from .._signature.cnodes import c_name_of, element
 from .._signature.ctype import CType
 from .._signature.signature import Signature
 from .._signature.spelling import is_ffi_type
-from .._values import boxes, callspec, handles
-from .._values.storage import Record
-from .memoryplan import (
-    CFFI_ALIGNS,
-    CHARACTERS,
-    IGNORED,
-    RECORDS,
-    alignment_of,
-    array_of,
-    plan_of,
-    pointer_to,
-)
+from .._values import boxes, callspec, handles, storage
+from .._values.storage import Record as Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
-    from .._callable.callable import NativeCallable
-    from .._types import FFIData, FFIType, Foreign
+    from .._types import CallbackSpec, CallSpec, FFIData, FFIType, Foreign, Pin
     from .types import Owner
 
     NDArray = ndarray[Foreign, Foreign]
+    #: A place in messages: a name, or a key and the place that it is in.
+    Who: TypeAlias = str | tuple[str | int, "Who"]
+    Convert: TypeAlias = Callable[[Foreign, list[object], Who], object]
+    # What the core reads: csrc/object/newmemory.c says what these are.
+    Slot: TypeAlias = tuple[FFIType, CallSpec, str, CallbackSpec | None]
+    Record: TypeAlias = tuple[tuple[str, ...], tuple[list[object], ...]]
+    Row: TypeAlias = tuple[Foreign, ...]
 
 _types = _lib.types
+RECORDS = ("struct", "union")
+#: What cffi's own memory is aligned to.
+CFFI_ALIGNS = 16
+_POINTERS = ("pointer", "function")
+#: cffi's flag of members that initialisers by position pass over.
+IGNORED = 1
+#: What pointers take `bytes` for, of which a copy is made.
+CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
+_newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
+_CData = _cffi_backend._CDataBase
+_BYTES = _lib.ffi.typeof("char *")
+#: What cffi raises for an initialiser that it does not take; SystemError for a struct with an array
+#: of any length.
+_MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
+#: What an array is initialised by that is no buffer.
+_INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
+#: cffi's `new` with memory that keeps what pointers in it lead to.
+_in_block = _lib.ffi.new_allocator(_types.allocate_block, None, False)
+
+
+def pointer_to(ctype: FFIType) -> FFIType:
+    """cffi's type of pointers to a type."""
+    return _cffi_backend.new_pointer_type(ctype)
+
+
+def array_of(ctype: FFIType) -> FFIType:
+    """cffi's type of arrays, of any length, of what a pointer points to."""
+    return _cffi_backend.new_array_type(ctype, None)
+
+
+def leads_on(ctype: FFIType) -> bool:
+    """Whether memory of a type has pointers in it."""
+    ctype = element(ctype)
+    if ctype.kind in RECORDS:
+        return any([leads_on(field.type) for _, field in ctype.fields or ()])
+    return ctype.kind in ("pointer", "function")
+
+
+# -- making --------------------------------------------------------------------------------------
 
 
 def new(owner: Owner, given: object, init: object) -> FFIData:
-    """What `Library.new` makes."""
-
-    def of_text(text: str) -> tuple[FFIType, int]:
-        return _checked(owner, owner.type(text)), owner.alignment(text)
-
-    alignment = 1
+    """What `Library.new` makes, of a type that is not known to the core yet."""
     if isinstance(given, str):
         text = str.__str__(given)
-        ctype, alignment = owner.plan(text, of_text)
-        made = owner.plans.keep(text, plan_of(owner, ctype, alignment))(init)
-        if made is not None:
-            return made
+        ctype = _checked(owner, owner.type(text))
+        row = owner.rows.keep(text, _row(owner, ctype, owner.alignment(text)))
     elif is_ffi_type(given):
-        ctype = _checked(owner, given)
+        row = row_of(owner, _checked(owner, given))
     else:
         raise TypeError(
             f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
         )
-    try:
-        return _made(owner, ctype, init, alignment)
-    except MemoryError:
-        if ctype.kind != "array" and ctype.item.kind == "struct" and _flexible(ctype.item):
-            raise MemoryError(
-                f"there is no memory for {ctype.item.cname!r} and its items"
-            ) from None
-        count, what = 1, ctype.item
-        if ctype.kind == "array":
-            count, what = ctype.length, ctype
-        if count is None:
-            count = init if isinstance(init, int) else len(init)
-        size = count * _lib.ffi.sizeof(ctype.item)
-        raise MemoryError(f"there is no memory for {what.cname!r}, {size} bytes") from None
+    return _types.make(row, init)
 
 
-def _made(owner: Owner, ctype: FFIType, init: object, alignment: int) -> FFIData:
-    """Memory of a pointer or array type that is complete."""
-    maker = _Maker(owner, alignment)
-    if init is None:
-        if ctype.kind == "array" and ctype.length is None:
-            raise TypeError(f"{ctype.cname!r} has no length; give one, or items")
-        if max(alignment, owner.plan(ctype.item, alignment_of)[0]) <= CFFI_ALIGNS:
-            return _lib.ffi.new(ctype)  # it leads to nothing
-        return maker.allocate(ctype, None)
-    if ctype.kind == "array":
-        return maker.array(ctype, init, repr(ctype.cname))
-    if ctype.item.kind in RECORDS:
-        return maker.record(ctype, init, repr(ctype.item.cname))
-    made = maker.allocate(ctype, None)
-    maker.fill(made, 0, ctype.item, init, repr(ctype.item.cname))
+def row_of(owner: Owner, ctype: FFIType) -> Row:
+    """How memory of a complete pointer or array type is made."""
+
+    def row(ctype: FFIType) -> Row:
+        return _row(owner, ctype, 1)
+
+    found: Row = owner.plan(ctype, row)
+    return found
+
+
+def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
+    """How memory of a type is made: a row for the core (csrc/object/newmemory.c); `alignment` is
+    what a typedef asks for.
+    """
+    item, is_array = ctype.item, ctype.kind == "array"
+    leads = leads_on(item)  # first: cffi ends the process for some texts that are no types
+    alignment = max(alignment, _lib.ffi.alignof(item))
+    is_usual = alignment <= CFFI_ALIGNS
+    whole = ctype if is_array else item
+    name, length = repr(whole.cname), ctype.length if is_array else None
+    elements: list[Foreign] | None = [None, _lib.ffi.sizeof(item)] if is_array else None
+    slot = _Slot(owner, item).parts() if is_array and item.kind in _POINTERS else None
+
+    def allocate(init: object, kept: list[object]) -> FFIData:
+        if is_usual:
+            return _types.make_of(row, init, kept)
+        return _aligned(alignment, kept)(ctype, init)
+
+    def again(init: Foreign, kept: list[object], who: Who) -> FFIData:
+        """Memory of what the core leaves, once all in it is as cffi takes it; or what is wrong."""
+        if elements is not None and not isinstance(init, _INITIALISERS):
+            held = _buffer(owner, elements, item, init, who)
+            if held is not None:
+                count = -(-held.size // max(_lib.ffi.sizeof(item), 1))
+                if length is not None and count > length:
+                    raise IndexError(f"{_named(who)} has {length} items (got {count})")
+                made = allocate(count if length is None else None, kept)
+                _cffi_backend.memmove(made, _cast(_BYTES, held.address), held.size)
+                return made
+        entire = _converter(owner, whole, entire=True)
+        if entire is not None and init is not None:
+            init = entire(init, kept, who)
+        try:
+            if whole.kind in RECORDS and isinstance(init, _CData):
+                made = allocate(None, kept)
+                made[0] = init
+                return made
+            return allocate(init, kept)
+        except MemoryError:
+            raise MemoryError(_no_memory(ctype, init)) from None
+        except _MISFITS as error:
+            _explain(owner, whole, init, who)
+            raise type(error)(f"{_named(who)}: {_unsuited(error, init)}") from None
+
+    in_block = _in_block if is_usual else None
+    record, convert = None, _converter(owner, whole) if leads else None
+    if leads and whole.kind in RECORDS:
+        record = _members_of(owner, whole)
+        convert = _record(owner, whole, record)
+    row = ctype, pointer_to(item), in_block, length, elements, slot, record, convert, again, name
+    return row
+
+
+def _aligned(alignment: int, kept: list[object]) -> Callable[[FFIType, object], FFIData]:
+    """cffi's `new` with memory of an alignment that its own has not, and what it keeps."""
+    ffi = _lib.ffi
+
+    def room(size: int) -> FFIData:
+        raw = ffi.new("char[]", size + alignment)
+        start = int(ffi.cast("uintptr_t", raw))
+        aligned = ffi.cast("char *", -(-start // alignment) * alignment)
+        return ffi.gc(aligned, _types.Destructor((raw, kept)))
+
+    made: Callable[[FFIType, object], FFIData] = ffi.new_allocator(room, None, False)
     return made
-
-
-def _unsuited(error: Exception, value: object) -> str:
-    """What cffi says against a value, and which value that is where cffi does not say."""
-    text, found = str(error), type(value).__name__
-    if isinstance(value, bytes) and "of length 1" in text:
-        return f"one character is bytes of length 1 (got {len(value)}); text is 'char[]'"
-    if not isinstance(error, TypeError) or found in text or handles.is_cdata(value):
-        return text
-    return f"{text} (got {found})"
 
 
 def _checked(owner: Owner, ctype: FFIType) -> FFIType:
@@ -142,20 +208,14 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
 
     A value that does not fit changes nothing.
     """
-    maker = _Maker(owner)
-    if ctype.kind != "array":
-        made = plan_of(owner, pointer_to(ctype))(init)
-        if made is not None:
-            maker.kept.append(made)
-        else:
-            made = maker.record(pointer_to(ctype), init, who)
-    else:
+    if ctype.kind == "array":
         if ctype.length is None:
             raise TypeError(f"{who} has no length that is known; write to the items that it gives")
         _check_counts(ctype, init, who)
-        made = maker.array(ctype, init, who)
-    maker.ffi.memmove(maker.ffi.cast("char *", address), made, maker.ffi.sizeof(ctype))
-    return maker.kept
+    row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
+    made = _types.make(row, init, who)
+    _lib.ffi.memmove(_lib.ffi.cast("char *", address), made, _lib.ffi.sizeof(ctype))
+    return [made] if leads_on(ctype) else []
 
 
 def _check_counts(ctype: FFIType, init: object, who: str) -> None:
@@ -174,270 +234,195 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
             _check_counts(ctype.item, item, f"item {index} of {who}")
 
 
-class _Maker:
-    """Makes one piece of memory, with all that it leads to."""
+# -- initialisers --------------------------------------------------------------------------------
 
-    def __init__(self, owner: Owner, alignment: int = 1) -> None:
-        self.owner = owner
-        self.alignment = alignment
-        self.ffi = _lib.ffi  # takes types of any FFI, and needs no Python code for them
-        self.kept: list[object] = []
 
-    def allocate(self, ctype: FFIType, init: object) -> FFIData:
-        """Zeroed memory that keeps what is kept."""
-        alignment, leads_on = self.owner.plan(ctype.item, alignment_of)
-        alignment = max(alignment, self.alignment)
-        if not leads_on and alignment <= CFFI_ALIGNS:
-            return self.ffi.new(ctype, init)
-        ffi, kept = self.ffi, self.kept
+def _converter(
+    owner: Owner, ctype: FFIType, entire: bool = False, member: list[object] | None = None
+) -> Convert | None:
+    """What makes an initialiser that cffi takes of one for a type: called with that, a list for
+    what pointers in it lead to, and its place. None where cffi takes it as it is: numbers, and,
+    unless `entire`, what has no pointers in it, since cffi is asked first.
+    """
+    if ctype.kind in _POINTERS:
+        return _Slot(owner, ctype, member).convert
+    if not entire and not leads_on(ctype):
+        return None
+    if ctype.kind == "array":
+        return _array(owner, ctype, entire)
+    if ctype.kind not in RECORDS:
+        return None
+    return _record(owner, ctype, _members_of(owner, ctype, entire))
 
-        def room(size: int) -> FFIData:
-            if alignment <= CFFI_ALIGNS:
-                return ffi.gc(ffi.new("char[]", size), _types.Destructor(kept))
-            raw = ffi.new("char[]", size + alignment)
-            start = int(ffi.cast("uintptr_t", raw))
-            aligned = ffi.cast("char *", -(-start // alignment) * alignment)
-            return ffi.gc(aligned, _types.Destructor((raw, kept)))
 
-        return ffi.new_allocator(room, None, False)(ctype, init)
+def _array(owner: Owner, ctype: FFIType, entire: bool) -> Convert:
+    item, length = ctype.item, ctype.length
+    convert_item = _converter(owner, item, entire)
 
-    # -- arrays and structs ----------------------------------------------------------------------
+    def convert(value: Foreign, kept: list[object], who: Who) -> object:
+        if isinstance(value, (bytes, str)) and item.kind == "primitive":
+            return value
+        if length is None and isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if length is not None and isinstance(value, _CData) and _typeof(value) is ctype:
+            return value
+        items = _items(value, _named(who))
+        if length is not None and len(items) > length:
+            raise IndexError(f"{_named(who)} has {length} items (got {len(items)})")
+        if convert_item is None:
+            return items
+        return [convert_item(one, kept, (i, who)) for i, one in enumerate(items)]
 
-    def array(self, ctype: FFIType, init: Foreign, who: str) -> FFIData:
-        """An array of its items, or of a buffer of these, or of a length."""
-        item = ctype.item
-        if isinstance(init, int) and not isinstance(init, bool) and ctype.length is None:
-            if init < 0:
-                raise ValueError(f"{who} must have a length of 0 or more (got {init})")
-            size = init * self.ffi.sizeof(item)
-            if size > sys.maxsize:
-                raise OverflowError(f"{who} of {init} items has {size} bytes, more than memory has")
-            return self.allocate(ctype, init)
-        if isinstance(init, (bytes, str)) and item.kind == "primitive":
-            try:
-                return self.ffi.new(ctype, init)
-            except (TypeError, IndexError) as error:
-                raise type(error)(f"{who}: {_unsuited(error, init)}") from None
-        found = self._copied(ctype, init, who)
-        if found is not None:
-            return found
-        values = _items(init, who)
-        if ctype.length is not None and len(values) > ctype.length:
-            raise IndexError(f"{who} has {ctype.length} items (got {len(values)})")
-        if item.kind == "primitive":
-            try:
-                return self.ffi.new(ctype, values)
-            except (TypeError, OverflowError):
-                pass  # said of the item
-        made = self.allocate(ctype, len(values) if ctype.length is None else None)
-        for index, value in enumerate(values):
-            self.fill(made, index, item, value, f"item {index} of {who}")
-        return made
+    return convert
 
-    def _copied(self, ctype: FFIType, init: object, who: str) -> FFIData | None:
-        """An array that is a copy of a buffer; None where `init` has no such buffer."""
-        if isinstance(init, (list, tuple, dict, bytes)) or handles.is_cdata(init):
-            return None
-        try:
-            view = memoryview(init)  # type: ignore[arg-type]  # what has no buffer raises TypeError
-        except (TypeError, BufferError, ValueError):
-            return None
-        ffi = self.ffi
-        with view:
-            size, count = view.nbytes, view.nbytes // max(ffi.sizeof(ctype.item), 1)
-        wanted = self._type(pointer_to(element(ctype)))
-        held = _types.pin(callspec.of_argument(wanted, readonly=True), who, -1, init)
-        if ctype.length is not None and count > ctype.length:
-            raise IndexError(f"{who} has {ctype.length} items (got {count})")
-        made = self.allocate(ctype, count if ctype.length is None else None)
-        ffi.memmove(made, ffi.cast("char *", held.address), size)
-        return made
 
-    def record(self, ctype: FFIType, init: object, who: str) -> FFIData:
-        """A struct or union, and a pointer to it."""
-        struct = ctype.item
-        if handles.is_cdata(init):
-            made = self.allocate(ctype, None)
-            self._assign(made, 0, _whole(struct, init), who)
-            return made
-        values = self._members(struct, init, who)
-        last = self.owner.plan(struct, _flexible)
-        sized = None
-        if last:
-            given = values.get(last[0])
-            if given is not None:
-                what = f"field {last[0]!r} of {who}"
-                length = given if isinstance(given, int) else len(_items(given, what))
-                _refuse_length(struct, last[0], length, what)
-                sized = {last[0]: length}
-                if isinstance(given, int):
-                    del values[last[0]]
-        made = self.allocate(ctype, sized)
-        self._fill_record(made, struct, values, who)
-        return made
-
-    def _members(self, struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
-        """What is said of members, by name."""
-        if isinstance(value, Record):
-            self.kept += value._kept.values()
-            encoding = value._layout.about.encoding or "utf-8"
-            value = {
-                name: one.encode(encoding) if isinstance(one, str) else one
-                for name, one in value._asdict().items()
-            }
-        return _members(self.owner, struct, value, who)
-
-    def _fill_record(
-        self, place: FFIData, struct: FFIType, values: Mapping[str, object], who: str
-    ) -> None:
-        types = self.owner.plan(struct, _types_of_members)
-        for name, value in values.items():
-            self.fill(place, name, types[name], value, f"field {name!r} of {who}")
-
-    # -- members ---------------------------------------------------------------------------------
-
-    def fill(self, place: FFIData, key: str | int, ctype: FFIType, value: object, who: str) -> None:
-        """Write a value as a member or an item."""
-        if ctype.kind in ("pointer", "function"):
-            value = self._pointer(ctype, value, who)
-        elif ctype.kind in RECORDS and handles.is_cdata(value):
-            value = _whole(ctype, value)
-        elif ctype.kind in RECORDS:
-            inner = getattr(place, key) if isinstance(key, str) else place[key]
-            self._fill_record(inner, ctype, self._members(ctype, value, who), who)
-            return
-        elif ctype.kind == "array" and not (
-            handles.is_cdata(value)
-            or (isinstance(value, (bytes, str)) and ctype.item.kind == "primitive")
-        ):
-            self._fill_array(place, key, ctype, value, who)
-            return
-        self._assign(place, key, value, who)
-
-    def _fill_array(
-        self, place: FFIData, key: str | int, ctype: FFIType, value: object, who: str
-    ) -> None:
-        inner = getattr(place, key) if isinstance(key, str) else place[key]
-        values = _items(value, who)
-        if ctype.length is not None and len(values) > ctype.length:
-            raise IndexError(f"{who} has {ctype.length} items (got {len(values)})")
-        for index, one in enumerate(values):
-            self.fill(inner, index, ctype.item, one, f"item {index} of {who}")
-
-    def _assign(self, place: FFIData, key: str | int, value: object, who: str) -> None:
-        """Have cffi write a value, and say of what what it says."""
-        try:
-            if isinstance(key, str):
-                setattr(place, key, value)
-            else:
-                place[key] = value
-        except (TypeError, OverflowError, ValueError, IndexError) as error:
-            raise type(error)(f"{who}: {_unsuited(error, value)}") from None
-
-    # -- pointers --------------------------------------------------------------------------------
-
-    def _pointer(self, ctype: FFIType, value: Foreign, who: str) -> FFIData:
-        """The pointer that a value is, or that leads to one; what it leads to is kept."""
-        ffi = self.ffi
-        if value is None:
-            return ffi.NULL
-        if handles.is_cdata(value):
-            handles.check_open(value, who)
-            return self._cdata(ctype, value)
-        if ctype.kind == "function":
-            return self._function(ctype, value, who)
-        if isinstance(value, bytes) and ctype.item.cname in CHARACTERS:
-            made = ffi.new("char[]", value)
-            self.kept.append(made)
-            return ffi.cast(ctype, made)
-        is_record = ctype.item.kind in RECORDS
-        if isinstance(value, list) or (isinstance(value, tuple) and not is_record):
-            kind = array_of(ctype)
-            return self._kept(_Maker(self.owner).array(kind, value, who), ctype)
-        if isinstance(value, (dict, tuple)) and is_record:
-            return self._kept(_Maker(self.owner).record(ctype, value, who), ctype)
-        wanted = self._type(ctype)
-        held = _types.pin(callspec.of_argument(wanted), who, -1, value)
-        self.kept.append(held)
-        return ffi.cast(ctype, held.address)
-
-    def _kept(self, made: FFIData, ctype: FFIType) -> FFIData:
-        self.kept.append(made)
-        return self.ffi.cast(ctype, made)
-
-    def _cdata(self, ctype: FFIType, value: FFIData) -> FFIData:
-        """A pointer of cffi's; one of another FFI by the name of what it points to."""
-        self.kept.append(value)
-        given = _cffi_backend.typeof(value)
-        if given.kind in ("pointer", "array") and ctype.kind == "pointer":
-            name, wanted = c_name_of(given.item), c_name_of(ctype.item)
-            if name and wanted and is_same_name(name, wanted, self.owner):
-                return self.ffi.cast(ctype, value)
-        return value
-
-    def _function(self, ctype: FFIType, value: Foreign, who: str) -> FFIData:
-        signature = self.owner.plan(ctype, self._converted)
-        assert isinstance(signature, Signature)
-        if boxes.is_python_function(value):
-            from .._callback import Callback
-
-            try:
-                made = self._made(signature, value) or Callback(signature, value)
-            except SignatureError as error:
-                raise TypeError(f"{who} cannot be a Python function: {error}") from None
-            self.kept.append(made)
-            return self.ffi.cast(ctype, made.address())
-        held = _types.pin(callspec.of_argument(signature.function), who, -1, value)
-        self.kept.append(held)
-        return self.ffi.cast(ctype, held.address)
-
-    def _made(self, signature: Signature, function: Foreign) -> NativeCallable | None:
-        """A callback made in the core, where the text alone says all of the signature."""
-        from .._callback import callback
-
-        text = signature.function.named[2:-1]
-        if any(signature.readonly) or signature.characters or "<" in text:
-            return None
-        made: NativeCallable = callback(text, function)
-        return made
-
-    def _type(self, ctype: FFIType) -> CType:
-        found = self.owner.plan(ctype, self._converted)
-        assert isinstance(found, CType)
+def _record(owner: Owner, ctype: FFIType, record: Record) -> Convert:
+    def convert(value: Foreign, kept: list[object], who: Who) -> object:
+        found = _types.convert_record(record, value, kept, who)
+        if found is None:
+            if isinstance(value, _CData):
+                return _whole(ctype, value)
+            given = _members(owner, ctype, value, kept, _named(who))
+            found = _types.convert_record(record, given, kept, who)
         return found
 
-    def _converted(self, ctype: FFIType) -> object:
-        return from_ffi(ctype, self.owner)
+    return convert
+
+
+def _members_of(owner: Owner, ctype: FFIType, entire: bool = False) -> Record:
+    members: list[list[object]] = []
+    for name, field in ctype.fields:
+        member: list[object] = [name, None]
+        convert = _converter(owner, field.type, entire, None if entire else member)
+        if convert is not None:
+            member.append(convert)
+            members.append(member)
+    return tuple(_by_position(ctype)), tuple(members)
+
+
+class _Slot:
+    """How values become pointers of a type."""
+
+    __slots__ = ("_member", "_owner", "_parts", "_rows", "ctype")
+
+    def __init__(self, owner: Owner, ctype: FFIType, member: list[object] | None = None) -> None:
+        self.ctype = ctype
+        self._owner = owner
+        self._member = member  # of a struct, for the core
+        self._parts: Slot | None = None
+        kinds: tuple[type, ...] = ()
+        if ctype.kind == "pointer":
+            kinds = (dict, list, tuple) if ctype.item.kind in RECORDS else (list, tuple)
+        self._rows: dict[type, Row | None] = dict.fromkeys(kinds)
+
+    def parts(self) -> Slot:
+        """What the core is to know (csrc/object/newmemory.c)."""
+        found = from_ffi(self.ctype, self._owner)
+        if isinstance(found, Signature):
+            self._parts = self.ctype, callspec.of_argument(found.function), "f", _called(found)
+        else:
+            assert isinstance(found, CType)
+            kind = "c" if self.ctype.item.cname in CHARACTERS else "*"
+            self._parts = self.ctype, callspec.of_argument(found), kind, None
+        if self._member is not None:
+            self._member[1] = self._parts
+        return self._parts
+
+    def convert(self, value: object, kept: list[object], who: Who) -> object:
+        """cffi's pointer for a value that the core may leave; or what is wrong with it."""
+        made: object
+        for kind in self._rows:
+            if isinstance(value, kind):
+                made = _types.make(self._rows[kind] or self._row(kind), value, who)
+                kept.append(made)
+                return made
+        value = self._value(value, kept, who)
+        made = _types.pointer(self._parts or self.parts(), value, kept)
+        if made is None:
+            raise MemoryError(f"there is no memory for what {_named(who)} leads to")
+        return made
+
+    def _row(self, kind: type) -> Row:
+        """How memory is made of lists, tuples or mappings that a pointer leads to."""
+        is_one = kind is not list and self.ctype.item.kind in RECORDS
+        wanted = self.ctype if is_one else array_of(self.ctype)
+        row = self._rows[kind] = row_of(self._owner, _checked(self._owner, wanted))
+        return row
+
+    def _value(self, value: Foreign, kept: list[object], who: Who) -> object:
+        """What the core makes a pointer of."""
+        if value is None:
+            return None
+        if isinstance(value, _CData):
+            handles.check_open(value, _named(who))
+            return self._renamed(value, kept, who)
+        if self.ctype.kind == "function":
+            return self._function(value, who)
+        if isinstance(value, bytes) and self.ctype.item.cname in CHARACTERS:
+            return bytes(value)  # of which the core makes a copy
+        return self._pin(value, who)
+
+    def _pin(self, value: object, who: Who) -> Pin:
+        return _types.pin((self._parts or self.parts())[1], _named(who), -1, value)
+
+    def _function(self, value: object, who: Who) -> object:
+        if not boxes.is_python_function(value):
+            return self._pin(value, who)
+        from .._callback import Callback
+
+        signature = from_ffi(self.ctype, self._owner)
+        assert isinstance(signature, Signature)
+        try:
+            return Callback(signature, value)
+        except SignatureError as error:
+            raise TypeError(f"{_named(who)} cannot be a Python function: {error}") from None
+
+    def _renamed(self, value: FFIData, kept: list[object], who: Who) -> FFIData:
+        """A pointer of cffi's; one of another FFI by the name of what it points to."""
+        given = _typeof(value)
+        if given.kind in ("pointer", "array") and self.ctype.kind == "pointer":
+            name, wanted = c_name_of(given.item), c_name_of(self.ctype.item)
+            if name and wanted and is_same_name(name, wanted, self._owner):
+                kept.append(value)
+                return _cast(self.ctype, value)
+        _assign(_newp(pointer_to(self.ctype), None), 0, value, who)
+        return value
+
+
+def _called(signature: Signature) -> CallbackSpec | None:
+    """What Python functions become that C calls by a signature; None where that is refused."""
+    try:
+        sentinel = storage.sentinel_of(signature.result)
+        return None if signature.variadic else spec_of(signature, sentinel)
+    except SignatureError:
+        return None
+
+
+def _buffer(
+    owner: Owner, elements: list[Foreign], item: FFIType, value: object, who: Who
+) -> Pin | None:
+    """A buffer of an array's elements; None for what is no buffer. The core is told what suits."""
+    if elements[0] is None:
+        wanted = from_ffi(pointer_to(element(item)), owner)
+        assert isinstance(wanted, CType)
+        elements[0] = callspec.of_argument(wanted, readonly=True)
+    try:
+        return _types.pin(elements[0], _named(who), -1, value)
+    except (TypeError, BufferError, ValueError):
+        try:
+            memoryview(value).release()  # type: ignore[arg-type]  # what is none raises TypeError
+        except (TypeError, BufferError, ValueError):
+            return None
+        raise
 
 
 def _whole(struct: FFIType, value: FFIData) -> FFIData:
     """The struct that a pointer to such a one, as `new` and variables give, points to; any other
     data as it is.
     """
-    found = _cffi_backend.typeof(value)
+    found = _typeof(value)
     is_pointer = found.kind == "pointer" and found.item is struct and value
     return value[0] if is_pointer else value
-
-
-def _types_of_members(struct: FFIType) -> dict[str, FFIType]:
-    return {name: field.type for name, field in struct.fields}
-
-
-def _flexible(struct: FFIType) -> tuple[str, ...]:
-    """The name of the last member where that is an array of any length."""
-    last = struct.fields[-1:]
-    is_flexible = last and last[0][1].type.kind == "array" and last[0][1].type.length is None
-    return (last[0][0],) if is_flexible else ()
-
-
-def _refuse_length(struct: FFIType, name: str, length: int, who: str) -> None:
-    """Refuse a length of a last member that no struct has."""
-    if length < 0:
-        raise ValueError(f"{who} must have a length of 0 or more (got {length})")
-    size = _lib.ffi.offsetof(struct, name)
-    size += length * _lib.ffi.sizeof(dict(struct.fields)[name].type.item)
-    if size > sys.maxsize:
-        raise OverflowError(f"{who} with {length} items needs {size} bytes, more than memory has")
 
 
 def _items(value: Foreign, who: str) -> Sequence[object]:
@@ -449,8 +434,23 @@ def _items(value: Foreign, who: str) -> Sequence[object]:
     return [*value]
 
 
-def _members(owner: Owner, struct: FFIType, value: Foreign, who: str) -> dict[str, object]:
+def _by_position(struct: FFIType) -> list[str]:
+    """The members that initialisers by position are for."""
+    taken = [name for name, field in struct.fields if not field.flags & IGNORED]
+    return taken[:1] if struct.kind == "union" else taken
+
+
+def _members(
+    owner: Owner, struct: FFIType, value: Foreign, kept: list[object], who: str
+) -> dict[str, object]:
     """What an initialiser says of members, by name."""
+    if isinstance(value, Values):
+        kept += value._kept.values()
+        encoding = value._layout.about.encoding or "utf-8"
+        value = {
+            name: one.encode(encoding) if isinstance(one, str) else one
+            for name, one in value._asdict().items()
+        }
     names = [name for name, _ in struct.fields]
     if hasattr(value, "keys"):
         given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
@@ -471,13 +471,95 @@ def _members(owner: Owner, struct: FFIType, value: Foreign, who: str) -> dict[st
             f"{who} must be a mapping, a list, a tuple or such a {struct.kind} "
             f"(got {type(value).__name__})"
         )
-    taken = [name for name, field in struct.fields if not field.flags & IGNORED]
-    if struct.kind == "union":
-        taken = taken[:1]
+    taken = _by_position(struct)
     if len(value) > len(taken):
         shown = ", ".join(map(repr, taken))
         raise TypeError(f"{who} has {len(taken)} fields ({shown}), got {len(value)} values")
     return dict(zip(taken, value, strict=False))
+
+
+# -- what does not fit ---------------------------------------------------------------------------
+
+
+def _named(who: Who) -> str:
+    """A place in messages."""
+    if isinstance(who, str):
+        return who
+    kind = "item" if isinstance(who[0], int) else "field"
+    return f"{kind} {who[0]!r} of {_named(who[1])}"
+
+
+def _explain(owner: Owner, ctype: FFIType, value: Foreign, who: Who) -> None:
+    """Raise what cffi has against a converted initialiser, of the member or item that it is."""
+    if ctype.kind in RECORDS and isinstance(value, dict):
+        place = _newp(pointer_to(ctype), None)
+        types = {name: field.type for name, field in ctype.fields}
+        for name, one in _members(owner, ctype, value, [], _named(who)).items():
+            if types[name].kind == "array" and types[name].length is None:
+                _refuse_length(ctype, name, one, _named((name, who)))
+            elif types[name].kind in (*RECORDS, "array") and isinstance(one, (dict, list, tuple)):
+                _explain(owner, types[name], one, (name, who))
+            else:
+                _assign(place, name, one, (name, who))
+    elif ctype.kind == "array" and isinstance(value, (list, tuple)):
+        for index, one in enumerate(value):
+            _explain(owner, ctype.item, one, (index, who))
+    elif ctype.kind == "array" and value is None:
+        raise TypeError(f"{_named(who)} has no length; give one, or items")
+    elif ctype.kind == "array" and isinstance(value, int):
+        if value < 0:
+            raise ValueError(f"{_named(who)} must have a length of 0 or more (got {value})")
+        size = value * _lib.ffi.sizeof(ctype.item)
+        raise OverflowError(
+            f"{_named(who)} of {value} items has {size} bytes, more than memory has"
+        )
+    elif ctype.kind != "array":
+        _assign(_newp(pointer_to(ctype), None), 0, value, who)
+
+
+def _assign(place: FFIData, key: str | int, value: object, who: Who) -> None:
+    """Have cffi write a value, and say of what what it says."""
+    try:
+        if isinstance(key, str):
+            setattr(place, key, value)
+        else:
+            place[key] = value
+    except (TypeError, OverflowError, ValueError, IndexError) as error:
+        raise type(error)(f"{_named(who)}: {_unsuited(error, value)}") from None
+
+
+def _unsuited(error: Exception, value: object) -> str:
+    """What cffi says against a value, and which value that is where cffi does not say."""
+    text, found = str(error), type(value).__name__
+    if isinstance(value, bytes) and "of length 1" in text:
+        return f"one character is bytes of length 1 (got {len(value)}); text is 'char[]'"
+    if not isinstance(error, TypeError) or found in text or handles.is_cdata(value):
+        return text
+    return f"{text} (got {found})"
+
+
+def _refuse_length(struct: FFIType, name: str, value: object, who: str) -> None:
+    """Refuse a length of a last member that no struct has."""
+    length = value if isinstance(value, int) else len(_items(value, who))
+    if length < 0:
+        raise ValueError(f"{who} must have a length of 0 or more (got {length})")
+    size = _lib.ffi.offsetof(struct, name)
+    size += length * _lib.ffi.sizeof(dict(struct.fields)[name].type.item)
+    if size > sys.maxsize:
+        raise OverflowError(f"{who} with {length} items needs {size} bytes, more than memory has")
+
+
+def _no_memory(ctype: FFIType, init: Foreign) -> str:
+    """What a MemoryError says."""
+    fields = ctype.item.fields if ctype.kind != "array" and ctype.item.kind == "struct" else None
+    if fields and fields[-1][1].type.kind == "array" and fields[-1][1].type.length is None:
+        return f"there is no memory for {ctype.item.cname!r} and its items"
+    count, what = 1, ctype.item
+    if ctype.kind == "array":
+        count, what = ctype.length, ctype
+    if count is None:
+        count = init if isinstance(init, int) else len(init)
+    return f"there is no memory for {what.cname!r}, {count * _lib.ffi.sizeof(ctype.item)} bytes"
 
 
 # -- NumPy ---------------------------------------------------------------------------------------

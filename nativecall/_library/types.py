@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .._signature.cnodes import Node
     from .._signature.declared import Declarations
     from .._signature.typenames import TypeNames
-    from .._types import FFIType, Foreign, MemoryPlan
+    from .._types import FFIType, Foreign
 
 _numbers = count(1)
 
@@ -43,8 +43,8 @@ class Owner:
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
         self._plans: Cache[object, Foreign] = Cache(1024)
-        #: What makes memory of types, by the texts that they were asked for by.
-        self.plans: Cache[str, MemoryPlan] = Cache(1024)
+        #: How memory of types is made, by the texts that they were asked for by.
+        self.rows: Cache[str, Foreign] = Cache(1024)
         serial = self.serial
         owners[serial] = ref(self, lambda _: owners.pop(serial, None))
 

@@ -101,7 +101,7 @@ class Variable:
 
     def _at(self, kind: FFIType) -> object:
         """A pointer to something at the address, which keeps the library."""
-        from .memoryplan import pointer_to
+        from .memory import pointer_to
 
         ffi = self._owner.ffi
         return ffi.gc(

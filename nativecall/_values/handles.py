@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from _cffi_backend import _CDataBase
+
 from .. import _lib
 
 TYPE_CHECKING = False
@@ -36,8 +38,7 @@ def check_open(handle: object, who: str) -> None:
 
 def is_cdata(value: object) -> bool:
     """Whether a value is data of cffi's, of any kind."""
-    cls = type(value)
-    return cls.__module__ == "_cffi_backend" and "CData" in cls.__name__
+    return isinstance(value, _CDataBase)
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):

@@ -25,7 +25,6 @@ _texts.update({one: one for one in _POINTERS})
 _MOST_TEXTS = 256
 
 
-@_lib.types.string_shortcut  # cffi's objects whose types are in `_texts`
 def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     """The text at a pointer, up to the first null character.
 
@@ -70,6 +69,10 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
                 raise
     checked({"encoding": encoding})
     return found
+
+
+# The core reads cffi's objects whose types are in `_texts`.
+string = _lib.types.shortcut("string", string, ())
 
 
 def _read(pointer: object) -> bytes | str | None:

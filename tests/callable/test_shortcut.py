@@ -77,17 +77,18 @@ def test_what_a_shortcut_leads_to():
     def function(target, signature=None, *, name=None):
         return target, signature, name
 
-    shortcut = types.wrap_shortcut(function)
+    shortcut = types.shortcut("wrap", function, ())
     assert shortcut(hypot, "d:dd")(3, 4) == 5.0
     assert shortcut("x", "d:dd", name="n") == ("x", "d:dd", "n")
     assert shortcut(hypot, "O:O") == (hypot, "O:O", None)
-    with pytest.raises(TypeError, match="a shortcut leads to a function"):
-        types.wrap_shortcut(abs)
-    with pytest.raises(TypeError, match="callbacks are native callables"):
-        types.callback_shortcut(function, int, {})
+    for wrong in (("wrap", abs, ()), ("callback", function, (int,)), ("warp", function, ())):
+        with pytest.raises(
+            TypeError, match="a shortcut has a kind, a function and its kind's data"
+        ):
+            types.shortcut(*wrong)
     # A cycle through the function is collected.
     function.itself = shortcut
     gone = weakref.ref(shortcut)
-    del function, shortcut
+    del function, shortcut, wrong
     gc.collect()
     assert gone() is None

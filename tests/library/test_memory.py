@@ -268,6 +268,48 @@ def test_structs_in_arrays_and_arrays_in_structs_lead_on(path):
         lib.new("all", {"names": [b"", 3]})
 
 
+def test_arrays_of_pointers_of_all_kinds(lib):
+    first = lib.new("node", {"value": 5})
+    many = lib.new("node *[]", [first, None, {"value": 6}, [(7,), (8,)], *[first] * 1000])
+    del first
+    gc.collect()
+    assert [many[0].value, many[2].value, many[3][1].value, many[1003].value] == [5, 6, 8, 5]
+    assert (len(many), many[1]) == (1004, lib.ffi.NULL)
+    with pytest.raises(TypeError, match=r"^field 'value' of field 'next' of item 1 of 'struct"):
+        lib.new("node *[]", [{"value": 1}, {"next": {"value": "a"}}])
+    with pytest.raises(
+        TypeError, match=r"^item 1 of 'struct node[^:]*': .*not cdata 'struct point"
+    ):
+        lib.new("node *[2]", [many[0], lib.new("point")])
+
+
+def test_memory_of_a_wide_alignment_keeps_what_it_leads_to():
+    lib = nc.load(
+        None,
+        "typedef struct __attribute__((aligned(64))) { const char *name; double *numbers; } wide;",
+    )
+    made = lib.new("wide[2]", [(b"one", array.array("d", [2.5])), {"name": b"two"}])
+    gc.collect()
+    assert int(lib.ffi.cast("uintptr_t", made)) % 64 == 0
+    assert (nc.string(made[0].name), made[0].numbers[0], nc.string(made[1].name)) == (
+        b"one",
+        2.5,
+        b"two",
+    )
+
+
+def test_memory_of_a_record_keeps_what_that_kept(builder):
+    declared = "typedef struct { double *numbers; int n; } row; row same(row r);"
+    source = "typedef struct { double *numbers; int n; } row; row same(row r) { return r; }"
+    lib = nc.load(builder.library(source, "rows"), declared)
+    record = lib.same((None, 2))
+    record.numbers = array.array("d", [2.5, 3.5])
+    made = lib.new("row", record)
+    del record
+    gc.collect()
+    assert [made.numbers[0], made.numbers[1], made.n] == [2.5, 3.5, 2]
+
+
 def test_a_conversion_that_raises(lib):
     class Never:
         def __float__(self):
