@@ -97,7 +97,8 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     PyObject *kept = value != Py_None ? pointer_of(slot, value, &address) : NULL;
     PyObject *made = NULL;
     if (value == Py_None || (kept != NULL && PyList_Append(list, kept) == 0)) {
-        made = nc_cffi_pointer(address, ITEM(slot, TYPE));
+        made = kept != NULL && nc_is_cdata(kept) ? Py_NewRef(kept)
+                                                 : nc_cffi_pointer(address, ITEM(slot, TYPE));
     }
     Py_XDECREF(kept);
     return made;

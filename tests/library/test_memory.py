@@ -484,6 +484,8 @@ def test_buffers_become_arrays(lib):
     made = lib.new("point[]", np.array([(1, 2), (3, 4)], [("x", "f8"), ("y", "f8")]))
     assert (made[1].x, len(made)) == (3, 2)
     assert lib.new("int[2][2]", np.array([[1, 2], [3, 4]], np.int32))[1][0] == 3
+    ragged = lib.new("int[][2]", np.arange(1, 4, dtype=np.int32))
+    assert (len(ragged), [*ragged[1]]) == (2, [3, 0])
     with pytest.raises(TypeError):
         lib.new("double[3]", np.arange(3))
     with pytest.raises(IndexError, match=r"has 2 items \(got 3\)"):
