@@ -25,7 +25,7 @@ from .._signature.ctype import CType, Scalar, integer_range
 from .._signature.derived import Pointer, Struct
 from .._signature.signature import Signature
 from .messages import advice, given_text, no_way
-from .plan import Check, Convert, Given, Load, Memory, Node, Room, Step, Told
+from .plan import Argument, Check, Convert, ErrorOut, Load, Memory, Node, OutSlot, Step
 
 POINTERS = ("voidptr", "pointer")
 
@@ -99,7 +99,7 @@ class Draft:
         self.steps.append(Step(kind, subject, source, target, count))
         return len(self.steps) - 1
 
-    def promised(self, node: Given, own: Own) -> None:
+    def promised(self, node: Argument, own: Own) -> None:
         """Refuse to pass on what is const for the caller but not for the function."""
         shared = (*POINTERS, "view")
         if self.outer.readonly[node.index] and not own.readonly and node.type.kind in shared:
@@ -134,7 +134,7 @@ class Draft:
             return node
         raise Refused(no_way(source, target), advice(source, target))
 
-    def argument(self, node: Given, own: Own, subject: str) -> Node:
+    def argument(self, node: Argument, own: Own, subject: str) -> Node:
         """A wanted argument as one of the function's own."""
         source, target = node.type, own.type
         try:
@@ -161,7 +161,7 @@ class Draft:
 
 
 def type_of(node: Node) -> CType:
-    return Pointer(node.type) if isinstance(node, (Memory, Room, Told)) else node.type
+    return Pointer(node.type) if isinstance(node, (Memory, OutSlot, ErrorOut)) else node.type
 
 
 def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
@@ -202,6 +202,6 @@ def own_arguments(inner: Signature) -> list[Own]:
     return [Own(*one) for one in zip(inner.args, inner.readonly, strict=True)]
 
 
-def of_argument(node: Given, refused: Refused, progress: int) -> Refused:
+def of_argument(node: Argument, refused: Refused, progress: int) -> Refused:
     """A reason with the wanted argument that it is about."""
     return Refused(f"{given_text(node.index)} {refused.reason}", refused.hint, progress)

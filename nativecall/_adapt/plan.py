@@ -27,7 +27,7 @@ INPUT_OUTPUT_ERROR: Final = 5  # EIO
 OUT_OF_RANGE: Final = 34  # ERANGE
 
 
-class Given(namedtuple("Given", ["index", "type"])):
+class Argument(namedtuple("Argument", ["index", "type"])):
     """Argument `index` of the wanted signature."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class Load(namedtuple("Load", ["pointer", "offset", "type"])):
     """What is `offset` bytes behind a pointer, which is not NULL."""
 
     __slots__ = ()
-    pointer: Given
+    pointer: Argument
     offset: int
     type: CType
 
@@ -88,7 +88,7 @@ class _Node(namedtuple("_Node", ["type"])):
     type: CType
 
 
-class Room(_Node):
+class OutSlot(_Node):
     """A pointer to fresh memory, zeros, for the function to write a `type`."""
 
 
@@ -96,15 +96,17 @@ class Result(_Node):
     """What the function returned."""
 
 
-class Written(_Node):
-    """What the function wrote to the `Room`."""
+class OutValue(_Node):
+    """What the function wrote to the `OutSlot`."""
 
 
-class Told(_Node):
+class ErrorOut(_Node):
     """A pointer to a fresh int, 0, for the function to say that it failed: its last argument."""
 
 
-Node = Given | Load | Convert | Memory | Constant | Bound | Room | Result | Written | Told
+Node = (
+    Argument | Load | Convert | Memory | Constant | Bound | OutSlot | Result | OutValue | ErrorOut
+)
 
 
 class Check(namedtuple("Check", ["index", "count", "step"])):

@@ -56,18 +56,18 @@ from .draft import (
 from .messages import counted, no_way, own_text
 from .plan import (
     HEADER,
+    Argument,
     Bound,
     Constant,
     Convert,
-    Given,
+    ErrorOut,
     Load,
     Memory,
     Node,
+    OutSlot,
+    OutValue,
     Plan,
     Result,
-    Room,
-    Told,
-    Written,
 )
 from .views import viewed
 
@@ -77,7 +77,7 @@ _KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib
 # -- arguments -----------------------------------------------------------------------------------
 
 
-def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[Node]:
+def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
     """Each wanted argument as its counterpart."""
     if len(own) != len(given):
         besides = ""
@@ -99,7 +99,7 @@ def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> lis
 
 
 def _refuse_another_order(
-    own: Sequence[Own], given: Sequence[Given], nodes: Sequence[Node]
+    own: Sequence[Own], given: Sequence[Argument], nodes: Sequence[Node]
 ) -> None:
     """Refuse counterparts that are none: an array taken for a number, and a number for an array."""
     sent = [one for node in nodes if isinstance(node, Memory) for one in node.values]
@@ -126,7 +126,7 @@ def _changes_kind(node: Node) -> bool:
     return len(kinds) > 1
 
 
-def _exactly(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[Node]:
+def _exactly(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
     """All types are equal."""
     if [one.type for one in own] != [node.type for node in given]:
         raise Refused("", None, -2)
@@ -160,7 +160,7 @@ def _numbers_alone(types: Sequence[CType]) -> CType:
     return first
 
 
-def _rearranged(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[Node]:
+def _rearranged(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
     """Both have an array and its length, each in an order of its own."""
     at, n, _ = _as_array([node.type for node in given])
     place, m, _ = _as_array([one.type for one in own])
@@ -178,7 +178,7 @@ def _rearranged(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> lis
     return nodes
 
 
-def _unpacked(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[Node]:
+def _unpacked(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
     """The caller has an array, the function takes numbers, or pointers to them."""
     at, n, item = _as_array([node.type for node in given])
     number = _numbers_alone([one.type for one in own])
@@ -195,7 +195,7 @@ def _unpacked(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[
     return items if target is number else [Memory((one,), target) for one in items]
 
 
-def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[Node]:
+def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
     """The caller has numbers, or pointers to them, the function takes an array."""
     at, n, item = _as_array([one.type for one in own])
     number = _numbers_alone([node.type for node in given])
@@ -216,7 +216,7 @@ def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[No
     return nodes
 
 
-_Arguments = Callable[[Draft, Sequence[Own], Sequence[Given]], "list[Node]"]
+_Arguments = Callable[[Draft, Sequence[Own], Sequence[Argument]], "list[Node]"]
 _ARGUMENTS: tuple[_Arguments, ...] = (
     *(_exactly, viewed, _rearranged),
     *(_unpacked, _packed, _one_by_one),
@@ -227,7 +227,7 @@ def _arguments(
     inner: Signature,
     outer: Signature,
     own: Sequence[Own],
-    given: Sequence[Given],
+    given: Sequence[Argument],
     paired: bool,
 ) -> tuple[Draft, list[Node]]:
     """Nodes for the function's arguments `own` from the wanted ones, by the rules 2 and 3.
@@ -235,7 +235,7 @@ def _arguments(
     With `paired` user data of both sides belongs together.
     """
     worst = Refused("", None, -3)
-    choices: list[tuple[Sequence[Own], Sequence[Given], list[Node]]] = []
+    choices: list[tuple[Sequence[Own], Sequence[Argument], list[Node]]] = []
     ours = bool(own) and own[-1].type.kind == "voidptr"
     theirs = bool(given) and given[-1].type.kind == "voidptr"
     if ours and theirs and paired:
@@ -263,7 +263,7 @@ def _arguments(
     raise worst
 
 
-def _user_data(draft: Draft, own: Own, given: Given) -> None:
+def _user_data(draft: Draft, own: Own, given: Argument) -> None:
     """See that user data may be passed on."""
     try:
         draft.promised(given, own)
@@ -272,7 +272,7 @@ def _user_data(draft: Draft, own: Own, given: Given) -> None:
 
 
 def _promoted(
-    inner: Signature, outer: Signature, given: Sequence[Given]
+    inner: Signature, outer: Signature, given: Sequence[Argument]
 ) -> tuple[Draft, list[Node]]:
     """Arguments for a variadic function: its own, and what follows as C promotes it."""
     fixed = len(inner.args)
@@ -301,7 +301,7 @@ class _Ending(
     __slots__ = ()
     errors: Convention
     own: Sequence[Own]
-    given: Sequence[Given]
+    given: Sequence[Argument]
     room: CType | None  # of the function's last argument
     store: int | None  # the wanted argument that takes the result
     value: CType | None  # what becomes the result or is stored; None for nothing
@@ -317,7 +317,7 @@ def _endings(
     if before.hidden and errors is None:
         errors, known = (before, before) if before.fits(outer) else (None, none)
     own = before.passed(own_arguments(inner))
-    given = [Given(index, arg) for index, arg in enumerate(outer.args)]
+    given = [Argument(index, arg) for index, arg in enumerate(outer.args)]
     if errors:
         given = errors.passed(given)
     result, wanted = inner.result, outer.result
@@ -419,7 +419,7 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
     node: Node | None = None
     checked = False
     if ending.value is not None:
-        node = Written(ending.value) if ending.room is not None else Result(ending.value)
+        node = OutValue(ending.value) if ending.room is not None else Result(ending.value)
         target = outer.result
         if ending.store is not None:
             target = pointee_of(outer.args[ending.store])
@@ -432,10 +432,10 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
         place = len(inner.args) - 1 - before.hidden
         while inner.args[place] != Pointer(ending.room):
             place -= 1
-        nodes = [*nodes[:place], Room(ending.room), *nodes[place:]]
+        nodes = [*nodes[:place], OutSlot(ending.room), *nodes[place:]]
     if before.hidden:
         last = len(outer.args) - 1
-        told = Given(last, outer.args[last]) if after.hidden else Told(scalar("i"))
+        told = Argument(last, outer.args[last]) if after.hidden else ErrorOut(scalar("i"))
         nodes = [*nodes, told]
     if ending.store is not None:
         assert node is not None
@@ -532,7 +532,7 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
             nodes.append(Bound(offset, arg))
             offset += arg.size
         else:
-            nodes.append(Given(len(left), arg))
+            nodes.append(Argument(len(left), arg))
             left.append(index)
     text, lengths = inner.characters, inner.lengths
     outer = Signature(
@@ -550,7 +550,7 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
 
 def taking_gil(signature: Signature, flags: int) -> Plan:
     """The plan of a function that needs the GIL for callers that may not have it."""
-    arguments = tuple([Given(index, arg) for index, arg in enumerate(signature.args)])
+    arguments = tuple([Argument(index, arg) for index, arg in enumerate(signature.args)])
     result = None if signature.result.kind == "void" else Result(signature.result)
     errors = convention(flags)
     flags = flags & ~_lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL

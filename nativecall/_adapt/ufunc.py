@@ -65,13 +65,13 @@ class Length(namedtuple("Length", ["dimension"])):
     dimension: int
 
 
-class Told(namedtuple("Told", [])):
+class ErrorOut(namedtuple("ErrorOut", [])):
     """An int of the loop's own, where the function says that it failed."""
 
     __slots__ = ()
 
 
-Passed: TypeAlias = Value | Reference | Address | Viewed | Length | Told
+Passed: TypeAlias = Value | Reference | Address | Viewed | Length | ErrorOut
 
 
 class LoopPlan(

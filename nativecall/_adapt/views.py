@@ -11,7 +11,7 @@ from .._signature.ctype import scalar
 from .._signature.derived import Pointer, View
 from .draft import Draft, Refused, of_argument
 from .messages import own_text
-from .plan import Constant, Given, Memory, Node
+from .plan import Argument, Constant, Memory, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LENGTH = scalar("q")  # of intptr_t
 
 
-def viewed(draft: Draft, own: Sequence[Own], given: Sequence[Given]) -> list[Node]:
+def viewed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
     """Nodes for the function's arguments; `Refused` where this is not what they are."""
     if not any([_is_vector(one) for one in own]):
         raise Refused("", None, -2)
@@ -45,7 +45,7 @@ def _is_vector(own: Own) -> bool:
     return isinstance(own.type, View) and own.type.ndim == 1
 
 
-def _descriptor(draft: Draft, own: Own, pair: Sequence[Given], index: int) -> Node:
+def _descriptor(draft: Draft, own: Own, pair: Sequence[Argument], index: int) -> Node:
     """A pointer to the view's descriptor."""
     assert isinstance(own.type, View)
     item = own.type.item

@@ -243,7 +243,7 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
         pointer_to(one) if by_value else one
         for one, by_value in zip(signature.args, values, strict=True)
     ]
-    given = [nodes.Given(index, one) for index, one in enumerate(signature.args)]
+    given = [nodes.Argument(index, one) for index, one in enumerate(signature.args)]
     arguments: list[nodes.Node] = [
         nodes.Memory((one,), one.type) if by_value else one
         for one, by_value in zip(given, values, strict=True)
@@ -252,9 +252,9 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
     answer: nodes.Node | None = nodes.Result(result) if result.kind != "void" else None
     if written:
         # With room for any number: of a wider one than was said the frame is not overwritten.
-        arguments.insert(0, nodes.Room(SCALARS["Zg"]))
+        arguments.insert(0, nodes.OutSlot(SCALARS["Zg"]))
         args.insert(0, pointer_to(result))
-        result, answer = VOID, nodes.Written(result)
+        result, answer = VOID, nodes.OutValue(result)
     none = CONVENTIONS["none"]
     inner = Signature(result, args)
     return nodes.Plan(signature, inner, tuple(arguments), (), (), answer, none, none, -1, (), 0)

@@ -18,7 +18,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from .._adapt.ufunc import Address, LoopPlan, Passed, Reference, Told, Value
+from .._adapt.ufunc import Address, ErrorOut, LoopPlan, Passed, Reference, Value
 from .._signature.ctype import CType
 from .._values.failure import CONVENTIONS
 from . import abi, engine
@@ -264,7 +264,7 @@ class LoopCode:
                 return slot
             case Address(operand, _, _):
                 return self.operands[operand].at
-            case Told():
+            case ErrorOut():
                 told = reserve(self.builder, 4, 4)
                 self.builder.store(_INT(0), told, align=4)
                 return told

@@ -22,18 +22,18 @@ from llvmlite import ir
 from .._adapt.plan import (
     INPUT_OUTPUT_ERROR,
     OUT_OF_RANGE,
+    Argument,
     Bound,
     Constant,
     Convert,
-    Given,
+    ErrorOut,
     Load,
     Memory,
     Node,
+    OutSlot,
+    OutValue,
     Plan,
     Result,
-    Room,
-    Told,
-    Written,
 )
 from .._signature.ctype import CType, integer_range
 from .._values.callspec import letter
@@ -327,7 +327,7 @@ class _ThunkCode:
     def value(self, node: Node) -> ir.Value:
         """An IR value, or the memory of a type that is in memory."""
         match node:
-            case Given(index, _):
+            case Argument(index, _):
                 return self.prologue.arguments[index]
             case Load(pointer, offset, type):
                 return self.found(self.prologue.arguments[pointer.index], offset, type)
@@ -343,15 +343,15 @@ class _ThunkCode:
                 return ir.Constant(made, None if isinstance(made, ir.PointerType) else number)
             case Bound(offset, type):
                 return self.found(self.data, offset, type)
-            case Room(type):
+            case OutSlot(type):
                 self.room = self.reserve(type.size, type.alignment)
                 self.clear(self.room, type.size)
                 return self.room
-            case Told(_):
+            case ErrorOut(_):
                 self.told = self.reserve(4, 4)
                 self.builder.store(_INT(0), self.told, align=4)
                 return self.told
-            case Written(type):
+            case OutValue(type):
                 return self.found(self.room, 0, type)
             case Result(_):
                 return self.answer

@@ -17,7 +17,7 @@ from .._signature.signature import Signature
 from .._signature.spelling import both, parse
 from .._values import callspec
 from .._values.calloptions import spelled
-from .options import FUNCTION, Options, of_function
+from .options import FUNCTION, LibraryOptions, of_function
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .variables import Variable
 
 _Opened = _lib.types.Library
-_NOTHING_SAID = Options()
+_NOTHING_SAID = LibraryOptions()
 
 
 class Library(Single):
@@ -71,7 +71,7 @@ class Library(Single):
     _inlines: OpenLibrary | None = None
     _not_inlined: dict[str, str] | None = None
     _owner: Owner = Owner(None)
-    _options: Options = _NOTHING_SAID
+    _options: LibraryOptions = _NOTHING_SAID
     _ending: set[str] = set()  # the functions that free or close what others return
     _undeclared = False  # whether nothing is known of any function
     #: The rows of functions of which no more is said, and the call specs of all that rows say but
@@ -85,7 +85,7 @@ class Library(Single):
         handle: OpenLibrary | None = None,
         declarations: Declarations | None = None,
         given: tuple[object, ...] = (),
-        options: Options = _NOTHING_SAID,
+        options: LibraryOptions = _NOTHING_SAID,
         base: Owner | None = None,
     ) -> None:
         if not isinstance(handle, _Opened):

@@ -13,7 +13,7 @@ from .. import _lib
 from .._errors import LibraryError, SignatureError, warn
 from .._values.calloptions import refuse_unknown, spelled
 from .library import Library as Opened
-from .options import LIBRARY, NOTHING, Options
+from .options import LIBRARY, NOTHING, LibraryOptions
 from .symbol import opened
 from .types import Types
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._signature.declared import Declarations
     from .._types import Foreign
     from .._types import Library as OpenLibrary
-    from .options import LibraryOptions
+    from .options import LoadOptions
 
 
 def _again(name: str | None, declarations: str | None, options: dict[str, Foreign]) -> Library:
@@ -84,7 +84,7 @@ def load(
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     types: Opened | Types | None = None,
-    **options: Unpack[LibraryOptions],
+    **options: Unpack[LoadOptions],
 ) -> Library:
     """Open a shared library.
 
@@ -184,7 +184,7 @@ def load(
     if options.get("fortran") is not None:
         options["fortran"] = _procedures(options["fortran"])
     refuse_unknown(options, [*LIBRARY, *(load.__kwdefaults__ or ())])
-    how = Options(**options)
+    how = LibraryOptions(**options)
     if not hasattr(define, "items"):
         raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
     places = _folders(folders)

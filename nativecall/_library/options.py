@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         free: Free | None
         close: str | Sequence[str] | None
 
-    class LibraryOptions(TypedDict, total=False):
+    class LoadOptions(TypedDict, total=False):
         """What `load` takes for all functions, or by their names."""
 
         gil: Gil | Mapping[str, Gil] | None
@@ -227,7 +227,7 @@ _POINTERS = ("pointer", "voidptr")
 _DEFAULTS: dict[str, object] = {**DEFAULTS, **DEFAULT._asdict()}
 
 
-class Options:
+class LibraryOptions:
     """What a library says of its functions: options of `wrap`, by their names."""
 
     # For instances that were never initialised.

@@ -140,16 +140,16 @@ def loop(plan: LoopPlan) -> bytes:
     block = [Passing(VOIDPTR, "value", (), (index * _WORD,)) for index in range(words)]
     inner = steps.place(plan.signature)
     writer = _Writer(Call(Passing(VOID, "void"), block, 0, 0), inner)
-    given = [nodes.Given(index, VOIDPTR) for index in range(words)]
+    given = [nodes.Argument(index, VOIDPTR) for index in range(words)]
     arguments: list[nodes.Node] = []
     arrays, lengths, axes = [], [], b""
     outputs: list[tuple[int, _At, int]] = []  # what they have before the call
     for how, ctype in zip(plan.arguments, plan.signature.args, strict=True):
-        if isinstance(how, ufunc.Told):
-            arguments.append(nodes.Told(scalar("i")))
+        if isinstance(how, ufunc.ErrorOut):
+            arguments.append(nodes.ErrorOut(scalar("i")))
             continue
         if isinstance(how, ufunc.Length):
-            length = nodes.Given(operands + how.dimension, scalar("q"))
+            length = nodes.Argument(operands + how.dimension, scalar("q"))
             arguments.append(nodes.Convert(length, ctype, -1))
             lengths.append(_LENGTH.pack(how.dimension, callspec.letter(ctype).encode()))
             continue
@@ -219,7 +219,7 @@ def changes_nothing(plan: nodes.Plan) -> bool:
     assert steps.ABI is not None
     stack = steps.ABI.stack
     for node, own in zip(plan.arguments, inner.args, strict=True):
-        if own.how != "value" or own.places[0] >= stack or not isinstance(node, nodes.Given):
+        if own.how != "value" or own.places[0] >= stack or not isinstance(node, nodes.Argument):
             return False
         given = outer.args[node.index]
         if (given.how, given.places) != (own.how, own.places):
@@ -323,7 +323,7 @@ class _Writer:
     def located(self, node: nodes.Node) -> _At | None:
         """Where a value is already, which C has somewhere; None for what has to be made."""
         match node:
-            case nodes.Given(index, _):
+            case nodes.Argument(index, _):
                 return self.taken(index)
             case nodes.Load(pointer, offset, _):
                 at = self.taken(pointer.index)
@@ -332,7 +332,7 @@ class _Writer:
                 return _At(_BOUND, offset)
             case nodes.Constant(number, ctype):
                 return self.constant(number.to_bytes(ctype.size, sys.byteorder, signed=number < 0))
-            case nodes.Written(_):
+            case nodes.OutValue(_):
                 return _At(_FRAME, self.room)
             case nodes.Result(_):
                 return _At(_FRAME, self.answer)
@@ -372,9 +372,9 @@ class _Writer:
                 for index, one in enumerate(values):
                     self.write(one, _At(_FRAME, at + index * item.size))
                 self.op(_ADDRESS, _At(_FRAME, at), to)
-            case nodes.Room(ctype):
+            case nodes.OutSlot(ctype):
                 self.room = self.cleared(ctype, to)
-            case nodes.Told(ctype):
+            case nodes.ErrorOut(ctype):
                 self.told = self.cleared(ctype, to)
             case nodes.Convert():
                 self.convert(node, to, wide=wide)
@@ -478,6 +478,6 @@ def _integer_code(ctype: CType) -> int:
 
 
 def _type_of(node: nodes.Node) -> CType:
-    fresh = isinstance(node, (nodes.Memory, nodes.Room, nodes.Told))
+    fresh = isinstance(node, (nodes.Memory, nodes.OutSlot, nodes.ErrorOut))
     found: CType = VOIDPTR if fresh else node.type
     return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: The types whose characters make text, behind pointers to const ones.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
-#: Said in their place of a pointer to a const array.
+#: DeclSpecifiers in their place of a pointer to a const array.
 CONST = "const"
 
 

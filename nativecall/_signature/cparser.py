@@ -27,7 +27,7 @@ from .cnodes import (
     Unusable,
     agree,
 )
-from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, Said, Specifiers
+from .cspecifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, DeclSpecifiers, Specifiers
 from .ctype import MAX_DEPTH
 from .grammar import shown
 
@@ -214,7 +214,7 @@ class Parser(Specifiers):
             self._declared[name] = new
 
     def _declare(
-        self, name: str, node: Node, const: bool, said: Said, place: tuple[int, int]
+        self, name: str, node: Node, const: bool, said: DeclSpecifiers, place: tuple[int, int]
     ) -> None:
         if said.storage == "typedef":
             plain, node = node, said.realigned(node, name)
@@ -317,7 +317,7 @@ class Parser(Specifiers):
     def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
         """A name, if there is one, and what it is declared as, and whether that is `const`."""
         tokens = self.tokens
-        said = Said()
+        said = DeclSpecifiers()
         while True:
             token = tokens[self.at]
             if token == "*":

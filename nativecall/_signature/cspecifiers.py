@@ -104,15 +104,15 @@ def _has_no_length(node: Node) -> bool:
     return isinstance(node, ArrayOf) and node.length is None
 
 
-class Said:
+class DeclSpecifiers:
     """What specifiers and attributes say beside the type."""
 
     const = packed = False
     storage = asm = mode = odd = ""
     aligned = vector = 0
 
-    def copy(self) -> Said:
-        made = Said()
+    def copy(self) -> DeclSpecifiers:
+        made = DeclSpecifiers()
         made.__dict__.update(self.__dict__)
         return made
 
@@ -212,10 +212,10 @@ class Specifiers(Expressions):
             self._packs.append((label, self._pack))
         self._pack = number
 
-    def specifiers(self) -> tuple[Said, Node]:
+    def specifiers(self) -> tuple[DeclSpecifiers, Node]:
         """The type that words name, and what they say beside it."""
         tokens = self.tokens
-        said = Said()
+        said = DeclSpecifiers()
         basic: list[str] = []
         node: Node | None = None
         start = first = self.at
@@ -323,7 +323,7 @@ class Specifiers(Expressions):
             raise Unknown(f"an alignment is a power of two, at most 2**28 (found {found})", start)
         return found
 
-    def attribute(self, said: Said) -> None:
+    def attribute(self, said: DeclSpecifiers) -> None:
         """Take one ``__attribute__((…))``."""
         tokens, start = self.tokens, self.at
         if tokens[start + 1] != "(":
@@ -350,7 +350,7 @@ class Specifiers(Expressions):
             self.at = after
         self.at = end
 
-    def trailing(self, said: Said) -> None:
+    def trailing(self, said: DeclSpecifiers) -> None:
         """Take attributes and an `__asm__` name after a declarator."""
         tokens = self.tokens
         while True:
@@ -396,7 +396,7 @@ class Specifiers(Expressions):
         self.expect(";")
         return True
 
-    def _tagged(self, said: Said, kind: str) -> str:
+    def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
         """The tag after `struct`, `union` or `enum`, and attributes; a made one without a tag."""
         self.trailing(said)
         while self.tokens[self.at] == "__declspec":
@@ -420,7 +420,7 @@ class Specifiers(Expressions):
             node.cname += name
 
     def _record(self, kind: str) -> Node:
-        said = Said()
+        said = DeclSpecifiers()
         tag = self._tagged(said, kind)
         named = self.at - 1
         record = self.tags.get(f"{kind} {tag}")
@@ -512,7 +512,7 @@ class Specifiers(Expressions):
             seen.add(name)
 
     def _enum(self) -> Node:
-        said = Said()
+        said = DeclSpecifiers()
         tag = f"enum {self._tagged(said, 'enum')}"
         named = self.at - 1
         fixed: Scalar | None = None
@@ -541,7 +541,7 @@ class Specifiers(Expressions):
             if not self.names(name):
                 raise Unknown(f"expected an enumerator, found {shown(name)}", self.at)
             self.at += 1
-            self.trailing(Said())
+            self.trailing(DeclSpecifiers())
             start = self.at
             try:
                 if name in self.values or name in self._declared:

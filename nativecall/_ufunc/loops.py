@@ -306,7 +306,7 @@ def _spec(
 def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> nodes.Plan:
     """How a loop is called: for one element of these operands, or as it is."""
     whole = parse(_WHOLE)
-    given = [nodes.Given(index, arg) for index, arg in enumerate(signature.args)]
+    given = [nodes.Argument(index, arg) for index, arg in enumerate(signature.args)]
     arguments: list[nodes.Node] = [*given]
     result: nodes.Node | None = None
     if operands is not None:
@@ -314,8 +314,8 @@ def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int)
         at: list[nodes.Node] = [nodes.Memory((one,), one.type) for one in given[:inputs]]
         at += given[inputs:]
         if signature.result.kind != "void":
-            at.append(nodes.Room(signature.result))
-            result = nodes.Written(signature.result)
+            at.append(nodes.OutSlot(signature.result))
+            result = nodes.OutValue(signature.result)
         steps = tuple([nodes.Constant(one.size, _LENGTH) for one in operands])
         count = nodes.Memory((nodes.Constant(1, _LENGTH),), _LENGTH)
         arguments = [nodes.Memory(tuple(at), VOIDPTR), count, nodes.Memory(steps, _LENGTH)]

@@ -19,7 +19,7 @@ from collections import namedtuple
 from math import prod
 
 from .. import _lib
-from .._adapt.ufunc import Address, Length, LoopPlan, Reference, Told, Value, Viewed
+from .._adapt.ufunc import Address, ErrorOut, Length, LoopPlan, Reference, Value, Viewed
 from .._errors import SignatureError
 from .._signature.ctype import Scalar
 from .._signature.derived import Array, Pointer, Struct, View
@@ -148,7 +148,7 @@ class _Reader:
             self.signature,
             tuple(self.inputs),
             tuple(self.outputs),
-            (*arguments, *[Told()] * self.errors.hidden),
+            (*arguments, *[ErrorOut()] * self.errors.hidden),
             tuple(self.results),
             None if rows is None else tuple(rows),
             gil,

@@ -10,16 +10,16 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._adapt import messages, rules
 from nativecall._adapt.plan import (
+    Argument,
     Bound,
     Constant,
     Convert,
-    Given,
     Load,
     Memory,
+    OutSlot,
+    OutValue,
     Plan,
     Result,
-    Room,
-    Written,
 )
 from nativecall._signature.ctype import VOIDPTR
 from nativecall._signature.spelling import both, parse, parse_type
@@ -69,7 +69,7 @@ def test_numbers(source: str, target: str, how: str) -> None:
     made = plan(f"v:{target}", f"v:{source}")
     node = made.arguments[0]
     if how == "same":
-        assert node == Given(0, parse_type(source))
+        assert node == Argument(0, parse_type(source))
     else:
         assert isinstance(node, Convert)
         assert (node.step >= 0) == (how != "widened")
@@ -96,7 +96,7 @@ def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
 )
 def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
     made = plan(own, wanted)
-    assert made.arguments == (Given(0, parse(wanted).args[0]),)
+    assert made.arguments == (Argument(0, parse(wanted).args[0]),)
     assert not made.checks
 
 
@@ -151,15 +151,15 @@ def test_refusals(own: str, wanted: str, reason: str) -> None:
 
 
 def test_by_value_and_by_reference() -> None:
-    assert plan("d:&d", "d:d").arguments == (Memory((Given(0, D),), D),)
+    assert plan("d:&d", "d:d").arguments == (Memory((Argument(0, D),), D),)
     made = plan("v:T{dd}d", "v:&T{dd}d")
     pair = parse_type("T{dd}")
-    assert made.arguments == (Load(Given(0, parse_type("&T{dd}")), 0, pair), Given(1, D))
+    assert made.arguments == (Load(Argument(0, parse_type("&T{dd}")), 0, pair), Argument(1, D))
     assert [(one.index, one.count) for one in made.checks] == [(0, None)]
     # The value changes its type on the way.
-    assert plan("d:&f", "d:d").arguments == (Memory((Convert(Given(0, D), F, 0),), F),)
+    assert plan("d:&f", "d:d").arguments == (Memory((Convert(Argument(0, D), F, 0),), F),)
     assert plan("d:d", "d:&f").arguments == (
-        Convert(Load(Given(0, parse_type("&f")), 0, F), D, -1),
+        Convert(Load(Argument(0, parse_type("&f")), 0, F), D, -1),
     )
 
 
@@ -167,36 +167,40 @@ def test_by_value_and_by_reference() -> None:
 
 
 def test_an_array_and_its_length_in_another_order() -> None:
-    assert plan("d:&di", "d:i&d").arguments == (Given(1, PD), Given(0, INT))
-    assert plan("d:i&d", "d:&di").arguments == (Given(1, INT), Given(0, PD))
+    assert plan("d:&di", "d:i&d").arguments == (Argument(1, PD), Argument(0, INT))
+    assert plan("d:i&d", "d:&di").arguments == (Argument(1, INT), Argument(0, PD))
     pointer, length = plan("v:&ib", "v:q&i").arguments
-    assert pointer == Given(1, parse_type("&i"))
+    assert pointer == Argument(1, parse_type("&i"))
     assert isinstance(length, Convert)
     assert length.step >= 0
-    assert plan("d:&diP", "d:i&d").arguments == (Given(1, PD), Given(0, INT), Constant(0, VOIDPTR))
+    assert plan("d:&diP", "d:i&d").arguments == (
+        Argument(1, PD),
+        Argument(0, INT),
+        Constant(0, VOIDPTR),
+    )
     reason = refusal("double (double *, int)", "double (int, const double *)")
     assert reason.startswith("argument 2 is const, but the function does not promise")
 
 
 def test_numbers_by_reference_are_packed_and_unpacked() -> None:
     made = plan("d:&d&d", "d:i&d")
-    assert made.arguments == tuple([Memory((Load(Given(1, PD), 8 * k, D),), D) for k in (0, 1)])
+    assert made.arguments == tuple([Memory((Load(Argument(1, PD), 8 * k, D),), D) for k in (0, 1)])
     assert [check.count for check in made.checks] == [2, None]
     made = plan("d:i&d", "d:&d&d")
-    items = tuple([Load(Given(k, PD), 0, D) for k in (0, 1)])
+    items = tuple([Load(Argument(k, PD), 0, D) for k in (0, 1)])
     assert made.arguments == (Constant(2, INT), Memory(items, D))
     assert [check.index for check in made.checks] == [0, 1]
     # The first integer by reference may be the length of what follows.
     made = plan("i:&i&i", "i:i&i")
-    assert made.arguments == (Memory((Given(0, INT),), INT), Given(1, parse_type("&i")))
-    assert plan("v:&i&d", "v:i&d").arguments == (Memory((Given(0, INT),), INT), Given(1, PD))
+    assert made.arguments == (Memory((Argument(0, INT),), INT), Argument(1, parse_type("&i")))
+    assert plan("v:&i&d", "v:i&d").arguments == (Memory((Argument(0, INT),), INT), Argument(1, PD))
 
 
 @pytest.mark.parametrize("wanted", ["d:i&d", "d:q&d", "d:B&d", "d:&di", "d:&d"])
 def test_an_array_is_taken_apart(wanted: str) -> None:
     made = plan("d:ddd", wanted)
     at = wanted.index("&") - 2 if wanted.index("&") < 4 else 1
-    array = Given(at, PD)
+    array = Argument(at, PD)
     assert made.arguments == tuple([Load(array, 8 * k, D) for k in range(3)])
     counts = [(one.index, one.count) for one in made.checks if one.count is not None]
     assert counts == ([] if wanted == "d:&d" else [(1 - at, 3)])
@@ -204,7 +208,7 @@ def test_an_array_is_taken_apart(wanted: str) -> None:
 
 
 def test_numbers_become_an_array() -> None:
-    items = (Given(0, D), Given(1, D))
+    items = (Argument(0, D), Argument(1, D))
     assert plan("d:q&d", "d:dd").arguments == (Constant(2, LONG), Memory(items, D))
     assert plan("d:&dq", "d:dd").arguments == (Memory(items, D), Constant(2, LONG))
     assert plan("d:&d", "d:dd").arguments == (Memory(items, D),)
@@ -218,9 +222,9 @@ def test_two_numbers_of_one_type_are_an_array_to_a_caller_with_one() -> None:
     # Not the length as the first number, which would fit as well.
     assert plan("d:dd", "d:i&d").checks[0].count == 2
     # Of two types they are no array.
-    assert plan("d:id", "d:i&d").arguments[0] == Given(0, INT)
+    assert plan("d:id", "d:i&d").arguments[0] == Argument(0, INT)
     # And equal types stay as they are.
-    assert plan("d:i&d", "d:i&d").arguments == (Given(0, INT), Given(1, PD))
+    assert plan("d:i&d", "d:i&d").arguments == (Argument(0, INT), Argument(1, PD))
 
 
 def test_a_length_must_be_able_to_be_the_number_of_items() -> None:
@@ -231,13 +235,17 @@ def test_a_length_must_be_able_to_be_the_number_of_items() -> None:
 @pytest.mark.parametrize(
     ("own", "wanted", "arguments"),
     [
-        ("d:dP", "d:dP", (Given(0, D), Given(1, VOIDPTR))),
-        ("d:d", "d:dP", (Given(0, D),)),
-        ("d:dP", "d:d", (Given(0, D), NULL)),
-        ("d:d&d", "d:dP", (Given(0, D), Given(1, VOIDPTR))),
-        ("d:ddP", "d:i&dP", (*[Load(Given(1, PD), 8 * k, D) for k in (0, 1)], Given(2, VOIDPTR))),
-        ("d:dd", "d:i&dP", (*[Load(Given(1, PD), 8 * k, D) for k in (0, 1)],)),
-        ("T{bi}:PP", "T{bi}:P", (Given(0, VOIDPTR), NULL)),
+        ("d:dP", "d:dP", (Argument(0, D), Argument(1, VOIDPTR))),
+        ("d:d", "d:dP", (Argument(0, D),)),
+        ("d:dP", "d:d", (Argument(0, D), NULL)),
+        ("d:d&d", "d:dP", (Argument(0, D), Argument(1, VOIDPTR))),
+        (
+            "d:ddP",
+            "d:i&dP",
+            (*[Load(Argument(1, PD), 8 * k, D) for k in (0, 1)], Argument(2, VOIDPTR)),
+        ),
+        ("d:dd", "d:i&dP", (*[Load(Argument(1, PD), 8 * k, D) for k in (0, 1)],)),
+        ("T{bi}:PP", "T{bi}:P", (Argument(0, VOIDPTR), NULL)),
     ],
 )
 def test_user_data(own: str, wanted: str, arguments: tuple[object, ...]) -> None:
@@ -328,11 +336,11 @@ def test_results() -> None:
 
 def test_a_last_pointer_argument_is_the_result() -> None:
     made = plan("v:d&d", "d:d")
-    assert made.arguments == (Given(0, D), Room(D))
-    assert made.result == Written(D)
+    assert made.arguments == (Argument(0, D), OutSlot(D))
+    assert made.result == OutValue(D)
     made = plan("i:d&dP", "f:dP", "nonzero")
-    assert made.arguments == (Given(0, D), Room(D), Given(1, VOIDPTR))
-    assert made.result == Convert(Written(D), F, 1 - made.tested)
+    assert made.arguments == (Argument(0, D), OutSlot(D), Argument(1, VOIDPTR))
+    assert made.result == Convert(OutValue(D), F, 1 - made.tested)
     assert made.after.name == "none"
     # Promised not to be written to, it is no result; and an integer may be a value.
     assert "does not become" in refusal("void (double, const double *)", "d:d")
@@ -423,7 +431,7 @@ def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
     assert made.outer.text == "d:d"
     offsets = [node.offset for node in made.arguments if isinstance(node, Bound)]
     assert offsets == [56, 60, 64, 80]
-    assert made.arguments[1] == Given(0, D)
+    assert made.arguments[1] == Argument(0, D)
     assert made.size == 88
 
 
