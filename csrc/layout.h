@@ -58,10 +58,10 @@ typedef struct {
 
 /* How a call has the memory of an out-parameter: a small value in its frame; items in a block, an
  * array of NumPy's, or structs that are given out as pointers, of which the frame says where they
- * are (values/outs.h). */
+ * are (values/outparameters.h). */
 enum { NC_OUT_VALUE, NC_OUT_BLOCK, NC_OUT_ARRAY, NC_OUT_RECORD };
 
-/* An out-parameter (nativecall/_values/outs.py). */
+/* An out-parameter (nativecall/_values/outparameters.py). */
 typedef struct {
     size_t offset;          /* in the part of the frame that all of them have */
     PyObject *type;         /* ctype of an item; of NC_OUT_RECORD of a pointer to it */
@@ -74,7 +74,7 @@ typedef struct {
     size_t size;            /* bytes of an item */
     size_t alignment;       /* of an item */
     PyObject *pointer_type; /* the cffi type of a pointer, once asked for; or NULL */
-    PyObject *array;        /* what makes an array (outs.c), once asked for; or NULL */
+    PyObject *array;        /* what makes an array (outparameters.c), once asked for; or NULL */
 } NcOut;
 
 /* The boxes of an entry (object/boxed.h); SciPy's of a signature by itself, which is

@@ -17,7 +17,7 @@
 #include "values/destructor.h"
 #include "values/fortran.h"
 #include "values/names.h"
-#include "values/outs.h"
+#include "values/outparameters.h"
 #include "values/pointers.h"
 #include "values/record.h"
 

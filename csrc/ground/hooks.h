@@ -37,7 +37,7 @@ typedef struct {
                                 value to memory */
     PyObject *load;          /* (ctype, address, policies) -> the value in memory */
     PyObject *layout;        /* (struct, policies) -> the Layout of such Records */
-    PyObject *out_array;     /* (ctype, policies) -> what makes such arrays (values/outs.c) */
+    PyObject *out_array;     /* (ctype, policies) -> what makes arrays (values/outparameters.c) */
     PyObject *out_store;     /* (ctype, length, value, address, owner, who, keep, policies): writes
                                 what Python passes to the memory of an out-parameter */
     PyObject *passed;        /* (ctype, call spec, index) -> None, or of functions that are such

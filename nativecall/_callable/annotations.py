@@ -15,7 +15,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from keyword import iskeyword
 
-from .._values import outs
+from .._values import outparameters
 from .._values.storage import Record
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def arguments(spec: CallSpec) -> list[Argument]:
             signature.readonly[index],
             characters[index].partition("*")[0],
             index,
-            index in said and outs.is_array(signature, said[index]),
+            index in said and outparameters.is_array(signature, said[index]),
         )
         for i, index in enumerate(passed)
     ]
@@ -73,13 +73,14 @@ def results(spec: CallSpec, flags: int) -> list[Result]:
     """What a call from Python returns: no value, one, or a tuple of several."""
     signature = spec.signature
     found = []
-    if not outs.drops_result(signature, flags) if spec.policies.out else signature.result.size:
+    dropped = spec.policies.out and outparameters.drops_result(signature, flags)
+    if not dropped and (spec.policies.out or signature.result.size):
         text = signature.characters[-1] if signature.characters else ""
         found.append(Result(signature.result, text, False))
     for out in spec.policies.out:
         text = signature.characters[out.index].partition("*")[2] if signature.characters else ""
-        is_array = outs.is_array(signature, out)
-        found.append(Result(outs.pointee(signature, out), text, is_array))
+        is_array = outparameters.is_array(signature, out)
+        found.append(Result(outparameters.pointee(signature, out), text, is_array))
     return found
 
 

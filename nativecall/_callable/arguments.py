@@ -31,7 +31,7 @@ from .._signature.derived import (
 from .._signature.signature import Signature
 from .._signature.spelling import parse, words
 from .._values import boxes, callspec, handles, storage
-from .._values.outs import visible
+from .._values.outparameters import visible
 from .entry import refuse_known_otherwise
 from .pythonfunction import spec_of
 

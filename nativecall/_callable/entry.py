@@ -20,7 +20,7 @@ from .._values import boxes, callspec
 from .._values.calloptions import DEFAULT, GIL, Policies, checked
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
-from .._values.outs import position, resolved
+from .._values.outparameters import position, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .._types import CallSpec, Foreign, Native
     from .._values.calloptions import Check, Gil, Order, WrapOptions
     from .._values.failure import Errors
-    from .._values.outs import Out
+    from .._values.outparameters import Out
 
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 

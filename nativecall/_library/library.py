@@ -210,7 +210,7 @@ class Library(Single):
         version: Foreign = how.pop("version", None)
         address, owner = self._found(symbol, version)
         if "free" in how or "close" in how or symbol in self._ending:
-            from .ending import Asked, take
+            from .destructors import Asked, take
 
             known = {} if self.declarations is None else self.declarations.functions
             asked = Asked(self._ending, known, self._found, self._options.all_names)

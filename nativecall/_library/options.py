@@ -24,7 +24,7 @@ from .._values.calloptions import (
     checked,
 )
 from .._values.failure import CONVENTIONS
-from .._values.outs import arguments, place, pointee, resolved
+from .._values.outparameters import arguments, place, pointee, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from .._signature.ctype import SCALARS, VOIDPTR, CType
 from .._signature.derived import View, inner_types
 from .._signature.signature import Signature, with_more
 from .._values import callspec
-from .._values.outs import VALUE, kind_of, offsets, pointee
+from .._values.outparameters import VALUE, kind_of, offsets, pointee
 from .._values.storage import leads_on
 from . import steps as row
 from .abi import Passing, in_memory

@@ -32,7 +32,7 @@ from .._signature.spelling import parse
 from .._values import callspec
 from .._values.calloptions import DEFAULT
 from .._values.failure import CONVENTIONS
-from .._values.outs import Out
+from .._values.outparameters import Out
 from . import structure
 
 TYPE_CHECKING = False

@@ -24,7 +24,7 @@ from .._errors import SignatureError
 from .._signature.ctype import Scalar
 from .._signature.derived import Array, Pointer, Struct, View
 from .._values.failure import convention
-from .._values.outs import drops_result
+from .._values.outparameters import drops_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .._signature.ctype import CType
     from .._signature.signature import Signature
     from .._types import CallSpec
-    from .._values.outs import Out
+    from .._values.outparameters import Out
 
 _OPERAND = r"\(\s*(?:\w+\??(?:\s*,\s*\w+\??)*)?\s*\)"
 _OPERANDS = rf"\s*{_OPERAND}(?:\s*,\s*{_OPERAND})*\s*"

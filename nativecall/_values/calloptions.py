@@ -13,7 +13,7 @@ from collections import namedtuple
 from .. import _lib
 from .._errors import did_you_mean
 from .failure import CONVENTIONS
-from .outs import check_out
+from .outparameters import check_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .._types import Foreign
     from .failure import Errors
-    from .outs import Out
+    from .outparameters import Out
 
     Function = TypeVar("Function", bound=Callable[..., object])
 

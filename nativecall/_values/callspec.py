@@ -19,7 +19,7 @@ from .._signature.signature import Signature
 from .._signature.spelling import parse
 from .calloptions import DEFAULT
 from .failure import CONVENTIONS
-from .outs import kind_of, offsets, pointee, visible
+from .outparameters import kind_of, offsets, pointee, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

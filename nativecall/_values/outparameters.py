@@ -6,7 +6,7 @@ which returns what C wrote: the value alone, or a tuple of the function's own re
 the order of the arguments. The function's own result is none where that is void, or a status that
 was checked. The memory is zero before the call, unless its value is given.
 
-The core has their memory (csrc/values/outs.h).
+The core has their memory (csrc/values/outparameters.h).
 """
 
 from __future__ import annotations

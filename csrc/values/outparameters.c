@@ -1,5 +1,5 @@
-/* csrc/values/outs.c: the memory of outs.h. */
-#include "outs.h"
+/* csrc/values/outparameters.c: the memory of outparameters.h. */
+#include "outparameters.h"
 
 #include "destructor.h"
 #include "memoryblock.h"

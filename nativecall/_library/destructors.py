@@ -10,7 +10,7 @@ from .._callable.wrap import plain
 from .._errors import SymbolError
 from .._signature.spelling import parse
 from .._values import callspec, handles
-from .._values.outs import check_out, resolved, visible
+from .._values.outparameters import check_out, resolved, visible
 from .options import gives_pointer, names_of
 
 TYPE_CHECKING = False

@@ -1,12 +1,12 @@
-/* csrc/values/outs.h: the memory of out-parameters, and what Python gets of it
- * (nativecall/_values/outs.py).
+/* csrc/values/outparameters.h: the memory of out-parameters, and what Python gets of it
+ * (nativecall/_values/outparameters.py).
  *
  * A value that is small lies in the frame of the call. An array of numbers is NumPy's, other items
  * lie in a block. The memory is zero before the call, unless Python passes the value.
  *
  * All with the GIL. */
-#ifndef NC_OUTS_H
-#define NC_OUTS_H
+#ifndef NC_OUTPARAMETERS_H
+#define NC_OUTPARAMETERS_H
 
 #include "layout.h"
 
