@@ -208,7 +208,7 @@ static PyObject *dtype_hint(char letter, PyObject *array)
 /* The type of an argument for messages, in C where the user wrote C. A new str, or NULL. */
 static PyObject *shown_pointer(const NcCallSpec *spec, Py_ssize_t index)
 {
-    return PyObject_CallMethod(spec->signature, "spelled", "n", index);
+    return PyObject_CallMethod(spec->policies, "spelled", "On", spec->signature, index);
 }
 
 /* `place` is negative where `name` is the whole subject. Messages tell of the type of `shown`. */
@@ -221,11 +221,16 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
     if (type == NULL) {
         return;
     }
+    PyObject *record = Py_IS_TYPE(value, nc_record_class) ? nc_record_name(value) : NULL;
+    const char *refused = "must be a '%U' (got a '%U')";
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
         PyObject *why = nc_exception_take();
-        if (PyErr_GivenExceptionMatches(why, PyExc_TypeError) ||
-            PyErr_GivenExceptionMatches(why, PyExc_ValueError) ||
-            PyErr_GivenExceptionMatches(why, PyExc_BufferError)) {
+        if (record != NULL) {
+            nc_conversion_error(PyExc_TypeError, name, place, refused, type, record);
+            Py_DECREF(why);
+        } else if (PyErr_GivenExceptionMatches(why, PyExc_TypeError) ||
+                   PyErr_GivenExceptionMatches(why, PyExc_ValueError) ||
+                   PyErr_GivenExceptionMatches(why, PyExc_BufferError)) {
             nc_conversion_error(PyExc_TypeError, name, place,
                                 "must be a buffer that suits '%U', and this %.200s has none: %S",
                                 type, Py_TYPE(shown)->tp_name, why);
@@ -239,7 +244,9 @@ static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
     int suits = nc_buffer_suits(spec, index, value, &buffer);
     /* Held: attributes may be Python code, and the value may get another class meanwhile. */
     PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(shown));
-    if (suits == 0) {
+    if (suits == 0 && record != NULL) {
+        nc_conversion_error(PyExc_TypeError, name, place, refused, type, record);
+    } else if (suits == 0) {
         PyObject *hint = dtype_hint(spec->arguments[index].pointee, shown);
         if (hint != NULL) {
             nc_conversion_error(PyExc_TypeError, name, place,

@@ -10,7 +10,7 @@
 #include <structmember.h>
 
 /* What a layout says to Python code: a tuple, storage.py's About. */
-enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS };
+enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS, NAME };
 
 typedef struct {
     PyObject *type;    /* its CType */
@@ -59,6 +59,11 @@ PyTypeObject *nc_record_class; /* storage.py's */
 static PyObject *said(const Layout *layout, int place)
 {
     return PyTuple_GET_ITEM(layout->about, place);
+}
+
+PyObject *nc_record_name(PyObject *record)
+{
+    return said(((Record *)(void *)record)->layout, NAME);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -405,8 +410,9 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
         return -1;
     }
     if (NC_UNLIKELY(member->other)) {
-        PyObject *done = PyObject_CallMethod((PyObject *)self, "_assign", "OONO", member->type,
-                                             member->who, PyLong_FromVoidPtr(at), value);
+        PyObject *done =
+            PyObject_CallMethod((PyObject *)self, "_assign", "nOONO", place, member->type,
+                                member->who, PyLong_FromVoidPtr(at), value);
         Py_XDECREF(done);
         return done != NULL ? 0 : -1;
     }

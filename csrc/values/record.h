@@ -40,6 +40,9 @@ static inline char *nc_record_memory(PyObject *record)
     return ((NcRecord *)(void *)record)->memory;
 }
 
+/* What C calls the type of a Record: borrowed, a str. */
+PyObject *nc_record_name(PyObject *record);
+
 /* The layout of an argument of a call spec that is a struct, or behind them of its result, which
  * the spec keeps: borrowed, or NULL with an exception. */
 PyObject *nc_record_layout_asked(NcCallSpec *spec, Py_ssize_t index);

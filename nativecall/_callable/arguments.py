@@ -68,8 +68,9 @@ def pointer_argument(
     """
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
-    signature = None if spec is None or index < 0 else spec.signature
-    shown = "" if signature is None or not signature.in_c else signature.spelled(index)
+    shown = ""
+    if spec is not None and spec.signature.in_c:
+        shown = spec.policies.spelled(spec.signature, index)
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
@@ -131,9 +132,9 @@ def pointer_argument(
             return memory
     readonly, spelled = False, ctype.text
     passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
-    if spec is not None and 0 <= index < len(passed):
-        at = passed[index][0]
-        readonly, spelled = spec.signature.readonly[at], spec.signature.spelled(at)
+    if spec is not None and max(index, 0) < len(passed):
+        at = passed[max(index, 0)][0]
+        readonly, spelled = spec.signature.readonly[at], shown or spec.signature.spelled(at)
     elif isinstance(ctype, Pointer) and ctype.name:
         spelled = f"{ctype.name} *"
     hint = _advice(ctype, value, index, readonly, spelled)

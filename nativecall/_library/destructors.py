@@ -48,7 +48,7 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
     out: Foreign = check_out(how.get("out") or ())
     if told is not None and not gives_pointer(signature, out):
         what = "free" if free is not None else "close"
-        given = f"{symbol!r} is {signature.text!r}"
+        given = f"{symbol!r} is {signature.shown(symbol)!r}"
         if any(signature.characters[-1:]):
             given += ", which returns text"
         elif out:

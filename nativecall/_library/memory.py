@@ -319,11 +319,13 @@ class _Slot:
         """What the core is to know (csrc/object/newmemory.c)."""
         found = from_ffi(self.ctype, self._owner)
         if isinstance(found, Signature):
-            self._parts = self.ctype, callspec.of_argument(found.function), "f", _called(found)
+            spec = callspec.of_argument(found.function, spelled=self.ctype.cname)
+            self._parts = self.ctype, spec, "f", _called(found)
         else:
             assert isinstance(found, CType)
             kind = "c" if self.ctype.item.cname in CHARACTERS else "*"
-            self._parts = self.ctype, callspec.of_argument(found), kind, None
+            spec = callspec.of_argument(found, spelled=self.ctype.cname)
+            self._parts = self.ctype, spec, kind, None
         if self._member is not None:
             self._member[1] = self._parts
         return self._parts
@@ -403,9 +405,10 @@ def _buffer(
 ) -> Pin | None:
     """A buffer of an array's elements; None for what is no buffer. The core is told what suits."""
     if elements[0] is None:
-        wanted = from_ffi(pointer_to(element(item)), owner)
+        pointer = pointer_to(element(item))
+        wanted = from_ffi(pointer, owner)
         assert isinstance(wanted, CType)
-        elements[0] = callspec.of_argument(wanted, readonly=True)
+        elements[0] = callspec.of_argument(wanted, readonly=True, spelled=pointer.cname)
     try:
         return _types.pin(elements[0], _named(who), -1, value)
     except (TypeError, BufferError, ValueError):
@@ -497,7 +500,7 @@ def _explain(owner: Owner, ctype: FFIType, value: Foreign, who: Who) -> None:
         for name, one in _members(owner, ctype, value, [], _named(who)).items():
             if types[name].kind == "array" and types[name].length is None:
                 _refuse_length(ctype, name, one, _named((name, who)))
-            elif types[name].kind in (*RECORDS, "array") and isinstance(one, (dict, list, tuple)):
+            if types[name].kind in (*RECORDS, "array") and isinstance(one, (dict, list, tuple)):
                 _explain(owner, types[name], one, (name, who))
             else:
                 _assign(place, name, one, (name, who))

@@ -282,6 +282,15 @@ class Record(Node):
             elif isinstance(member.type, Record):
                 yield from member.type.names()
 
+    def member(self, name: str) -> Node | None:
+        """The type of a member, or of one of a struct or union in it without a name."""
+        for member in self.fields or ():
+            inner = member.type if isinstance(member.type, Record) and not member.name else None
+            found = member.type if member.name == name else inner and inner.member(name)
+            if found is not None:
+                return found
+        return None
+
     def lay_out(
         self,
         members: Sequence[tuple[str | None, Node, int | None, int, bool]],

@@ -13,7 +13,7 @@ from collections import namedtuple
 from .. import _lib
 from .._errors import did_you_mean
 from .failure import CONVENTIONS
-from .outparameters import check_out
+from .outparameters import check_out, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Literal, TypedDict, TypeVar
 
+    from .._signature.signature import Signature
     from .._types import Foreign
     from .failure import Errors
     from .outparameters import Out
@@ -106,6 +107,10 @@ class Policies(_Row):
     def options(self) -> dict[str, Foreign]:
         """What `wrap` takes for them."""
         return self._asdict()
+
+    def spelled(self, signature: Signature, index: int) -> str:
+        """The type in C of an argument, counted as Python passes them (`Signature.spelled`)."""
+        return signature.spelled(visible(signature, 0, self.out)[max(index, 0)][0])
 
 
 DEFAULT = Policies()

@@ -217,17 +217,22 @@ def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, in
     return letter(arg), code if code in known else "", size, count, alignment, readonly, text
 
 
-_of_arguments: Cache[tuple[str, Policies, bool], CallSpec] = Cache(4096)
+_of_arguments: Cache[tuple[str, Policies, bool, str], CallSpec] = Cache(4096)
 
 
-def of_argument(ctype: CType, policies: Policies = DEFAULT, readonly: bool = False) -> CallSpec:
-    """The call spec of a function of one argument, for `pin` and `match`."""
+def of_argument(
+    ctype: CType, policies: Policies = DEFAULT, readonly: bool = False, spelled: str = ""
+) -> CallSpec:
+    """The call spec of a function of one argument, for `pin` and `match`; messages call its type
+    as it is `spelled` in C, if it is.
+    """
     if policies.check is not None:
         policies = policies._replace(check=None)  # it may have no hash, and should not live on here
-    key = ctype.named, policies, readonly
+    key = ctype.named, policies, readonly, spelled
     found = _of_arguments.get(key)
     if found is None:
-        signature = Signature(VOID, (ctype,), readonly=(readonly,))
+        written = f"void ({spelled})" if spelled else None
+        signature = Signature(VOID, (ctype,), readonly=(readonly,), written=written)
         # What is said of a function's arguments by their places is not said of this one.
         policies = policies._replace(out=(), keep="call")
         found = _of_arguments.keep(key, of(signature, 0, policies))

@@ -168,10 +168,10 @@ def check_errors(signature: Signature, errors: str) -> None:
         signed = "a signed integer" if row.sentinel < 0 else "an integer"
         wanted = f"{'a pointer' if row.needs == 'pointer' else signed} as the result"
         if row.hidden:
-            wanted = "a pointer to an int, '&i', as the last argument"
-        raise ValueError(
-            f"errors={errors!r} needs {wanted}, but the signature is {signature.text!r}{const}"
-        )
+            code = "" if signature.in_c else ", '&i',"
+            wanted = f"a pointer to an int{code} as the last argument"
+        shown = signature.shown("").strip()
+        raise ValueError(f"errors={errors!r} needs {wanted}, but the signature is {shown!r}{const}")
 
 
 def raise_failure(name: str, flags: int, result: object, code: int) -> None:

@@ -52,25 +52,27 @@ def store(
     keep: list[object],
     readonly: bool = False,
     policies: Policies = DEFAULT,
+    spelled: str = "",
 ) -> None:
     """Write `value` as a `ctype` at `address`; what must outlive the call goes to `keep`.
 
     `who` begins every message. `readonly`: the callee promises not to write to the elements of a
-    view.
+    view. `spelled`: how C declares a pointer, or those in an array.
     """
     if isinstance(ctype, Scalar):
         _types.store_scalar(ctype.letter, value, address, who)
     elif isinstance(ctype, Struct):
         _store_struct(ctype, value, address, who, keep, policies)
     elif isinstance(ctype, Array):
-        _store_array(ctype, value, address, who, keep, policies)
+        _store_array(ctype, value, address, who, keep, policies, spelled)
     elif isinstance(ctype, View):
         _store_word(_view(ctype, value, who, keep, readonly), address)
     elif ctype.kind == "object":
         keep.append(value)
         _store_word(id(value), address)
     else:
-        held = _types.pin(callspec.of_argument(ctype, policies), who, -1, value)
+        spec = callspec.of_argument(ctype, policies, spelled=spelled)
+        held = _types.pin(spec, who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
@@ -83,10 +85,11 @@ def store_whole(
     keep: list[object],
     readonly: bool,
     policies: Policies,
+    spelled: str = "",
 ) -> None:
     """`store`; when it fails, no traceback keeps a buffer exported."""
     try:
-        store(ctype, value, address, who, keep, readonly, policies)
+        store(ctype, value, address, who, keep, readonly, policies, spelled)
     except BaseException:
         keep.clear()
         raise
@@ -138,9 +141,23 @@ def _store_struct(
         field, start = places[name]
         part, place = f"field {name!r} of {who}", address + start + field.offset
         if field.width is None:
-            store(field.type, item, place, part, keep, False, policies)
+            spelled = _spelled(struct, name)
+            store(field.type, item, place, part, keep, False, policies, spelled)
         else:
             _store_bits(field, item, place, part)
+
+
+def _spelled(struct: Struct, name: str) -> str:
+    """How C declares a member that is a pointer or an array of these, without `const`; "" for
+    others, and where no declaration of the struct is known.
+    """
+    if struct.owner is None or not leads_on(struct):
+        return ""
+    node = struct.owner.node(struct.name)
+    node = node and node.member(name)
+    while node and node.kind == "array":
+        node = node.item
+    return node.spell("") if node and node.kind == "pointer" else ""
 
 
 def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
@@ -261,7 +278,13 @@ def _record_names(value: object) -> tuple[str, ...] | None:
 
 
 def _store_array(
-    array: Array, value: Foreign, address: int, who: str, keep: list[object], policies: Policies
+    array: Array,
+    value: Foreign,
+    address: int,
+    who: str,
+    keep: list[object],
+    policies: Policies,
+    spelled: str,
 ) -> None:
     if array.is_text and len(array.shape) == 1 and isinstance(value, str):
         if policies.encoding is None:
@@ -269,7 +292,7 @@ def _store_array(
                 f"{who} must be bytes (got str); give the function or the library an encoding"
             )
         value = value.encode(policies.encoding)
-    store_items(array.row, array.shape[0], value, address, who, keep, policies)
+    store_items(array.row, array.shape[0], value, address, who, keep, policies, spelled)
 
 
 def store_items(
@@ -280,6 +303,7 @@ def store_items(
     who: str,
     keep: list[object],
     policies: Policies,
+    spelled: str = "",
 ) -> None:
     """Write a sequence of `count` items, one behind the other from `address` on, and never more:
     conversions may run code that changes it.
@@ -305,7 +329,8 @@ def store_items(
     stored = 0
     for i, one in zip(range(count), values, strict=False):
         stored = i + 1
-        store(item, one, address + i * item.size, f"item {i} of {who}", keep, False, policies)
+        place, part = address + i * item.size, f"item {i} of {who}"
+        store(item, one, place, part, keep, False, policies, spelled)
     if stored != count:
         raise ValueError(f"{who} must have {count} items (got {stored})")
 
@@ -465,7 +490,7 @@ def load_result(ctype: CType, address: int, policies: Policies) -> object:
 
 # -- Records -------------------------------------------------------------------------------------
 
-#: What a Layout says; the core looks at all but the last two, by their places.
+#: What a Layout says; the core looks at all but the last, by their places.
 About = namedtuple(
     "About", ["type", "form", "encoding", "places", "objects", "extents", "name", "policies"]
 )
@@ -600,8 +625,11 @@ class Record(_types.RecordBase):
         """The value of a bit-field. The core asks."""
         return _load_bits(field, address)
 
-    def _assign(self, ctype: CType | Field, who: str, address: int, value: object) -> None:
+    def _assign(
+        self, index: int, ctype: CType | Field, who: str, address: int, value: object
+    ) -> None:
         """Store what is no number: all of it or nothing. The core asks."""
+        about = self._layout.about
         if isinstance(ctype, Field):
             _store_bits(ctype, value, address, who)
             return
@@ -609,7 +637,8 @@ class Record(_types.RecordBase):
         start = int(_lib.ffi.cast("uintptr_t", scratch))
         place = start + -start % 16
         keep: list[object] = []
-        store_whole(ctype, value, place, who, keep, False, self._layout.about.policies)
+        spelled = _spelled(about.type, [*about.places][index]) if about.places else ""
+        store_whole(ctype, value, place, who, keep, False, about.policies, spelled)
         _types.settle(keep, None)
         _types.check_unmoved(keep, who)
         if leads_on(ctype):

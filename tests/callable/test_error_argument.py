@@ -141,10 +141,10 @@ def test_the_int_is_fresh_in_each_call(c, fails):
     ],
 )
 def test_signatures_that_do_not_end_so_are_refused(c, fails, signature, const):
-    text = "d:d&i" if const else signature
+    code = "" if const else ", '&i',"  # where the signature is in codes
     message = (
-        "errors='argument' needs a pointer to an int, '&i', as the last argument, but the "
-        f"signature is {text!r}{const}"
+        f"errors='argument' needs a pointer to an int{code} as the last argument, but the "
+        f"signature is {signature!r}{const}"
     )
     with fails(ValueError, message):
         nc.wrap(c.root.address(), signature, errors="argument")

@@ -386,7 +386,7 @@ def test_wrapped_addresses(compiled, fails):
     plain = nc.wrap(address, "int (char *, int *, char *, size_t, size_t)")
     assert not plain.entries[0].fortran
     assert nc.wrap(plain, fortran=True)("abc", 7, "de") == 20307
-    with pytest.raises(ValueError, match=r"^errors='argument' needs a pointer to an int, '&i', as"):
+    with pytest.raises(ValueError, match=r"^errors='argument' needs a pointer to an int as the"):
         nc.wrap(address, "void (char *, int *)", fortran=True, errors="argument")
 
 

@@ -204,7 +204,7 @@ def test_what_is_said_of_one_function_must_suit_it(fails):
     assert lib.ilogb.entries[0].errors == "none"
     with fails(
         ValueError,
-        "errors='nonzero' needs an integer as the result, but the signature is 'd:d'",
+        "errors='nonzero' needs an integer as the result, but the signature is 'double (double)'",
     ):
         lib.cos
     lib = load(gil={"cos": "release"}, errors={"cos": "python"})

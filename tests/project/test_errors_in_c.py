@@ -20,7 +20,12 @@ typedef struct { double x, y; } point;
 typedef enum { LOW, HIGH = 7 } quality;
 typedef int (*compare)(const void *a, const void *b);
 typedef double (*integrand)(double x, void *data);
+typedef struct { int n; point at[]; } path;
+typedef struct { const char *title; double *levels[2]; struct { void *data; }; } track;
 SNDFILE *sf_open(const char *path, int mode, SF_INFO *info);
+track first(track t);
+typedef struct { unsigned low : 3, high : 5; } bits;
+bits flags(void);
 double norm(point p);
 point shift(const point *p, double by);
 unsigned count(unsigned first, unsigned char step);
@@ -35,6 +40,8 @@ int flag(_Bool b);
 DEFINED = """
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 SNDFILE *sf_open(const char *path, int mode, SF_INFO *info) { return 0; }
+track first(track t) { return t; }
+bits flags(void) { return (bits){1, 2}; }
 double norm(point p) { return p.x; }
 point shift(const point *p, double by) { point q = {p->x + by, p->y}; return q; }
 unsigned count(unsigned first, unsigned char step) { return first; }
@@ -82,6 +89,58 @@ MISTAKES = {
     "a mapping for a pointer": (
         "lib.sf_open(b'x', 0, {'rate': 1})",
         "new('SF_INFO *', value) of the library makes one",
+    ),
+    "a Record of another struct": (
+        "lib.sf_open(b'x', 0, lib.shift(lib.new('point *'), 2))",
+        "argument 3 of 'sf_open' must be a 'SF_INFO *' (got a 'point')",
+    ),
+    "a Record without a buffer": (
+        "lib.dot(lib.flags(), SINGLE, 3)",
+        "argument 1 of 'dot' must be a 'const double *' (got a 'bits')",
+    ),
+    "another pointer behind an out-parameter": (
+        "lib.function('split', out=['whole'])(b'x', lib.new('SF_INFO *'))",
+        "argument 2 of 'split' must be a pointer 'double *' (got 'SF_INFO *'",
+    ),
+    "other elements behind an out-parameter": (
+        "lib.function('split', out=['whole'])(b'x', SINGLE)",
+        "argument 2 of 'split' must be a buffer that suits 'double *' (got 'f' elements",
+    ),
+    "text in a pointer of a struct": (
+        "lib.first(('a', (None, None), None))",
+        "field 'title' of argument 1 of 'first' must be a 'char *' pointer",
+    ),
+    "a number in an array of pointers": (
+        "lib.first((None, (None, 5), None))",
+        "item 1 of field 'levels' of argument 1 of 'first' must be a 'double *' pointer",
+    ),
+    "a number for a member of a struct without a name": (
+        "setattr(lib.first((None, (None, None), None)), 'data', 5)",
+        "field 'data' of 'track' must be a 'void *' pointer",
+    ),
+    "a number in a pointer of what new makes": (
+        "lib.new('track *', {'title': 5})",
+        "field 'title' of 'track' must be a 'char *' pointer",
+    ),
+    "an array of other numbers for new": (
+        "lib.new('double[]', SINGLE)",
+        "'double[]' must be a buffer that suits 'double *' (got 'f' elements",
+    ),
+    "text in an array of any length": (
+        "lib.new('path *', {'n': 1, 'at': [{'x': 'a'}]})",
+        "field 'x' of item 0 of field 'at' of 'path': must be real number, not str",
+    ),
+    "what is no pointer to free": (
+        "lib.function('big', free='free')",
+        "return pointers; 'big' is 'long long big(long long v)'",
+    ),
+    "what cannot fail so": (
+        "lib.function('norm', errors='nonzero')",
+        "needs an integer as the result, but the signature is 'double (point p)'",
+    ),
+    "what has no place for a code": (
+        "lib.function('norm', errors='argument')",
+        "needs a pointer to an int as the last argument, but the signature is 'double (point p)'",
     ),
     "a missing field": ("lib.norm({'x': 1})", "argument 1 of 'norm' lacks 'y'"),
     "text in a field": (
