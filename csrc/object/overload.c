@@ -10,10 +10,8 @@
  * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
  * that is contiguous and writable by its element type, where the entries take arrays of numbers by
  * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments
- * to the entry that the rule chose for such arguments before. Callables of the same call specs in
- * the same order share one, for options change what is taken and which arguments there are; but not
- * those with a specialize hook, nor with composed entries, whose specs may hold functions of the
- * user's. The rule alone fills it, so the table cannot choose otherwise.
+ * to the entry that the rule chose for such arguments before. The rule alone fills it, so the table
+ * cannot choose otherwise.
  *
  * A compiler's function, which has entries made for the arguments of calls, has one made where no
  * entry takes them exactly. Where none can be made, what the rule chose is called.
@@ -31,6 +29,12 @@
 #include <string.h>
 
 /* ---- all arguments --------------------------------------------------------------------------- */
+
+static const NcCallSpec *part_spec(PyObject *parts, Py_ssize_t position)
+{
+    PyObject *part = PyTuple_GET_ITEM(parts, position);
+    return ((const NcCallable *)(void *)part)->spec;
+}
 
 /* "(float, str)": the types of the arguments of a call that nothing suits. */
 static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
@@ -51,9 +55,8 @@ static PyObject *describe_parts(PyObject *parts)
 {
     PyObject *text = PyUnicode_FromString("");
     for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
-        const NcCallable *part = (const NcCallable *)(void *)PyTuple_GET_ITEM(parts, i);
-        Py_SETREF(text,
-                  PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "", part->spec->text));
+        Py_SETREF(text, PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "",
+                                             part_spec(parts, i)->text));
     }
     return text;
 }
@@ -80,7 +83,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 {
     Py_ssize_t best = -1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        const NcCallSpec *spec = part_spec(parts, p);
         long cost = 0;
         if (nargs != spec->nargs && (nargs < spec->nargs || !spec->variadic)) {
             continue;
@@ -199,30 +202,16 @@ static void learn_type(PyObject *value)
 enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
 
 struct NcDispatcher {
-    NcDispatcher *next; /* of the same bucket */
-    int is_shared;      /* whether it is in a bucket */
-    size_t references;
-    size_t hash;
-    size_t count;     /* parts */
-    int takes_arrays; /* whether an array is known by its elements */
-    int export;       /* how those that are known are exported; 0: in several orders */
-    int takes_bytes;  /* whether bytes have a class, too */
+    size_t references; /* of the callable, and of each call that asks an exporter */
+    int takes_arrays;  /* whether an array is known by its elements */
+    int export;        /* how those that are known are exported; 0: in several orders */
+    int takes_bytes;   /* whether bytes have a class, too */
     unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
     struct {
         uint64_t key;      /* classes of arguments; 0 in an empty place */
         Py_ssize_t choice; /* the part's position for them */
     } memo[MEMO_PLACES];
-    NcCallSpec *specs[1]; /* of the parts, held, where it is shared: there are `count` */
 };
-
-enum { BUCKETS = 256 };
-static NcDispatcher *dispatchers[BUCKETS];
-
-static NcCallSpec *part_spec(PyObject *parts, size_t position)
-{
-    PyObject *part = PyTuple_GET_ITEM(parts, (Py_ssize_t)position);
-    return ((const NcCallable *)(void *)part)->spec;
-}
 
 /* The letter of the numbers that an argument takes, if any, by value or by reference. */
 static char number_letter(const NcCallSpec *spec, Py_ssize_t index)
@@ -237,7 +226,7 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
 {
     unsigned char ends[2][65] = {{0}, {0}};
     unsigned char class_ = CLASS_INT;
-    for (size_t p = 0; p < self->count; p++) {
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         const NcCallSpec *spec = part_spec(parts, p);
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
             const NcIntegerKind *kind = nc_integer_kind(number_letter(spec, i));
@@ -264,7 +253,7 @@ static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        const NcCallSpec *spec = part_spec(parts, p);
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
             char code = spec->arguments[i].code;
             int plain = code == 'P' && spec->arguments[i].count == 0 &&
@@ -287,7 +276,7 @@ static int common_export(PyObject *parts)
 {
     int export = 0;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        const NcCallSpec *spec = part_spec(parts, p);
         if (export != 0 && export != spec->export) {
             return 0;
         }
@@ -296,66 +285,26 @@ static int common_export(PyObject *parts)
     return export | PyBUF_WRITABLE;
 }
 
-/* The dispatcher of the parts' call specs, one of its own where no other callable is to follow its
- * choices; NULL with an exception. */
-static NcDispatcher *dispatcher_acquire(PyObject *parts, int is_shared)
+/* The dispatcher of some parts, with one reference; NULL with an exception. */
+static NcDispatcher *dispatcher_new(PyObject *parts)
 {
-    size_t count = (size_t)PyTuple_GET_SIZE(parts);
-    size_t hash = count;
-    NcDispatcher *self;
-    for (size_t p = 0; p < count; p++) {
-        hash = (hash ^ ((uintptr_t)part_spec(parts, p) >> 4)) * 1000003u;
-        is_shared = is_shared && !part_spec(parts, p)->composed;
-    }
-    for (self = is_shared ? dispatchers[hash % BUCKETS] : NULL; self != NULL; self = self->next) {
-        size_t same = 0;
-        while (self->hash == hash && self->count == count && same < count &&
-               self->specs[same] == part_spec(parts, same)) {
-            same++;
-        }
-        if (same == count) {
-            self->references++;
-            return self;
-        }
-    }
-    self = (NcDispatcher *)PyMem_Calloc(1, sizeof(*self) + (count - 1) * sizeof(NcCallSpec *));
+    NcDispatcher *self = (NcDispatcher *)PyMem_Calloc(1, sizeof(*self));
     if (self == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     self->references = 1;
-    self->hash = hash;
-    self->count = count;
     number_ints(self, parts);
     self->export = common_export(parts);
     self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && self->export != 0;
-    self->is_shared = is_shared;
-    if (is_shared) {
-        for (size_t p = 0; p < count; p++) {
-            self->specs[p] = (NcCallSpec *)(void *)Py_NewRef(part_spec(parts, p));
-        }
-        self->next = dispatchers[hash % BUCKETS];
-        dispatchers[hash % BUCKETS] = self;
-    }
     return self;
 }
 
 void nc_dispatcher_release(NcDispatcher *self)
 {
-    if (self == NULL || --self->references != 0) {
-        return;
+    if (self != NULL && --self->references == 0) {
+        PyMem_Free(self);
     }
-    if (self->is_shared) {
-        NcDispatcher **link = &dispatchers[self->hash % BUCKETS];
-        while (*link != self) {
-            link = &(*link)->next;
-        }
-        *link = self->next;
-        for (size_t p = 0; p < self->count; p++) {
-            Py_DECREF(self->specs[p]);
-        }
-    }
-    PyMem_Free(self);
 }
 
 /* Bits up to the highest one that is set; 1 for 0, too, since no integer type tells 0 from 1. */
@@ -468,7 +417,7 @@ static int varies(PyObject *parts, char letter)
         return 0;
     }
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = ((const NcCallable *)(void *)PyTuple_GET_ITEM(parts, p))->spec;
+        const NcCallSpec *spec = part_spec(parts, p);
         for (Py_ssize_t i = 0; i < spec->nargs; i++) {
             const NcIntegerKind *wanted = nc_integer_kind(number_letter(spec, i));
             if (wanted != NULL && wanted->code != '?' &&
@@ -539,7 +488,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         /* The rule may run Python code that adds an entry: then the choice is not kept. */
         if (self->more->parts == parts) {
             if (self->more->dispatcher == NULL) {
-                self->more->dispatcher = dispatcher_acquire(parts, self->more->specializer == NULL);
+                self->more->dispatcher = dispatcher_new(parts);
             }
             if (self->more->dispatcher != NULL) {
                 remember(self, parts, args, nargs, choice, cost);
