@@ -6,6 +6,7 @@ memory. What C forbids cannot be constructed.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import namedtuple
 
@@ -53,6 +54,13 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Pointer")
 
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
+
+# 64-bit ARM's ABI has bit-fields without a name align the struct, and those of 0 bits packed ones.
+# Apple's and Microsoft's compilers do as on x86.
+_UNNAMED_ALIGN = sys.platform not in ("win32", "darwin", "ios") and os.uname().machine in (
+    "aarch64",
+    "arm64",
+)
 
 _DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …
 
@@ -322,12 +330,13 @@ def lay_out(
             place = min(wanted, pack) if pack else wanted
             if width == 0:
                 at = _round_up(at, unit)
+                alignment = max(alignment, own if _UNNAMED_ALIGN else 1)
             else:
                 at = _round_up(at, 8 * (place or 1)) if place else at
                 # It spans no more units of its type than the type itself.
                 if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
                     at = _round_up(at, unit)
-                if named:
+                if named or _UNNAMED_ALIGN:
                     alignment = max(alignment, min(own, pack or (1 if packed else own)), place)
             places.append((at // 8, at % 8))
             at += width

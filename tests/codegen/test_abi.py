@@ -610,6 +610,7 @@ TRAPS = [
     "h:?",
     "H:q",
     "v:T{(20)q}T{(100)b}",
+    "=T{h#0b#6}:T{h#0b#6}=T{bi#0b}T{bq#0b}U{bi#0}",  # what aligns on ARM
     "=T{iT{Q#29}}:=T{iT{Q#29}}q",  # the last eightbyte is all padding
 ]
 

@@ -188,6 +188,13 @@ typedef struct {
     int is_union;
 } NcLayout;
 
+/* 64-bit ARM's ABI has bit-fields of 0 bits align the struct, a packed one too. */
+#if defined(__aarch64__) && !defined(__APPLE__) && !defined(_WIN32)
+#define NC_EMPTY_BITS_ALIGN 1
+#else
+#define NC_EMPTY_BITS_ALIGN 0
+#endif
+
 NC_STATIC void nc_layout_align(NcLayout *layout, size_t alignment)
 {
     layout->offset = nc_signature_add(layout->offset, layout->shift != 0);
@@ -223,7 +230,8 @@ NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
         layout->offset = nc_signature_add(layout->offset, bits / 8);
         layout->shift = (unsigned)(bits % 8);
     }
-    if (!layout->packed && field->width != 0 && alignment > layout->alignment) {
+    if ((field->width == 0 ? NC_EMPTY_BITS_ALIGN : !layout->packed) &&
+        alignment > layout->alignment) {
         layout->alignment = alignment;
     }
     bits = nc_signature_add(layout->offset, layout->shift != 0);
