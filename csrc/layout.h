@@ -143,7 +143,6 @@ typedef struct {
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher; /* of the parts, from the first call on; or NULL */
     PyObject *signatures;     /* of the parts: tuple of str, once asked for; or NULL */
-    PyObject *index;          /* of many: dict of them by texts as written (entries.c) */
     PyObject *only;           /* the callable restricted to a single's entry, once asked for */
     PyObject *owners;         /* list of all that any entry ever pointed into, if several */
     PyObject *specializer;    /* makes missing entries (specialize.py); NULL: nothing does */

@@ -31,7 +31,6 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->owner);
     Py_VISIT(self->more->wrapper);
     Py_VISIT(self->more->parts);
-    Py_VISIT(self->more->index);
     Py_VISIT(self->more->only);
     Py_VISIT(self->more->owners);
     Py_VISIT(self->more->specializer);
@@ -53,7 +52,6 @@ static int callable_clear(PyObject *object)
         nc_dispatcher_release(more->dispatcher);
         more->dispatcher = NULL;
         Py_CLEAR(more->parts);
-        Py_CLEAR(more->index);
         Py_CLEAR(more->only);
         Py_CLEAR(more->owners);
         more->self_class = NULL;

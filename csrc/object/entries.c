@@ -12,10 +12,6 @@
 #include "callspec.h"
 #include "making.h"
 
-/* Where there are several entries, a dict has the parts by the texts that were asked for, and by
- * their canonical ones; it forgets others when there come to be SPELLINGS for each entry. */
-enum { SPELLINGS = 4 };
-
 /* How many entries native callers find: none where a subclass overrides __call__. While entries are
  * added there may be more in the table than parts. */
 static inline Py_ssize_t offered(NcCallable *self)
@@ -52,48 +48,6 @@ static inline NcCallable *part_of(NcCallable *self, const NcCallSpec *spec)
     return NULL;
 }
 
-/* The part that a signature as written led to before; NULL without an exception where it has to be
- * looked for. */
-static inline NcCallable *indexed(NcCallable *self, PyObject *signature)
-{
-    PyObject *index = self->more->index;
-    PyObject *found = NULL;
-    if (index != NULL && PyUnicode_CheckExact(signature) &&
-        nc_native_table((PyObject *)self) != NULL) {
-        found = PyDict_GetItemWithError(index, signature);
-    }
-    return (NcCallable *)(void *)found;
-}
-
-/* A dict of all parts by their canonical texts. NULL with an exception. */
-static PyObject *canonical_index(const NcCallable *self)
-{
-    PyObject *index = PyDict_New();
-    for (Py_ssize_t i = 0; index != NULL && i < PyTuple_GET_SIZE(self->more->parts); i++) {
-        NcCallable *part = part_at(self, i);
-        if (PyDict_SetItem(index, PyTuple_GET_ITEM(part->spec->alone, 0), (PyObject *)part) < 0) {
-            Py_CLEAR(index);
-        }
-    }
-    return index;
-}
-
-/* Keeps what a signature led to, if there is memory: parts stay as long as the callable. */
-static void index_part(NcCallable *self, PyObject *signature, NcCallable *part)
-{
-    NcMore *more = self->more; /* its own: there are several entries */
-    Py_ssize_t count = PyTuple_GET_SIZE(more->parts);
-    if (!PyUnicode_CheckExact(signature)) {
-        return;
-    }
-    if (more->index == NULL || PyDict_GET_SIZE(more->index) >= SPELLINGS * count) {
-        Py_XSETREF(more->index, canonical_index(self));
-    }
-    if (more->index == NULL || PyDict_SetItem(more->index, signature, (PyObject *)part) < 0) {
-        PyErr_Clear();
-    }
-}
-
 /* The part of a signature that is not in the table by now: the specialize hook is asked for it.
  * NULL with an exception. */
 NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
@@ -118,20 +72,13 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
 /* The part of a signature as written; NULL with an exception. */
 static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
 {
-    NcCallable *part = indexed(self, signature);
-    NcCallSpec *spec;
-    if (part != NULL) {
-        return part;
-    }
-    spec = nc_callspec_of(signature);
+    NcCallSpec *spec = nc_callspec_of(signature);
     if (NC_UNLIKELY(spec == NULL)) {
         return NULL;
     }
-    part = part_of(self, spec);
+    NcCallable *part = part_of(self, spec);
     if (NC_UNLIKELY(part == NULL)) {
         part = missing(self, spec);
-    } else if (self->more->parts != NULL) {
-        index_part(self, signature, part);
     }
     Py_DECREF(spec);
     return part;
@@ -212,12 +159,8 @@ PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 int nc_entries_contains(PyObject *object, PyObject *signature)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcCallSpec *spec;
+    NcCallSpec *spec = nc_callspec_of(signature);
     int found;
-    if (indexed(self, signature) != NULL) {
-        return 1;
-    }
-    spec = nc_callspec_of(signature);
     if (spec == NULL) {
         /* What is no signature has no entry. */
         if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)) {
