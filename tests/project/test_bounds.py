@@ -33,7 +33,6 @@ SEEN = {
     "interned keys": "",
     "signatures by their text": "signature/test_spelling.py::test_parse_remembers_texts",
     "call specs by the text": "test_call_specs_by_their_texts",
-    "parts of a callable": "test_parts_by_the_texts_that_led_to_them",
     "entries of a callable": "callable/test_overloads.py::test_remembered_choices_are_the_rules",
     "C types": "signature/test_ctype.py::test_interning_forgets_but_equality_stays",
     "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
@@ -153,18 +152,6 @@ def test_call_specs_of_declarations(monkeypatch):
             signature = callspec.of_row(row).signature
             assert (signature.text, signature.names) == row[:2]
             assert 0 < len(callspec._made) <= 8
-
-
-def test_parts_by_the_texts_that_led_to_them():
-    f = nc.wrap({f"d:{'d' * count}": address() for count in range(1, 10)})
-    part = f["d:d"]
-    alone = sys.getrefcount(part)
-    most = 0
-    for n in range(100):
-        assert f[f"d:{' ' * n}d"] is part
-        most = max(most, sys.getrefcount(part) - alone)
-    assert most == 3 * 9, "the canonical texts are always there"
-    assert f["d:d"] is part
 
 
 def test_how_callbacks_read_types(monkeypatch):
