@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ._callable.callable import NativeCallable
 from ._callable.specialize import Specializer
-from ._library.memory import Record, Row, Slot
+from ._library.memory import Record, Row
 from ._signature.ctype import CType, Kind
 from ._signature.signature import Signature
 from ._values.calloptions import CallOptions, Policies
@@ -327,7 +327,6 @@ calls_traced: int
 def set_hooks(group: str, /, *hooks: Callable[..., object] | dict[bytes, ThunkSpec]) -> None: ...
 def set_callable_class(type: type[NativeCallable], /) -> None: ...
 def allocate_block(size: int, /) -> Foreign: ...
-def pointer(slot: Slot, value: object, kept: list[object], /) -> Foreign: ...
 def convert_record(
     record: Record, init: object, kept: list[object], who: object, /
 ) -> dict[str, object] | None: ...

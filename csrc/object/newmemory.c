@@ -23,7 +23,7 @@
 /* How values become pointers of a type, a tuple: cffi's type; a call spec with such an argument;
  * "c" where bytes are copied, "f" for functions, else "*"; the CallbackSpec of Python functions, or
  * None. */
-enum { TYPE, SPEC, KIND, CALLBACK, SLOT };
+enum { TYPE, SPEC, KIND, CALLBACK };
 
 /* An exception unless a tuple has so many items. */
 static int has_items(PyObject *tuple, Py_ssize_t count)
@@ -61,14 +61,6 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
         *address = made != NULL ? made->stub : NULL;
         return (PyObject *)made;
     }
-    if (Py_IS_TYPE(value, &NcPyCallback_Type)) {
-        *address = ((NcPyCallback *)(void *)value)->stub;
-        return Py_NewRef(value);
-    }
-    if (Py_IS_TYPE(value, &NcPin_Type)) {
-        *address = ((NcPin *)(void *)value)->pointer.address;
-        return Py_NewRef(value);
-    }
     if (kind == 'f' ? !PyObject_TypeCheck(value, (PyTypeObject *)(void *)&NcCallable_Type)
                     : PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value)) {
         return NULL;
@@ -102,22 +94,6 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     }
     Py_XDECREF(kept);
     return made;
-}
-
-/* pointer(slot, value, list): the same; None where Python code is to see to the value. */
-PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *slot;
-    PyObject *value;
-    PyObject *list;
-    if (!PyArg_ParseTuple(args, "O!OO!", &PyTuple_Type, &slot, &value, &PyList_Type, &list)) {
-        return NULL;
-    }
-    if (!has_items(slot, SLOT)) {
-        return NULL;
-    }
-    PyObject *made = convert_pointer(slot, value, list);
-    return made == NULL && is_refused() ? Py_NewRef(Py_None) : made;
 }
 
 /* ---- structs --------------------------------------------------------------------------------- */

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
+    from .._callable.callable import NativeCallable
     from .._types import CallbackSpec, CallSpec, FFIData, FFIType, Foreign, Pin
     from .types import Owner
 
     NDArray = ndarray[Foreign, Foreign]
     #: A place in messages: a name, or a key and the place that it is in.
     Who: TypeAlias = str | tuple[str | int, "Who"]
-    Convert: TypeAlias = Callable[[Foreign, list[object], Who], object]
+    Convert: TypeAlias = Callable[[Foreign, list[Foreign], Who], object]
     # What the core reads: csrc/object/newmemory.c says what these are.
     Slot: TypeAlias = tuple[FFIType, CallSpec, str, CallbackSpec | None]
     Record: TypeAlias = tuple[tuple[str, ...], tuple[list[object], ...]]
@@ -56,7 +57,7 @@ IGNORED = 1
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
 _CData = _cffi_backend._CDataBase
-_BYTES = _lib.ffi.typeof("char *")
+_BYTES, _CHARS = _lib.ffi.typeof("char *"), _lib.ffi.typeof("char[]")
 #: What cffi raises for an initialiser that it does not take; SystemError for a struct with an array
 #: of any length.
 _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
@@ -125,12 +126,12 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
     elements: list[Foreign] | None = [None, _lib.ffi.sizeof(item)] if is_array else None
     slot = _Slot(owner, item).parts() if is_array and item.kind in _POINTERS else None
 
-    def allocate(init: object, kept: list[object]) -> FFIData:
+    def allocate(init: object, kept: list[Foreign]) -> FFIData:
         if is_usual:
             return _types.make_of(row, init, kept)
         return _aligned(alignment, kept)(ctype, init)
 
-    def again(init: Foreign, kept: list[object], who: Who) -> FFIData:
+    def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """Memory of what the core leaves, once all in it is as cffi takes it; or what is wrong."""
         if elements is not None and not isinstance(init, _INITIALISERS):
             held = _buffer(owner, elements, item, init, who)
@@ -165,7 +166,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
     return row
 
 
-def _aligned(alignment: int, kept: list[object]) -> Callable[[FFIType, object], FFIData]:
+def _aligned(alignment: int, kept: list[Foreign]) -> Callable[[FFIType, object], FFIData]:
     """cffi's `new` with memory of an alignment that its own has not, and what it keeps."""
     ffi = _lib.ffi
 
@@ -259,7 +260,7 @@ def _array(owner: Owner, ctype: FFIType, entire: bool) -> Convert:
     item, length = ctype.item, ctype.length
     convert_item = _converter(owner, item, entire)
 
-    def convert(value: Foreign, kept: list[object], who: Who) -> object:
+    def convert(value: Foreign, kept: list[Foreign], who: Who) -> object:
         if isinstance(value, (bytes, str)) and item.kind == "primitive":
             return value
         if length is None and isinstance(value, int) and not isinstance(value, bool):
@@ -277,7 +278,7 @@ def _array(owner: Owner, ctype: FFIType, entire: bool) -> Convert:
 
 
 def _record(owner: Owner, ctype: FFIType, record: Record) -> Convert:
-    def convert(value: Foreign, kept: list[object], who: Who) -> object:
+    def convert(value: Foreign, kept: list[Foreign], who: Who) -> object:
         found = _types.convert_record(record, value, kept, who)
         if found is None:
             if isinstance(value, _CData):
@@ -330,19 +331,27 @@ class _Slot:
             self._member[1] = self._parts
         return self._parts
 
-    def convert(self, value: object, kept: list[object], who: Who) -> object:
-        """cffi's pointer for a value that the core may leave; or what is wrong with it."""
-        made: object
-        for kind in self._rows:
-            if isinstance(value, kind):
-                made = _types.make(self._rows[kind] or self._row(kind), value, who)
-                kept.append(made)
-                return made
-        value = self._value(value, kept, who)
-        made = _types.pointer(self._parts or self.parts(), value, kept)
-        if made is None:
-            raise MemoryError(f"there is no memory for what {_named(who)} leads to")
-        return made
+    def convert(self, value: Foreign, kept: list[Foreign], who: Who) -> FFIData:
+        """cffi's pointer for a value that the core leaves; or what is wrong with it."""
+        ctype, (_, spec, kind, _) = self.ctype, self._parts or self.parts()
+        if value is None:
+            return _lib.ffi.NULL
+        for one in self._rows:
+            if isinstance(value, one):
+                kept.append(_types.make(self._rows[one] or self._row(one), value, who))
+                return kept[-1]
+        if isinstance(value, _CData):
+            handles.check_open(value, _named(who))
+            kept.append(value)
+            return self._renamed(value, who)
+        if isinstance(value, bytes) and kind == "c":
+            kept.append(_newp(_CHARS, value))
+            return kept[-1]
+        if kind == "f" and boxes.is_python_function(value):
+            kept.append(self._callback(value, who))
+            return _cast(ctype, kept[-1].address())
+        kept.append(_types.pin(spec, _named(who), -1, value))
+        return _cast(ctype, kept[-1].address)
 
     def _row(self, kind: type) -> Row:
         """How memory is made of lists, tuples or mappings that a pointer leads to."""
@@ -351,41 +360,22 @@ class _Slot:
         row = self._rows[kind] = row_of(self._owner, _checked(self._owner, wanted))
         return row
 
-    def _value(self, value: Foreign, kept: list[object], who: Who) -> object:
-        """What the core makes a pointer of."""
-        if value is None:
-            return None
-        if isinstance(value, _CData):
-            handles.check_open(value, _named(who))
-            return self._renamed(value, kept, who)
-        if self.ctype.kind == "function":
-            return self._function(value, who)
-        if isinstance(value, bytes) and self.ctype.item.cname in CHARACTERS:
-            return bytes(value)  # of which the core makes a copy
-        return self._pin(value, who)
-
-    def _pin(self, value: object, who: Who) -> Pin:
-        return _types.pin((self._parts or self.parts())[1], _named(who), -1, value)
-
-    def _function(self, value: object, who: Who) -> object:
-        if not boxes.is_python_function(value):
-            return self._pin(value, who)
+    def _callback(self, function: Callable[..., object], who: Who) -> NativeCallable:
         from .._callback import Callback
 
         signature = from_ffi(self.ctype, self._owner)
         assert isinstance(signature, Signature)
         try:
-            return Callback(signature, value)
+            return Callback(signature, function)
         except SignatureError as error:
             raise TypeError(f"{_named(who)} cannot be a Python function: {error}") from None
 
-    def _renamed(self, value: FFIData, kept: list[object], who: Who) -> FFIData:
+    def _renamed(self, value: FFIData, who: Who) -> FFIData:
         """A pointer of cffi's; one of another FFI by the name of what it points to."""
         given = _typeof(value)
         if given.kind in ("pointer", "array") and self.ctype.kind == "pointer":
             name, wanted = c_name_of(given.item), c_name_of(self.ctype.item)
             if name and wanted and is_same_name(name, wanted, self._owner):
-                kept.append(value)
                 return _cast(self.ctype, value)
         _assign(_newp(pointer_to(self.ctype), None), 0, value, who)
         return value
@@ -444,7 +434,7 @@ def _by_position(struct: FFIType) -> list[str]:
 
 
 def _members(
-    owner: Owner, struct: FFIType, value: Foreign, kept: list[object], who: str
+    owner: Owner, struct: FFIType, value: Foreign, kept: list[Foreign], who: str
 ) -> dict[str, object]:
     """What an initialiser says of members, by name."""
     if isinstance(value, Values):
