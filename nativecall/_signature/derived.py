@@ -621,7 +621,10 @@ def _floats(ctype: CType) -> list[Scalar] | None:
     if isinstance(ctype, Array) and ctype.length > 4:
         return None
     found: list[Scalar] = []
-    for inner in inner_types(ctype):
+    inners = inner_types(ctype)
+    if ctype.kind == "union":  # GCC takes bit-fields of 0 bits for integers there
+        inners = tuple([field.type for field in getattr(ctype, "fields", ())])
+    for inner in inners:
         more = _floats(inner)
         if more is None:
             return None

@@ -611,6 +611,7 @@ TRAPS = [
     "H:q",
     "v:T{(20)q}T{(100)b}",
     "=T{h#0b#6}:T{h#0b#6}=T{bi#0b}T{bq#0b}U{bi#0}",  # what aligns on ARM
+    "v:U{(4)d?#0}T{U{ff?#0}f}T{d?#0d}",  # integers to GCC in unions alone
     "=T{iT{Q#29}}:=T{iT{Q#29}}q",  # the last eightbyte is all padding
 ]
 
