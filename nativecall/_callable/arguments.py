@@ -57,6 +57,23 @@ _NO = -1
 # -- pointers ------------------------------------------------------------------------------------
 
 
+class _Shown:
+    """The type of an argument in messages, as C declares it; false where codes were written."""
+
+    __slots__ = ("_index", "_spec")
+
+    def __init__(self, spec: CallSpec | None, index: int) -> None:
+        self._spec = spec
+        self._index = index
+
+    def __bool__(self) -> bool:
+        return self._spec is not None and self._spec.signature.in_c
+
+    def __repr__(self) -> str:
+        assert self._spec is not None
+        return repr(self._spec.policies.spelled(self._spec.signature, self._index))
+
+
 def pointer_argument(
     ctype: CType, value: object, who: str, index: int, spec: CallSpec | None = None
 ) -> tuple[object, ...]:
@@ -68,9 +85,7 @@ def pointer_argument(
     """
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
-    shown = ""
-    if spec is not None and spec.signature.in_c:
-        shown = spec.policies.spelled(spec.signature, index)
+    shown = _Shown(spec, index)
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
@@ -134,7 +149,7 @@ def pointer_argument(
     passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
     if spec is not None and max(index, 0) < len(passed):
         at = passed[max(index, 0)][0]
-        readonly, spelled = spec.signature.readonly[at], shown or spec.signature.spelled(at)
+        readonly, spelled = spec.signature.readonly[at], spec.signature.spelled(at)
     elif isinstance(ctype, Pointer) and ctype.name:
         spelled = f"{ctype.name} *"
     hint = _advice(ctype, value, index, readonly, spelled)
@@ -194,14 +209,14 @@ def _leads_to(found: boxes.Pointer, wanted: CType) -> bool:
     return not found.struct or isinstance(item, Struct)
 
 
-def _pointer_to(found: boxes.Pointer, shown: str) -> str:
+def _pointer_to(found: boxes.Pointer, shown: object) -> str:
     """The type of a pointer that was given."""
     if found.pointee is None or (shown and found.kind is not None):
         return "struct *" if found.kind is None else str(found.kind.cname)
     return words(pointer(found.pointee)) if shown else f"&{found.pointee.text}"
 
 
-def _named(ctype: CType, found: boxes.Pointer, who: str, shown: str) -> tuple[bool, bool]:
+def _named(ctype: CType, found: boxes.Pointer, who: str, shown: object) -> tuple[bool, bool]:
     """Refuse a pointer to what C calls otherwise.
 
     Whether it is of the very type that is wanted, and whether its type will always be taken: a
@@ -247,7 +262,7 @@ def _function_argument(
     keeps: bool = False,
     *,
     exactly: bool = False,
-    shown: str = "",
+    shown: object = "",
 ) -> tuple[object, ...]:
     """A function pointer argument: a native callable, a foreign function, or a Python function.
 
@@ -318,7 +333,7 @@ def _any_function(value: object, who: str) -> tuple[object, ...]:
 
 
 def _converted(
-    ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool, shown: str
+    ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool, shown: object
 ) -> tuple[object, ...]:
     """The C function that is made of one with another signature."""
     signature = _signature_of(ctype)

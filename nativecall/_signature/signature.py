@@ -172,9 +172,9 @@ class Signature(Immutable):
         >>> m.declarations.functions["frexp"].c_declaration("frexp")
         'double frexp(double x, int *exponent)'
         """
-        written = self._in_c()
-        if written is not None:
-            before, behind = self.written[: written[0]], self.written[written[1] :]
+        found = self._around()
+        if found is not None:
+            before, behind = found
             gap = " " if before[-1:].isalnum() else ""
             return f"{before}{gap}{name}{behind}".rstrip("; ")
         return self.function.declare_function(name, self.names, self.readonly)
@@ -182,7 +182,13 @@ class Signature(Immutable):
     @property
     def in_c(self) -> bool:
         """Whether it was written in C, and not in codes."""
-        return self._in_c() is not None
+        return "(" in self.written and ":" not in self.written  # codes have one
+
+    def _around(self) -> tuple[str, str] | None:
+        """What was written in C before the function's name and behind it."""
+        from .clexer import around_name
+
+        return around_name(self.written) if self.in_c else None
 
     def shown(self, name: str) -> str:
         """The declaration of a function where it was written in C, else the code."""
@@ -192,8 +198,8 @@ class Signature(Immutable):
         """The type of an argument as C declares it, without the name; where the signature was not
         written in C its code, or what C calls the target of a pointer.
         """
-        found = self._in_c()
-        given = [] if found is None else _parameters(self.written[found[1] :].lstrip())
+        found = self._around()
+        given = [] if found is None else _parameters(found[1].lstrip())
         if index >= len(given):
             called: str = getattr(self.args[index], "name", "")
             constant = "const " * self.readonly[index]
@@ -201,23 +207,10 @@ class Signature(Immutable):
         name = self.names[index]
         spaced = given[index]
         if name is not None:
-            before, _, behind = spaced.rpartition(name)
-            spaced = before + behind
+            import re
+
+            spaced = re.sub(rf"(.*)\b{re.escape(name)}\b", r"\1", spaced)
         return spaced.strip()
-
-    def _in_c(self) -> tuple[int, int] | None:
-        """Where the function's name is in what was written, if that is a declaration of one."""
-        import re
-
-        from .clexer import KEYWORDS
-
-        if ":" in self.written:
-            return None  # codes
-        for found in re.finditer(r"(\w*)\s*\((?!\s*\*\s*\w)", self.written):
-            start, end = found.span(1)
-            is_type = start == 0 or found[1] in KEYWORDS
-            return (found.end() - 1,) * 2 if is_type else (start, end)
-        return None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Signature):

@@ -318,8 +318,22 @@ def test_declarations_read_like_c() -> None:
             "void (*g(int sig, void (*f)(int)))(int)",
             ["int", "void (*)(int)"],
         ),
+        ("double (*)(double)", "double g(double)", ["double"]),
+        ("double(*f)(float f)", "double g(float f)", ["float"]),
+        ("double (* const f)(void (*f)(float))", "double g(void (*f)(float))", ["void (*)(float)"]),
+        ("const char *(*)(const char *)", "const char *g(const char *)", ["const char *"]),
+        ("double (f)(double)", "double g(double)", ["double"]),
+        ("double (__cdecl *f)(double)", "double g(double)", ["double"]),
+        ("void (*(*)(int, void (*)(int)))(int)", "void (*g(int, void (*)(int)))(int)",
+         ["int", "void (*)(int)"]),
+        ("void (*(int))(int)", "void (*g(int))(int)", ["int"]),
+        ("int (*(*f)(int a))[3]", "int (*g(int a))[3]", ["int"]),
+        ("struct {int a;} f(int)", "struct {int a;} g(int)", ["int"]),
+        ("__attribute__((const)) double f(double)", "__attribute__((const)) double g(double)",
+         ["double"]),
+        ("double\nf(double /* in */ x); // a line", "double g(double x)", ["double"]),
     ],
-)
+)  # fmt: skip
 def test_signatures_are_shown_as_they_were_written(text, declared, types) -> None:
     read = parse(text)
     assert read.c_declaration("g") == declared
