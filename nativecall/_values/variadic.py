@@ -25,8 +25,8 @@ def extra_argument(
     """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
 
     Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted, and so are
-    structs of ctypes and cffi. What holds one C function is a pointer to it, of its own signature;
-    text needs the function's `encoding`.
+    structs of ctypes and cffi, and Records. What holds one C function is a pointer to it, of its
+    own signature; text needs the function's `encoding`.
     `index`, from 0, and the callable's `name` are for messages.
     """
     kind = type(value)
@@ -38,6 +38,10 @@ def extra_argument(
     if kind is bytes:
         return VOIDPTR, value
     code, given = "", kind.__name__
+    # A Record is its struct, by value; one of an array is a pointer to that, as in C.
+    record = boxes.struct(value) if isinstance(value, _lib.types.RecordBase) else None
+    if record is not None and record.type is not None:
+        return record.type, value
     if value is None or boxes.pointer(value) is not None:
         return VOIDPTR, value
     if type(value).__module__ == "_cffi_backend":

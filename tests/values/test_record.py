@@ -43,9 +43,10 @@ void split(double x, struct point *one);
 struct point apply(struct point (*f)(struct point, item), struct point one);
 int named(int (*f)(item));
 words make_words(void);
+double sum_of(int count, ...);
 """
 CODE = (
-    "#include <string.h>\n"
+    "#include <stdarg.h>\n#include <string.h>\n"
     + TEXT
     + """
 item make_item(void) {
@@ -66,6 +67,18 @@ struct point apply(struct point (*f)(struct point, item), struct point one) {
     return f(one, make_item());
 }
 int named(int (*f)(item)) { return f(make_item()); }
+double sum_of(int count, ...) {
+    va_list rest;
+    double sum = 0;
+    va_start(rest, count);
+    for (int i = 0; i < count; i++) {
+        struct point one = va_arg(rest, struct point);
+        sum += one.x + 100 * one.y;
+    }
+    double *v = va_arg(rest, double *);
+    va_end(rest);
+    return sum + 10000 * v[2];
+}
 words make_words(void) { words one = {{"ab", {'w', 'x', 'y', 'z'}}, {1, 0, 255}, 1}; return one; }
 """
 )
@@ -92,6 +105,12 @@ def test_a_result_has_c_s_name_and_fields(item):
     assert item._fields == ("name", "id", "in", "v", "many")
     assert repr(nc.wrap(nc.load("c").address("div"), "T{ii}:ii")(7, 2)) == "struct(f0=3, f1=1)"
     assert set(item._fields) < set(dir(item)) > {"_replace", "_asdict"}
+
+
+def test_variadic_functions_take_records_by_value_and_arrays_as_pointers(records, item):
+    point = records.swap((2, 1))
+    assert records.sum_of(2, point, records.swap((2, 1)), item.v) == 30402
+    assert records.sum_of(1, records.new("struct point *", (1, 2))[0], item.v) == 30201
 
 
 def test_fields_by_name_and_by_index(item):
