@@ -10,7 +10,7 @@ import math
 
 from .._signature.ctype import CType, integer_range, part_of
 from .._signature.derived import Pointer
-from .._signature.spelling import words
+from .._signature.spelling import both, words
 from .plan import Plan
 
 TYPE_CHECKING = False
@@ -52,14 +52,15 @@ def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
     """
     one = plan.steps[step]
     subject = one.subject.format(name)
+    _, outer = both(plan.inner, plan.outer)
     if one.kind == "null":
-        return ValueError(f"{subject} of {plan.outer.text!r} is NULL, but '{name}' needs it")
+        return ValueError(f"{subject} of {outer!r} is NULL, but '{name}' needs it")
     if one.kind == "count":
         hint = ""
         if value < one.count:
             hint = "; the caller passes the others (SciPy's args=), or bind() fixes them"
         return ValueError(
-            f"{subject} of {plan.outer.text!r} is {value}, but '{name}' has {one.count} items{hint}"
+            f"{subject} of {outer!r} is {value}, but '{name}' has {one.count} items{hint}"
         )
     if one.kind == "failure":
         by_code = plan.before.is_code

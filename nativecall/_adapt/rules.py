@@ -40,7 +40,7 @@ from .._errors import SignatureError
 from .._signature.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scalar
 from .._signature.derived import Pointer, object_offsets
 from .._signature.signature import Signature
-from .._signature.spelling import both
+from .._signature.spelling import both, reason_in_c
 from .._values.failure import CONVENTIONS, Convention, convention
 from .draft import (
     POINTERS,
@@ -515,9 +515,10 @@ def adapt(
         raise refused
     except Refused as last:
         one, other = both(inner, outer)
+        why = reason_in_c(last.reason, inner, outer)
         raise SignatureError(
-            f"cannot convert {name!r} from {one!r} to {other!r}: {last.reason}",
-            hint=last.hint,
+            f"cannot convert {name!r} from {one!r} to {other!r}: {why}",
+            hint=last.hint and reason_in_c(last.hint, inner, outer),
         ) from None
 
 

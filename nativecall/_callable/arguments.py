@@ -103,10 +103,10 @@ def pointer_argument(
             # is no place for a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
                 return found.at, _types.hold(value)
+            variable = words(wanted, named=True) if shown else wanted.text
             raise TypeError(
-                f"{who} must be a pointer {shown or ctype.text!r} to a variable of "
-                f"{words(wanted) if shown else wanted.text!r} (got {type(value).__name__}); "
-                "pass ctypes.byref() of one"
+                f"{who} must be a pointer {shown or ctype.text!r} to a variable of {variable!r} "
+                f"(got {type(value).__name__}); pass ctypes.byref() of one"
             )
         if found.kind is None and boxes.function(value) is not None:
             if isinstance(ctype, (Pointer, Handle)):
@@ -213,7 +213,7 @@ def _pointer_to(found: boxes.Pointer, shown: object) -> str:
     """The type of a pointer that was given."""
     if found.pointee is None or (shown and found.kind is not None):
         return "struct *" if found.kind is None else str(found.kind.cname)
-    return words(pointer(found.pointee)) if shown else f"&{found.pointee.text}"
+    return words(pointer(found.pointee), named=True) if shown else f"&{found.pointee.text}"
 
 
 def _named(ctype: CType, found: boxes.Pointer, who: str, shown: object) -> tuple[bool, bool]:
@@ -292,7 +292,7 @@ def _function_argument(
     found = boxes.function(value)
     if found is not None:
         if found.signature is not None and found.signature.text != signature:
-            text = words(found.signature) if shown else found.signature.text
+            text = words(found.signature, named=True) if shown else found.signature.text
             given = f" (got {text!r} from {type(value).__name__})"
             return _converted(ctype, value, who, given, exactly, shown)
         if found.signature is None:
@@ -337,7 +337,8 @@ def _converted(
 ) -> tuple[object, ...]:
     """The C function that is made of one with another signature."""
     signature = _signature_of(ctype)
-    problem = f"{who} must be a function {words(ctype) if shown else signature!r}{given}"
+    wanted = words(ctype, named=True) if shown else signature
+    problem = f"{who} must be a function {wanted!r}{given}"
     if exactly:
         raise TypeError(problem)
     from .passing import convert  # its rules take as long to import as all of this

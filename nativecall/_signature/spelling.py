@@ -188,11 +188,37 @@ def parse_with(source: object, types: object) -> Signature:
     return found
 
 
-def words(given: Signature | CType) -> str:
-    """A signature, or a type, in C, with the names of numbers that the language has itself."""
+def words(given: Signature | CType, named: bool = False) -> str:
+    """A signature, or a type, in C, with the names of numbers that the language has itself. For
+    people, structs are `named` as a declaration does, if one did.
+    """
+    spell = _named if named else _own
     if isinstance(given, Signature):
-        return given.function.declare_function("", spell=_own).strip()
-    return given.declare("", _own).strip()
+        return given.function.declare_function("", spell=spell).strip()
+    return given.declare("", spell).strip()
+
+
+def _named(ctype: CType) -> str:
+    name: str = getattr(ctype, "name", "")
+    return name or _own(ctype)
+
+
+def reason_in_c(reason: str, one: Signature, other: Signature) -> str:
+    """A reason that quotes types of two signatures by their codes: in C where the first was written
+    in C.
+    """
+    if not one.in_c:
+        return reason
+    shown = {"'P'": "'void *'"}
+    for signature in (other, one):
+        types = [*signature.args, signature.result]
+        for ctype in [*[getattr(part, "pointee", part) for part in types], *types]:
+            shown[repr(ctype.text)] = repr(words(ctype, named=True))
+        for index, ctype in enumerate(signature.args if signature.in_c else ()):
+            shown[repr(ctype.text)] = repr(signature.spelled(index))
+    for code, spelled in shown.items():
+        reason = reason.replace(code, spelled)
+    return reason
 
 
 def both(one: Signature, other: Signature) -> tuple[str, str]:
@@ -200,7 +226,7 @@ def both(one: Signature, other: Signature) -> tuple[str, str]:
     if not one.in_c:
         return one.text, other.text
     return one.c_declaration("").strip(), (
-        other.c_declaration("").strip() if other.in_c else words(other)
+        other.c_declaration("").strip() if other.in_c else words(other, named=True)
     )
 
 

@@ -26,6 +26,9 @@ SNDFILE *sf_open(const char *path, int mode, SF_INFO *info);
 track first(track t);
 typedef struct { unsigned low : 3, high : 5; } bits;
 bits flags(void);
+int label(const point *p);
+void shifted(bits (*f)(bits, void *));
+void each(point *p, void (*f)(point *));
 double norm(point p);
 point shift(const point *p, double by);
 unsigned count(unsigned first, unsigned char step);
@@ -41,6 +44,9 @@ DEFINED = """
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 SNDFILE *sf_open(const char *path, int mode, SF_INFO *info) { return 0; }
 track first(track t) { return t; }
+int label(const point *p) { return 0; }
+void shifted(bits (*f)(bits, void *)) {}
+void each(point *p, void (*f)(point *)) { f(p); }
 bits flags(void) { return (bits){1, 2}; }
 double norm(point p) { return p.x; }
 point shift(const point *p, double by) { point q = {p->x + by, p->y}; return q; }
@@ -141,6 +147,23 @@ MISTAKES = {
     "what has no place for a code": (
         "lib.function('norm', errors='argument')",
         "needs a pointer to an int as the last argument, but the signature is 'double (point p)'",
+    ),
+    "a conversion of a pointer": (
+        "lib.label.convert('int (const char *)')",
+        "argument 1 is 'const char *', which points to something else than 'const point *'; write "
+        "'const point *', or 'void *' for a pointer to anything",
+    ),
+    "a conversion of a struct": (
+        "lib.flags.convert('int (void)')",
+        "the result is 'bits', which does not become 'int'",
+    ),
+    "a function of another struct": (
+        "lib.shifted(lib.norm)",
+        "argument 1 of 'shifted' must be a function 'bits (*)(bits, void *)'",
+    ),
+    "NULL for what a function needs": (
+        "lib.each(None, lib.norm)",
+        "argument 1 of 'void (point *)' is NULL, but 'norm' needs it",
     ),
     "a missing field": ("lib.norm({'x': 1})", "argument 1 of 'norm' lacks 'y'"),
     "text in a field": (
