@@ -90,10 +90,10 @@ def once(
                 made = flight.made = make() if found is None else found
                 return made
         finally:
-            _this_thread.busy = busy
             if _flights.get(key) is flight:
                 del _flights[key]
             flight.done.release()
+            _this_thread.busy = busy  # last: where memory is short, this alone may fail
         with first.done:
             pass
         shared: _Made | None = first.made
