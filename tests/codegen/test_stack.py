@@ -114,6 +114,9 @@ def test_a_main_thread_with_a_small_stack(python):
 import nativecall, threading
 from nativecall._codegen import engine
 f = nativecall.load("m", "double fabs(double);").fabs
+if nativecall._lib.types.stack_left() >= 1 << 20:
+    print("no limit here")
+    raise SystemExit
 print(engine.available(), engine.reason())
 print(f.convert("f:f")(-2))
 threading.stack_size(8 << 20)
@@ -127,7 +130,10 @@ resource.setrlimit(resource.RLIMIT_STACK, (900 << 10, resource.getrlimit(resourc
 os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1]])
 """
     refused = "LLVM needs 1024 KB of the C stack, and this thread has less left"
-    assert python(begin, code) == f"False {refused}\n2.0\nTrue\n"
+    printed = python(begin, code)
+    if printed == "no limit here\n":
+        pytest.skip("this system, or what emulates it, does not limit the stack")
+    assert printed == f"False {refused}\n2.0\nTrue\n"
 
 
 @generates
