@@ -474,13 +474,20 @@ class NativeCallable(_types.CallableBase):
         return self
 
 
+class _OfInstances(dict[str, object]):
+    """`__annotations__` of a class that has none of its own; an instance has its signature's."""
+
+    def __get__(self, obj: NativeCallable | None, owner: object) -> dict[str, object]:
+        return self if obj is None else obj._annotations()
+
+
 def _describe_instances(cls: type) -> None:
     """Have a class leave `__annotations__` to its instances. A look at those of the class itself,
     as `inspect` takes, would make Python before 3.14 store a dict there, which all instances would
     then show.
     """
     if sys.version_info < (3, 14) and "__annotations__" not in cls.__dict__:
-        cls.__annotations__ = vars(_types.CallableBase).get("__annotations__")  # type: ignore[assignment]  # a descriptor
+        cls.__annotations__ = _OfInstances()
 
 
 _describe_instances(NativeCallable)

@@ -167,3 +167,12 @@ def test_classes_that_checkers_take_for_generic_have_items() -> None:
     assert nc.NativeCallable[[float], float].__origin__ is nc.NativeCallable
     assert nc.Callback[[float], float].__args__ == ([float], float)
     assert nc.ObjectArray[nc.NativeObject].__origin__ is nc.ObjectArray
+
+
+def test_the_class_has_annotations_like_other_classes():
+    """Sphinx and `inspect` look into them."""
+    assert inspect.get_annotations(nc.NativeCallable) == {}
+    assert inspect.get_annotations(nc.Callback) == {}
+    f = nc.load("m", "double cos(double x);").cos
+    assert f.__annotations__["return"] is float
+    assert inspect.get_annotations(nc.NativeCallable) == {}
