@@ -1,8 +1,8 @@
-"""The options of a call: what `wrap` and whoever else makes a native callable take by ``**``.
+"""The options of calls, which `wrap` and the other makers of native callables take by ``**``.
 
-Each is spelled here once: its type in `CallOptions`, its check in `CHECKS`, what it is where nobody
-says it; what it means is in the docstring of `wrap`. None leaves one as it is. Those that calls
-from Python follow and C does not see are `Policies`, a part of the call spec.
+Each has one place here: its type in `CallOptions`, its check in `CHECKS`, and its default. The
+docstring of `wrap` says what each means. None is the same as not giving it. `Policies`, a part of
+the call spec, has the options that calls from Python follow and C does not see.
 """
 
 from __future__ import annotations
