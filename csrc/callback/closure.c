@@ -107,11 +107,12 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     struct {
         NcStep step;
         NcMove moves[MOST_MOVES];
-    } result = {.step = plan->result};
+    } result; /* not cleared: its moves are set where it has some */
     NcPyCallbackCall call;
     PyObject *few[FEW + 1];
     char *out = scratch;
     int *told = NULL;
+    result.step = plan->result;
     if (NC_UNLIKELY(result.step.moves != 0)) {
         memcpy(result.moves, (const char *)&plan->result + plan->result.move,
                result.step.moves * sizeof(NcMove));

@@ -1,7 +1,6 @@
 /* csrc/callback/pycallback.c: C calls Python functions; pycallback.h says how. */
 #include "pycallback.h"
 
-#include "ground/exceptions.h"
 #include "object/kept.h"
 #include "values/aggregates.h"
 #include "values/record.h"
@@ -95,9 +94,9 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 }
 
 /* A thread without the GIL takes it. */
-NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
+                              void *out)
 {
-    PyThreadState *own = PyGILState_GetThisThreadState();
     /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
     int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
@@ -124,10 +123,11 @@ static inline int entered(NcPyCallbackCall *call, int runs)
 static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 {
     nc_pycallback_errno_take(call);
-    PyThreadState *attached = nc_thread_attached();
+    PyThreadState *own;
+    PyThreadState *attached = nc_thread_attached(&own);
     call->ending = 0;
     return entered(call, NC_LIKELY(attached != NULL) ? begin(self, call, attached, out)
-                                                     : enter_outside(self, call, out));
+                                                     : enter_outside(self, call, own, out));
 }
 
 static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
@@ -146,7 +146,7 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 /* Whether the call that the function was passed to fails already. */
 static int has_failed(const NcPyCallback *self)
 {
-    const NcStash *stash = nc_pycallback_stash(self);
+    const NcStash *stash = self->stash;
     return stash != NULL &&
            (stash->exception != NULL || (nc_stash_call_failed(stash) && !self->spec->frees));
 }
@@ -214,7 +214,7 @@ static PyObject *place_exception(NcPyCallback *self, int has_before, int holding
     }
     int may_leave =
         !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
-    return nc_exception_place(nc_pycallback_stash(self), may_leave, reported_as(self), self->stub);
+    return nc_exception_place(self->stash, may_leave, reported_as(self), self->stub);
 }
 
 /* Ends a call with an exception set; drops the function's result if there is one. */
@@ -360,8 +360,14 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
     if (self->spec->passed) {
-        /* Without the list it is closed, and gives no results. */
-        status = self->kept != NULL ? PyList_Append(self->kept, kept) : 0;
+        /* Without a stash it is closed, and gives no results. What C code was given must last as
+         * long as the call that the function was passed to. */
+        if (self->stash != NULL) {
+            if (self->kept == NULL) {
+                self->kept = PyList_New(0);
+            }
+            status = self->kept != NULL ? PyList_Append(self->kept, kept) : -1;
+        }
         Py_DECREF(kept);
     } else {
         Py_XSETREF(self->kept, kept);

@@ -36,6 +36,7 @@
 #define NC_PYCALLBACK_H
 
 #include "callbackspec.h"
+#include "ground/exceptions.h"
 #include "ground/gil.h"
 #include "object/failure.h"
 #include "values/pointers.h"
@@ -49,7 +50,9 @@ struct NcPyCallbackCall {
     int ending;       /* how it acquired the GIL (ground/gil.h), and what its end has to see to
                          besides: NC_PYCALLBACK_...; how it ended */
     int error_number; /* errno for C */
-    int *outer;       /* that of the callback outside of this one */
+    int *number;      /* errno of this thread */
+    int **innermost;  /* nc_errno_of_callback of this thread */
+    int *outer;       /* error_number of the callback outside of this one */
     NcRaised before;  /* what the C code had raised */
 };
 
@@ -66,9 +69,10 @@ struct NcPyCallback {
     PyObject *names;    /* str: what the function is called in messages; or a tuple of that and what
                            begins messages on the result, a str or a name and an index of an
                            argument; since the first of them name, str, the names before, None */
+    NcStash *stash;     /* of the call that the function was passed to, or NULL; owned */
     PyObject *kept;     /* what the last result points into, or NULL; of one that was passed to a
-                           call a list, of that call's stash and of what all results point into; of
-                           one that C keeps and that returns functions a dict of these (kept.h) */
+                           call a list of what all results point into; of one that C keeps and that
+                           returns functions a dict of these (kept.h) */
     void *stub;         /* the C function pointer; owned */
 };
 
@@ -88,15 +92,17 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 /* What begins and ends a call, outside of all else. */
 static inline void nc_pycallback_errno_take(NcPyCallbackCall *call)
 {
-    call->error_number = errno;
-    call->outer = nc_errno_of_callback;
-    nc_errno_of_callback = &call->error_number;
+    call->number = &errno; /* looked up once: what is of a thread takes a call to find */
+    call->innermost = &nc_errno_of_callback;
+    call->error_number = *call->number;
+    call->outer = *call->innermost;
+    *call->innermost = &call->error_number;
 }
 
 static inline void nc_pycallback_errno_give(const NcPyCallbackCall *call)
 {
-    nc_errno_of_callback = call->outer;
-    errno = call->error_number;
+    *call->innermost = call->outer;
+    *call->number = call->error_number;
 }
 
 /* Sets `enter` of a spec. */
@@ -106,14 +112,6 @@ void nc_pycallback_set_enter(NcCallbackSpec *spec);
 static inline PyObject *nc_pycallback_name(const NcPyCallback *self)
 {
     return PyTuple_Check(self->names) ? PyTuple_GET_ITEM(self->names, 0) : self->names;
-}
-
-/* The stash of the call that the function was passed to, or NULL. */
-static inline NcStash *nc_pycallback_stash(const NcPyCallback *self)
-{
-    return self->spec->passed && self->kept != NULL
-               ? (NcStash *)(void *)PyList_GET_ITEM(self->kept, 0)
-               : NULL;
 }
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "call/entry.h"
 #include "ground/address.h"
-#include "ground/exceptions.h"
 #include "ground/stub.h"
 #include "object/adapt.h"
 #include "object/callspec.h"
@@ -25,14 +24,10 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
     self->function = Py_NewRef(function);
     self->names = Py_NewRef(names);
     if (spec->passed) {
-        PyObject *stash = NcStash_Type.tp_alloc(&NcStash_Type, 0);
-        /* What C code was given must last as long as the call that the function was passed to. */
-        self->kept = stash != NULL ? PyList_New(1) : NULL;
-        if (self->kept == NULL) {
-            Py_XDECREF(stash);
+        self->stash = (NcStash *)(void *)NcStash_Type.tp_alloc(&NcStash_Type, 0);
+        if (self->stash == NULL) {
             goto fail;
         }
-        PyList_SET_ITEM(self->kept, 0, stash);
     }
     self->stub = nc_stub_new((void *)(uintptr_t)nc_entry, self);
     if (self->stub == NULL) {
@@ -138,8 +133,7 @@ static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t in
         return -1;
     }
     out->address = made->stub;
-    out->keep = spec->passed ? PyTuple_Pack(3, Py_None, (PyObject *)made,
-                                            (PyObject *)nc_pycallback_stash(made))
+    out->keep = spec->passed ? PyTuple_Pack(3, Py_None, (PyObject *)made, (PyObject *)made->stash)
                              : PyTuple_Pack(2, Py_None, (PyObject *)made);
     Py_DECREF(made);
     return out->keep != NULL ? 1 : -1;
@@ -222,6 +216,7 @@ static int pycallback_clear(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     Py_CLEAR(self->function);
+    Py_CLEAR(self->stash);
     Py_CLEAR(self->kept);
     return 0;
 }
@@ -255,19 +250,9 @@ static PyMemberDef pycallback_members[] = {
     {"address", NC_T_ADDRESS, offsetof(NcPyCallback, stub), READONLY, "the C function pointer"},
     {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
     {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
+    {"stash", T_OBJECT, offsetof(NcPyCallback, stash), READONLY, "of the call it was passed to"},
     {"spec", T_OBJECT, offsetof(NcPyCallback, spec), READONLY, "its CallbackSpec"},
     {NULL, 0, 0, 0, NULL},
-};
-
-static PyObject *pycallback_get_stash(PyObject *object, void *Py_UNUSED(closure))
-{
-    PyObject *stash = (PyObject *)nc_pycallback_stash((NcPyCallback *)(void *)object);
-    return Py_NewRef(stash != NULL ? stash : Py_None);
-}
-
-static PyGetSetDef pycallback_getset[] = {
-    {"stash", pycallback_get_stash, NULL, "of the call that the function was passed to", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
 };
 
 PyTypeObject NcPyCallback_Type = {
@@ -281,5 +266,4 @@ PyTypeObject NcPyCallback_Type = {
     .tp_dealloc = pycallback_dealloc,
     .tp_methods = pycallback_methods,
     .tp_members = pycallback_members,
-    .tp_getset = pycallback_getset,
 };

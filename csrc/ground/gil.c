@@ -122,8 +122,8 @@ int nc_gil_acquire_detached(PyThreadState *own)
 
 int nc_gil_acquire(void)
 {
-    return nc_thread_attached() != NULL ? NC_GIL_HELD
-                                        : nc_gil_acquire_detached(PyGILState_GetThisThreadState());
+    PyThreadState *own;
+    return nc_thread_attached(&own) != NULL ? NC_GIL_HELD : nc_gil_acquire_detached(own);
 }
 
 void nc_gil_release(int acquired)

@@ -25,7 +25,8 @@ static inline int nc_is_foreign(const PyThreadState *thread)
     return NC_UNLIKELY(thread->interp != nc_interpreter) ? 1 : 0;
 }
 
-/* The thread state that this thread has the GIL with, or NULL. The answer is right beside
+/* The thread state that this thread has the GIL with, or NULL; then *own is the state that PyGILState
+ * knows of it. The answer is right beside
  * subinterpreters too, where PyGILState_Check says yes to every thread.
  *
  * Before 3.12 PyGILState knows one state of a thread alone, which need not be the one that it
@@ -39,13 +40,15 @@ static inline int nc_is_foreign(const PyThreadState *thread)
  * is trimmed between two instructions here. It is done only where there is a subinterpreter (the
  * newest interpreter is the head of CPython's list), in a thread that has a state of its own and
  * does not run with it. */
-NC_STATIC_INLINE PyThreadState *nc_thread_attached(void)
+NC_STATIC_INLINE PyThreadState *nc_thread_attached(PyThreadState **own)
 {
     PyThreadState *state = nc_thread_unchecked();
-#if PY_VERSION_HEX < 0x030C0000
-    PyThreadState *own = PyGILState_GetThisThreadState();
-    if (state != own &&
-        (state == NULL || own == NULL || PyInterpreterState_Head() == nc_interpreter ||
+#if PY_VERSION_HEX >= 0x030C0000
+    *own = state != NULL ? state : PyGILState_GetThisThreadState();
+#else
+    *own = PyGILState_GetThisThreadState();
+    if (state != *own &&
+        (state == NULL || *own == NULL || PyInterpreterState_Head() == nc_interpreter ||
          __atomic_load_n(&state->thread_id, __ATOMIC_ACQUIRE) != PyThread_get_thread_ident() ||
          nc_thread_unchecked() != state)) {
         return NULL;

@@ -479,6 +479,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     NcCallable *self = (NcCallable *)(void *)object;
     const PyNativeCallableEntry *entry;
     const PyThreadState *thread;
+    PyThreadState *own;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
         nc_native_table(object) == NULL) {
         /* The attribute was copied to another class; or this one has a __call__ of its own, or may
@@ -486,7 +487,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         return NULL;
     }
     entry = published_entry(self, signature);
-    thread = entry == NULL && self->more->specializer != NULL ? nc_thread_attached() : NULL;
+    thread = entry == NULL && self->more->specializer != NULL ? nc_thread_attached(&own) : NULL;
     if (thread != NULL && !nc_is_foreign(thread) && !PyErr_Occurred()) {
         /* Whatever the bytes are, reading them as a signature is the hook's. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
