@@ -25,9 +25,9 @@ static inline int nc_is_foreign(const PyThreadState *thread)
     return NC_UNLIKELY(thread->interp != nc_interpreter) ? 1 : 0;
 }
 
-/* The thread state that this thread has the GIL with. Or NULL, and *own is the state that PyGILState
- * knows of this thread. The answer is right beside
- * subinterpreters too, where PyGILState_Check says yes to every thread.
+/* The thread state that this thread has the GIL with. Or NULL, and *own is the state that
+ * PyGILState knows of this thread. The answer is right beside subinterpreters too, where
+ * PyGILState_Check says yes to every thread.
  *
  * Before 3.12 PyGILState knows one state of a thread alone, which need not be the one that it
  * runs with: C code may have swapped it for another interpreter's. Only the holder's state tells
