@@ -39,7 +39,7 @@ CORE = [
     "tests/call/test_flags.py",
     "tests/call/test_values.py",
     "tests/library",
-    "tests/objects",
+    "tests/native_objects",
     "tests/project/test_import.py",
     "tests/project/test_leaks.py",
     "tests/project/test_nomemory.py",
@@ -242,7 +242,7 @@ AARCH64 = [
     "tests/core/test_abi.py",
     "tests/headers/test_extension.py",
     "tests/headers/dispatch",
-    "tests/objects/test_fields.py",
+    "tests/native_objects/test_fields.py",
     # It counts the process's memory, and the emulator's own is in that: 820 KB for each shape, of
     # which 39 are the test's, as on x86-64 (mallinfo2).
     "--deselect=tests/callable/test_thunk.py::test_shapes_that_come_and_go_leave_little",
@@ -254,7 +254,7 @@ AARCH64_SOON = [
     "tests/codegen/test_stack.py",
     "tests/core/test_abi.py",
     "tests/callback/test_values.py",
-    "tests/objects/test_fields.py",
+    "tests/native_objects/test_fields.py",
 ]
 
 
@@ -345,7 +345,7 @@ def threads(session: nox.Session) -> None:
                 "tests/codegen/test_stack.py",
                 "tests/headers/callback",
                 "tests/callback",
-                "tests/objects",
+                "tests/native_objects",
             ]
         ),
         env={
@@ -416,8 +416,8 @@ def objects(session: nox.Session) -> None:
     session.install(".[test]")
     session.run(
         "pytest",
-        "tests/objects/test_life.py",
-        "tests/objects/test_inheritance.py",
+        "tests/native_objects/test_life.py",
+        "tests/native_objects/test_inheritance.py",
         env={"NATIVECALL_TEST_OBJECTS": "100000000", "NATIVECALL_TEST_GRAPHS": "10000"},
     )
 

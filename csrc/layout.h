@@ -11,15 +11,15 @@
  * function: common shapes of signatures have trampolines, which are compiled into the core, and all
  * others a call plan, which is made when the first callable of a call spec is called (call/).
  *
- * What is done with them is in object/callable.c, which stands above the conversions of values.
+ * What is done with them is in callable/callable.c, which stands above the conversions of values.
  *
  * Threads: everything here needs the GIL, but for the call table (calltable.h), which readers use
  * without it. */
 #ifndef NC_LAYOUT_H
 #define NC_LAYOUT_H
 
-#include "ground/functions.h"
-#include "ground/hooks.h"
+#include "platform/functions.h"
+#include "platform/hooks.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
@@ -77,11 +77,11 @@ typedef struct {
     PyObject *array;        /* what makes an array (outparameters.c), once asked for; or NULL */
 } NcOut;
 
-/* The boxes of an entry (object/boxed.h); SciPy's of a signature by itself, which is
+/* The boxes of an entry (callable/foreign.h); SciPy's of a signature by itself, which is
  * not converted. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_BOXES };
 
-/* How long C keeps functions that are passed (object/kept.h): a number from NC_KEEP_ARGUMENT on
+/* How long C keeps functions that are passed (callable/kept.h): a number from NC_KEEP_ARGUMENT on
  * means as long as the object that argument `number - NC_KEEP_ARGUMENT` is. */
 enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
 
@@ -120,7 +120,7 @@ typedef struct NcCallSpec {
                                   by their types; or NULL */
     PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
     PyObject
-        *forms[NC_BOXES];    /* what boxes are made of, once asked for (object/boxed.c); or NULL */
+        *forms[NC_BOXES];    /* what boxes are made of, once asked for (foreign.c); or NULL */
     struct NcCallSpec *bare; /* the same without a check; NULL where it has none */
     PyObject *check;         /* sees the results of calls; or NULL */
     PyObject *owns;    /* (name, function or None, name, function or None): how pointers that a
@@ -129,7 +129,7 @@ typedef struct NcCallSpec {
     PyObject *ends;    /* str: its name, where the function frees or closes an argument; NULL */
     Py_ssize_t ended;  /* which argument */
     PyObject *checked; /* dict: by the call specs of thunks the same with its check, once
-                                  asked for (object/adapt.c); or NULL */
+                                  asked for (callable/bind.c); or NULL */
 } NcCallSpec;
 
 /* The choice among the signatures of overloaded callables (overload.c). */

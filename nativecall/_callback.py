@@ -4,7 +4,7 @@
 C code in any thread (pythonfunction.py says how).
 
 Guarantees: no exception is lost, and none reaches C code as a wrong result without being raised or
-reported (csrc/ground/exceptions.h says where each goes); a pointer stays valid as long as its
+reported (csrc/platform/exceptions.h says where each goes); a pointer stays valid as long as its
 callback, also after `close`, when calls give the sentinel and RuntimeError.
 """
 

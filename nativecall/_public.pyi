@@ -23,8 +23,8 @@ from ._hints import Complex, Integer, Real
 from ._library import Library as _Library
 from ._library import load as load
 from ._library.options import FunctionOptions as _FunctionOptions
-from ._objects import NativeObject as NativeObject
-from ._objects import ObjectArray as ObjectArray
+from ._native_objects import NativeObject as NativeObject
+from ._native_objects import ObjectArray as ObjectArray
 from ._reraise import reraise as reraise
 from ._signature.signature import Signature as Signature
 from ._slots import Slot as Slot

@@ -5,7 +5,7 @@
  *      80   v0 to v7, 16 bytes each
  *     208   two words: nc_entry's frame, the caller's x29 and where it returns to
  *     224   the stack */
-#include "ground/symbols.inc"
+#include "platform/symbols.inc"
 
 #if defined(__aarch64__) && !defined(_WIN32)
 

@@ -7,7 +7,7 @@
  *     128   two words, nc_entry's frame: the caller's rbp and where it returns to; then the 32
  *           bytes that belong to the callee
  *     176   the stack */
-#include "ground/symbols.inc"
+#include "platform/symbols.inc"
 
 #if defined(__x86_64__) && (defined(_WIN32) || defined(__CYGWIN__))
 

@@ -6,7 +6,7 @@
  *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
  *     224   two words: nc_entry's frame, the caller's rbp and where it returns to
  *     240   the stack */
-#include "ground/symbols.inc"
+#include "platform/symbols.inc"
 
 #if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__)
 

@@ -8,11 +8,11 @@
 
 #include "plan.h"
 
-#include "ground/compat.h"
-#include "ground/stack.h"
-#include "object/failure.h"
-#include "object/irregular.h"
-#include "object/kept.h"
+#include "platform/compat.h"
+#include "platform/stack.h"
+#include "callable/failure.h"
+#include "callable/irregular.h"
+#include "callable/kept.h"
 #include "values/aggregates.h"
 #include "values/destructor.h"
 #include "values/fortran.h"

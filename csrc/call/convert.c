@@ -7,7 +7,7 @@
  * the GIL, but for what thunk.h takes it for.
  *
  * A Thunk may end in its own call. It, its spec and with that its conversion stay for a while
- * (object/thunkobject.h). */
+ * (callable/thunkobject.h). */
 #include "convert.h"
 
 #include "entry.h"
@@ -15,8 +15,8 @@
 #include "plan.h"
 #include "thunk.h"
 
-#include "ground/compat.h"
-#include "object/failure.h"
+#include "platform/compat.h"
+#include "callable/failure.h"
 #include "values/scalars.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "layout.h"
 
-#include "ground/stub_sizes.h"
+#include "platform/stub_sizes.h"
 
 /* What a loop gets as its last argument. */
 typedef struct {

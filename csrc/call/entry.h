@@ -1,15 +1,15 @@
 /* csrc/call/entry.h: the routines by which C code calls functions of every signature that plans
  * carry out: nc_entry Python functions, nc_conversion C functions of other signatures.
  *
- * A stub (ground/stub.h) leads to one of them with its slot in a register. It saves all registers
+ * A stub (platform/stub.h) leads to one of them with its slot in a register. It saves all registers
  * of arguments in a block, whose stack is where the caller has put it, calls nc_enter or
  * nc_convert, loads all registers of results, and returns. What is where in a block is as for
  * nc_invoke (invoke.h). The routines have a frame pointer and unwind tables. */
 #ifndef NC_ENTRY_H
 #define NC_ENTRY_H
 
-#include "ground/stub.h"
-#include "ground/stub_sizes.h"
+#include "platform/stub.h"
+#include "platform/stub_sizes.h"
 
 #include <stdint.h>
 

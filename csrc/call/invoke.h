@@ -15,7 +15,7 @@
 #ifndef NC_INVOKE_H
 #define NC_INVOKE_H
 
-#include "ground/stub_sizes.h"
+#include "platform/stub_sizes.h"
 
 #include <stdint.h>
 

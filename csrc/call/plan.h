@@ -81,7 +81,7 @@ typedef struct NcPlan {
 } NcPlan;
 
 /* A closure plan: how a call that C makes becomes one of a Python function. _plan/closureplan.py
- * makes it of the same placement, and callback/closure.c carries it out. Nothing lies behind the
+ * makes it of the same placement, and callable/closure.c carries it out. Nothing lies behind the
  * block: an object that is cut into pieces is put together in a scratch of NC_SCRATCH_BYTES,
  * arguments one after the other, then the result.
  *

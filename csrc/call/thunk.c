@@ -1,8 +1,8 @@
 /* csrc/call/thunk.c: failures of C -> C thunks, and their rarer conversions. */
 #include "thunk.h"
 
-#include "ground/exceptions.h"
-#include "ground/gil.h"
+#include "platform/exceptions.h"
+#include "platform/gil.h"
 #include "values/names.h"
 #include "values/scalars.h"
 #include "nativecall/detail/callbackcalls.h"

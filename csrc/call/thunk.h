@@ -1,17 +1,17 @@
 /* csrc/call/thunk.h: what C -> C thunks call, generated ones and those that convert.c carries out.
  * The usual way through a thunk calls nothing of this.
  *
- * The context of its stub is the object that owns it (object/thunkobject.h).
+ * The context of its stub is the object that owns it (callable/thunkobject.h).
  *
  * Everything here may be called without the GIL unless it says otherwise. */
 #ifndef NC_THUNK_H
 #define NC_THUNK_H
 
-#include "object/thunkobject.h"
+#include "callable/thunkobject.h"
 
 /* Raises what the maker of the thunk's helper returns for (step, bits, reported): an exception, or
  * None where the function raised one itself, or is a Python one that has just reported one. It goes
- * where those of callbacks go (ground/exceptions.h); with `keep` it stays set in any case, for
+ * where those of callbacks go (platform/exceptions.h); with `keep` it stays set in any case, for
  * callers that have the GIL and look. Takes the GIL; errno stays. */
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep);
 /* For thunks of functions that need the GIL: takes it, whoever has it. Returns what

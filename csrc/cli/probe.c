@@ -3,7 +3,7 @@
  * `nativecall demo` checks and times them, so that it needs no compiler where it runs. The loop
  * uses nothing but the public headers and is compiled once for each way and signature, as it would
  * be in a consumer: no branch on either is left inside it. */
-#include "ground/functions.h"
+#include "platform/functions.h"
 
 #include <string.h>
 

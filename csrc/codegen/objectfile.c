@@ -9,9 +9,9 @@
  * None, never a crash. The sections that a process needs are laid out one after the other in pages
  * of their own, what they say of each other is filled in, and the pages become executable and
  * read-only. */
-#include "ground/functions.h"
+#include "platform/functions.h"
 
-#include "ground/pages.h"
+#include "platform/pages.h"
 #include "nativecall/detail/compat.h"
 
 #include <errno.h>

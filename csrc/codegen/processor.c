@@ -1,5 +1,5 @@
 /* csrc/codegen/processor.c: what the processor says of itself. */
-#include "ground/functions.h"
+#include "platform/functions.h"
 
 #include <stdint.h>
 

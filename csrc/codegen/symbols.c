@@ -5,8 +5,8 @@
 #include "call/thunk.h"
 
 #include "values/pointers.h"
-#include "object/failure.h"
-#include "ground/stub.h"
+#include "callable/failure.h"
+#include "platform/stub.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * more. */
 #include "buffers.h"
 
-#include "ground/compat.h"
+#include "platform/compat.h"
 #include "nativecall/detail/core/scalars.h"
 
 #include <string.h>

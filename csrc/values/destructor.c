@@ -5,8 +5,8 @@
 #include "layout.h"
 
 #include "core/cffipointer.h"
-#include "ground/functions.h"
-#include "ground/gil.h"
+#include "platform/functions.h"
+#include "platform/gil.h"
 #include "record.h"
 
 #include <structmember.h>

@@ -1,9 +1,9 @@
 /* csrc/values/memory.c: memory of C code as an object with a buffer, for what Python functions that
  * C calls get. Nothing is owned: the memory is the caller's and valid until the function
  * returns. */
-#include "ground/functions.h"
+#include "platform/functions.h"
 
-#include "ground/address.h"
+#include "platform/address.h"
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
 #include "pointers.h"
 
 #include "core/cffipointer.h"
-#include "ground/address.h"
-#include "ground/functions.h"
+#include "platform/address.h"
+#include "platform/functions.h"
 #include "nativecall/nativeobject.h"
 
 #include "names.h"

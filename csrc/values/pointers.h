@@ -16,7 +16,7 @@
 #define NC_POINTERS_H
 
 #include "layout.h"
-#include "ground/exceptions.h"
+#include "platform/exceptions.h"
 #include "scalars.h"
 
 /* A pointer argument and what keeps it valid during the call. */
@@ -67,7 +67,7 @@ PyObject *nc_string_at(PyObject *data, PyObject *const *args, Py_ssize_t nargs, 
 int nc_pointers_ready(PyObject *module);
 
 /* The C function pointer for a Python function, or an object with a call table, that is argument
- * `index` of a callable; set once by what stands above (callback/pycallbackobject.c). 1; 0 where
+ * `index` of a callable; set once by what stands above (callable/pycallbackobject.c). 1; 0 where
  * pointer_argument is to see to it; -1. */
 extern int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
                                PyObject *value, NcPointer *out);

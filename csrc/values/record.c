@@ -3,7 +3,7 @@
  */
 #include "record.h"
 
-#include "ground/address.h"
+#include "platform/address.h"
 #include "text.h"
 
 #include <string.h>

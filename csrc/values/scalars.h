@@ -10,7 +10,7 @@
 
 #include "buffers.h"
 
-#include "ground/compat.h"
+#include "platform/compat.h"
 #include "nativecall/detail/core/numbers.h"
 #include "nativecall/detail/values.h"
 

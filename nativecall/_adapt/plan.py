@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: Bytes at the start of a Thunk that bound values follow (csrc/object/thunkobject.h).
+#: Bytes at the start of a Thunk that bound values follow (csrc/callable/thunkobject.h).
 HEADER: Final = _lib.types.code_layout()["thunk_values"]
 # errno of thunks that fail.
 INPUT_OUTPUT_ERROR: Final = 5  # EIO

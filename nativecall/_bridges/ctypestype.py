@@ -158,7 +158,7 @@ def _withdrawn() -> list[tuple[dict[Foreign, Foreign], ref[Foreign]]]:
 
 def _set(pointer: Foreign, name: str, value: object) -> None:
     """`__setattr__` of function pointers that people use: one that was changed is not given to
-    anybody else, which a callable sees from its entry (csrc/object/boxed.h)."""
+    anybody else, which a callable sees from its entry (csrc/callable/foreign.h)."""
     CFuncPtr.__setattr__(pointer, name, value)
     kept = pointer._objects
     if kept is not None and "nativecall" in kept:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "pointer_argument")
 
 _types = _lib.types
-# Costs of an overload's argument, in the core's measure (csrc/object/overloadcost.h).
+# Costs of an overload's argument, in the core's measure (csrc/callable/overloadcost.h).
 _EXACT, _WIDER, _OBJECT, _NARROW, _REFUSED = _types.costs
 _NO = -1
 

@@ -2,7 +2,7 @@
 
 The object is called from Python at the speed of a built-in, and carries a call table that C code
 finds in about a nanosecond (SEP 201, CEP 1000). The half that is called often is compiled
-(csrc/object/callable.c); what is here needs no speed.
+(csrc/callable/callable.c); what is here needs no speed.
 
 Guarantees: a failed operation changes nothing; entries are only ever added or replaced, and readers
 without the GIL see the old table or the new one; whatever an entry pointed into lives as long as

@@ -1,7 +1,7 @@
 """C function pointers that run Python functions: what every callback is made by.
 
 The core takes the GIL where that is needed, makes Python objects of the arguments, and converts
-what the function returns, by the closure plan of the signature (csrc/callback/pycallback.h). What a
+what the function returns, by the closure plan of the signature (csrc/callable/pycallback.h). What a
 Python function gets and may return is decided here: for the callbacks that people make
 (_callback.py), and for Python functions that are passed as function-pointer arguments
 (arguments.py).

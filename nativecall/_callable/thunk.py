@@ -5,7 +5,7 @@ and the values that were bound. It leads to generated code, which all functions 
 or to the core, which carries out the same plan (_plan/conversion.py). Where that would only jump to
 the function, the pointer is the function's own.
 
-What is made again is made by the core (csrc/object/adapt.c) of a `ThunkSpec`, which is worked out
+What is made again is made by the core (csrc/callable/bind.c) of a `ThunkSpec`, which is worked out
 here once; what its methods leave, options, several entries and what is wrong, comes here, too.
 
 Guarantees: what the thunk calls, and what bound pointers point to, lives as long as the thunk; a

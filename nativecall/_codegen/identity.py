@@ -29,7 +29,7 @@ def python() -> tuple[object, ...]:
 #: Folders that no code comes from: commands, checks of other projects, headers, what users and
 #: other libraries see. What they want compiled is in the key of it, to the last detail. Looking at
 #: the files takes a tenth of a load of a large library that is kept.
-_ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_objects"}
+_ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_native_objects"}
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 
 

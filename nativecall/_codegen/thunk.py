@@ -1,7 +1,7 @@
 """Thunks: C functions that call a function of another signature, generated once for each shape.
 
 A shape is both signatures with every pointer written ``P``, and what the plan does. A thunk is
-entered through a stub, whose context is the Thunk (csrc/object/thunkobject.h): it has what is
+entered through a stub, whose context is the Thunk (csrc/callable/thunkobject.h): it has what is
 called, and the values that `bind` gave. So one piece of code serves all functions of a shape. What
 the code does is told in thunkcode.py, which is imported, with llvmlite, only where no object file
 of the shape is kept. Without llvmlite the core carries out the same plan (_plan/conversion.py).

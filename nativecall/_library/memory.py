@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     #: A place in messages: a name, or a key and the place that it is in.
     Who: TypeAlias = str | tuple[str | int, "Who"]
     Convert: TypeAlias = Callable[[Foreign, list[Foreign], Who], object]
-    # What the core reads: csrc/object/newmemory.c says what these are.
+    # What the core reads: csrc/callable/cffimemory.c says what these are.
     Slot: TypeAlias = tuple[FFIType, CallSpec, str, CallbackSpec | None]
     Record: TypeAlias = tuple[tuple[str, ...], tuple[list[object], ...]]
     Row: TypeAlias = tuple[Foreign, ...]
@@ -114,7 +114,7 @@ def row_of(owner: Owner, ctype: FFIType) -> Row:
 
 
 def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
-    """How memory of a type is made: a row for the core (csrc/object/newmemory.c); `alignment` is
+    """How memory of a type is made: a row for the core (csrc/callable/cffimemory.c); `alignment` is
     what a typedef asks for.
     """
     item, is_array = ctype.item, ctype.kind == "array"
@@ -317,7 +317,7 @@ class _Slot:
         self._rows: dict[type, Row | None] = dict.fromkeys(kinds)
 
     def parts(self) -> Slot:
-        """What the core is to know (csrc/object/newmemory.c)."""
+        """What the core is to know (csrc/callable/cffimemory.c)."""
         found = from_ffi(self.ctype, self._owner)
         if isinstance(found, Signature):
             spec = callspec.of_argument(found.function, spelled=self.ctype.cname)

@@ -36,7 +36,7 @@ library is met, and imports nothing that this object's library has not imported.
     loops(obj) -> bool | None             whether it is a ufunc with such functions: C consumers get
                                           all of them
     form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
-                                          core wants it (csrc/object/boxed.c)
+                                          core wants it (csrc/callable/foreign.c)
     from_callable(f, signature, user_data)
                                           the box of whatever entry is meant, where there is no form
 
@@ -45,7 +45,7 @@ a new box needs a bridge, and nothing else. Objects of other providers, which
 have a call table or `__nativecall_api__`, are known by that: `native` is their bridge, whatever
 module they are of.
 
-Boxes that are made here keep the entry that they were made of (csrc/object/boxed.h), because
+Boxes that are made here keep the entry that they were made of (csrc/callable/foreign.h), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
 it reports failure. So `function` finds the entry itself in them. It is used only if its address
 is the one in the box.

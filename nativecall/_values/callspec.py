@@ -151,7 +151,8 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     )
 
 
-#: How long C keeps functions (csrc/object/kept.h); from `_KEEP_ARGUMENT` on as long as an argument.
+#: How long C keeps functions (csrc/callable/kept.h); from `_KEEP_ARGUMENT` on as long as an
+#: argument.
 _KEEP = {"call": 0, "process": 1, "library": 2}
 _KEEP_ARGUMENT = 3
 

@@ -1,5 +1,5 @@
 /* objectcount.h: objects are counted by many threads and end once, alone, in chains and in blocks.
- * Classes, and what Python has a part in, are in tests/objects/.
+ * Classes, and what Python has a part in, are in tests/native_objects/.
  * Argument: operations of each thread (default 200000). */
 #define NC_OBJECT_CHECKED
 #include "nativecall/detail/core/intern.h"

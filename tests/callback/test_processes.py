@@ -126,7 +126,7 @@ def test_the_report_of_too_deep_a_call_may_end_the_callback(callers, monkeypatch
 def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
     """As an argument and as a result; what has room is passed."""
     stack = SCALE << 16
-    # Four of them take all that the margin (csrc/ground/stack.c) leaves of the stack.
+    # Four of them take all that the margin (csrc/platform/stack.c) leaves of the stack.
     count = (stack - (16 << 10)) // 4 // 8
     source = (
         f"#define COUNT {count}\n"

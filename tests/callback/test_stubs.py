@@ -1,4 +1,4 @@
-"""csrc/ground/stub.c: more pointers than the extension has room for, in processes that lost its
+"""csrc/platform/stub.c: more pointers than the extension has room for, in processes that lost its
 file, their descriptors, or the right to make memory executable.
 
 Each runs with a copy of the package, whose file it can change.

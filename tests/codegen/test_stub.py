@@ -1,4 +1,4 @@
-"""csrc/ground/stub.c: pointers that share code and each have data of their own, those of thunks."""
+"""csrc/platform/stub.c: pointers that share code and each have their own data, those of thunks."""
 
 from __future__ import annotations
 

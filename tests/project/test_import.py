@@ -96,7 +96,7 @@ def test_a_load_from_the_cache_imports_what_it_needs_alone(python, tmp_path):
     own = {name.removeprefix("nativecall.") for name in imported.split()}
     others = {"functools", "weakref", "importlib", "inspect", "re", "subprocess", "typing"}
     assert not own & others
-    assert not own & {"_callback", "_objects", "_callable.hooks", "_callable.arguments"}
+    assert not own & {"_callback", "_native_objects", "_callable.hooks", "_callable.arguments"}
     assert not own & {"_signature.cparser", "_signature.bufferformat", "_values.storage"}
 
 

@@ -34,7 +34,7 @@ LAYERS: list[tuple[str, str]] = [
     # the one object, and what it is asked for
     ("callable", "_callable/"),
     # what users call
-    ("verbs", "__init__ _callback _library/ _objects/ _public _reraise _slots _ufuncloop"),
+    ("verbs", "__init__ _callback _library/ _native_objects/ _public _reraise _slots _ufuncloop"),
     # other libraries' boxes, and the command line
     ("outside", "__main__ _bridges/ _cli/ _numba _ufunc/ conformance/"),
 ]
@@ -57,12 +57,12 @@ BY_NAME = {
 #: The same for units of C, by their places in `csrc`: x.c and x.h are one unit.
 C_LAYERS: list[tuple[str, str]] = [
     ("headers, the core's first", "include/ core/"),
-    ("exceptions that cross C, the C stack, executable stubs", "ground/"),
+    ("exceptions that cross C, the C stack, executable stubs", "platform/"),
     ("the structs that generated code reads", "layout"),
     ("conversions between objects and memory", "values/"),
-    ("calls, both ways; the callable", "call/ callback/ object/"),
+    ("calls, both ways; the callable", "call/ callable/"),
     ("what generated code calls", "codegen/"),
-    ("objects of both worlds", "objects/"),
+    ("objects of both worlds", "native_objects/"),
     ("the module and its commands", "cli/ module"),
     ("the conformance kit's own, which includes none of these", "conformance/"),
 ]

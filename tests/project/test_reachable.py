@@ -361,7 +361,12 @@ MODULES = [
 #: Modules whose objects others know by identity, and of the others by default every fourth.
 KNOWN = {
     *("_callable.arguments", "_callable.callable", "_callable.hooks", "_errors"),
-    *("_objects.declared", "_objects.describing", "_objects.leaks", "_objects.root"),
+    *(
+        "_native_objects.declared",
+        "_native_objects.describing",
+        "_native_objects.leaks",
+        "_native_objects.root",
+    ),
     *("_signature.ctype", "_signature.derived", "_signature.signature"),
     *("_values.callspec", "_values.storage"),
 }

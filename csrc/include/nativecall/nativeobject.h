@@ -142,7 +142,7 @@ NC_STATIC int nc_objects_ask_package(void)
     if (nc_objects->publish != NULL) {
         return 0;
     }
-    package = PyImport_ImportModule("nativecall._objects");
+    package = PyImport_ImportModule("nativecall._native_objects");
     if (package == NULL && !PyErr_ExceptionMatches(PyExc_ImportError)) {
         return -1;
     }

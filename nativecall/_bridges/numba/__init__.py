@@ -20,8 +20,9 @@ returns any.
 Exceptions. A cfunc of Numba's own prints what its function raises, and returns zeros; cfuncs are
 taken as they are. What `wrap` makes of a jitted function keeps exceptions: C gets NaN, 0, NULL or
 zeros, and the exception is raised by the call from Python that is under way in that thread, or goes
-to `sys.unraisablehook` where there is none (csrc/ground/exceptions.h). With an error convention, C
-gets what that says instead; with ``errors="python"`` the exception is set, for a caller that looks.
+to `sys.unraisablehook` where there is none (csrc/platform/exceptions.h). With an error convention,
+C gets what that says instead; with ``errors="python"`` the exception is set, for a caller that
+looks.
 
 The other way, native callables are values that jitted functions call: `callables.py`. Numba finds
 them through the attribute `_numba_type_`, and built-in views by its entry point, in `_numba.py`.

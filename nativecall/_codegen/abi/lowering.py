@@ -315,7 +315,7 @@ class Lowering:
     def define(self, module: ir.Module, name: str, *, nest: bool = False) -> ir.Function:
         """Add a C function of this type to `module`, to be given blocks.
 
-        With `nest` it is entered through a stub (csrc/ground/stub.h) and has the stub's slot as a
+        With `nest` it is entered through a stub (csrc/platform/stub.h) and has the stub's slot as a
         first parameter, in the register of the static chain, which no C argument uses. A variadic
         function is `Unsupported`: the code here takes only fixed arguments.
         """

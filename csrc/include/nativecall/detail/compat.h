@@ -1,6 +1,6 @@
 /* nativecall/detail/compat.h: what differs from one version of CPython to the next.
  *
- * Guarantees: no other C file tests CPython's version but csrc/ground/compat.h, for the core. Each
+ * Guarantees: no other C file tests CPython's version, except csrc/platform/compat.h. Each
  *             function does what the newest CPython's does whose name it has, without PyErr_ and
  *             the like; the version that brought that stands beside it. 3.11 and later.
  * GIL:        all need it, unless they say otherwise. */

@@ -1,0 +1,434 @@
+/* csrc/callable/bind.c: the methods of bind.h. A failed operation changes nothing. */
+#include "bind.h"
+
+#include "callspec.h"
+#include "construct.h"
+#include "thunkobject.h"
+#include "values/names.h"
+
+#include <string.h>
+
+/* ---- the specs of thunks --------------------------------------------------------------------- */
+
+/* What they are kept by, as bytes: this, then which arguments are bound, or the name of the error
+ * convention. What is kept holds both call specs, so no other one has their addresses. A check is
+ * the user's, and ends with the function: they are call specs without. */
+typedef struct {
+    const NcCallSpec *inner;
+    const NcCallSpec *wanted; /* NULL where values are bound */
+    uintptr_t flags;
+    uintptr_t stack;
+} Key;
+
+static NcCallSpec *unchecked(NcCallSpec *spec)
+{
+    return spec->bare != NULL ? spec->bare : spec;
+}
+
+/* Bytes for a key and so many after it. */
+static PyObject *key_of(const NcCallable *self, const NcCallSpec *wanted, Py_ssize_t count)
+{
+    const Key key = {unchecked(self->spec), wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizeof(Key) + count);
+    if (made != NULL) {
+        memcpy(PyBytes_AS_STRING(made), &key, sizeof(Key));
+    }
+    return made;
+}
+
+/* A module's attribute, of those that are imported when they are first needed. */
+static PyObject *python(const char *name)
+{
+    PyObject *module = PyObject_CallNoArgs(nc_hooks.thunks);
+    PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return found;
+}
+
+/* The spec that is not known, made by Python code and kept. */
+NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObject *key)
+{
+    const char *after = PyBytes_AS_STRING(key) + sizeof(Key);
+    Py_ssize_t count = PyBytes_GET_SIZE(key) - (Py_ssize_t)sizeof(Key);
+    Key parts;
+    PyObject *name = nc_callable_name(self);
+    PyObject *make = name != NULL ? python("spec_of") : NULL;
+    PyObject *found = NULL;
+    memcpy(&parts, PyBytes_AS_STRING(key), sizeof(Key));
+    if (make != NULL) {
+        found = PyObject_CallFunction(make, "OOnnOy#", name, parts.inner, (Py_ssize_t)parts.flags,
+                                      (Py_ssize_t)parts.stack,
+                                      wanted != NULL ? (PyObject *)wanted : Py_None, after, count);
+        Py_DECREF(make);
+    }
+    if (found != NULL && !Py_IS_TYPE(found, &NcThunkSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "spec_of() must return a ThunkSpec");
+        Py_CLEAR(found);
+    }
+    if (found != NULL && ((NcThunkSpec *)(void *)found)->lasts) {
+        PyObject *done = PyObject_CallMethod(nc_hooks.thunk_specs, "put", "OO", key, found);
+        if (done == NULL) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(done);
+    }
+    return (NcThunkSpec *)(void *)found;
+}
+
+/* The thunk of what the key says, which it takes, and its spec. NULL with an exception. */
+static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
+                           PyObject *const *values, NcThunkSpec **of)
+{
+    /* As they are now: conversions may run code that replaces the entry. */
+    void *target = NC_SINGLE_TARGET(self);
+    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(unchecked(self->spec));
+    PyObject *known = nc_hooks.thunk_specs;
+    PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
+    NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
+    if (spec == NULL && !PyErr_Occurred()) {
+        spec = make_spec(self, wanted, key);
+    }
+    NcThunk *thunk = spec != NULL ? nc_thunk_new(self, spec, target, values) : NULL;
+    Py_DECREF(inner);
+    Py_DECREF(key);
+    *of = spec;
+    return thunk;
+}
+
+/* So many are kept of a function with a check; all go when one comes to them. */
+enum { MOST_CHECKED = 256 };
+
+/* The call spec of a thunk's callable, with the check of the function that is called: a new
+ * reference, or NULL with an exception. */
+NC_NOINLINE NcCallSpec *checked(NcCallSpec *inner, const NcThunkSpec *spec)
+{
+    PyObject *outer = (PyObject *)spec->outer;
+    PyObject *found =
+        inner->checked != NULL ? PyDict_GetItemWithError(inner->checked, outer) : NULL;
+    if (found != NULL || PyErr_Occurred()) {
+        return (NcCallSpec *)(void *)Py_XNewRef(found);
+    }
+    PyObject *make = python("with_check");
+    if (make != NULL) {
+        found = PyObject_CallFunction(make, "OnO", outer, (Py_ssize_t)spec->flags, inner);
+        Py_DECREF(make);
+    }
+    if (found != NULL && !Py_IS_TYPE(found, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "with_check() must return a CallSpec");
+        Py_CLEAR(found);
+    }
+    if (found != NULL && inner->checked == NULL) {
+        inner->checked = PyDict_New();
+    } else if (found != NULL && PyDict_GET_SIZE(inner->checked) >= MOST_CHECKED) {
+        PyDict_Clear(inner->checked);
+    }
+    if (found != NULL &&
+        (inner->checked == NULL || PyDict_SetItem(inner->checked, outer, found) < 0)) {
+        Py_CLEAR(found);
+    }
+    return (NcCallSpec *)(void *)found;
+}
+
+/* The thunk's callable. */
+static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObject *const *values,
+                      PyObject *name)
+{
+    NcThunkSpec *spec;
+    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(self->spec); /* as it is now */
+    NcThunk *thunk = make_thunk(self, wanted, key, values, &spec);
+    NcCallSpec *outer = NULL;
+    PyObject *made = NULL;
+    if (thunk != NULL) {
+        outer = NC_LIKELY(inner->bare == NULL) ? (NcCallSpec *)(void *)Py_NewRef(spec->outer)
+                                               : checked(inner, spec);
+    }
+    if (outer != NULL) {
+        made =
+            nc_callable_derive(self, outer, thunk->pointer, spec->flags, (PyObject *)thunk, name);
+        Py_DECREF(outer);
+    }
+    Py_XDECREF(thunk);
+    Py_XDECREF(spec);
+    Py_DECREF(inner);
+    return made;
+}
+
+/* ---- the methods ----------------------------------------------------------------------------- */
+
+/* Whether there is one entry, which native callers find. */
+static int is_single(const NcCallable *self)
+{
+    return self->spec != NULL && self->more->parts == NULL &&
+           nc_calltable_count(self->calls) == 1 && nc_native_table((PyObject *)self) != NULL;
+}
+
+/* What is left to the Python function of the same name. */
+NC_NOINLINE PyObject *leave(const char *name, PyObject *self, PyObject *const *args,
+                            Py_ssize_t nargs, PyObject *kwnames)
+{
+    Py_ssize_t count = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
+    PyObject **given = (PyObject **)PyMem_Calloc((size_t)count + 1, sizeof(PyObject *));
+    PyObject *function = given != NULL ? python(name) : PyErr_NoMemory();
+    PyObject *made = NULL;
+    if (function != NULL) {
+        given[0] = self;
+        memcpy(given + 1, args, (size_t)count * sizeof(PyObject *));
+        made = PyObject_Vectorcall(function, given, (size_t)nargs + 1, kwnames);
+        Py_DECREF(function);
+    }
+    PyMem_Free(given);
+    return made;
+}
+
+const char nc_doc_bind[] =
+    "bind($self, /, *values, **named)\n--\n\n"
+    "A C function that calls this one with some arguments fixed.\n\n"
+    "Parameters\n----------\n"
+    "*values\n"
+    "    Of the leading arguments; ``...`` for one that stays open.\n"
+    "**named\n"
+    "    Of arguments by their names, where the signature has names.\n\n"
+    "Returns\n-------\n"
+    "NativeCallable\n"
+    "    Of the arguments that are left, with a C function pointer of its own. Values are\n"
+    "    converted here; buffers stay exported, and are kept, as long as it lives.\n\n"
+    "Raises\n------\n"
+    "TypeError, ValueError, OverflowError\n"
+    "    When there are too many values, an argument is unknown or bound twice, or a value does\n"
+    "    not fit.\n\n"
+    "Examples\n--------\n"
+    ">>> import nativecall\n"
+    ">>> pow = nativecall.load(\"m\", \"double pow(double x, double y);\").pow\n"
+    ">>> pow.bind(2.0)(10), pow.bind(..., 2.0)(10), pow.bind(y=3.0)(10)\n"
+    "(1024.0, 100.0, 1000.0)";
+
+/* More arguments than these are bound by name in Python. */
+enum { MOST_NAMED = 16 };
+
+/* Which argument has a name; -1 without an exception for none. Strings that are interned, as those
+ * of keywords mostly are, are told by their addresses. */
+static Py_ssize_t named(const NcCallSpec *spec, PyObject *name)
+{
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+        if (PyTuple_GET_ITEM(spec->names, i) == name) {
+            return i;
+        }
+    }
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+        PyObject *own = PyTuple_GET_ITEM(spec->names, i);
+        if (own != Py_None && PyUnicode_Compare(own, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The values of a call in the order of the arguments, with Ellipsis where there is none; the number
+ * of them, or -1 without an exception where a name is unknown or given twice. */
+static Py_ssize_t in_order(const NcCallSpec *spec, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames, PyObject **given)
+{
+    if (spec->names == NULL || spec->nargs > MOST_NAMED) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+        given[i] = i < nargs ? args[i] : Py_Ellipsis;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
+        Py_ssize_t index = named(spec, PyTuple_GET_ITEM(kwnames, i));
+        if (index < 0 || given[index] != Py_Ellipsis) {
+            return -1;
+        }
+        given[index] = args[nargs + i];
+    }
+    return spec->nargs;
+}
+
+PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)callable;
+    PyObject *given[MOST_NAMED];
+    PyObject *const *values = args;
+    Py_ssize_t count = nargs;
+    PyObject *key;
+    if (!is_single(self) || self->spec->variadic || self->spec->out_count != 0 ||
+        nargs > self->spec->nargs) {
+        return leave("bind", callable, args, nargs, kwnames);
+    }
+    if (kwnames != NULL) {
+        values = given;
+        count = in_order(self->spec, args, nargs, kwnames, given);
+        if (count < 0) {
+            return leave("bind", callable, args, nargs, kwnames);
+        }
+    }
+    while (count > 0 && values[count - 1] == Py_Ellipsis) {
+        count--;
+    }
+    if (count == 0) {
+        return Py_NewRef(callable);
+    }
+    key = key_of(self, NULL, count);
+    if (key == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyBytes_AS_STRING(key)[(Py_ssize_t)sizeof(Key) + i] = values[i] != Py_Ellipsis;
+    }
+    return make(self, NULL, key, values, NULL);
+}
+
+/* Whether a function promises not to write wherever that is wanted of it. */
+static int keeps(const NcCallSpec *own, const NcCallSpec *wanted)
+{
+    for (Py_ssize_t i = 0; i < wanted->nargs; i++) {
+        if (wanted->arguments[i].readonly && (i >= own->nargs || !own->arguments[i].readonly)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The same signature is the function itself. */
+static PyObject *converted(NcCallable *self, NcCallSpec *wanted, PyObject *errors, PyObject *name)
+{
+    const char *convention = "";
+    Py_ssize_t length = 0;
+    PyObject *key;
+    if (errors != Py_None) {
+        convention = PyUnicode_AsUTF8AndSize(errors, &length);
+    } else if (name == NULL && wanted->text == self->spec->text && keeps(self->spec, wanted)) {
+        return Py_NewRef(self);
+    }
+    key = convention != NULL ? key_of(self, unchecked(wanted), length) : NULL;
+    if (key == NULL) {
+        return NULL;
+    }
+    memcpy(PyBytes_AS_STRING(key) + sizeof(Key), convention, (size_t)length);
+    return make(self, unchecked(wanted), key, NULL, name);
+}
+
+/* Whether convert() of a signature needs nothing of Python's but a new spec. */
+static int is_plain(const NcCallable *self)
+{
+    return self->more->specializer == NULL && is_single(self) && self->spec->out_count == 0;
+}
+
+PyObject *nc_adapt_passed(NcCallable *self, NcCallSpec *wanted, uintptr_t refuse, void **address)
+{
+    NcThunkSpec *spec = NULL;
+    NcThunk *thunk = NULL;
+    PyObject *key = is_plain(self) ? key_of(self, wanted, 0) : NULL;
+    if (key != NULL) {
+        thunk = make_thunk(self, wanted, key, NULL, &spec);
+    }
+    if (thunk == NULL && PyErr_Occurred() &&
+        (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
+        PyErr_Clear();
+    }
+    if (thunk != NULL && (spec->flags & refuse) != 0) {
+        Py_CLEAR(thunk);
+    }
+    *address = thunk != NULL ? thunk->pointer : NULL;
+    Py_XDECREF(spec);
+    return (PyObject *)thunk;
+}
+
+PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)callable;
+    NcCallSpec *wanted;
+    PyObject *errors;
+    PyObject *name;
+    if (!PyArg_ParseTuple(args, "O!OO", &NcCallSpec_Type, &wanted, &errors, &name)) {
+        return NULL;
+    }
+    if ((errors != Py_None && !PyUnicode_Check(errors)) ||
+        (name != Py_None && !PyUnicode_Check(name))) {
+        PyErr_SetString(PyExc_TypeError, "_converted() takes the names of an error convention and "
+                                         "of a callable");
+        return NULL;
+    }
+    if (self->spec == NULL || self->more->parts != NULL) {
+        Py_RETURN_NONE; /* it has got another entry meanwhile */
+    }
+    return converted(self, wanted, errors, name != Py_None ? name : NULL);
+}
+
+/* make_thunk(callable, spec, values): a thunk of a callable's only
+ * entry by a ThunkSpec that is not kept here, with a tuple of its values by argument. */
+PyObject *nc_adapt_thunk(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *callable;
+    NcThunkSpec *spec;
+    PyObject *values;
+    if (!PyArg_ParseTuple(args, "O!O!O!", (PyTypeObject *)&NcCallable_Type, &callable,
+                          &NcThunkSpec_Type, &spec, &PyTuple_Type, &values)) {
+        return NULL;
+    }
+    NcCallable *self = (NcCallable *)(void *)callable;
+    Py_ssize_t count = Py_SIZE(spec) != 0 ? spec->places[Py_SIZE(spec) - 1].index + 1 : 0;
+    if (!is_single(self) || PyTuple_GET_SIZE(values) < count) {
+        PyErr_SetString(PyExc_ValueError, "make_thunk() takes a callable of one entry, and a value "
+                                          "for each argument that is bound");
+        return NULL;
+    }
+    NcThunk *thunk =
+        nc_thunk_new(self, spec, NC_SINGLE_TARGET(self), PySequence_Fast_ITEMS(values));
+    if (thunk == NULL) {
+        return NULL;
+    }
+    PyObject *made =
+        nc_callable_derive(self, spec->outer, thunk->pointer, spec->flags, (PyObject *)thunk, NULL);
+    Py_DECREF(thunk);
+    return made;
+}
+
+const char nc_doc_convert[] =
+    "convert($self, /, signature, *, errors=None, name=None)\n--\n\n"
+    "The same function as a C function of another signature.\n\n"
+    "Parameters\n----------\n"
+    "signature : str or Signature\n"
+    "    In any spelling. Numbers are widened, or checked as they are narrowed;\n"
+    "    ``(double, double)`` may be ``(int n, double *x)``, user data missing, values\n"
+    "    references, an argument that takes the result the result itself, and the reverse\n"
+    "    (nativecall/_adapt/rules.py).\n"
+    "errors : str, optional\n"
+    "    The wanted error convention, as for `wrap`; what it was by default, where the wanted\n"
+    "    result can show it.\n"
+    "name : str, optional\n\n"
+    "Returns\n-------\n"
+    "NativeCallable\n"
+    "    Of one entry, which calls this function without the GIL and without Python; itself, if\n"
+    "    it has the signature already. A value that does not pass gives C NaN, 0 or NULL and\n"
+    "    Python OverflowError or ValueError. Of several entries one of the same signature is\n"
+    "    taken, for which `specialize` is asked, else the first that can be converted.\n\n"
+    "Raises\n------\n"
+    "SignatureError\n"
+    "    When it cannot be converted; it says why.\n\n"
+    "Examples\n--------\n"
+    ">>> import array, nativecall\n"
+    ">>> hypot = nativecall.load(\"m\", \"double hypot(double, double);\").hypot\n"
+    ">>> hypot.convert(\"double (int n, double *x)\")(2, array.array(\"d\", [3, 4]))\n"
+    "5.0";
+
+PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)callable;
+    NcCallSpec *wanted;
+    PyObject *made;
+    if (kwnames != NULL || nargs != 1 || self->more->specializer != NULL) {
+        return leave("convert", callable, args, nargs, kwnames);
+    }
+    wanted = nc_callspec_of(args[0]);
+    if (wanted == NULL) {
+        return NULL;
+    }
+    made = is_single(self) && self->spec->out_count == 0
+               ? converted(self, wanted, Py_None, NULL)
+               : leave("convert", callable, args, nargs, kwnames);
+    Py_DECREF(wanted);
+    return made;
+}

@@ -1,0 +1,177 @@
+/* csrc/callable/builtinview.c: the views of builtinview.h. */
+#include "builtinview.h"
+
+#include "call/call.h"
+#include "callablecalls.h"
+#include "platform/compat.h"
+#include "construct.h"
+#include "overload.h"
+#include "values/names.h"
+
+static PyObject *living_view(NcCallable *self)
+{
+    return self->more->view != NULL ? nc_weakref_get(self->more->view) : NULL;
+}
+
+/* The built-in form of what calls a single; of the same convention whatever that is. */
+static void describe_single(NcCallable *self, PyMethodDef *method)
+{
+    const NcCallSpec *spec = self->spec;
+    const int is_wrapper = self->vectorcall == nc_vectorcall_wrapper;
+    if (!is_wrapper && self->vectorcall != nc_vectorcall_plan) {
+        method->ml_meth = spec->trampoline->method;
+        method->ml_flags = spec->trampoline->method_flags;
+    } else if (spec->nargs > 1 || spec->variadic) {
+        method->ml_meth = NC_METHOD(is_wrapper ? nc_method_wrapper : nc_method_plan);
+        method->ml_flags = METH_FASTCALL;
+    } else if (spec->nargs == 1) {
+        method->ml_meth = is_wrapper ? nc_method_wrapper_O : nc_method_plan_O;
+        method->ml_flags = METH_O;
+    } else {
+        method->ml_meth = is_wrapper ? nc_method_wrapper_NOARGS : nc_method_plan_NOARGS;
+        method->ml_flags = METH_NOARGS;
+    }
+}
+
+static void describe_overloaded(PyMethodDef *method)
+{
+    method->ml_meth = NC_METHOD(nc_method_overloaded);
+    method->ml_flags = METH_FASTCALL;
+}
+
+/* How a built-in function is pickled: a view as the attribute of its callable, all others as ever,
+ * which for a view would be the attribute of the callable's name. */
+static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    PyObject *self = nc_native_viewed(function);
+    if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type)) {
+        return PyObject_CallMethod(function, "__reduce__", NULL);
+    }
+    return Py_BuildValue("N(Os)", PyMapping_GetItemString(PyEval_GetBuiltins(), "getattr"), self,
+                         "builtin");
+}
+
+/* Tells Python that, before the first view. -1 with an exception. */
+static int tell_how_to_pickle(void)
+{
+    static PyMethodDef method = {"reduce_builtin", reduce, METH_O, NULL};
+    static PyObject *registered;
+    PyObject *made;
+    PyObject *copyreg;
+    PyObject *done;
+    if (registered != NULL) {
+        return 0;
+    }
+    copyreg = PyImport_ImportModule("copyreg");
+    made = copyreg != NULL ? PyCFunction_NewEx(&method, NULL, NULL) : NULL;
+    done = made != NULL
+               ? PyObject_CallMethod(copyreg, "pickle", "OO", (PyObject *)&PyCFunction_Type, made)
+               : NULL;
+    if (done == NULL) {
+        Py_CLEAR(made);
+    } else {
+        nc_keep_first(&registered, made);
+    }
+    Py_XDECREF(done);
+    Py_XDECREF(copyreg);
+    return registered != NULL ? 0 : -1;
+}
+
+/* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */
+static int describe(NcCallable *self)
+{
+    PyMethodDef *method = &self->as.view;
+    PyObject *name = nc_callable_name(self);
+    const char *name_text = name != NULL ? PyUnicode_AsUTF8(name) : NULL;
+    const char *doc = NULL;
+    if (name_text == NULL || tell_how_to_pickle() < 0 || nc_callable_move_tables(self) < 0) {
+        return -1;
+    }
+    if (self->more->doc == NULL) {
+        PyObject *found = PyObject_GetAttrString((PyObject *)self, "__doc__");
+        if (found == NULL) {
+            return -1;
+        }
+        nc_keep_first(&self->more->doc, found);
+    }
+    if (PyUnicode_Check(self->more->doc)) {
+        doc = PyUnicode_AsUTF8(self->more->doc);
+        if (doc == NULL) {
+            return -1;
+        }
+    }
+    self->more->name = name;
+    method->ml_doc = doc;
+    method->ml_name = name_text;
+    if (self->more->parts != NULL) {
+        describe_overloaded(method);
+    } else {
+        describe_single(self, method);
+    }
+    return 0;
+}
+
+PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *view;
+    if (nc_native_table(object) == NULL) {
+        return nc_callable_error(
+            self, PyExc_AttributeError,
+            "has no built-in view: '%s' overrides __call__, which a view would not run",
+            Py_TYPE(object)->tp_name);
+    }
+    view = living_view(self);
+    if (view != NULL) {
+        return view;
+    }
+    if (self->spec == NULL && self->more->parts == NULL) {
+        return nc_callable_error(
+            self, PyExc_AttributeError, "has no built-in view: it has no entries%s",
+            self->more->specializer != NULL ? " yet; ask for one as in f['d:d']"
+                                            : "; add one first");
+    }
+    if (self->as.view.ml_name == NULL && describe(self) < 0) {
+        return NULL;
+    }
+    view = PyCFunction_NewEx(&self->as.view, object, NULL);
+    if (view == NULL) {
+        return NULL;
+    }
+    PyObject *reference = PyWeakref_NewRef(view, NULL);
+    if (reference == NULL) {
+        Py_DECREF(view);
+        return NULL;
+    }
+    Py_XSETREF(self->more->view, reference);
+    return view;
+}
+
+/* How CPython calls built-in functions that are METH_FASTCALL. */
+static vectorcallfunc vectorcall_fast;
+
+int nc_builtinview_ready(void)
+{
+    static PyMethodDef fast = {"fast", NULL, METH_FASTCALL, NULL};
+    PyObject *made;
+    fast.ml_meth = NC_METHOD(nc_method_overloaded);
+    made = PyCFunction_NewEx(&fast, NULL, NULL);
+    if (made == NULL) {
+        return -1;
+    }
+    vectorcall_fast = ((PyCFunctionObject *)(void *)made)->vectorcall;
+    Py_DECREF(made);
+    return 0;
+}
+
+void nc_builtinview_overload(NcCallable *self)
+{
+    PyObject *view = living_view(self);
+    if (self->as.view.ml_name != NULL) {
+        describe_overloaded(&self->as.view);
+    }
+    if (view != NULL) {
+        ((PyCFunctionObject *)(void *)view)->vectorcall = vectorcall_fast;
+        Py_DECREF(view);
+    }
+}

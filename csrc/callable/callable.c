@@ -1,0 +1,534 @@
+/* csrc/callable/callable.c: the native callable: one Python object around a table of native
+ * entries.
+ *
+ * Guarantees: calling it from Python costs what the trampoline costs (no lookup, no dispatch) while
+ * it is single; its call table can be read without the GIL at any time (calltable.h); a failed
+ * operation changes nothing; whatever an entry ever pointed into stays owned until the callable
+ * dies.
+ *
+ * Python sees this type as the base of nativecall.NativeCallable, which adds what needs no
+ * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
+#include "bind.h"
+#include "foreign.h"
+#include "builtinview.h"
+#include "call/call.h"
+#include "callablecalls.h"
+#include "entries.h"
+#include "construct.h"
+#include "overload.h"
+#include "platform/address.h"
+#include "platform/gil.h"
+#include "nativecall/nativeapi.h"
+#include "values/names.h"
+
+#include <structmember.h>
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+static int callable_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_VISIT(self->spec);
+    Py_VISIT(self->owner);
+    Py_VISIT(self->more->wrapper);
+    Py_VISIT(self->more->parts);
+    Py_VISIT(self->more->only);
+    Py_VISIT(self->more->owners);
+    Py_VISIT(self->more->specializer);
+    return nc_boxed_traverse(self->more, visit, arg);
+}
+
+/* The collector clears only what no reference from outside reaches, so no native caller is left: a
+ * reader holds a reference. Finalisers that still see the object get the error of an empty one.
+ * CallSpec and trampoline stay, because views call them. */
+static int callable_clear(PyObject *object)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcMore *more = self->more;
+    self->vectorcall = nc_vectorcall_empty;
+    nc_callable_clear_tables(self);
+    Py_CLEAR(self->owner);
+    if (more != &nc_no_more) {
+        Py_CLEAR(more->wrapper);
+        nc_dispatcher_release(more->dispatcher);
+        more->dispatcher = NULL;
+        Py_CLEAR(more->parts);
+        Py_CLEAR(more->only);
+        Py_CLEAR(more->owners);
+        more->self_class = NULL;
+        Py_CLEAR(more->specializer);
+        nc_boxed_forget(self);
+    }
+    return 0;
+}
+
+static void callable_dealloc(PyObject *object)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcMore *more = self->more;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    (void)callable_clear(object);
+    Py_CLEAR(self->spec);
+    Py_CLEAR(*nc_callable_name_place(self));
+    if (more != &nc_no_more) {
+        Py_CLEAR(more->signatures);
+        Py_CLEAR(more->doc);
+        Py_CLEAR(more->view);
+        PyMem_Free(more);
+    }
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* _describe(name, doc): once, before the first view. A name of None is the symbol's. */
+static PyObject *callable_describe(PyObject *object, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *name;
+    PyObject *doc;
+    if (!PyArg_ParseTuple(args, "OO", &name, &doc)) {
+        return NULL;
+    }
+    if (name != Py_None && !PyUnicode_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "the name of a callable must be a str");
+        return NULL;
+    }
+    if (self->as.view.ml_name != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "a callable that has a built-in view keeps its name");
+        return NULL;
+    }
+    if (doc != Py_None) {
+        NcMore *more = nc_callable_more(self);
+        if (more == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(more->doc, Py_NewRef(doc));
+    }
+    Py_XSETREF(self->as.unviewed.name, name != Py_None ? Py_NewRef(name) : NULL);
+    Py_RETURN_NONE;
+}
+
+/* _set_entry(spec, address, flags, owner): the only entry of an empty callable. */
+static PyObject *callable_set_entry(PyObject *object, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *spec;
+    PyObject *owner;
+    void *target;
+    Py_ssize_t flags;
+    if (!PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &spec, nc_take_address, &target, &flags,
+                          &owner)) {
+        return NULL;
+    }
+    if (self->spec != NULL || self->more->parts != NULL) {
+        return nc_callable_error(self, PyExc_RuntimeError, "has an entry already");
+    }
+    if (target == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
+        return NULL;
+    }
+    if (nc_callable_begin(self, (NcCallSpec *)(void *)spec, target, (uintptr_t)flags, owner) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* _derived(spec, address, flags, owner): a callable of one entry that comes of this one, as an
+ * overload of it. To make one takes no class. Its name and its doc are ours. */
+static PyObject *callable_derived(PyObject *object, PyObject *args)
+{
+    PyObject *spec;
+    PyObject *owner;
+    void *target;
+    Py_ssize_t flags;
+    if (!PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &spec, nc_take_address, &target, &flags,
+                          &owner)) {
+        return NULL;
+    }
+    NcCallable *self = (NcCallable *)(void *)object;
+    return nc_callable_share_self(self, nc_callable_derive(self, (NcCallSpec *)(void *)spec, target,
+                                                           (uintptr_t)flags, owner, NULL));
+}
+
+static int is_single(PyObject *object)
+{
+    return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
+           ((NcCallable *)(void *)object)->more->parts == NULL &&
+           ((NcCallable *)(void *)object)->spec != NULL;
+}
+
+/* _set_overloads(overloads): a longer tuple of callables of one entry each, the present ones first.
+ * Appends the entries of the new ones, then lets Python calls choose among all. */
+static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t present = self->calls->count;
+    NcMore *more;
+    if (!PyTuple_Check(overloads) || PyTuple_GET_SIZE(overloads) <= present) {
+        PyErr_SetString(PyExc_TypeError, "overloads must be a tuple longer than the present one");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads); i++) {
+        PyObject *parts = self->more->parts;
+        if (parts != NULL && i < present &&
+            PyTuple_GET_ITEM(parts, i) == PyTuple_GET_ITEM(overloads, i)) {
+            continue;
+        }
+        /* Part of itself, it would call itself for ever. */
+        if (!is_single(PyTuple_GET_ITEM(overloads, i)) ||
+            PyTuple_GET_ITEM(overloads, i) == object) {
+            PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
+            return NULL;
+        }
+        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->spec->text !=
+                               self->calls->entries[i].signature) {
+            PyErr_SetString(PyExc_ValueError,
+                            "overloads must begin with those of the present entries");
+            return NULL;
+        }
+    }
+    more = nc_callable_more(self);
+    if (more == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(overloads); i++) {
+        NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i);
+        if (nc_callable_own(self, (PyObject *)part) < 0 ||
+            nc_callable_append(self, part->spec, NC_SINGLE_FLAGS(part), NC_SINGLE_TARGET(part)) <
+                0) {
+            return NULL;
+        }
+    }
+    nc_dispatcher_release(more->dispatcher);
+    more->dispatcher = NULL;
+    Py_XSETREF(more->parts, Py_NewRef(overloads));
+    self->vectorcall = nc_vectorcall_overloaded;
+    nc_builtinview_overload(self);
+    nc_boxed_forget(self);
+    Py_RETURN_NONE;
+}
+
+/* _replace(position, address, owner, spec): another function for an entry, with the names and
+ * promises of another spec of the same signature. The old owner and the old spec stay: calls that
+ * are under way use them. */
+static PyObject *callable_replace(PyObject *object, PyObject *args)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *owner;
+    PyObject *spec;
+    Py_ssize_t position;
+    void *target;
+    if (!PyArg_ParseTuple(args, "nO&OO!", &position, nc_take_address, &target, &owner,
+                          &NcCallSpec_Type, &spec)) {
+        return NULL;
+    }
+    if (position < 0 || (size_t)position >= nc_calltable_count(self->calls) ||
+        self->calls->entries[position].signature != ((NcCallSpec *)(void *)spec)->text ||
+        target == NULL) {
+        PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
+        return NULL;
+    }
+    /* It keeps the name of its first function. The last owner is the present one's, None too. */
+    if (nc_callable_name(self) == NULL ||
+        (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->spec) < 0) ||
+        nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
+        return NULL;
+    }
+    if (self->more->parts == NULL) {
+        Py_XSETREF(self->spec, (NcCallSpec *)(void *)Py_NewRef(spec));
+        if (self->more != &nc_no_more) {
+            Py_CLEAR(self->more->wrapper);
+        }
+    }
+    nc_boxed_forget(self);
+    Py_RETURN_NONE;
+}
+
+/* ---- introspection --------------------------------------------------------------------------- */
+
+/* (spec, address, flags) of a single as they are at one moment; None without entries. */
+static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcCallSpec *spec = self->spec;
+    uintptr_t flags = NC_SINGLE_FLAGS(self);
+    if (spec == NULL) {
+        Py_RETURN_NONE;
+    }
+    /* Held: what follows may run code that replaces the entry. */
+    return Py_BuildValue("(NNn)", Py_NewRef(spec), PyLong_FromVoidPtr(NC_SINGLE_TARGET(self)),
+                         (Py_ssize_t)flags);
+}
+
+/* _table_memory(): bytes of the tables outside of the callable, in use and superseded. */
+static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return Py_BuildValue("(nn)", (Py_ssize_t)nc_nativetable_live_bytes(&self->more->native),
+                         (Py_ssize_t)nc_nativetable_retired_bytes(&self->more->native));
+}
+
+/* _trampoline_kind(): how calls of a single are made. */
+static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    if (self->spec == NULL) {
+        return nc_refuse_empty(self);
+    }
+    return PyUnicode_FromString(self->vectorcall == nc_vectorcall_wrapper ? "python"
+                                : self->vectorcall == nc_vectorcall_plan  ? "plan"
+                                                                          : "ahead of time");
+}
+
+/* _unwrap(): makes a single that has no view call by its plan, whatever else it would do. */
+static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    if (self->spec == NULL || self->more->parts != NULL || self->as.view.ml_name != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "it is decided how this is called");
+        return NULL;
+    }
+    self->vectorcall = nc_vectorcall_plan;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef callable_methods[] = {
+    {"_describe", callable_describe, METH_VARARGS, NULL},
+    {"_set_entry", callable_set_entry, METH_VARARGS, NULL},
+    {"_derived", callable_derived, METH_VARARGS, NULL},
+    {"_set_overloads", callable_set_overloads, METH_O, NULL},
+    {"_replace", callable_replace, METH_VARARGS, NULL},
+    {"_position", nc_entries_position, METH_O, NULL},
+    {"_entries", nc_entries_rows, METH_NOARGS, NULL},
+    {"_entry", callable_entry, METH_NOARGS, NULL},
+    {"_table_memory", callable_memory, METH_NOARGS, NULL},
+    {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
+    {"_unwrap", callable_unwrap, METH_NOARGS, NULL},
+    {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,
+     "address($self, /, signature=None)\n--\n\n"
+     "The C function pointer of an entry.\n\n"
+     "Parameters\n----------\n"
+     "signature : str, optional\n"
+     "    In any spelling; may be left out when there is one entry.\n\n"
+     "Raises\n------\n"
+     "NoEntryError\n"
+     "    A `KeyError`, when there is no such entry."},
+    {"_alone", nc_boxed_entry, METH_O, NULL},
+    {"to_ctypes", NC_METHOD(nc_boxed_ctypes), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_ctypes},
+    {"to_cffi", NC_METHOD(nc_boxed_cffi), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_cffi},
+    {"to_capsule", NC_METHOD(nc_boxed_capsule), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_capsule},
+    {"to_scipy", NC_METHOD(nc_boxed_scipy), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_scipy},
+    {"bind", NC_METHOD(nc_adapt_bind), METH_FASTCALL | METH_KEYWORDS, nc_doc_bind},
+    {"convert", NC_METHOD(nc_adapt_convert), METH_FASTCALL | METH_KEYWORDS, nc_doc_convert},
+    {"_converted", nc_adapt_converted, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef callable_members[] = {
+    {"_spec", T_OBJECT, offsetof(NcCallable, spec), READONLY, NULL},
+    {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT,
+     offsetof(NcCallable, single.entries[0].funcptr), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *callable_get_name(PyObject *object, void *Py_UNUSED(closure))
+{
+    return Py_XNewRef(nc_callable_name((NcCallable *)(void *)object));
+}
+
+/* A copy: what is taken out of the list itself could be code that calls still go to. */
+static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return self->more->owners != NULL ? PyList_AsTuple(self->more->owners)
+           : self->owner != NULL      ? PyTuple_Pack(1, self->owner)
+                                      : PyTuple_New(0);
+}
+
+/* A field of NcMore by its offset; None for NULL. */
+static PyObject *callable_get_more(PyObject *object, void *offset)
+{
+    char *more = (char *)((NcCallable *)(void *)object)->more;
+    PyObject *found = *(PyObject **)(void *)(more + (uintptr_t)offset);
+    return Py_NewRef(found != NULL ? found : Py_None);
+}
+
+static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    NcMore *more = nc_callable_more((NcCallable *)(void *)object);
+    if (more == NULL) {
+        return -1;
+    }
+    /* What was chosen before is asked again. */
+    nc_dispatcher_release(more->dispatcher);
+    more->dispatcher = NULL;
+    Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
+    return 0;
+}
+
+static PyObject *callable_get_is_entry(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((NcCallable *)(void *)object)->more->is_entry);
+}
+
+static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    return Py_XNewRef(self->spec != NULL ? nc_entries_only(self) : Py_None);
+}
+
+/* In Python, for it is seldom asked for. Of the type it is this descriptor, as for functions, which
+ * typing.get_type_hints passes over. */
+static PyObject *callable_get_annotations(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyObject_CallMethod(object, "_annotations", NULL);
+}
+
+/* PEP 649: a function of a format, which CPython asks for from 3.14 on. */
+static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyObject_GetAttrString(object, "_annotate");
+}
+
+#define MORE(field) ((void *)offsetof(NcMore, field))
+
+static PyMappingMethods callable_mapping = {
+    .mp_subscript = nc_entries_subscript,
+};
+
+static PySequenceMethods callable_sequence = {
+    .sq_contains = nc_entries_contains,
+};
+
+static PyGetSetDef callable_getset[] = {
+    {"__name__", callable_get_name, NULL, NULL, NULL},
+    {"__qualname__", callable_get_name, NULL, NULL, NULL},
+    {"__annotations__", callable_get_annotations, NULL, NULL, NULL},
+    {"__annotate__", callable_get_annotate, NULL, NULL, NULL},
+    {"_as_parameter_", nc_boxed_parameter, NULL,
+     "What ctypes passes for the callable: `to_ctypes()`.", NULL},
+    {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
+    {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
+    {"_specializer", callable_get_more, callable_set_specializer, NULL, MORE(specializer)},
+    {"_is_entry", callable_get_is_entry, NULL, "whether f[signature] gave it out", NULL},
+    {"_only", callable_get_only, NULL, "a single restricted to its entry", NULL},
+    {"_owners", callable_get_owners, NULL, "what lives as long; the last is the present one's",
+     NULL},
+    {"signatures", nc_entries_signatures, NULL,
+     "Canonical signatures of the entries, in the order they were added.", NULL},
+    {"builtin", nc_builtinview_get, NULL,
+     "The same callable as a real built-in function, for hot loops in Python.\n\n"
+     "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"
+     "type. __self__ of the view is the callable; nativecall.wrap gives it back, and native\n"
+     "consumers accept either.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* The rows of every native callable's type, each at its expected position; the offset in the type
+ * says the same as row 0. */
+static PyCustomSlot callable_slots[] = {
+    {PYCUSTOMSLOT_NATIVECALLABLE_ID, 0, {NULL}},
+    {PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0, {NULL}},
+    {0, 0, {NULL}},
+};
+
+PyHeapExtensibleTypeObject NcCallable_Type = {
+    .etp_heaptype.ht_type =
+        {
+            PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallableBase",
+            .tp_doc = "The compiled half of nativecall.NativeCallable.",
+            .tp_basicsize = sizeof(NcCallable),
+            .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                        Py_TPFLAGS_HAVE_VECTORCALL,
+            .tp_vectorcall_offset = offsetof(NcCallable, vectorcall),
+            .tp_weaklistoffset = offsetof(NcCallable, weakrefs),
+            .tp_call = PyVectorcall_Call,
+            .tp_as_mapping = &callable_mapping,
+            .tp_as_sequence = &callable_sequence,
+            .tp_new = nc_callable_new,
+            .tp_traverse = callable_traverse,
+            .tp_clear = callable_clear,
+            .tp_dealloc = callable_dealloc,
+            .tp_methods = callable_methods,
+            .tp_members = callable_members,
+            .tp_getset = callable_getset,
+        },
+};
+
+/* ---- missing entries ------------------------------------------------------------------------- */
+
+static const PyNativeCallableEntry *published_entry(const NcCallable *self, const char *signature)
+{
+    const PyNativeCallableEntry *entry = self->calls->entries;
+    const char *text;
+    for (; (text = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
+        if (text == signature || strcmp(text, signature) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* How consumers that found nothing in the table have the specialize hook asked: the `find` of
+ * nativeapi.h. Without the GIL, and in another interpreter, it looks into the table only. */
+static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
+                                                 uintptr_t refuse)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const PyNativeCallableEntry *entry;
+    const PyThreadState *thread;
+    PyThreadState *own;
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
+        nc_native_table(object) == NULL) {
+        /* The attribute was copied to another class; or this one has a __call__ of its own, or may
+         * get one yet. */
+        return NULL;
+    }
+    entry = published_entry(self, signature);
+    thread = entry == NULL && self->more->specializer != NULL ? nc_thread_attached(&own) : NULL;
+    if (thread != NULL && !nc_is_foreign(thread) && !PyErr_Occurred()) {
+        /* Whatever the bytes are, reading them as a signature is the hook's. */
+        PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
+        PyObject *done = text == NULL ? NULL
+                                      : PyObject_CallFunctionObjArgs(nc_hooks.specialize, object,
+                                                                     text, (PyObject *)NULL);
+        Py_XDECREF(text);
+        if (done == NULL) {
+            return NULL;
+        }
+        Py_DECREF(done);
+        entry = published_entry(self, signature);
+    }
+    return entry != NULL && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
+}
+
+/* It tells no entries: who asks has read the table. */
+static NcNativeApi callable_api = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, find_or_make,
+                                   NULL};
+
+static int publish_api(void)
+{
+    PyObject *capsule = PyCapsule_New(&callable_api, NC_NATIVEAPI_CAPSULE, NULL);
+    int status = capsule == NULL
+                     ? -1
+                     : PyDict_SetItemString(NcCallable_Type.etp_heaptype.ht_type.tp_dict,
+                                            NC_NATIVEAPI_ATTRIBUTE, capsule);
+    Py_XDECREF(capsule);
+    PyType_Modified((PyTypeObject *)&NcCallable_Type);
+    return status;
+}
+
+int nc_callable_ready(PyObject *module)
+{
+    callable_slots[0].data.objoffset = (intptr_t)offsetof(NcCallable, calls);
+    callable_slots[1].data.objoffset = (intptr_t)offsetof(NcCallable, packed);
+    NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
+    NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
+    return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
+                   nc_runtime->ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
+               ? -1
+               : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);
+}

@@ -1,0 +1,137 @@
+/* csrc/callable/callablecalls.c: the calls of callablecalls.h. */
+#include "callablecalls.h"
+
+#include "irregular.h"
+
+#include "values/names.h"
+
+/* ---- calls by wrappers ----------------------------------------------------------------------- */
+
+PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t nargsf,
+                                PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (kwnames != NULL || nargs < self->spec->nargs ||
+        (nargs > self->spec->nargs && !self->spec->variadic)) {
+        return nc_call_irregular(self, args, nargsf, kwnames);
+    }
+    PyObject *wrapper = Py_XNewRef(self->more->wrapper);
+    if (wrapper == NULL) {
+        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
+         * is kept must call the new one. */
+        void *target = NC_SINGLE_TARGET(self);
+        wrapper = PyObject_CallOneArg(nc_hooks.make_wrapper, object);
+        NcMore *more = wrapper != NULL ? nc_callable_more(self) : NULL;
+        if (more == NULL) {
+            Py_XDECREF(wrapper);
+            return NULL;
+        }
+        if (NC_SINGLE_TARGET(self) == target) {
+            Py_XSETREF(more->wrapper, Py_NewRef(wrapper));
+        }
+    }
+    PyObject *result = PyObject_Vectorcall(wrapper, args, (size_t)nargs, NULL);
+    Py_DECREF(wrapper);
+    return result;
+}
+
+PyObject *nc_method_wrapper(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    return nc_vectorcall_wrapper(object, args, (size_t)nargs, NULL);
+}
+
+PyObject *nc_method_wrapper_O(PyObject *object, PyObject *arg)
+{
+    return nc_vectorcall_wrapper(object, &arg, 1, NULL);
+}
+
+PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return nc_vectorcall_wrapper(object, NULL, 0, NULL);
+}
+
+/* ---- calls that ask for entries -------------------------------------------------------------- */
+
+/* What the hook says of the values of a call: its method gets the callable, the values and `names`,
+ * unless that is NULL. A new reference, also to None; NULL with an exception. */
+static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
+                          Py_ssize_t count, PyObject *names)
+{
+    PyObject *specializer = self->more->specializer;
+    PyObject *answer = NULL;
+    PyObject *values;
+    if (specializer == NULL) {
+        return Py_NewRef(Py_None);
+    }
+    Py_INCREF(specializer);
+    values = PyTuple_New(count);
+    for (Py_ssize_t i = 0; values != NULL && i < count; i++) {
+        PyTuple_SET_ITEM(values, i, Py_NewRef(args[i]));
+    }
+    if (values != NULL) {
+        answer = PyObject_CallMethod(specializer, method, names != NULL ? "OOO" : "OO",
+                                     (PyObject *)self, values, names);
+        Py_DECREF(values);
+    }
+    Py_DECREF(specializer);
+    return answer;
+}
+
+NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *made = ask_hook(self, "for_call", args, nargs, NULL);
+    if (made == Py_None) {
+        Py_CLEAR(made);
+    } else if (made != NULL && (!PyObject_TypeCheck(made, (PyTypeObject *)&NcCallable_Type) ||
+                                ((NcCallable *)(void *)made)->more->parts != NULL ||
+                                ((NcCallable *)(void *)made)->spec == NULL)) {
+        PyErr_Format(PyExc_TypeError, "for_call() must return a callable of one entry (got %.200s)",
+                     Py_TYPE(made)->tp_name);
+        Py_CLEAR(made);
+    }
+    return (NcCallable *)(void *)made;
+}
+
+PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames)
+{
+    PyObject *values =
+        ask_hook(self, "by_position", args, nargs + PyTuple_GET_SIZE(kwnames), kwnames);
+    PyObject *result = NULL;
+    if (values != NULL && PyTuple_CheckExact(values)) {
+        result = self->vectorcall((PyObject *)self, PySequence_Fast_ITEMS(values),
+                                  (size_t)PyTuple_GET_SIZE(values), NULL);
+    } else if (values != NULL && values != Py_None) {
+        PyErr_SetString(PyExc_TypeError, "by_position() must return a tuple or None");
+    }
+    Py_XDECREF(values);
+    return result;
+}
+
+PyObject *nc_refuse_empty(NcCallable *self)
+{
+    return nc_callable_error(self, PyExc_TypeError,
+                             self->more->specializer != NULL
+                                 ? "has no entries yet; ask for one as in f['d:d']"
+                                 : "has no entries; add one first");
+}
+
+PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *args, size_t nargsf,
+                              PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    NcCallable *made;
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        PyObject *called = nc_callable_by_position(self, args, nargs, kwnames);
+        return called != NULL || PyErr_Occurred() ? called : nc_refuse_empty(self);
+    }
+    made = nc_callable_for_call(self, args, nargs);
+    if (made == NULL) {
+        return PyErr_Occurred() ? NULL : nc_refuse_empty(self);
+    }
+    PyObject *result = made->vectorcall((PyObject *)made, args, (size_t)nargs, NULL);
+    Py_DECREF(made);
+    return result;
+}

@@ -1,0 +1,359 @@
+/* csrc/callable/callspec.c: the call spec: everything about a signature that does not depend on a
+ * function.
+ *
+ * There is one for all callables whose types, names, policies, read-only and hidden arguments are
+ * equal: nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type,
+ * layout, passed) is filled in once, with the GIL; nothing else changes. */
+#include "callspec.h"
+
+#include "trampoline.h"
+#include "values/pointers.h"
+
+#include <assert.h>
+#include <structmember.h>
+
+/* The collector is told of a spec whose policies have a function of the user's, which may lead back
+ * to a callable that has the spec. That callable, or the function, is what gets cleared. */
+static int callspec_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcCallSpec *)(void *)object)->policies);
+    Py_VISIT(((NcCallSpec *)(void *)object)->check);
+    Py_VISIT(((NcCallSpec *)(void *)object)->owns);
+    Py_VISIT(((NcCallSpec *)(void *)object)->checked);
+    return 0;
+}
+
+static void callspec_dealloc(PyObject *object)
+{
+    NcCallSpec *self = (NcCallSpec *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF(self->signature);
+    Py_XDECREF(self->types);
+    Py_XDECREF(self->names);
+    Py_XDECREF(self->alone);
+    Py_XDECREF(self->policies);
+    Py_XDECREF(self->encoding);
+    Py_XDECREF(self->planned);
+    Py_XDECREF(self->ways);
+    Py_XDECREF(self->pointer_type);
+    for (int kind = 0; kind < NC_BOXES; kind++) {
+        Py_XDECREF(self->forms[kind]);
+    }
+    Py_XDECREF(self->check);
+    Py_XDECREF(self->owns);
+    Py_XDECREF(self->ends);
+    Py_XDECREF(self->bare);
+    Py_XDECREF(self->checked);
+    PyMem_Free(self->words);
+    for (Py_ssize_t i = 0; i < self->out_count; i++) {
+        Py_XDECREF(self->outs[i].type);
+        Py_XDECREF(self->outs[i].pointer_type);
+        Py_XDECREF(self->outs[i].array);
+    }
+    PyMem_Free(self->outs);
+    for (Py_ssize_t i = 0; self->arguments != NULL && i <= self->nargs; i++) {
+        Py_XDECREF(self->layouts[i]);
+        Py_XDECREF(self->arguments[i].passed);
+        Py_XDECREF(self->arguments[i].callee);
+    }
+    PyMem_Free(self->arguments);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* Packs the canonical text. */
+static int pack(NcCallSpec *self, const char *text, size_t length)
+{
+    uint64_t words[NC_PACKED_MAX_WORDS];
+    int status = nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, &self->word_count);
+    if (status != NC_OK) {
+        PyErr_Format(PyExc_ValueError, "%s at offset %zu in the canonical signature '%s'",
+                     nc_status_text(status), self->word_count, text);
+        return -1;
+    }
+    self->words = (uint64_t *)PyMem_Calloc(self->word_count, sizeof(uint64_t));
+    if (self->words == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(self->words, words, self->word_count * sizeof(uint64_t));
+    return 0;
+}
+
+/* How buffers of elements of a letter are taken, `export` being how they are read. */
+static NcExport export_of(char pointee, size_t count, size_t alignment, int promised, int export)
+{
+    NcExport found = {0, 0, alignment - 1, '\0'};
+    size_t size = 0;
+    size_t least = 0;
+    if (count == 0 && nc_scalar_layout(pointee, &size, &least) != NC_KIND_VOID) {
+        found.size = (Py_ssize_t)size;
+        /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
+        found.format = sizeof(long) != 8 ? pointee
+                       : pointee == 'q'  ? 'l'
+                       : pointee == 'Q'  ? 'L'
+                                         : pointee;
+    }
+    /* Text may come as bytes, which are read-only. */
+    if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
+        found.flags = promised ? export : export | PyBUF_WRITABLE;
+    }
+    return found;
+}
+
+/* One argument of (letter, letter of the elements or "", size, count, alignment, read-only, letter
+ * of its text or ""). */
+static int describe_argument(NcArgument *self, PyObject *parts, int export)
+{
+    int code;
+    const char *pointee;
+    Py_ssize_t size;
+    Py_ssize_t count;
+    Py_ssize_t alignment;
+    int readonly;
+    const char *text;
+    if (!PyTuple_Check(parts) || !PyArg_ParseTuple(parts, "Csnnnps", &code, &pointee, &size, &count,
+                                                   &alignment, &readonly, &text)) {
+        return -1;
+    }
+    self->code = (char)code;
+    self->pointee = *pointee;
+    self->size = (size_t)size;
+    self->count = (size_t)count;
+    self->readonly = (unsigned char)readonly;
+    self->text = *text;
+    self->export = export_of(*pointee, self->count, (size_t)alignment, readonly, export);
+    return 0;
+}
+
+/* Out-parameters, of tuples of the members of NcOut. */
+static int describe_outs(NcCallSpec *self, PyObject *outs)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(outs);
+    if (count == 0) {
+        return 0;
+    }
+    self->outs = (NcOut *)PyMem_Calloc((size_t)count, sizeof(NcOut));
+    if (self->outs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->out_count = count;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        NcOut *out = &self->outs[i];
+        int code;
+        int kind;
+        const char *text;
+        PyObject *parts = PyTuple_GET_ITEM(outs, i);
+        if (!PyTuple_Check(parts) ||
+            !PyArg_ParseTuple(parts, "CnOsinnnnn", &code, &out->offset, &out->type, &text, &kind,
+                              &out->length, &out->sized, &out->given, &out->size,
+                              &out->alignment)) {
+            out->type = NULL;
+            return -1;
+        }
+        Py_INCREF(out->type);
+        out->code = (char)code;
+        out->kind = (char)kind;
+        out->text = *text;
+        assert(out->sized < self->nargs && out->given < self->nargs && out->alignment != 0);
+    }
+    return 0;
+}
+
+/* The trampoline of "r:aaa". */
+static const NcTrampoline *find_trampoline(const NcCallSpec *self)
+{
+    char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
+    if (self->composed || self->fortran > 1 || self->variadic ||
+        self->nargs > NC_LONGEST_SHAPE - 2) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        shape[2 + i] = self->arguments[i].code;
+    }
+    return nc_trampoline_find(shape);
+}
+
+/* How buffers in an order are exported; an argument's flags add whether they are written to. */
+static int export_in(char order)
+{
+    int contiguous = order == 'C'   ? PyBUF_C_CONTIGUOUS
+                     : order == 'F' ? PyBUF_F_CONTIGUOUS
+                                    : PyBUF_ANY_CONTIGUOUS;
+    return PyBUF_FORMAT | contiguous;
+}
+
+/* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
+ * policies, order, composed, keep, letter of the result's text or "", encoding or None, fortran,
+ * out-parameters, check or None, `owns` or None, `ends` or None, the argument that this ends, the
+ * call spec without a check or None). The types have the result's as the last. */
+static PyObject *callspec_new(PyObject *args)
+{
+    PyObject *signature;
+    PyObject *types;
+    PyObject *arguments;
+    PyObject *names;
+    const char *text;
+    Py_ssize_t text_length;
+    PyObject *policies;
+    int result;
+    int variadic;
+    int order;
+    int composed;
+    Py_ssize_t keep;
+    PyObject *outs;
+    const char *text_result;
+    PyObject *encoding;
+    int fortran;
+    PyObject *check;
+    PyObject *owns;
+    PyObject *ends;
+    Py_ssize_t ended;
+    PyObject *bare;
+    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpnsOiO!OOOnO", &signature, &text, &text_length,
+                          &result, &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names,
+                          &variadic, &policies, &order, &composed, &keep, &text_result, &encoding,
+                          &fortran, &PyTuple_Type, &outs, &check, &owns, &ends, &ended, &bare)) {
+        return NULL;
+    }
+    assert(PyTuple_GET_SIZE(types) == PyTuple_GET_SIZE(arguments) + 1);
+    assert(ended < PyTuple_GET_SIZE(arguments));
+    NcCallSpec *self = (NcCallSpec *)(void *)NcCallSpec_Type.tp_alloc(&NcCallSpec_Type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->signature = Py_NewRef(signature);
+    self->types = Py_NewRef(types);
+    self->names = names != Py_None ? Py_NewRef(names) : NULL;
+    self->nargs = PyTuple_GET_SIZE(arguments);
+    self->variadic = variadic;
+    self->policies = Py_NewRef(policies);
+    self->order = (char)order;
+    self->composed = composed;
+    self->keep = keep;
+    self->text_result = *text_result;
+    self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
+    self->fortran = fortran;
+    self->check = check != Py_None ? Py_NewRef(check) : NULL;
+    self->owns = owns != Py_None ? Py_NewRef(owns) : NULL;
+    self->ends = ends != Py_None ? Py_NewRef(ends) : NULL;
+    self->ended = ended;
+    self->bare = bare != Py_None ? (NcCallSpec *)(void *)Py_NewRef(bare) : NULL;
+    if (!composed) {
+        PyObject_GC_UnTrack(self);
+    }
+    self->export = export_in(self->order);
+    self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1,
+                                                 sizeof(NcArgument) + sizeof(PyObject *));
+    if (self->arguments == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    self->arguments[self->nargs].code = (char)result;
+    self->layouts = (PyObject **)(void *)(self->arguments + self->nargs + 1);
+    for (Py_ssize_t i = 0; i < self->nargs; i++) {
+        if (describe_argument(&self->arguments[i], PyTuple_GET_ITEM(arguments, i), self->export) <
+            0) {
+            goto fail;
+        }
+    }
+    if (describe_outs(self, outs) < 0 ||
+        nc_key_intern(text, (size_t)text_length, &self->text) < 0 ||
+        pack(self, text, (size_t)text_length) < 0) {
+        goto fail;
+    }
+    self->has_objects = strchr(self->text, 'O') != NULL;
+    self->alone = Py_BuildValue("(s)", self->text);
+    if (self->alone == NULL) {
+        goto fail;
+    }
+    self->trampoline = find_trampoline(self);
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of
+ * memory is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
+PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
+    PyObject *made = parts != NULL ? callspec_new(parts) : NULL;
+    Py_XDECREF(parts);
+    return made;
+}
+
+/* ---- call specs by texts --------------------------------------------------------------------- */
+
+/* Texts of signatures as they are written. All are dropped when one comes to so many others. */
+enum { MOST_TEXTS = 2048 };
+static PyObject *texts; /* dict of call specs; NULL before the first */
+
+/* The spec of what was not seen before, which is parsed. */
+NC_NOINLINE NcCallSpec *spec_of(PyObject *signature)
+{
+    PyObject *found = PyObject_CallOneArg(nc_hooks.spec_of, signature);
+    /* A subclass of str may equal other texts than its own. */
+    if (found != NULL && PyUnicode_CheckExact(signature)) {
+        if (texts == NULL) {
+            texts = PyDict_New();
+        } else if (PyDict_GET_SIZE(texts) >= MOST_TEXTS) {
+            PyDict_Clear(texts);
+        }
+        if (texts == NULL || PyDict_SetItem(texts, signature, found) < 0) {
+            Py_CLEAR(found);
+        }
+    }
+    return (NcCallSpec *)(void *)found;
+}
+
+NcCallSpec *nc_callspec_of(PyObject *signature)
+{
+    if (NC_LIKELY(PyUnicode_CheckExact(signature) && texts != NULL)) {
+        PyObject *found = PyDict_GetItemWithError(texts, signature);
+        if (NC_LIKELY(found != NULL)) {
+            return (NcCallSpec *)(void *)Py_NewRef(found);
+        }
+    }
+    return spec_of(signature);
+}
+
+static PyMemberDef callspec_members[] = {
+    {"signature", T_OBJECT_EX, offsetof(NcCallSpec, signature), READONLY, "the Signature"},
+    {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
+     "argument types, then the result's"},
+    {"policies", T_OBJECT_EX, offsetof(NcCallSpec, policies), READONLY, "the Policies"},
+    {"ways", T_OBJECT, offsetof(NcCallSpec, ways), READONLY,
+     "of a variadic function the call specs for more arguments than it names, by their types"},
+    {"names", T_OBJECT, offsetof(NcCallSpec, names), READONLY,
+     "names of the arguments that Python passes, or None where there are none"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *callspec_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
+{
+    const NcCallSpec *self = (const NcCallSpec *)(void *)object;
+    if (self->trampoline == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(self->trampoline->shape);
+}
+
+static PyGetSetDef callspec_getset[] = {
+    {"trampoline", callspec_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcCallSpec_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallSpec",
+    .tp_doc = "Everything about a signature that does not depend on a function.",
+    .tp_basicsize = sizeof(NcCallSpec),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = callspec_dealloc,
+    .tp_traverse = callspec_traverse,
+    .tp_members = callspec_members,
+    .tp_getset = callspec_getset,
+};

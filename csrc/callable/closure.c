@@ -1,0 +1,147 @@
+/* csrc/callable/closure.c: carries out closure plans (call/plan.h): the C half of nc_entry.
+ *
+ * What belongs to a call of a Python function whatever its signature is (the GIL, exceptions,
+ * errno) is pycallback.h's. Here arguments become objects, and the C result gets into registers.
+ *
+ * The callback may be gone when its function has returned, and its plan with it. So what the result
+ * needs of the plan is copied first. */
+#include "pycallback.h"
+
+#include "call/entry.h"
+#include "call/plan.h"
+#include "platform/compat.h"
+
+#include <string.h>
+
+#if NC_HAS_MACHINE_CODE
+
+enum {
+    FEW = 8,       /* arguments that need no memory of their own */
+    MOST_MOVES = 4 /* pieces of a result */
+};
+
+/* What is no number in a word. */
+NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
+                                     char *block)
+{
+    _Alignas(16) char scratch[NC_SCRATCH_BYTES];
+    const NcStep *step = &plan->steps[index];
+    char *at = block + step->at;
+    if (step->moves != 0) {
+        nc_move_all(step, scratch, block);
+        at = scratch + step->at;
+    }
+    if (step->owner != 0) {
+        memcpy(&at, at, sizeof(at));
+    }
+    switch (step->code) {
+    case NC_STEP_BOOL:
+        return Py_NewRef(*(const unsigned char *)at != 0 ? Py_True : Py_False);
+    case NC_STEP_SCALAR:
+        return nc_scalar_to_python(step->letter, at);
+    default:
+        return nc_pycallback_argument(self, index, at);
+    }
+}
+
+/* A new reference to the object for an argument, or NULL with an exception. */
+NC_HOT_INLINE PyObject *argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
+                                 char *block)
+{
+    const NcStep *step = &plan->steps[index];
+    const char *at = block + step->at;
+    switch (step->code) {
+    case NC_STEP_DOUBLE: {
+        double number;
+        memcpy(&number, at, sizeof(number));
+        return nc_pycallback_float(number);
+    }
+    case NC_STEP_FLOAT: {
+        float number;
+        memcpy(&number, at, sizeof(number));
+        return nc_pycallback_float((double)number);
+    }
+    case NC_STEP_SIGNED:
+        return PyLong_FromLongLong(nc_word_extended(nc_word_at(at), step->size));
+    case NC_STEP_UNSIGNED:
+        return PyLong_FromUnsignedLongLong(nc_word_cleared(nc_word_at(at), step->size));
+    case NC_STEP_POINTER:
+        return nc_pycallback_argument(self, index, (void *)(uintptr_t)nc_word_at(at));
+    default:
+        return other_argument(self, plan, index, block);
+    }
+}
+
+/* Puts the result into the block. */
+static inline void give(const NcStep *step, char *block, const char *from)
+{
+    uint64_t word;
+    switch (step->code) {
+    case NC_STEP_VOID:
+        return;
+    case NC_STEP_SIGNED: /* some callers count on an integer that is extended */
+        word = (uint64_t)nc_word_extended(nc_word_at(from), step->size);
+        break;
+    case NC_STEP_SCALAR:
+        nc_move_all(step, block, from);
+        return;
+    case NC_STEP_STRUCT:
+        if (step->at == NC_NOWHERE) {
+            return;
+        }
+        word = (uint64_t)(uintptr_t)from;
+        break;
+    default:
+        word = nc_word_at(from);
+    }
+    memcpy(block + step->at, &word, sizeof(word));
+}
+
+uint32_t nc_enter(NcStubSlot *slot, char *block)
+{
+    _Alignas(16) char scratch[NC_SCRATCH_BYTES];
+    NcPyCallback *self = (NcPyCallback *)slot->context;
+    const NcCallbackSpec *spec = self->spec;
+    const NcClosurePlan *plan = spec->plan;
+    const uint32_t x87 = plan->x87;
+    struct {
+        NcStep step;
+        NcMove moves[MOST_MOVES];
+    } result; /* not cleared: its moves are set where it has some */
+    NcPyCallbackCall call;
+    PyObject *few[FEW + 1];
+    char *out = scratch;
+    int *told = NULL;
+    result.step = plan->result;
+    if (NC_UNLIKELY(result.step.moves != 0)) {
+        memcpy(result.moves, (const char *)&plan->result + plan->result.move,
+               result.step.moves * sizeof(NcMove));
+        result.step.move = sizeof(NcStep);
+    }
+    if (NC_UNLIKELY(plan->reference != NC_NOWHERE)) {
+        memcpy(&out, block + plan->reference, sizeof(out));
+    }
+    if (NC_UNLIKELY(plan->told != NC_NOWHERE)) {
+        memcpy(&told, block + plan->told, sizeof(told));
+    }
+    memset(scratch, 0, sizeof(uint64_t)); /* a result that is smaller is a whole register */
+    if (NC_LIKELY(spec->enter(self, &call, out))) {
+        const size_t count = plan->args;
+        PyObject **args =
+            count <= FEW ? few : (PyObject **)__builtin_alloca((count + 1) * sizeof(PyObject *));
+        for (size_t i = 0; i < count; i++) {
+            args[i + 1] = argument(self, plan, i, block);
+        }
+        nc_pycallback_run(self, &call, args, count, out);
+        if (NC_LIKELY(told == NULL || (call.ending & NC_PYCALLBACK_FAILED) == 0)) {
+            told = NULL;
+        }
+    }
+    if (NC_UNLIKELY(told != NULL)) {
+        *told = 1;
+    }
+    give(&result.step, block, out);
+    return x87;
+}
+
+#endif

@@ -1,0 +1,316 @@
+/* csrc/callable/construct.c: the making of construct.h. Guarantee: a failed operation changes
+ * nothing that anybody can see. */
+#include "construct.h"
+
+#include "call/call.h"
+#include "callablecalls.h"
+#include "callspec.h"
+#include "fastpath.h"
+#include "nativecall/detail/objectclass.h"
+#include "values/names.h"
+
+/* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
+#define CALL_FLAGS                                                                                 \
+    ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
+
+PyTypeObject *nc_callable_class = (PyTypeObject *)(void *)&NcCallable_Type;
+
+static void publish(NcCallable *self, const PyNativeCallableTable *calls, const uint64_t *packed)
+{
+    nc_store_release_ptr(&self->packed, packed);
+    nc_store_release_ptr(&self->calls, calls);
+}
+
+PyObject *nc_callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                          PyObject *Py_UNUSED(kwargs))
+{
+    NcCallable *self = (NcCallable *)(void *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->vectorcall = nc_vectorcall_empty;
+        self->more = &nc_no_more;
+        publish(self, &nc_calltable_empty, &nc_packedtable_empty);
+    }
+    return (PyObject *)self;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* Whether the words of the first entry are in a block of their own. */
+static int has_block(const NcCallable *self)
+{
+    return self->words[2] != 0;
+}
+
+void nc_callable_clear_tables(NcCallable *self)
+{
+    publish(self, &nc_calltable_empty, &nc_packedtable_empty);
+    if (has_block(self)) {
+        free((void *)(uintptr_t)self->words[0]);
+    }
+    memset(self->words, 0, sizeof(self->words));
+    memset(&self->single, 0, sizeof(self->single));
+    if (self->more != &nc_no_more) {
+        nc_nativetable_clear(&self->more->native);
+    }
+}
+
+static int raised(int status)
+{
+    if (status == NC_E_NOMEM) {
+        PyErr_NoMemory();
+    } else if (status != NC_OK) {
+        PyErr_SetString(PyExc_ValueError, nc_status_text(status));
+    }
+    return status == NC_OK ? 0 : -1;
+}
+
+/* The first entry: both tables are in the object, but for the words of a long signature. */
+static int append_first(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target)
+{
+    uint64_t *words = self->words;
+    uint64_t first[NC_PACKED_MAX_WORDS];
+    if (target == NULL || !nc_calltable_flags_valid(flags)) {
+        return raised(NC_E_RANGE);
+    }
+    if (spec->word_count > 1) {
+        words = (uint64_t *)calloc(spec->word_count + 2, sizeof(uint64_t));
+        if (words == NULL) {
+            return raised(NC_E_NOMEM);
+        }
+        self->words[0] = (uintptr_t)words;
+        self->words[2] = 1;
+    }
+    memcpy(first, spec->words, spec->word_count * sizeof(uint64_t));
+    first[0] |= NC_PACKED_FLAGS(flags);
+    nc_packed_put(words, first, spec->word_count, target);
+    nc_calltable_write(&self->single, spec->text, flags, target);
+    publish(self, &self->single, words);
+    return 0;
+}
+
+int nc_callable_move_tables(NcCallable *self)
+{
+    const PyNativeCallableEntry *first = &self->single.entries[0];
+    NcMore *more = nc_callable_more(self);
+    int status;
+    if (more == NULL || self->calls != &self->single) {
+        return more == NULL ? -1 : 0;
+    }
+    status = nc_nativetable_add(&more->native, first->signature, first->flags, first->funcptr);
+    if (status == NC_OK) {
+        publish(self, more->native.calls.published, more->native.packed.published);
+    }
+    return raised(status);
+}
+
+int nc_callable_append(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target)
+{
+    NcNativeTable *native;
+    int status;
+    if (nc_calltable_count(self->calls) == 0) {
+        return append_first(self, spec, flags, target);
+    }
+    if (nc_callable_move_tables(self) < 0) {
+        return -1;
+    }
+    native = &self->more->native;
+    status =
+        nc_nativetable_add_packed(native, spec->text, spec->words, spec->word_count, flags, target);
+    if (status == NC_OK) {
+        publish(self, native->calls.published, native->packed.published);
+    }
+    return raised(status);
+}
+
+int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target)
+{
+    if (self->calls != &self->single) {
+        int status = nc_nativetable_replace(&self->more->native, (size_t)position, target);
+        if (status != NC_OK) {
+            return raised(status);
+        }
+    } else {
+        nc_packed_replace((uint64_t *)(uintptr_t)self->packed, nc_packed_count(self->packed),
+                          target);
+    }
+    if (self->more->parts == NULL) {
+        nc_store_release_ptr(&NC_SINGLE_TARGET(self), target);
+    }
+    return 0;
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+PyObject *nc_callable_owner(const NcCallable *self)
+{
+    PyObject *owners = self->more->owners;
+    if (owners != NULL) {
+        return PyList_GET_ITEM(owners, PyList_GET_SIZE(owners) - 1);
+    }
+    return self->owner != NULL ? self->owner : Py_None;
+}
+
+int nc_callable_own(NcCallable *self, PyObject *owner)
+{
+    PyObject *owners = self->more->owners;
+    Py_ssize_t count;
+    if (owners == NULL && (self->owner == NULL || self->owner == owner)) {
+        if (owner != Py_None && self->owner == NULL) {
+            self->owner = Py_NewRef(owner);
+        }
+        return 0;
+    }
+    if (owners == NULL) {
+        NcMore *more = nc_callable_more(self);
+        owners = more != NULL ? PyList_New(1) : NULL;
+        if (owners == NULL) {
+            return -1;
+        }
+        PyList_SET_ITEM(owners, 0, self->owner);
+        self->owner = NULL;
+        more->owners = owners;
+    }
+    count = PyList_GET_SIZE(owners);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyList_GET_ITEM(owners, i) == owner) {
+            /* No reference is counted: it is the same list in another order. */
+            for (; i < count - 1; i++) {
+                PyList_SET_ITEM(owners, i, PyList_GET_ITEM(owners, i + 1));
+            }
+            PyList_SET_ITEM(owners, count - 1, owner);
+            return 0;
+        }
+    }
+    return PyList_Append(owners, owner);
+}
+
+/* ---- singles --------------------------------------------------------------------------------- */
+
+int nc_calls_traced;
+
+int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+                      PyObject *owner)
+{
+    if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, spec, flags, target) < 0) {
+        return -1;
+    }
+    self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
+    self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
+                       : spec->trampoline != NULL && (flags & CALL_FLAGS) == 0
+                           ? spec->trampoline->vectorcall
+                           : nc_vectorcall_plan;
+    return 0;
+}
+
+PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
+                           PyObject *name)
+{
+    PyObject *made = nc_callable_new(nc_callable_class, NULL, NULL);
+    if (made != NULL) {
+        ((NcCallable *)(void *)made)->as.unviewed.name = Py_XNewRef(name);
+        if (nc_callable_begin((NcCallable *)(void *)made, spec, target, flags, owner) < 0) {
+            Py_CLEAR(made);
+        }
+    }
+    return made;
+}
+
+PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+                             PyObject *owner, PyObject *name)
+{
+    PyObject *made;
+    NcMore *more;
+    if (name == NULL &&
+        (*nc_callable_name_place(self) != NULL || target != NC_SINGLE_TARGET(self))) {
+        name = nc_callable_name(self);
+        if (name == NULL) {
+            return NULL;
+        }
+    }
+    made = nc_callable_make(spec, target, flags, owner, name);
+    if (made != NULL && self->more->doc != NULL && self->more->doc != Py_None) {
+        more = nc_callable_more((NcCallable *)(void *)made);
+        if (more != NULL) {
+            more->doc = Py_NewRef(self->more->doc);
+        } else {
+            Py_CLEAR(made);
+        }
+    }
+    return made;
+}
+
+PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)
+{
+    const NcClass *cls = method->more->self_class;
+    if (made == NULL || cls == NULL) {
+        return made;
+    }
+    NcCallable *callable = (NcCallable *)(void *)made;
+    NcMore *more = nc_callable_more(callable);
+    if (more == NULL || nc_callable_own(callable, cls->type) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    more->self_class = cls;
+    more->takes_fields = method->more->takes_fields;
+    return made;
+}
+
+static int is_name(PyObject *name)
+{
+    return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) != 0 &&
+           PyUnicode_FindChar(name, 0, 0, PyUnicode_GET_LENGTH(name), 1) < 0;
+}
+
+/* What CPython says of the Python function would not say where the third thing goes. */
+NC_NOINLINE PyObject *too_many(PyObject *const *args, Py_ssize_t nargs)
+{
+    if (PyModule_Check(args[0]) && PyUnicode_Check(args[1]) && PyUnicode_Check(args[2])) {
+        return PyErr_Format(
+            PyExc_TypeError,
+            "wrap() takes a module and a name or a signature (%zd arguments given); "
+            "for both write wrap(module, %R, name=%R)",
+            nargs, args[2], args[1]);
+    }
+    return PyErr_Format(PyExc_TypeError,
+                        "wrap() takes a target and its signature (%zd arguments given); all else "
+                        "goes by name, as in wrap(target, signature, name='f')",
+                        nargs);
+}
+
+/* wrap(target, signature) and wrap(target, signature, name=name) of an address. It is for the
+ * function to say what else is meant, or what is wrong: target, signature or name are no exact int,
+ * str and str, the address is none, the name cannot be one, or the signature has Python objects. */
+PyObject *nc_usual_wrap(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    PyObject *name = NULL;
+    NcCallSpec *spec;
+    PyObject *made = NULL;
+    unsigned long long address;
+    if (nargs > 2) {
+        return too_many(args, nargs);
+    }
+    if (nargs != 2 || !PyLong_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1])) {
+        return NULL;
+    }
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        name = args[2];
+        if (PyTuple_GET_SIZE(kwnames) != 1 || !is_name(name) ||
+            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "name") != 0) {
+            return NULL;
+        }
+    }
+    address = PyLong_AsUnsignedLongLong(args[0]);
+    if (address == 0 || address > UINTPTR_MAX || PyErr_Occurred()) {
+        PyErr_Clear(); /* negative, or too large */
+        return NULL;
+    }
+    spec = nc_callspec_of(args[1]);
+    if (spec != NULL && !spec->has_objects &&
+        PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
+        made = nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None, name);
+    }
+    Py_XDECREF(spec);
+    return made;
+}

@@ -1,0 +1,242 @@
+/* csrc/callable/entries.c: the lookups of entries.h.
+ *
+ * A signature in any spelling leads to its call spec (nc_callspec_of), whose interned text is
+ * compared with those of the call table: nothing is parsed that was seen before, and no text is
+ * compared but by address. Only what is missing is left to Python code: the specialize hook, and
+ * the error that says what there is.
+ *
+ * Threads: with the GIL. Python code runs where a spec, a hook or memory is asked for; the table is
+ * read after that, and what was made meanwhile in another thread stays. */
+#include "entries.h"
+
+#include "callspec.h"
+#include "construct.h"
+
+/* How many entries native callers find: none where a subclass overrides __call__. While entries are
+ * added there may be more in the table than parts. */
+static inline Py_ssize_t offered(NcCallable *self)
+{
+    PyObject *parts = self->more->parts;
+    Py_ssize_t most = parts != NULL ? PyTuple_GET_SIZE(parts) : self->spec != NULL;
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(self->calls);
+    return nc_native_table((PyObject *)self) == NULL ? 0 : count < most ? count : most;
+}
+
+static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
+{
+    return (NcCallable *)(void *)PyTuple_GET_ITEM(self->more->parts, position);
+}
+
+/* The part that has a signature's entry, which a single is itself: a borrowed reference. NULL where
+ * there is none. */
+static inline NcCallable *part_of(NcCallable *self, const NcCallSpec *spec)
+{
+    const PyNativeCallableEntry *entries = self->calls->entries;
+    Py_ssize_t count;
+    if (self->more->parts == NULL) {
+        return entries[0].signature == spec->text && self->spec != NULL &&
+                       nc_native_table((PyObject *)self) != NULL
+                   ? self
+                   : NULL;
+    }
+    count = offered(self);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (entries[i].signature == spec->text) {
+            return part_at(self, i);
+        }
+    }
+    return NULL;
+}
+
+/* The part of a signature that is not in the table by now: the specialize hook is asked for it.
+ * NULL with an exception. */
+NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
+{
+    PyObject *text = PyTuple_GET_ITEM(spec->alone, 0);
+    NcCallable *part = NULL;
+    PyObject *done;
+    if (self->more->specializer != NULL) {
+        done = PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
+        if (done == NULL) {
+            return NULL;
+        }
+        Py_DECREF(done);
+        part = part_of(self, spec);
+    }
+    if (part == NULL) {
+        Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, text, NULL));
+    }
+    return part;
+}
+
+/* The part of a signature as written; NULL with an exception. */
+static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
+{
+    NcCallSpec *spec = nc_callspec_of(signature);
+    if (NC_UNLIKELY(spec == NULL)) {
+        return NULL;
+    }
+    NcCallable *part = part_of(self, spec);
+    if (NC_UNLIKELY(part == NULL)) {
+        part = missing(self, spec);
+    }
+    Py_DECREF(spec);
+    return part;
+}
+
+PyObject *nc_entries_position(PyObject *object, PyObject *spec)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(self->calls);
+    Py_ssize_t position = 0;
+    if (!PyObject_TypeCheck(spec, &NcCallSpec_Type)) {
+        PyErr_SetString(PyExc_TypeError, "the argument must be a call spec");
+        return NULL;
+    }
+    while (position < count &&
+           self->calls->entries[position].signature != ((NcCallSpec *)(void *)spec)->text) {
+        position++;
+    }
+    return PyLong_FromSsize_t(position < count ? position : -1);
+}
+
+NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
+{
+    NcCallSpec *spec = nc_callspec_of(signature);
+    NcCallable *part = spec != NULL ? part_of(self, spec) : NULL;
+    if (spec == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(spec);
+    return part;
+}
+
+NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
+{
+    if (signature != Py_None) {
+        return part_for(self, signature);
+    }
+    if (offered(self) != 1) {
+        Py_XDECREF(
+            PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, Py_None, NULL));
+        return NULL;
+    }
+    return self->more->parts != NULL ? part_at(self, 0) : self;
+}
+
+PyObject *nc_entries_only(NcCallable *self)
+{
+    if (NC_UNLIKELY(self->more->only == NULL)) {
+        NcMore *more = nc_callable_more(self);
+        PyObject *made =
+            more != NULL ? nc_callable_derive(self, self->spec, NC_SINGLE_TARGET(self),
+                                              NC_SINGLE_FLAGS(self), nc_callable_owner(self), NULL)
+                         : NULL;
+        if (made == NULL) {
+            return NULL;
+        }
+        nc_keep_first(&more->only, made);
+    }
+    return self->more->only;
+}
+
+PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
+{
+    NcCallable *part = part_for((NcCallable *)(void *)object, signature);
+    if (part != NULL && (PyObject *)part == object) {
+        part = (NcCallable *)(void *)nc_entries_only(part);
+    }
+    if (part != NULL && NC_UNLIKELY(!part->more->is_entry)) {
+        NcMore *more = nc_callable_more(part);
+        if (more == NULL) {
+            return NULL;
+        }
+        more->is_entry = 1;
+    }
+    return Py_XNewRef((PyObject *)part);
+}
+
+int nc_entries_contains(PyObject *object, PyObject *signature)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    NcCallSpec *spec = nc_callspec_of(signature);
+    int found;
+    if (spec == NULL) {
+        /* What is no signature has no entry. */
+        if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            return 0;
+        }
+        return -1;
+    }
+    found = part_of(self, spec) != NULL;
+    Py_DECREF(spec);
+    return found;
+}
+
+PyObject *nc_entries_address(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t given = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
+    const NcCallable *part;
+    if (given > 1) {
+        PyErr_Format(PyExc_TypeError, "address() takes at most 1 argument (%zd given)", given);
+        return NULL;
+    }
+    if (given > nargs &&
+        PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "signature") != 0) {
+        PyErr_Format(PyExc_TypeError, "address() has no argument named %R",
+                     PyTuple_GET_ITEM(kwnames, 0));
+        return NULL;
+    }
+    part = nc_entries_part(self, given == 1 ? args[0] : Py_None);
+    return part != NULL ? PyLong_FromVoidPtr(NC_SINGLE_TARGET(part)) : NULL;
+}
+
+PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    Py_ssize_t count = offered(self);
+    NcMore *more;
+    PyObject *texts;
+    if (count == 0) {
+        return PyTuple_New(0);
+    }
+    if (self->more->parts == NULL) {
+        return Py_NewRef(self->spec->alone);
+    }
+    more = self->more;
+    if (more->signatures == NULL || PyTuple_GET_SIZE(more->signatures) != count) {
+        texts = PyTuple_New(count);
+        for (Py_ssize_t i = 0; texts != NULL && i < count; i++) {
+            PyTuple_SET_ITEM(texts, i,
+                             Py_NewRef(PyTuple_GET_ITEM(part_at(self, i)->spec->alone, 0)));
+        }
+        if (texts == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(more->signatures, texts);
+    }
+    return Py_NewRef(more->signatures);
+}
+
+PyObject *nc_entries_rows(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const PyNativeCallableTable *table = self->calls;
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
+    PyObject *entries = PyList_New(count);
+    for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
+        const PyNativeCallableEntry *entry = &table->entries[i];
+        PyObject *item = Py_BuildValue("(sNn)", entry->signature,
+                                       PyLong_FromVoidPtr(nc_calltable_funcptr(entry)),
+                                       (Py_ssize_t)entry->flags);
+        if (item == NULL) {
+            Py_CLEAR(entries);
+            break;
+        }
+        PyList_SET_ITEM(entries, i, item);
+    }
+    return entries;
+}

@@ -1,0 +1,125 @@
+/* csrc/callable/failure.c: errno, and results that mean failure. */
+#include "failure.h"
+
+#include "values/names.h"
+
+#include "platform/address.h"
+#include "nativecall/detail/callbackcalls.h"
+
+#include <errno.h>
+
+/* errno after this thread's last call that keeps it. */
+static NC_THREAD_LOCAL int saved;
+NC_THREAD_LOCAL int *nc_errno_of_callback;
+
+void nc_errno_clear(void)
+{
+    errno = 0;
+}
+
+int nc_errno_keep(void)
+{
+    saved = errno;
+    return saved;
+}
+
+/* A number for errno: 0, or -1 with an exception. */
+static int as_errno(PyObject *code, int *out)
+{
+    long number = PyLong_AsLong(code);
+    if (number == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (number != (int)number) {
+        PyErr_SetString(PyExc_OverflowError, "errno must be an int of C");
+        return -1;
+    }
+    *out = (int)number;
+    return 0;
+}
+
+/* set_errno(code): what is kept, and what C finds after the callback that runs. */
+PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    if (as_errno(code, &saved) < 0) {
+        return NULL;
+    }
+    if (nc_errno_of_callback != NULL) {
+        *nc_errno_of_callback = saved;
+    }
+    Py_RETURN_NONE;
+}
+
+/* saved_errno() */
+PyObject *nc_errno_saved(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLong(saved);
+}
+
+PyObject *nc_error_conventions(void)
+{
+#define FORMAT(convention, name, results) "sn"
+#define VALUES(convention, name, results) , name, (Py_ssize_t)NC_ERRORS_##convention
+    return Py_BuildValue("{" NC_ERROR_CONVENTIONS(FORMAT) "}" NC_ERROR_CONVENTIONS(VALUES));
+#undef FORMAT
+#undef VALUES
+}
+
+/* What the hook raises; 0 when it does not. */
+static int fail(PyObject *name, PyObject *value, size_t convention, int code)
+{
+    PyObject *text = nc_name(name);
+    PyObject *answer = text != NULL ? PyObject_CallFunction(nc_hooks.failure, "OnOi", text,
+                                                            (Py_ssize_t)convention, value, code)
+                                    : NULL;
+    Py_XDECREF(answer);
+    return answer != NULL ? 0 : -1;
+}
+
+PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
+{
+    /* One that is set says more. */
+    if (value != NULL &&
+        (PyErr_Occurred() || fail((PyObject *)self, value, convention, code) < 0)) {
+        Py_CLEAR(value);
+    }
+    return value;
+}
+
+void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter)
+{
+    PyObject *text = PyErr_Occurred() ? NULL : nc_name((PyObject *)self);
+    if (text != NULL) {
+        PyErr_Format(PyExc_OverflowError,
+                     "'%U' cannot have a dimension of %zd: it takes the length as '%c'", text,
+                     length, letter);
+    }
+}
+
+PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code)
+{
+    if (PyErr_Occurred()) {
+        Py_XDECREF(result);
+        return NULL;
+    }
+    if (result == NULL && fail(name, Py_None, convention, code) == 0) {
+        PyObject *text = nc_name(name);
+        if (text != NULL) {
+            PyErr_Format(PyExc_SystemError, "'%U' returned NULL without setting an exception",
+                         text);
+        }
+    }
+    return result;
+}
+
+/* object_at(address, owned): the object, whose reference is taken over where it is owned. */
+PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *address;
+    int owned;
+    if (!PyArg_ParseTuple(args, "O!p", &PyLong_Type, &address, &owned)) {
+        return NULL;
+    }
+    PyObject *found = (PyObject *)nc_address(address, "there is no object at address 0");
+    return owned ? found : Py_XNewRef(found);
+}

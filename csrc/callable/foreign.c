@@ -1,0 +1,589 @@
+/* csrc/callable/foreign.c: the boxes of foreign.h. The bridges (nativecall/_bridges/) make them. */
+#include "foreign.h"
+
+#include "callspec.h"
+#include "capsule.h"
+#include "entries.h"
+#include "construct.h"
+#include "values/destructor.h"
+
+/* ---- making them ----------------------------------------------------------------------------- */
+
+/* By NC_TO_…: the bridge, the method that it serves, and what that takes. */
+static const struct {
+    const char *bridge;
+    const char *method;
+    const char *second; /* the argument after the signature; NULL for none */
+} kinds[NC_BOXES] = {{"_ctypes", "to_ctypes", NULL},
+                     {"_cffi_backend", "to_cffi", "ffi"},
+                     {"PyCapsule", "to_capsule", "name"},
+                     {"scipy", "to_scipy", "user_data"},
+                     {"scipy", "to_scipy", "user_data"}};
+
+/* Flags that no box of an entry depends on. */
+#define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
+
+static PyObject *bridges[NC_BOXES]; /* NULL until one is asked for */
+static PyObject *objects_name;      /* "_objects" */
+static PyObject *entry_name;        /* "nativecall" */
+
+/* The bridge of a kind, a borrowed reference; NULL with an exception. */
+static PyObject *bridge_of(int kind)
+{
+    if (NC_UNLIKELY(bridges[kind] == NULL)) {
+        PyObject *found = PyObject_CallFunction(nc_hooks.bridge, "s", kinds[kind].bridge);
+        if (found == NULL) {
+            return NULL;
+        }
+        nc_keep_first(&bridges[kind], found);
+    }
+    return bridges[kind];
+}
+
+/* What the boxes of an entry are made of: a tuple; None where SciPy does not call it as it is. A
+ * new reference; NULL with an exception. The call spec keeps it. */
+static PyObject *form_of(int kind, PyObject *entry)
+{
+    const NcCallable *self = (const NcCallable *)(void *)entry;
+    NcCallSpec *spec = self->spec;
+    int usual = (NC_SINGLE_FLAGS(self) & ~NO_MATTER) == 0;
+    PyObject *form = usual ? spec->forms[kind] : NULL;
+    PyObject *bridge;
+    if (NC_LIKELY(form != NULL)) {
+        return Py_NewRef(form);
+    }
+    bridge = bridge_of(kind);
+    form = bridge != NULL ? PyObject_CallMethod(bridge, "form", "O", entry) : NULL;
+    if (form != NULL && form != Py_None && !PyTuple_CheckExact(form)) {
+        PyErr_SetString(PyExc_TypeError, "form() must return a tuple or None");
+        Py_CLEAR(form);
+    }
+    if (form != NULL && usual) {
+        nc_keep_first(&spec->forms[kind], Py_NewRef(form));
+    }
+    return form;
+}
+
+/* Of (its class, a class of pointers that ctypes casts, the address of ctypes' cast function). */
+static PyObject *ctypes_box(PyObject *form, void *target, PyObject *entry)
+{
+    PyObject *(*cast)(void *, PyObject *, PyObject *) =
+        (PyObject *
+         (*)(void *, PyObject *, PyObject *))(uintptr_t)PyLong_AsVoidPtr(PyTuple_GET_ITEM(form, 2));
+    PyObject *source = cast != NULL ? PyObject_CallNoArgs(PyTuple_GET_ITEM(form, 1)) : NULL;
+    /* A cast makes the dictionary of what is kept alive, which a pointer to a number has none
+     * of. */
+    PyObject *made = source != NULL ? cast(target, source, PyTuple_GET_ITEM(form, 0)) : NULL;
+    PyObject *kept = made != NULL ? PyObject_GetAttr(made, objects_name) : NULL;
+    if (kept != NULL && PyDict_Check(kept)) {
+        PyDict_Clear(kept); /* of the source, which has the same dictionary: a cycle */
+    }
+    if (kept == NULL || PyDict_SetItem(kept, entry_name, entry) < 0) {
+        Py_CLEAR(made);
+    }
+    Py_XDECREF(kept);
+    Py_XDECREF(source);
+    return made;
+}
+
+/* Of (cast, its type): a pointer that keeps the entry. */
+static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
+{
+    PyObject *address = PyLong_FromVoidPtr(target);
+    PyObject *args[2] = {PyTuple_GET_ITEM(form, 1), address};
+    PyObject *made = NULL;
+    if (address != NULL) {
+        args[0] = PyObject_Vectorcall(PyTuple_GET_ITEM(form, 0), args, 2, NULL);
+        made = args[0] != NULL ? nc_cffi_keeping(args[0], entry) : NULL;
+        Py_XDECREF(args[0]);
+        Py_DECREF(address);
+    }
+    return made;
+}
+
+/* Of (its name). */
+static PyObject *capsule_box(PyObject *name, void *target, PyObject *entry)
+{
+    char *text;
+    Py_ssize_t length;
+    return PyBytes_AsStringAndSize(name, &text, &length) == 0
+               ? nc_capsule_new(target, text, (size_t)length, entry)
+               : NULL;
+}
+
+/* Of (LowLevelCallable, the capsule's name): what the class makes of a capsule without user data,
+ * which is the capsule that SciPy calls, the function as it was given, and the user data. Its own
+ * code, in Python, takes ten times as long. */
+static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
+{
+    PyObject *capsule = capsule_box(PyTuple_GET_ITEM(form, 1), target, entry);
+    PyObject *parts = capsule != NULL ? PyTuple_Pack(3, capsule, capsule, Py_None) : NULL;
+    PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
+    PyObject *made =
+        args != NULL
+            ? PyTuple_Type.tp_new((PyTypeObject *)(void *)PyTuple_GET_ITEM(form, 0), args, NULL)
+            : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(parts);
+    Py_XDECREF(capsule);
+    return made;
+}
+
+/* The box of a callable of one entry by a form, which is a tuple. */
+static PyObject *box_by(int kind, PyObject *form, PyObject *entry)
+{
+    static const Py_ssize_t sizes[NC_BOXES] = {3, 2, 1, 2, 2};
+    void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
+    if (PyTuple_GET_SIZE(form) != sizes[kind]) {
+        PyErr_SetString(PyExc_TypeError, "form() returned a tuple of another size");
+        return NULL;
+    }
+    if (kind == NC_TO_CTYPES) {
+        return ctypes_box(form, target, entry);
+    }
+    if (kind == NC_TO_CFFI) {
+        return cffi_box(form, target, entry);
+    }
+    if (kind == NC_TO_CAPSULE) {
+        return capsule_box(PyTuple_GET_ITEM(form, 0), target, entry);
+    }
+    return scipy_box(form, target, entry);
+}
+
+/* The same by its own form; NULL, without an exception where there is none. */
+static PyObject *box_of(int kind, PyObject *entry)
+{
+    PyObject *form = form_of(kind, entry);
+    PyObject *box = form != NULL && form != Py_None ? box_by(kind, form, entry) : NULL;
+    Py_XDECREF(form);
+    return box;
+}
+
+static PyObject *entry_of(const NcCallable *part)
+{
+    return nc_callable_derive((NcCallable *)(uintptr_t)part, part->spec, NC_SINGLE_TARGET(part),
+                              NC_SINGLE_FLAGS(part), nc_callable_owner(part), NULL);
+}
+
+/* An entry, which it takes, as callers without the GIL call it: itself, or a thunk that takes the
+ * GIL. A variadic function has none. */
+static PyObject *taking_gil(PyObject *entry)
+{
+    const NcCallable *self = (const NcCallable *)(void *)entry;
+    PyObject *thunks;
+    PyObject *made;
+    if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->spec->variadic) {
+        return entry;
+    }
+    thunks = PyObject_CallNoArgs(nc_hooks.thunks);
+    made = thunks != NULL ? PyObject_CallMethod(thunks, "taking_gil", "O", entry) : NULL;
+    Py_XDECREF(thunks);
+    Py_DECREF(entry);
+    return made;
+}
+
+PyObject *nc_boxed_entry(PyObject *object, PyObject *signature)
+{
+    NcCallable *part = nc_entries_part((NcCallable *)(void *)object, signature);
+    return part != NULL ? entry_of(part) : NULL;
+}
+
+/* scipy_box(form, entry): a LowLevelCallable of (its class, its capsule's name). */
+PyObject *nc_scipy_box(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *form;
+    PyObject *entry;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &form, nc_callable_class, &entry)) {
+        return NULL;
+    }
+    return scipy_box(form, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry);
+}
+
+/* The callable of one entry in a LowLevelCallable, a borrowed reference, or NULL. */
+static PyObject *entry_in(PyObject *box)
+{
+    PyObject *capsule =
+        PyTuple_Check(box) && PyTuple_GET_SIZE(box) > 1 ? PyTuple_GET_ITEM(box, 1) : NULL;
+    return capsule != NULL && nc_capsule_is_ours(capsule) ? nc_capsule_owner(capsule) : NULL;
+}
+
+/* ---- keeping them ---------------------------------------------------------------------------- */
+
+/* Whether objects of a type may own more than a native callable does. Their boxes own them, and are
+ * not kept. */
+static int owns_more(const PyTypeObject *type)
+{
+    return type->tp_basicsize != (Py_ssize_t)sizeof(NcCallable) || type->tp_dictoffset != 0 ||
+           type->tp_finalize != NULL;
+}
+
+void nc_boxed_forget(NcCallable *self)
+{
+    NcMore *more = self->more;
+    if (more != &nc_no_more) {
+        more->changes++;
+        for (int kind = 0; kind < NC_BOXES; kind++) {
+            Py_CLEAR(more->boxes[kind].entry);
+            Py_CLEAR(more->boxes[kind].box);
+        }
+    }
+}
+
+/* The callable of one entry that goes with a box; it owns what `self` may own besides. */
+static PyObject *entry_for(NcCallable *self, const NcCallable *part, int kind)
+{
+    PyObject *entry = entry_of(part);
+    if (entry != NULL && owns_more(Py_TYPE(self)) &&
+        nc_callable_own((NcCallable *)(void *)entry, (PyObject *)self) < 0) {
+        Py_CLEAR(entry);
+    }
+    return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
+}
+
+/* A capsule by another name than its declaration; the empty one is none. */
+static PyObject *named_capsule(NcCallable *self, PyObject *signature, PyObject *name)
+{
+    NcCallable *part;
+    PyObject *entry = NULL;
+    PyObject *text = NULL;
+    PyObject *made = NULL;
+    if (!PyUnicode_Check(name)) {
+        return PyErr_Format(PyExc_TypeError,
+                            "'name' must be a str, '' for no name, or None (got %.200s)",
+                            Py_TYPE(name)->tp_name);
+    }
+    if (signature == Py_None && (self->spec == NULL || self->more->parts != NULL)) {
+        /* A declaration tells which entry is meant, where there may be several. */
+        NcCallSpec *told = nc_callspec_of(name);
+        if (told == NULL) {
+            PyErr_Clear();
+        } else {
+            signature = name;
+            Py_DECREF(told);
+        }
+    }
+    part = nc_entries_part(self, signature);
+    if (part == NULL) {
+        return NULL;
+    }
+    text = PyUnicode_AsUTF8String(name);
+    if (text == NULL && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Format(PyExc_ValueError, "'name' must be text (got %A, which UTF-8 cannot have)",
+                     name);
+    }
+    if (text != NULL && strlen(PyBytes_AS_STRING(text)) != (size_t)PyBytes_GET_SIZE(text)) {
+        PyErr_SetString(PyExc_ValueError, "'name' must not contain a null character");
+    } else if (text != NULL) {
+        entry = entry_for(self, part, NC_TO_CAPSULE);
+        made = entry != NULL
+                   ? capsule_box(text, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry)
+                   : NULL;
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(entry);
+    return made;
+}
+
+/* A box that was not made before, or is not good any more. `holder` keeps it; NULL: nobody does. */
+NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
+{
+    PyObject *entry = NULL;
+    PyObject *box = NULL;
+    NcMore *more = nc_callable_more(holder != NULL ? holder : self);
+    size_t changes = more != NULL ? more->changes : 0;
+    int more_to_own = owns_more(Py_TYPE(self));
+    if (more == NULL) {
+        return NULL;
+    }
+    if (kind < NC_TO_SCIPY ||
+        (kind == NC_TO_SCIPY && holder != NULL && more->parts == NULL && holder->spec != NULL)) {
+        entry = entry_for(self, holder, kind);
+        box = entry != NULL ? box_of(kind, entry) : NULL;
+    }
+    if (box == NULL && !PyErr_Occurred()) {
+        PyObject *bridge = bridge_of(kind);
+        Py_XDECREF(entry);
+        box = bridge != NULL ? PyObject_CallMethod(bridge, "from_callable", "OOO", (PyObject *)self,
+                                                   given[0], given[1])
+                             : NULL;
+        entry = box != NULL ? Py_XNewRef(entry_in(box)) : NULL;
+        if (entry != NULL && more_to_own &&
+            nc_callable_own((NcCallable *)(void *)entry, (PyObject *)self) < 0) {
+            Py_CLEAR(box);
+        }
+    }
+    if (box != NULL && entry != NULL && holder != NULL && !more_to_own &&
+        more->changes == changes) {
+        Py_XSETREF(more->boxes[kind].entry, Py_NewRef(entry));
+        Py_XSETREF(more->boxes[kind].box, Py_NewRef(box));
+    }
+    Py_XDECREF(entry);
+    return box;
+}
+
+/* The box that a callable keeps, or a new one. */
+static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
+{
+    if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(self)))) {
+        PyObject *box = holder->more->boxes[kind].box;
+        if (NC_LIKELY(box != NULL && Py_REFCNT(holder->more->boxes[kind].entry) > 1)) {
+            return Py_NewRef(box);
+        }
+    }
+    return anew(self, holder, kind, given);
+}
+
+/* A box of the type that a consumer has for it, which is asked of the bridge: a class of ctypes' or
+ * a type of cffi's, and the consumer's `ffi`. Nobody keeps it, unless it is the usual one. */
+NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
+{
+    PyObject *bridge = bridge_of(kind);
+    PyObject *found = bridge != NULL ? PyObject_CallMethod(bridge, "typed", "OOO", (PyObject *)self,
+                                                           given[0], given[1])
+                                     : NULL;
+    PyObject *part;
+    PyObject *form;
+    PyObject *entry = NULL;
+    PyObject *made = NULL;
+    if (found != NULL && PyArg_ParseTuple(found, "O!O", nc_callable_class, &part, &form)) {
+        NcCallable *chosen = (NcCallable *)(void *)part;
+        if (form == Py_None) {
+            PyObject *text = PyUnicode_FromString(chosen->spec->text);
+            NcCallable *holder = text != NULL ? nc_entries_part(self, text) : NULL;
+            made = holder != NULL ? kept(self, holder, kind, given) : NULL;
+            Py_XDECREF(text);
+        } else if (!PyTuple_CheckExact(form)) {
+            PyErr_SetString(PyExc_TypeError, "typed() must return a form");
+        } else {
+            entry = entry_for(self, chosen, kind);
+            made = entry != NULL ? box_by(kind, form, entry) : NULL;
+        }
+    }
+    Py_XDECREF(entry);
+    Py_XDECREF(found);
+    return made;
+}
+
+/* The arguments of a method that are not only a signature; 0, or -1 with an exception. */
+NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                               PyObject **given)
+{
+    const char *const names[] = {"signature", kinds[kind].second};
+    const char *method = kinds[kind].method;
+    Py_ssize_t most = kinds[kind].second != NULL ? 2 : 1;
+    Py_ssize_t positional = kind == NC_TO_SCIPY ? 2 : 1;
+    Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (nargs > positional && nargs <= most) {
+        PyErr_Format(PyExc_TypeError, "%s() takes '%s' by name only", method, names[positional]);
+        return -1;
+    }
+    if (nargs + keywords > most) {
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %zd argument%s (%zd given)", method, most,
+                     most == 1 ? "" : "s", nargs + keywords);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        given[i] = args[i];
+    }
+    for (Py_ssize_t k = 0; k < keywords; k++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
+        Py_ssize_t i = 0;
+        while (i < most && PyUnicode_CompareWithASCIIString(name, names[i]) != 0) {
+            i++;
+        }
+        if (i == most || i < nargs) {
+            PyErr_Format(PyExc_TypeError,
+                         i == most ? "%s() has no argument named %R"
+                                   : "%s() got several values for argument %R",
+                         method, name);
+            return -1;
+        }
+        given[i] = args[nargs + k];
+    }
+    return 0;
+}
+
+/* Whether a signature is given by the text that entries have. */
+static inline int is_text(PyObject *signature, const NcCallable *part)
+{
+    return PyUnicode_Check(signature) &&
+           PyUnicode_CompareWithASCIIString(signature, part->spec->text) == 0;
+}
+
+static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames, int kind)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    PyObject *given[2] = {nargs != 0 ? args[0] : Py_None, Py_None};
+    NcCallable *holder = NULL;
+    if (NC_UNLIKELY(kwnames != NULL || nargs > 1) &&
+        take_arguments(kind, args, nargs, kwnames, given) < 0) {
+        return NULL;
+    }
+    if (kind != NC_TO_SCIPY) {
+        if (NC_UNLIKELY(given[1] != Py_None)) {
+            return kind == NC_TO_CAPSULE ? named_capsule(self, given[0], given[1])
+                                         : typed(self, kind, given);
+        }
+        if (NC_UNLIKELY(kind == NC_TO_CTYPES && PyType_Check(given[0]))) {
+            return typed(self, kind, given);
+        }
+        holder = nc_entries_part(self, given[0]);
+        if (NC_UNLIKELY(holder == NULL)) {
+            if (kind == NC_TO_CFFI && PyErr_ExceptionMatches(PyExc_ValueError)) {
+                PyErr_Clear(); /* a text that is no signature: the bridge says what it lacks */
+                return typed(self, kind, given);
+            }
+            return NULL;
+        }
+        if (NC_UNLIKELY(kind == NC_TO_CFFI && given[0] != Py_None && !is_text(given[0], holder))) {
+            return typed(self, kind, given);
+        }
+    } else if (given[1] == Py_None && given[0] == Py_None) {
+        holder = nc_native_table(object) != NULL ? self : NULL;
+    } else if (given[1] == Py_None) {
+        kind = NC_TO_SCIPY_NAMED;
+        holder = nc_entries_find(self, given[0]);
+    }
+    return kept(self, holder, kind, given);
+}
+
+const char nc_doc_to_ctypes[] =
+    "to_ctypes($self, /, signature=None)\n--\n\n"
+    "A ctypes function pointer to an entry; it keeps alive what the entry points into.\n\n"
+    "It is one of ``ctypes.CFUNCTYPE(result, *arguments)``, so ``argtypes``, structs and arrays\n"
+    "with that type take it. `signature` may be a class of function pointers, as a consumer's\n"
+    "own: then it is an instance of that. A native callable that ctypes is given for an argument\n"
+    "is passed as this.\n\n"
+    "Its calls drop the GIL for entries with ``gil=\"release\"``, else they hold it; those of an\n"
+    "instance of a given class do as that says. An entry that needs the GIL is called by a thunk\n"
+    "that takes it. Asked again, without a class, this is the same object, as long as the entries\n"
+    "are the same and nobody has set its types.";
+
+const char nc_doc_to_cffi[] =
+    "to_cffi($self, /, signature=None, *, ffi=None)\n--\n\n"
+    "A cffi function pointer to an entry; it keeps alive what the entry points into.\n\n"
+    "cffi compares types by their names in C: ``int64_t`` is not ``long`` to it. The pointer's "
+    "are\n"
+    "those that `signature` is written with, a C type with the typedefs of the consumer's `ffi`, "
+    "or\n"
+    "a type of cffi's. Without one they are ``int``, ``long`` and the like, ``size_t`` for an\n"
+    "unsigned integer of a pointer's size and ``char *`` for bytes.\n\n"
+    "cffi drops the GIL around every call, so an entry that needs it is called by a thunk that\n"
+    "takes it. Asked again, without other types, this is the same object, as long as the entries\n"
+    "are the same and nobody has released it.";
+
+const char nc_doc_to_capsule[] =
+    "to_capsule($self, /, signature=None, *, name=None)\n--\n\n"
+    "A PyCapsule of an entry; it keeps alive what the entry points into.\n\n"
+    "Without a `name` it has the entry's C declaration for one, as SciPy and Cython spell it. "
+    "Some\n"
+    "consumers want another: that of a typedef in ``__pyx_capi__``, or none (f2py, JAX), for\n"
+    "which `name` is ``\"\"``.\n\n"
+    "The name does not say whether the entry needs the GIL. Callers that go by names (SciPy,\n"
+    "Cython) must call with the GIL what needs it; nativecall and its headers know from the\n"
+    "capsule. Asked again, without a name, this is the same object, as long as the entries are "
+    "the\n"
+    "same.";
+
+const char nc_doc_to_scipy[] =
+    "to_scipy($self, /, signature=None, user_data=None)\n--\n\n"
+    "A `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and its like.\n"
+    "\n"
+    "SciPy calls the function directly, with no Python call in between. It looks only into\n"
+    "`LowLevelCallable`; any other callable object it calls through Python.\n"
+    "\n"
+    "Parameters\n"
+    "----------\n"
+    "signature : str, optional\n"
+    "    In any spelling; an entry, or what one can be converted to (see `convert`). When it is\n"
+    "    left out, an entry that SciPy calls as it is comes first, in this order: ``d:d``,\n"
+    "    ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad, dblquad, tplquad), ``i:&dn&dP``\n"
+    "    (ndimage.generic_filter), ``i:&dn&dnP`` (generic_filter1d), ``i:&n&diiP``\n"
+    "    (geometric_transform). Else the first entry that can be converted to what its arguments\n"
+    "    say: numbers for quad, a buffer of doubles with its length for the filters.\n"
+    "user_data : buffer, ctypes pointer, cffi pointer or capsule, optional\n"
+    "    What the function gets as its last argument, a pointer. A buffer stays exported, and\n"
+    "    what is given stays alive, as long as the `LowLevelCallable`.\n"
+    "\n"
+    "Without user data this is the same object when it is asked for again, as long as the entries\n"
+    "are the same.\n"
+    "\n"
+    "Raises\n"
+    "------\n"
+    "SignatureError\n"
+    "    Nothing here can be converted, or nothing that SciPy calls is meant.\n"
+    "TypeError, ValueError\n"
+    "    User data that has no address, must not be written to, or has no argument to go to.\n"
+    "\n"
+    "Examples\n"
+    "--------\n"
+    ">>> import nativecall\n"
+    ">>> from scipy.integrate import quad\n"
+    ">>> cos = nativecall.load(\"m\", \"double cos(double);\").cos\n"
+    ">>> round(quad(cos.to_scipy(), 0, 1)[0], 12)\n"
+    "0.841470984808";
+
+PyObject *nc_boxed_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames)
+{
+    return boxed(object, args, nargs, kwnames, NC_TO_CTYPES);
+}
+
+/* Where several entries, or none, may be meant, ctypes is told when it asks: an attribute that
+ * raises would stop those that list attributes. */
+PyObject *nc_boxed_parameter(PyObject *object, void *Py_UNUSED(closure))
+{
+    PyObject *bridge;
+    PyObject *box = boxed(object, NULL, 0, NULL, NC_TO_CTYPES);
+    if (NC_LIKELY(box != NULL) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
+        !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return box;
+    }
+    PyErr_Clear();
+    bridge = bridge_of(NC_TO_CTYPES);
+    return bridge != NULL ? PyObject_CallMethod(bridge, "Unfit", "O", object) : NULL;
+}
+
+PyObject *nc_boxed_cffi(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    return boxed(object, args, nargs, kwnames, NC_TO_CFFI);
+}
+
+PyObject *nc_boxed_capsule(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
+{
+    return boxed(object, args, nargs, kwnames, NC_TO_CAPSULE);
+}
+
+PyObject *nc_boxed_scipy(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames)
+{
+    return boxed(object, args, nargs, kwnames, NC_TO_SCIPY);
+}
+
+/* What a capsule owns is seen by no collector, so it is shown as the callable's own where nothing
+ * but what is kept leads to the capsule. */
+int nc_boxed_traverse(const NcMore *more, visitproc visit, void *arg)
+{
+    for (int kind = 0; kind < NC_BOXES; kind++) {
+        PyObject *box = more->boxes[kind].box;
+        PyObject *capsule = kind <= NC_TO_CAPSULE || box == NULL ? box : PyTuple_GET_ITEM(box, 1);
+        Py_ssize_t references = capsule == box || PyTuple_GET_ITEM(box, 0) != capsule ? 1 : 2;
+        Py_VISIT(box);
+        Py_VISIT(more->boxes[kind].entry);
+        if (kind >= NC_TO_CAPSULE && box != NULL && Py_REFCNT(box) == 1 &&
+            Py_REFCNT(capsule) == references) {
+            Py_VISIT(nc_capsule_owner(capsule));
+        }
+    }
+    return 0;
+}
+
+int nc_boxed_ready(void)
+{
+    objects_name = PyUnicode_InternFromString("_objects");
+    entry_name = PyUnicode_InternFromString("nativecall");
+    return objects_name != NULL && entry_name != NULL ? 0 : -1;
+}

@@ -1,0 +1,145 @@
+"""Writes the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
+
+A shape is a signature with every pointer written ``P``. Signatures of one
+shape share one trampoline, because a pointer's target type matters only to its conversion, which
+reads it from the spec.
+
+How the set was chosen: by counting the shapes of what 26 headers declare, C's library, POSIX, zlib,
+SQLite, OpenSSL, GSL, git2, Xlib and others. Nearly all shapes that ten of them have are here, and
+those that numerical code calls in loops. What one spares is 5 to 8 ns a call, beside the same call
+by its plan (csrc/call/), so a hole costs little (docs/decisions.md, 29).
+
+Run by the build: ``python generate_trampolines.py trampolines.c``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+RESULTS = {
+    "v": ("void", "Py_NewRef(Py_None)"),
+    "d": ("double", "PyFloat_FromDouble(result)"),
+    "f": ("float", "PyFloat_FromDouble((double)result)"),
+    "i": ("int32_t", "PyLong_FromLong((long)result)"),
+    "q": ("int64_t", "PyLong_FromLongLong((long long)result)"),
+    "Q": ("uint64_t", "PyLong_FromUnsignedLongLong((unsigned long long)result)"),
+    "P": ("void *", "nc_pointer_to_python(self, result)"),
+}
+ARGUMENTS = {
+    "d": "double",
+    "f": "float",
+    "i": "int32_t",
+    "q": "int64_t",
+    "Q": "uint64_t",
+    "P": "void *",
+}
+SHAPES = (
+    # numbers
+    "v: i: P: d: v:i i:i i:ii i:d q:q q:qq Q:Q f:f f:ff",
+    "d:d d:dd d:ddd d:dddd d:i d:id d:di",
+    # pointers
+    "v:P v:PP v:PPP i:P i:PP i:PPP i:PPPP q:P Q:P d:P P:P P:PP P:PPP",
+    # pointers with lengths and flags
+    "i:Pi i:iP i:PQ i:PPi i:PPQ i:iPP P:Q P:i P:PQ P:Pi v:PQ v:Pi Q:PPQ",
+    # numerical kernels, and integrands with data
+    "d:Pq d:PPq v:Pq d:dP",
+)
+
+
+def shapes() -> list[str]:
+    """Every shape, sorted."""
+    return sorted(" ".join(SHAPES).split())
+
+
+def function(shape: str) -> str:
+    """The C code for one shape."""
+    code, _, args = shape.partition(":")
+    name = f"{code}_{args}" if args else f"{code}_none"
+    c_type, to_python = RESULTS[code]
+    has_pointers = "P" in args
+    lines = [f"static inline PyObject *call_{name}(NcCallable *self, PyObject *const *args)", "{"]
+    body = []
+    # The pointers are an array, for the end of the call.
+    places = {}
+    for i, letter in enumerate(args):
+        if letter == "P":
+            place = places[i] = f"pointers[{args[:i].count('P')}]"
+            body.append(f"    {place}.buffer.obj = NULL;\n    {place}.keep = NULL;")
+        else:
+            places[i] = f"a{i}"
+            lines.append(f"    {ARGUMENTS[letter]} a{i};")
+    if has_pointers:
+        lines.append(f"    NcPointer pointers[{args.count('P')}];")
+        lines.append("    PyObject *value = NULL;")
+    if "P" in args[:-1]:
+        lines.append("    int status;")
+    leave = "goto done" if has_pointers else "return NULL"
+    for i, letter in enumerate(args):
+        get = f"nc_get_{letter}(self, args, {i}, &{places[i]})"
+        before = args[:i].count("P")
+        if before:
+            # What that ran may have moved what others point to.
+            body.append(
+                f"    status = {get};\n"
+                "    if (NC_UNLIKELY(status != 0) &&\n"
+                "        (status < 0 ||\n"
+                f"         nc_check_unmoved((PyObject *)self, pointers, {before}) < 0)) {{\n"
+                f"        {leave};\n    }}"
+            )
+        else:
+            body.append(f"    if (NC_UNLIKELY({get} < 0)) {{\n        {leave};\n    }}")
+    if args.count("P") > 1:
+        body.append(f"    nc_join_pointers(pointers, {args.count('P')});")
+    types = ", ".join(ARGUMENTS[letter] for letter in args) or "void"
+    values = ", ".join(
+        f"{places[i]}.address" if a == "P" else places[i] for i, a in enumerate(args)
+    )
+    call = f"NC_TARGET(self, {c_type}, {types})({values})"
+    opening = "{\n        " if code != "v" else ""
+    if not args:
+        body.append("    (void)args;")
+    store = "value =" if has_pointers else "return"
+    test = f"if (nc_is_left() && nc_left_raise()) {{\n        {leave};\n    }}"
+    if code == "v":
+        body.append(f"    {call};\n    {test}\n    {store} {to_python};")
+    else:
+        body.append(
+            f"    {opening}{c_type} result = {call};\n    {test}\n    {store} {to_python};\n    }}"
+        )
+    if has_pointers:
+        body.append("done:;")
+        count = args.count("P")
+        body.append(f"    return nc_release_pointers(value, pointers, {count});")
+    lines += body + ["}", ""]
+    kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
+    lines.append(f"NC_TRAMPOLINE_{kind}({name}, {len(args)})")
+    lines.append("")
+    return "\n".join(lines)
+
+
+def main(path: str) -> None:
+    """Write the file."""
+    all_shapes = shapes()
+    parts = [
+        "/* Written by generate_trampolines.py. */",
+        '#include "callable/trampoline.h"',
+        '#include "callable/trampolinebody.h"',
+        "",
+    ]
+    longest = max(map(len, all_shapes))
+    parts += [f'_Static_assert({longest} == NC_LONGEST_SHAPE, "trampoline.h says otherwise");', ""]
+    parts += [function(shape) for shape in all_shapes]
+    parts.append("const NcTrampoline nc_trampolines[] = {")
+    for shape in all_shapes:
+        code, _, args = shape.partition(":")
+        kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
+        name = f"{code}_{args}" if args else f"{code}_none"
+        method = f"method_{name}" if kind != "FASTCALL" else f"NC_METHOD(method_{name})"
+        parts.append(f'    {{"{shape}", METH_{kind}, {method}, vectorcall_{name}}},')
+    parts += ["};", f"const size_t nc_trampoline_count = {len(all_shapes)};", ""]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(parts))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

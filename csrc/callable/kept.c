@@ -1,0 +1,159 @@
+/* csrc/callable/kept.c: the dicts of kept.h. */
+#include "kept.h"
+
+#include "values/names.h"
+#include "values/pointers.h"
+
+/* ---- the functions of one dict --------------------------------------------------------------- */
+
+/* The key of a function: the C type, by how Python functions become such, and the function itself,
+ * of a native callable with the entry that it has now. With `itself` it equals no other function. A
+ * new tuple, or NULL. */
+static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
+{
+    PyObject *made_by = argument->passed != NULL ? argument->passed : Py_None;
+    const uintptr_t type = (uintptr_t)argument->function;
+    if (PyObject_TypeCheck(value, (PyTypeObject *)(void *)&NcCallable_Type)) {
+        const NcCallable *callable = (NcCallable *)(void *)value;
+        const uintptr_t target = (uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(callable));
+        return Py_BuildValue("(OnOnn)", made_by, type, value, target, callable->more->changes);
+    }
+    return itself ? Py_BuildValue("(OnnO)", made_by, type, (uintptr_t)value, Py_None)
+                  : Py_BuildValue("(OnO)", made_by, type, value);
+}
+
+/* What a dict has for a key, which becomes one that can be looked up where the function's own code
+ * raises: a borrowed reference, or NULL, perhaps with an exception. */
+static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *value,
+                          PyObject **key)
+{
+    PyObject *found = *key != NULL ? PyDict_GetItemWithError(kept, *key) : NULL;
+    if (found != NULL || !PyErr_Occurred() || *key == NULL ||
+        !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return found;
+    }
+    PyErr_Clear();
+    Py_SETREF(*key, key_of(argument, value, 1));
+    return *key != NULL ? PyDict_GetItemWithError(kept, *key) : NULL;
+}
+
+int nc_keep_in(PyObject *kept, const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
+               PyObject *value, void **address)
+{
+    const NcArgument *argument = &spec->arguments[index < 0 ? 0 : index];
+    NcPin *pin = NULL;
+    if (argument->passed == NULL) { /* which the first conversion finds out */
+        pin = nc_pin_value(spec, name, index, value);
+        if (pin == NULL) {
+            return -1;
+        }
+    }
+    PyObject *key = key_of(argument, value, 0);
+    PyObject *row = found_in(kept, argument, value, &key);
+    if (row == NULL && key != NULL && !PyErr_Occurred()) {
+        pin = pin != NULL ? pin : nc_pin_value(spec, name, index, value);
+        PyObject *fresh = pin != NULL ? PyTuple_Pack(2, (PyObject *)pin, value) : NULL;
+        row = fresh != NULL ? PyDict_SetDefault(kept, key, fresh) : NULL;
+        Py_XDECREF(fresh);
+    }
+    if (row != NULL) {
+        *address = ((NcPin *)(void *)PyTuple_GET_ITEM(row, 0))->pointer.address;
+    }
+    Py_XDECREF(key);
+    Py_XDECREF((PyObject *)pin);
+    return row != NULL ? 0 : -1;
+}
+
+/* ---- dicts ----------------------------------------------------------------------------------- */
+
+static PyObject *of_process; /* NULL before the first */
+
+/* By the addresses of objects, dicts of what is kept as long as these; each has the weak reference
+ * that ends it. */
+static PyObject *of_objects; /* the same */
+
+static PyObject *made_once(PyObject **place)
+{
+    if (*place == NULL) {
+        *place = PyDict_New();
+    }
+    return *place;
+}
+
+/* An object has gone: `key` is what its address was. */
+static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
+{
+    if (PyDict_DelItem(of_objects, key) < 0) {
+        PyErr_Clear();
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
+
+/* What is kept as long as an argument: a borrowed reference. NULL with an exception. */
+static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
+{
+    PyObject *all = made_once(&of_objects);
+    PyObject *key = all != NULL ? PyLong_FromVoidPtr(holder) : NULL;
+    PyObject *kept = key != NULL ? PyDict_GetItemWithError(all, key) : NULL;
+    if (kept != NULL || PyErr_Occurred()) {
+        Py_XDECREF(key);
+        return kept;
+    }
+    PyObject *end = PyCFunction_New(&forget_definition, key);
+    PyObject *reference = end != NULL ? PyWeakref_NewRef(holder, end) : NULL;
+    Py_XDECREF(end);
+    if (reference != NULL) {
+        kept = PyDict_New();
+        if (kept != NULL &&
+            (PyDict_SetItem(kept, Py_None, reference) < 0 || PyDict_SetItem(all, key, kept) < 0)) {
+            Py_CLEAR(kept);
+        }
+        Py_XDECREF(kept); /* of_objects has it */
+        Py_DECREF(reference);
+    } else if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyObject *name = nc_callable_name(self);
+        if (name != NULL) {
+            PyErr_Format(PyExc_TypeError,
+                         "argument %zd of '%U' must be an object that functions can be kept with, "
+                         "such as a cffi pointer (got %.200s); or say keep='library' or "
+                         "keep='process'",
+                         index + 1, name, Py_TYPE(holder)->tp_name);
+        }
+    }
+    Py_DECREF(key);
+    return kept;
+}
+
+/* What the library keeps whose function a callable is: a borrowed reference, or NULL. */
+static PyObject *kept_by_library(NcCallable *self)
+{
+    PyObject *kept = self->owner != NULL ? nc_library_kept(self->owner) : NULL;
+    PyObject *owners = self->more->owners;
+    for (Py_ssize_t i = owners != NULL ? PyList_GET_SIZE(owners) : 0; kept == NULL && i-- > 0;) {
+        kept = nc_library_kept(PyList_GET_ITEM(owners, i));
+    }
+    if (kept == NULL) {
+        nc_callable_error(self, PyExc_ValueError,
+                          "is no function of a library, which could keep "
+                          "functions");
+    }
+    return kept;
+}
+
+int nc_keep_argument(NcCallable *self, const NcCallSpec *spec, PyObject *const *args,
+                     Py_ssize_t index, void **address)
+{
+    const Py_ssize_t holder = spec->keep - NC_KEEP_ARGUMENT;
+    PyObject *kept = spec->keep == NC_KEEP_PROCESS   ? made_once(&of_process)
+                     : spec->keep == NC_KEEP_LIBRARY ? kept_by_library(self)
+                                                     : kept_with(self, holder, args[holder]);
+    if (kept == NULL) {
+        return -1;
+    }
+    Py_INCREF(kept); /* code of the function's own may drop the object */
+    int status = nc_keep_in(kept, spec, (PyObject *)self, index, args[index], address);
+    Py_DECREF(kept);
+    return status;
+}

@@ -1,0 +1,288 @@
+/* csrc/callable/library.c: open shared libraries, and their functions as native callables.
+ *
+ * A library is never unloaded: its threads, signal handlers and destructors of thread-local data
+ * may run as long as the process does. All of this needs the GIL, and releases it while the loader
+ * works. */
+#include "callspec.h"
+#include "core/core.h"
+#include "kept.h"
+#include "construct.h"
+
+#include "platform/functions.h"
+#include "platform/links.h"
+
+#include <string.h>
+
+enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
+
+/* A file has one, however often it is opened: what its code keeps lasts while anything of it is in
+ * use. */
+typedef struct Library {
+    PyObject_HEAD
+    void *handle;         /* the loader's; Python code never sees it */
+    PyObject *kept;       /* dict: functions that its code keeps (kept.h) */
+    struct Library *next; /* among all that live (platform/links.h) */
+    struct Library **from;
+} Library;
+
+static Library *living;
+
+static void library_dealloc(PyObject *object)
+{
+    Library *self = (Library *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    NC_UNLINK(self);
+    Py_XDECREF(self->kept);
+    PyObject_GC_Del(object);
+}
+
+PyObject *nc_library_kept(PyObject *owner)
+{
+    PyObject *library =
+        PyTuple_Check(owner) && PyTuple_GET_SIZE(owner) > 0 ? PyTuple_GET_ITEM(owner, 0) : NULL;
+    return library != NULL && Py_IS_TYPE(library, &NcLibrary_Type)
+               ? ((Library *)(void *)library)->kept
+               : NULL;
+}
+
+/* No tp_clear: the dictionary is cleared where it is part of a cycle. */
+static int library_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((Library *)(void *)object)->kept);
+    return 0;
+}
+
+/* The loader may run code, or wait for another thread that does, so the GIL is free meanwhile. */
+static int look_up(PyObject *object, const char *name, const char *version, void **address)
+{
+    void *handle = ((Library *)(void *)object)->handle;
+    int status;
+    Py_BEGIN_ALLOW_THREADS status = nc_core_library_symbol(handle, name, version, address);
+    Py_END_ALLOW_THREADS return status;
+}
+
+static PyObject *find_symbol(PyObject *object, const char *name, const char *version)
+{
+    void *address = NULL;
+    int status = look_up(object, name, version, &address);
+    if (status == NC_E_FORMAT) {
+        /* Only loaders that know versions, as glibc's does by dlvsym, can look one up. */
+        PyErr_SetString(PyExc_NotImplementedError,
+                        "symbols have no versions on this platform; leave 'version' out");
+        return NULL;
+    }
+    return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
+}
+
+/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. */
+static PyObject *library_symbol(PyObject *object, PyObject *name)
+{
+    if (!PyBytes_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "the name of a symbol must be bytes (got %.200s)",
+                     Py_TYPE(name)->tp_name);
+        return NULL;
+    }
+    return find_symbol(object, PyBytes_AS_STRING(name), NULL);
+}
+
+/* versioned(name, version): the address of that version of a symbol, both given as bytes. */
+static PyObject *library_versioned(PyObject *object, PyObject *args)
+{
+    const char *name;
+    const char *version;
+    if (!PyArg_ParseTuple(args, "yy", &name, &version)) {
+        return NULL;
+    }
+    return find_symbol(object, name, version);
+}
+
+/* A tuple of a class of named tuples: what owns a function. */
+static PyObject *owner_of(PyObject *type, PyObject *object, PyObject *library, PyObject *name)
+{
+    PyObject *parts = PyTuple_Pack(5, object, library, name, Py_None, Py_None);
+    PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
+    PyObject *made =
+        args != NULL ? PyTuple_Type.tp_new((PyTypeObject *)(void *)type, args, NULL) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(parts);
+    return made;
+}
+
+/* function(name, signature, library, class): the callable of a function without options, by its
+ * signature or its call spec; its owner is a tuple of that class: (this library, library, name,
+ * None, None). None where it is for Python code to say what is meant, or what is wrong: there is no
+ * such symbol, name or signature are no exact str, the signature has Python objects. What is wrong
+ * with a signature is raised. */
+static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *name = nargs == 4 ? args[0] : NULL;
+    Py_ssize_t length = 0;
+    const char *text;
+    void *address = NULL;
+    NcCallSpec *spec;
+    PyObject *owner;
+    PyObject *made = NULL;
+    if (name == NULL || !PyType_Check(args[3]) ||
+        !PyType_IsSubtype((PyTypeObject *)(void *)args[3], &PyTuple_Type)) {
+        PyErr_SetString(PyExc_TypeError, "function() takes a name, a signature, the library's name "
+                                         "and the class of its owner");
+        return NULL;
+    }
+    int known = Py_IS_TYPE(args[1], &NcCallSpec_Type);
+    if (!PyUnicode_CheckExact(name) || (!known && !PyUnicode_CheckExact(args[1]))) {
+        Py_RETURN_NONE;
+    }
+    spec = known ? (NcCallSpec *)(void *)Py_NewRef(args[1]) : nc_callspec_of(args[1]);
+    if (spec == NULL) {
+        return NULL;
+    }
+    text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text == NULL) {
+        PyErr_Clear(); /* lone surrogates, which are in no symbol */
+    }
+    if (text == NULL || spec->has_objects || (Py_ssize_t)strlen(text) != length ||
+        look_up(object, text, NULL, &address) != NC_OK || address == NULL) {
+        Py_DECREF(spec);
+        Py_RETURN_NONE;
+    }
+    owner = owner_of(args[3], object, args[2], name);
+    if (owner != NULL) {
+        made = nc_callable_make(spec, address, 0, owner, name);
+        Py_DECREF(owner);
+    }
+    Py_DECREF(spec);
+    return made;
+}
+
+/* Whether all symbols are there; else `first` is the place of one that is not. */
+static int all_there(void *handle, const char *const *texts, Py_ssize_t count, Py_ssize_t *first)
+{
+    void *address = NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (nc_core_library_symbol(handle, texts[i], NULL, &address) != NC_OK || address == NULL) {
+            *first = i;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* missing(names): the first of the names, a tuple of str, that is no symbol; None where all are. */
+static PyObject *library_missing(PyObject *object, PyObject *names)
+{
+    if (!PyTuple_Check(names)) {
+        PyErr_Format(PyExc_TypeError, "missing() takes a tuple of names (got %.200s)",
+                     Py_TYPE(names)->tp_name);
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(names);
+    Py_ssize_t first = 0;
+    const char **texts = PyMem_Calloc((size_t)count + 1, sizeof *texts);
+    if (texts == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        /* The texts are the names' own, which the tuple keeps. */
+        texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
+        if (texts[i] == NULL) {
+            PyMem_Free(texts);
+            return NULL;
+        }
+    }
+    void *handle = ((Library *)(void *)object)->handle;
+    int whole;
+    /* As in `look_up`. */
+    Py_BEGIN_ALLOW_THREADS whole = all_there(handle, texts, count, &first);
+    Py_END_ALLOW_THREADS PyMem_Free(texts);
+    return Py_NewRef(whole ? Py_None : PyTuple_GET_ITEM(names, first));
+}
+
+/* ---- the type -------------------------------------------------------------------------------- */
+
+/* path: the file as bytes, None where the loader does not tell. */
+static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
+{
+    char path[TEXT];
+    if (nc_core_library_path(((Library *)(void *)object)->handle, path, sizeof path) != NC_OK ||
+        path[0] == '\0') {
+        Py_RETURN_NONE;
+    }
+    return PyBytes_FromString(path);
+}
+
+static PyMethodDef library_methods[] = {
+    {"function", NC_METHOD(library_function), METH_FASTCALL,
+     "function(name, signature, library, owner): the callable of a function, or None"},
+    {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
+    {"missing", library_missing, METH_O, "missing(names): the first that is no symbol, or None"},
+    {"versioned", library_versioned, METH_VARARGS, "versioned(name, version): the same of one"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef library_getset[] = {
+    {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcLibrary_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Library",
+    .tp_doc = "An open shared library, closed with the last reference.",
+    .tp_basicsize = sizeof(Library),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = library_dealloc,
+    .tp_traverse = library_traverse,
+    .tp_methods = library_methods,
+    .tp_getset = library_getset,
+};
+
+/* open_library(path, flags): opens the library at a path given as bytes, the process itself for
+ * None; flags as nc_core_library_open has them. What the loader says against it is an OSError. */
+PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *path;
+    unsigned int flags;
+    char message[TEXT] = "";
+    const char *name = NULL;
+    void *handle = NULL;
+    Library *self;
+    int status;
+    if (!PyArg_ParseTuple(args, "OI", &path, &flags)) {
+        return NULL;
+    }
+    if (path != Py_None) {
+        if (!PyBytes_Check(path)) {
+            PyErr_Format(PyExc_TypeError,
+                         "the path of a library must be bytes or None (got %.200s)",
+                         Py_TYPE(path)->tp_name);
+            return NULL;
+        }
+        name = PyBytes_AS_STRING(path);
+    }
+    Py_BEGIN_ALLOW_THREADS status =
+        nc_core_library_open(name, flags, &handle, message, sizeof message);
+    Py_END_ALLOW_THREADS if (status != NC_OK)
+    {
+        PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+        if (text != NULL) {
+            PyErr_SetObject(PyExc_OSError, text);
+            Py_DECREF(text);
+        }
+        return NULL;
+    }
+    for (self = living; self != NULL; self = self->next) {
+        if (self->handle == handle) {
+            return Py_NewRef((PyObject *)self);
+        }
+    }
+    PyObject *kept = PyDict_New();
+    self = kept != NULL ? PyObject_GC_New(Library, &NcLibrary_Type) : NULL;
+    if (self == NULL) {
+        Py_XDECREF(kept);
+        return NULL;
+    }
+    self->handle = handle;
+    self->kept = kept;
+    NC_LINK(living, self);
+    PyObject_GC_Track(self);
+    return (PyObject *)self;
+}

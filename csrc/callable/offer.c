@@ -1,0 +1,96 @@
+/* csrc/callable/offer.c: what objects of other providers offer, as Python code sees it: entries of
+ * their call tables, through a built-in view too, and of `__nativecall_api__`.
+ *
+ * Everything is read as any consumer reads it (nativecallable.h, nativeapi.h). Entries of a later
+ * ABI and entries without a function are left out. Threads: with the GIL. */
+#include "platform/lists.h"
+#include "layout.h"
+
+#include "nativecall/customslots.h"
+#include "nativecall/nativeapi.h"
+
+/* (flags, address), with the signature before them or without it. */
+static PyObject *described(const PyNativeCallableEntry *entry, int named)
+{
+    PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
+    unsigned long long flags = entry->flags;
+    if (!named) {
+        return Py_BuildValue("(KN)", flags, address);
+    }
+    /* A foreign text can be anything; what is no signature is refused where it is read. */
+    PyObject *text =
+        PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
+    return Py_BuildValue("(NKN)", text, flags, address);
+}
+
+/* Where the call table of an object is, counted from its start; 0 without one. */
+static Py_ssize_t table_offset(PyObject *object)
+{
+    if (nc_native_table(object) == NULL) {
+        return 0;
+    }
+    Py_ssize_t offset =
+        ((PyHeapExtensibleTypeObject *)(void *)Py_TYPE(object))->etp_obj_custom_slots_offset;
+    const PyCustomSlot *slot = offset == 0
+                                   ? PyCustomSlots_Find(object, PYCUSTOMSLOT_NATIVECALLABLE_ID,
+                                                        PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS)
+                                   : NULL;
+    return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
+}
+
+/* native_offer(object): (offset, [(signature, flags, address), ...]): where in the object, or in
+ * the one that it is a view of, the call table is, None for `__nativecall_api__`, and what is told
+ * of it. None for an object that offers nothing, and for our own callables; TypeError for a wrong
+ * `__nativecall_api__`. */
+PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    PyObject *behind = nc_abi_behind(object);
+    Py_ssize_t offset = table_offset(behind);
+    const PyNativeCallableEntry *entry = NULL;
+    const NcNativeApi *api = NULL;
+    size_t position = 0;
+    if (PyObject_TypeCheck(behind, (PyTypeObject *)&NcCallable_Type)) {
+        Py_RETURN_NONE;
+    }
+    if (offset == 0 && nc_nativeapi_of(behind, &api) < 0) {
+        return NULL;
+    }
+    if (offset == 0 && api == NULL) {
+        Py_RETURN_NONE;
+    }
+    PyObject *rows = PyList_New(0);
+    while (rows != NULL && (entry = api != NULL ? nc_nativeapi_entry(behind, api, &position)
+                                                : nc_native_next(object, entry)) != NULL) {
+        if (nc_calltable_funcptr(entry) != NULL) {
+            nc_list_take(&rows, described(entry, 1));
+        }
+    }
+    if (rows == NULL) {
+        return NULL;
+    }
+    return api != NULL ? Py_BuildValue("(ON)", Py_None, rows) : Py_BuildValue("(nN)", offset, rows);
+}
+
+/* native_entry(object, signature): (flags, address) of the entry of a canonical signature, None
+ * where there is none. A provider may make it, and raise an exception. */
+PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *object;
+    const char *signature;
+    const PyNativeCallableEntry *entry = NULL;
+    if (!PyArg_ParseTuple(args, "Os", &object, &signature)) {
+        return NULL;
+    }
+    while ((entry = nc_native_next(object, entry)) != NULL) {
+        if (strcmp(entry->signature, signature) == 0 && nc_calltable_funcptr(entry) != NULL) {
+            return described(entry, 0);
+        }
+    }
+    if (nc_nativeapi_find(nc_abi_behind(object), signature, 0, &entry) < 0) {
+        return NULL;
+    }
+    if (entry == NULL) {
+        Py_RETURN_NONE;
+    }
+    return described(entry, 0);
+}

@@ -1,0 +1,549 @@
+/* csrc/callable/overload.c: the choice among the entries of an overloaded callable, by argument
+ * types.
+ *
+ * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate whose costs add
+ * up to least is called; the earlier one where two are equal. So an exact match always wins, and
+ * the order of entries matters only between equals. When nothing fits, the error lists what there
+ * is.
+ *
+ * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
+ * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
+ * that is contiguous and writable by its element type, where the entries take arrays of numbers by
+ * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments
+ * to the entry that the rule chose for such arguments before. The rule alone fills it, so the table
+ * cannot choose otherwise.
+ *
+ * A compiler's function, which has entries made for the arguments of calls, has one made where no
+ * entry takes them exactly. Where none can be made, what the rule chose is called.
+ *
+ * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
+ * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
+ * match swallows its exception, a failed hook does not. */
+#include "overload.h"
+
+#include "callablecalls.h"
+#include "overloadcost.h"
+#include "values/names.h"
+#include "values/pointers.h"
+
+#include <string.h>
+
+/* ---- all arguments --------------------------------------------------------------------------- */
+
+static const NcCallSpec *part_spec(PyObject *parts, Py_ssize_t position)
+{
+    PyObject *part = PyTuple_GET_ITEM(parts, position);
+    return ((const NcCallable *)(void *)part)->spec;
+}
+
+/* "(float, str)": the types of the arguments of a call that nothing suits. */
+static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *text = PyUnicode_FromString("(");
+    for (Py_ssize_t i = 0; text != NULL && i < nargs; i++) {
+        PyObject *longer =
+            PyUnicode_FromFormat("%U%s%s", text, i > 0 ? ", " : "", Py_TYPE(args[i])->tp_name);
+        Py_SETREF(text, longer);
+    }
+    if (text != NULL) {
+        Py_SETREF(text, PyUnicode_FromFormat("%U)", text));
+    }
+    return text;
+}
+
+static PyObject *describe_parts(PyObject *parts)
+{
+    PyObject *text = PyUnicode_FromString("");
+    for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
+        Py_SETREF(text, PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "",
+                                             part_spec(parts, i)->text));
+    }
+    return text;
+}
+
+static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const *args,
+                             Py_ssize_t nargs)
+{
+    PyObject *name = nc_callable_name(self);
+    PyObject *given = name != NULL ? describe_arguments(args, nargs) : NULL;
+    PyObject *offered = given != NULL ? describe_parts(parts) : NULL;
+    if (offered != NULL) {
+        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", name, given,
+                     offered);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(offered);
+    return NULL;
+}
+
+/* The position of the part that the arguments cost least to convert for; the earlier one where two
+ * cost the same. -1 when none takes them, -2 with an exception. */
+static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+                             long *best_cost)
+{
+    Py_ssize_t best = -1;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcCallSpec *spec = part_spec(parts, p);
+        long cost = 0;
+        if (nargs != spec->nargs && (nargs < spec->nargs || !spec->variadic)) {
+            continue;
+        }
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            int one = nc_argument_cost(spec, i, args[i]);
+            if (one == -2) {
+                return -2;
+            }
+            if (one < 0) {
+                cost = -1;
+                break;
+            }
+            cost += one;
+        }
+        if (cost >= 0 && (best < 0 || cost < *best_cost)) {
+            best = p;
+            *best_cost = cost;
+        }
+        if (cost == 0 && nargs == spec->nargs) {
+            return p;
+        }
+    }
+    return best;
+}
+
+/* ---- classes of values ----------------------------------------------------------------------- */
+
+/* Values of a class cost the same for every argument type of a set of signatures. Those of ints
+ * are numbered by each dispatcher, from CLASS_INT on. */
+enum {
+    CLASS_UNKNOWN = 0, /* the rule must be asked */
+    CLASS_FLOAT,
+    CLASS_BOOL,
+    CLASS_COMPLEX,
+    CLASS_NONE,
+    CLASS_NUMPY,       /* the first of NumPy's scalar types */
+    CLASS_BUFFER = 31, /* of a type: its instances have the classes that follow the ints' */
+    CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
+    CLASS_BYTES = 44,  /* of bytes objects, which are read-only */
+    CLASS_ARRAY = 45,  /* the first class of arrays */
+    CLASS_BITS = 6,
+    MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
+};
+
+/* The element types of arrays, each of which has a class. */
+#define LETTER(letter, ...) letter,
+static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
+_Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
+
+/* Types whose instances all say the same about themselves. Their subclasses are other types. */
+static const char *const numpy_scalars[] = {
+    "numpy.bool",        "numpy.bool_",      "numpy.int8",      "numpy.uint8",
+    "numpy.int16",       "numpy.uint16",     "numpy.int32",     "numpy.uint32",
+    "numpy.int64",       "numpy.uint64",     "numpy.longlong",  "numpy.ulonglong",
+    "numpy.intc",        "numpy.uintc",      "numpy.float16",   "numpy.float32",
+    "numpy.float64",     "numpy.longdouble", "numpy.complex64", "numpy.complex128",
+    "numpy.clongdouble",
+};
+enum { NUMPY_SCALARS = sizeof(numpy_scalars) / sizeof(numpy_scalars[0]) };
+
+/* By address. Only static types, which live as long as the process: their number is small, so a
+ * search soon meets an empty place. */
+enum { TYPE_PLACES = 64 };
+static struct {
+    PyTypeObject *type;
+    int class_;
+    char letter; /* nc_value_letter of every instance */
+} known_types[TYPE_PLACES];
+
+static size_t type_place(const PyTypeObject *type)
+{
+    uintptr_t bits = (uintptr_t)type >> 4;
+    size_t place = (size_t)(bits ^ (bits >> 6)) % TYPE_PLACES;
+    while (known_types[place].type != type && known_types[place].type != NULL) {
+        place = (place + 1) % TYPE_PLACES;
+    }
+    return place;
+}
+
+/* Puts a value's type among the known ones if it belongs there. */
+static void learn_type(PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    size_t place = type_place(type);
+    int class_ = type == &PyFloat_Type     ? CLASS_FLOAT
+                 : type == &PyBool_Type    ? CLASS_BOOL
+                 : type == &PyComplex_Type ? CLASS_COMPLEX
+                 : value == Py_None        ? CLASS_NONE
+                 : type == &PyMemoryView_Type || type == &PyBytes_Type ||
+                         type == &PyByteArray_Type || strcmp(type->tp_name, "numpy.ndarray") == 0
+                     ? CLASS_BUFFER
+                     : CLASS_UNKNOWN;
+    if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return;
+    }
+    for (int i = 0; class_ == CLASS_UNKNOWN && i < (int)NUMPY_SCALARS; i++) {
+        if (strcmp(type->tp_name, numpy_scalars[i]) == 0) {
+            class_ = CLASS_NUMPY + i;
+        }
+    }
+    if (class_ != CLASS_UNKNOWN) {
+        char letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
+        if (letter == '\0' && PyErr_Occurred()) {
+            PyErr_Clear(); /* the type stays unknown until a call that has the memory to ask */
+            return;
+        }
+        known_types[place].class_ = class_;
+        known_types[place].letter = letter;
+        known_types[place].type = type;
+    }
+}
+
+/* ---- dispatchers ----------------------------------------------------------------------------- */
+
+enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
+
+struct NcDispatcher {
+    size_t references; /* of the callable, and of each call that asks an exporter */
+    int takes_arrays;  /* whether an array is known by its elements */
+    int export;        /* how those that are known are exported; 0: in several orders */
+    int takes_bytes;   /* whether bytes have a class, too */
+    unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
+    struct {
+        uint64_t key;      /* classes of arguments; 0 in an empty place */
+        Py_ssize_t choice; /* the part's position for them */
+    } memo[MEMO_PLACES];
+};
+
+/* The letter of the numbers that an argument takes, if any, by value or by reference. */
+static char number_letter(const NcCallSpec *spec, Py_ssize_t index)
+{
+    const NcArgument *argument = &spec->arguments[index];
+    return argument->code == 'P' && spec->fortran ? argument->pointee : argument->code;
+}
+
+/* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
+ * int fits by its sign and length alone, its own or, of a negative one, its complement's. */
+static void number_ints(NcDispatcher *self, PyObject *parts)
+{
+    unsigned char ends[2][65] = {{0}, {0}};
+    unsigned char class_ = CLASS_INT;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcCallSpec *spec = part_spec(parts, p);
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            const NcIntegerKind *kind = nc_integer_kind(number_letter(spec, i));
+            if (kind != NULL) {
+                ends[0][8 * kind->size - kind->is_signed] = 1;
+            }
+            if (kind != NULL && kind->is_signed) {
+                ends[1][8 * kind->size - 1] = 1;
+            }
+        }
+    }
+    for (int negative = 0; negative < 2; negative++) {
+        for (int length = 0; length < 64; length++) {
+            self->int_class[negative][length] = class_;
+            class_ = (unsigned char)(class_ + ends[negative][length]);
+        }
+        class_++;
+    }
+}
+
+/* Whether arrays cost by their elements alone: all arguments are scalars, objects, and pointers to
+ * scalars. Structs, views and pointers to arrays ask the value for more. */
+static int knows_arrays(PyObject *parts, int *bytes)
+{
+    *bytes = 1;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcCallSpec *spec = part_spec(parts, p);
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            char code = spec->arguments[i].code;
+            int plain = code == 'P' && spec->arguments[i].count == 0 &&
+                        (spec->arguments[i].pointee == 'v' ||
+                         nc_scalar_size(spec->arguments[i].pointee) != 0);
+            if (!plain && code != 'O' && nc_scalar_size(code) == 0) {
+                return 0;
+            }
+            if (code == 'P' && spec->arguments[i].pointee == 'v') {
+                /* That depends on a promise, which the signature does not tell. */
+                *bytes = 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* How all parts have arrays exported that they may write to; 0 where they differ. */
+static int common_export(PyObject *parts)
+{
+    int export = 0;
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcCallSpec *spec = part_spec(parts, p);
+        if (export != 0 && export != spec->export) {
+            return 0;
+        }
+        export = spec->export;
+    }
+    return export | PyBUF_WRITABLE;
+}
+
+/* The dispatcher of some parts, with one reference; NULL with an exception. */
+static NcDispatcher *dispatcher_new(PyObject *parts)
+{
+    NcDispatcher *self = (NcDispatcher *)PyMem_Calloc(1, sizeof(*self));
+    if (self == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    self->references = 1;
+    number_ints(self, parts);
+    self->export = common_export(parts);
+    self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && self->export != 0;
+    return self;
+}
+
+void nc_dispatcher_release(NcDispatcher *self)
+{
+    if (self != NULL && --self->references == 0) {
+        PyMem_Free(self);
+    }
+}
+
+/* Bits up to the highest one that is set; 1 for 0, too, since no integer type tells 0 from 1. */
+static inline int bit_length(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return 64 - __builtin_clzll(bits | 1);
+#else
+    int length = 1;
+    for (; bits > 1; bits >>= 1) {
+        length++;
+    }
+    return length;
+#endif
+}
+
+static inline int class_of_int(const NcDispatcher *self, int64_t number)
+{
+    int negative = number < 0;
+    return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
+}
+
+/* Of an int of several digits. */
+NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
+{
+    int overflow = 0;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
+}
+
+/* Exporters may run Python code (NumPy warns of some arrays), which may add an entry: then `self`
+ * is no longer the owner's, and no class of its is of use. Nothing else in a key runs any. */
+NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
+{
+    Py_buffer buffer;
+    char letter = '\0';
+    if (!self->takes_arrays) {
+        return CLASS_UNKNOWN;
+    }
+    if (PyBytes_CheckExact(value)) {
+        return self->takes_bytes ? CLASS_BYTES : CLASS_UNKNOWN;
+    }
+    self->references++;
+    if (PyObject_GetBuffer(value, &buffer, self->export) < 0) {
+        PyErr_Clear();
+    } else {
+        if (buffer.ndim != 0) {
+            letter = nc_buffer_letter(&buffer);
+        }
+        if (letter != '\0' && ((uintptr_t)buffer.buf & (nc_scalar_alignment(letter) - 1)) != 0) {
+            letter = '\0'; /* pointers refuse it */
+        }
+        PyBuffer_Release(&buffer);
+    }
+    int is_present = owner->more->dispatcher == self;
+    nc_dispatcher_release(self);
+    if (!is_present) {
+        return CLASS_UNKNOWN;
+    }
+    const char *found = letter != '\0' ? strchr(array_letters, letter) : NULL;
+    return found != NULL ? CLASS_ARRAY + (int)(found - array_letters) : CLASS_UNKNOWN;
+}
+
+static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *value)
+{
+    long small;
+    if (PyFloat_CheckExact(value)) {
+        return CLASS_FLOAT;
+    }
+    if (nc_small_integer(value, &small)) {
+        return class_of_int(self, small);
+    }
+    if (PyLong_CheckExact(value)) {
+        return class_of_long_int(self, value);
+    }
+    int class_ = known_types[type_place(Py_TYPE(value))].class_;
+    return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
+}
+
+/* The classes of all arguments in one number, 0 where one has none. The bit above them tells
+ * numbers of arguments apart. */
+static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
+                              Py_ssize_t nargs)
+{
+    uint64_t key = 1;
+    if (nargs > MOST_ARGUMENTS) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        int class_ = class_of(owner, self, args[i]);
+        if (class_ == CLASS_UNKNOWN) {
+            return 0;
+        }
+        key = key << CLASS_BITS | (unsigned)class_;
+    }
+    return key;
+}
+
+static inline size_t memo_place(uint64_t key)
+{
+    return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS));
+}
+
+/* Whether what NumPy's scalars of a letter cost depends on their values: integers of a kind that
+ * does not fit some integer type of the set. */
+static int varies(PyObject *parts, char letter)
+{
+    const NcIntegerKind *found = nc_integer_kind(letter);
+    if (found == NULL) {
+        return 0;
+    }
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+        const NcCallSpec *spec = part_spec(parts, p);
+        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+            const NcIntegerKind *wanted = nc_integer_kind(number_letter(spec, i));
+            if (wanted != NULL && wanted->code != '?' &&
+                (found->low < wanted->low || found->high > wanted->high)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Writes down what the rule chose, where it would choose the same for all values of these classes.
+ * An exact match it would: a type that a value has by itself holds it. */
+static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+                     Py_ssize_t choice, long cost)
+{
+    NcDispatcher *self = owner->more->dispatcher;
+    uint64_t key = key_of(owner, self, args, nargs);
+    if (key == 0) {
+        return;
+    }
+    for (Py_ssize_t i = 0; cost != NC_COST_EXACT && i < nargs; i++) {
+        if (!PyLong_CheckExact(args[i]) &&
+            varies(parts, known_types[type_place(Py_TYPE(args[i]))].letter)) {
+            return;
+        }
+    }
+    size_t place = memo_place(key);
+    for (size_t probe = 0; probe < MEMO_PROBES; probe++) {
+        size_t next = (place + probe) % MEMO_PLACES;
+        if (self->memo[next].key == 0) {
+            place = next;
+            break;
+        }
+    }
+    self->memo[place].key = key;
+    self->memo[place].choice = choice;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The part that the rule chooses, a new reference, where the table has no answer. NULL with an
+ * exception. */
+static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    NcCallable *part = NULL;
+    PyObject *parts = Py_XNewRef(self->more->parts);
+    long cost = 0;
+    if (parts == NULL) {
+        /* The collector has cleared the callable, and a finaliser calls a view. */
+        nc_refuse_empty(self);
+        return NULL;
+    }
+    Py_ssize_t choice = apply_rule(parts, args, nargs, &cost);
+    if (choice == -1 || (choice >= 0 && cost != NC_COST_EXACT)) {
+        part = nc_callable_for_call(self, args, nargs);
+        if (part == NULL && choice == -1 && !PyErr_Occurred()) {
+            no_overload(self, parts, args, nargs);
+        } else if (part == NULL && choice >= 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear(); /* that none can be made */
+        }
+    }
+    if (choice >= 0 && part == NULL && !PyErr_Occurred()) {
+        part = (NcCallable *)(void *)Py_NewRef(PyTuple_GET_ITEM(parts, choice));
+        for (Py_ssize_t i = 0; i < nargs; i++) {
+            learn_type(args[i]);
+        }
+        /* The rule may run Python code that adds an entry: then the choice is not kept. */
+        if (self->more->parts == parts) {
+            if (self->more->dispatcher == NULL) {
+                self->more->dispatcher = dispatcher_new(parts);
+            }
+            if (self->more->dispatcher != NULL) {
+                remember(self, parts, args, nargs, choice, cost);
+            } else {
+                Py_CLEAR(part);
+            }
+        }
+    }
+    Py_DECREF(parts);
+    return part;
+}
+
+/* A call that the table does not answer. */
+NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames)
+{
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
+        PyObject *called = nc_callable_by_position(self, args, nargs, kwnames);
+        return called != NULL || PyErr_Occurred()
+                   ? called
+                   : nc_callable_error(self, PyExc_TypeError,
+                                       "is overloaded and takes no keyword arguments; choose an "
+                                       "entry first, as in f['d:d'](x=1.0)");
+    }
+    NcCallable *part = choose(self, args, nargs);
+    PyObject *result =
+        part != NULL ? part->vectorcall((PyObject *)part, args, (size_t)nargs, NULL) : NULL;
+    Py_XDECREF(part);
+    return result;
+}
+
+PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames)
+{
+    NcCallable *self = (NcCallable *)(void *)object;
+    const NcMore *more = self->more;
+    NcDispatcher *dispatcher = more->dispatcher;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {
+        uint64_t key = key_of(self, dispatcher, args, nargs);
+        size_t place = memo_place(key);
+        for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
+            size_t next = (place + probe) % MEMO_PLACES;
+            if (NC_LIKELY(dispatcher->memo[next].key == key)) {
+                /* The parts are those of the dispatcher: a key is 0 where they changed meanwhile.
+                 * The caller holds the callable, which holds all parts it ever had. */
+                PyObject *part = PyTuple_GET_ITEM(more->parts, dispatcher->memo[next].choice);
+                return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
+            }
+        }
+    }
+    return call_by_rule(self, args, nargs, kwnames);
+}
+
+PyObject *nc_method_overloaded(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    return nc_vectorcall_overloaded(object, args, (size_t)nargs, NULL);
+}

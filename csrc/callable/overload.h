@@ -1,0 +1,17 @@
+/* csrc/callable/overload.h: what an overloaded callable does when it is called: as itself, and as
+ * a built-in view.
+ *
+ * Threads: everything here needs the GIL. */
+#ifndef NC_OVERLOAD_H
+#define NC_OVERLOAD_H
+
+#include "layout.h"
+
+PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames);
+PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+
+/* Releases a callable's dispatcher, or NULL. */
+void nc_dispatcher_release(NcDispatcher *dispatcher);
+
+#endif

@@ -1,0 +1,176 @@
+/* csrc/callable/overloadcost.c: what an argument costs an entry (overloadcost.h);
+ * overload.c adds the costs up and chooses. */
+#include "overloadcost.h"
+
+#include "values/fortran.h"
+#include "values/text.h"
+
+#include <string.h>
+
+PyObject *nc_costs(void)
+{
+    return Py_BuildValue("(iiiii)", NC_COST_EXACT, NC_COST_WIDER, NC_COST_OBJECT, NC_COST_NARROW,
+                         NC_COST_REFUSED);
+}
+
+static const char kind_order[] = "?ifc";
+
+/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
+static char scalar_kind(char code)
+{
+    static const char kinds[] = {[NC_KIND_BOOL] = '?', [NC_KIND_INT] = 'i', [NC_KIND_FLOAT] = 'f'};
+    size_t size;
+    size_t alignment;
+    char part = nc_part_letter(code);
+    return part != code ? 'c' : kinds[nc_scalar_layout(code, &size, &alignment)];
+}
+
+/* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
+static int float_width(char code)
+{
+#define STEPS(letter, name, type, held, digits, exponent, greatest, steps, ...)                    \
+    case letter:                                                                                   \
+        return steps;
+    switch (nc_part_letter(code)) {
+        NC_FLOATS(STEPS)
+    default:
+        return 0;
+    }
+#undef STEPS
+}
+
+static int match_number(char wanted, PyObject *value)
+{
+    const NcIntegerKind *kind = nc_integer_kind(wanted);
+    char found = nc_value_letter(value);
+    char wanted_kind = scalar_kind(wanted);
+    char found_kind = scalar_kind(found);
+    unsigned long long bits;
+    int fits;
+    PyObject *number;
+    if (found == '\0') {
+        return PyErr_Occurred() ? -2 : -1;
+    }
+    if (found == wanted && wanted != 'q') {
+        return NC_COST_EXACT;
+    }
+    int steps = (int)(strchr(kind_order, wanted_kind) - strchr(kind_order, found_kind));
+    if (steps < 0) {
+        return -1;
+    }
+    if (steps > 0 && wanted_kind != 'i') {
+        /* The widest ordinary member of the kind is preferred: double, then long double, float. */
+        int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
+        int loses = narrow == 2 || (found == 'g' && wanted != 'Y');
+        return steps * NC_COST_KIND + narrow + (loses ? NC_COST_NARROW : 0);
+    }
+    if (wanted_kind == 'i') {
+        /* 'q' is also the letter of ints of any size and of objects with __index__. What that
+         * raises is the user's own error. */
+        number = nc_integer_of(value);
+        if (number == NULL) {
+            return PyErr_Occurred() ? -2 : -1;
+        }
+        fits = nc_integer_fits(kind, number, &bits);
+        Py_DECREF(number);
+        if (fits <= 0) {
+            return fits == 0 ? -1 : -2;
+        }
+        if (found == wanted) {
+            return NC_COST_EXACT;
+        }
+        if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
+            /* An int that fits: nearest to 64 signed bits first. */
+            int cost = steps * NC_COST_KIND + NC_COST_WIDER + (8 - (int)kind->size);
+            return cost + (kind->is_signed ? 0 : 1);
+        }
+        return NC_COST_NARROW + (8 - (int)kind->size);
+    }
+    if (nc_scalar_size(wanted) > nc_scalar_size(found)) {
+        return NC_COST_WIDER + (wanted == 'g' || wanted == 'Y');
+    }
+    return NC_COST_NARROW + float_width(found) - float_width(wanted);
+}
+
+/* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough,
+ * aligned, and writable unless the callee promises not to write. */
+static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+                        const Py_buffer *buffer)
+{
+    int flags = spec->arguments[index].export.flags;
+    int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
+    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, spec->order) &&
+           !nc_buffer_is_short(spec, index, buffer) && nc_buffer_is_aligned(spec, index, buffer);
+}
+
+int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+{
+    char code = spec->arguments[index].code;
+    PyObject *answer;
+    if (scalar_kind(code) != '\0') {
+        return match_number(code, value);
+    }
+    if (code == 'O') {
+        return NC_COST_OBJECT;
+    }
+    if (code == 'P' && value == Py_None) {
+        return NC_COST_WIDER;
+    }
+    if (code == 'P' && spec->fortran) {
+        int referred = nc_is_referred(spec, index, value);
+        if (referred != 0) {
+            return referred < 0 ? -2
+                   : PyUnicode_CheckExact(value)
+                       ? NC_COST_EXACT
+                       : match_number(spec->arguments[index].pointee, value);
+        }
+    }
+    if (code == 'P' && spec->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
+        Py_buffer buffer;
+        if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
+            return nc_clear_refusal() ? -1 : -2;
+        }
+        int boxed = nc_buffer_is_pointer(&buffer);
+        int suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(spec, index, value, &buffer);
+        int takes = takes_buffer(spec, index, value, &buffer);
+        PyBuffer_Release(&buffer);
+        if (suits < 0) {
+            return -2;
+        }
+        if (!boxed) {
+            return !suits                                  ? -1
+                   : !takes                                ? NC_COST_REFUSED
+                   : spec->arguments[index].pointee == 'v' ? NC_COST_KIND
+                                                           : NC_COST_EXACT;
+        }
+    }
+    if (code == 'P' && PyUnicode_Check(value) && nc_takes_text(spec, index)) {
+        return NC_COST_EXACT;
+    }
+    answer = PyObject_CallFunctionObjArgs(
+        nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
+        spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
+    if (answer == NULL) {
+        return -2;
+    }
+    long cost = PyLong_AsLong(answer);
+    Py_DECREF(answer);
+    return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
+}
+
+/* match(spec, value): what the first argument of a call spec costs; -1 when it does not take the
+ * value. */
+PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *spec;
+    PyObject *value;
+    if (!PyArg_ParseTuple(args, "O!O", &NcCallSpec_Type, &spec, &value)) {
+        return NULL;
+    }
+    if (((NcCallSpec *)(void *)spec)->nargs == 0) {
+        PyErr_SetString(PyExc_IndexError, "no such argument");
+        return NULL;
+    }
+    int cost = nc_argument_cost((const NcCallSpec *)(void *)spec, 0, value);
+    return cost == -2 ? NULL : PyLong_FromLong(cost);
+}

@@ -1,0 +1,548 @@
+/* csrc/callable/pycallback.c: C calls Python functions; pycallback.h says how. */
+#include "pycallback.h"
+
+#include "kept.h"
+#include "values/aggregates.h"
+#include "values/record.h"
+#include "values/text.h"
+#include "platform/stack.h"
+#include "platform/waiting.h"
+
+#include <string.h>
+
+/* ---- entering and leaving Python ------------------------------------------------------------- */
+
+static inline void release_gil(const NcPyCallbackCall *call)
+{
+    int acquired = call->ending & NC_PYCALLBACK_ACQUIRED;
+    if (acquired != 0) {
+        nc_gil_release(acquired);
+    }
+}
+
+/* One of the Python objects in a result of this type; borrowed, or NULL. */
+static PyObject *object_in(const NcPyCallback *self, Py_ssize_t i, const void *result)
+{
+    size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
+    PyObject *object;
+    memcpy(&object, (const char *)result + offset, sizeof(object));
+    return object;
+}
+
+/* Gives C a reference of its own to each Python object in a result of this type. */
+static void reference_objects(const NcPyCallback *self, const void *result)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
+        Py_XINCREF(object_in(self, i, result));
+    }
+}
+
+NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value);
+
+NC_COLD void too_deep(const NcPyCallback *self)
+{
+    PyErr_Format(PyExc_RecursionError,
+                 "callback '%U' is nested too deeply for the C stack of this thread",
+                 nc_pycallback_name(self));
+}
+
+/* Makes the sentinel the result. The callback may die in what follows, so this comes first. */
+NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
+{
+    memcpy(out, self->spec->sentinel, self->spec->size);
+    reference_objects(self, out);
+}
+
+/* The beginning of a call that is not as usual: 1, or 0 with the sentinel as the result. */
+static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
+                         void *out)
+{
+    if (nc_is_foreign(thread)) {
+        nc_exception_refuse_foreign(thread);
+        return_sentinel(self, out);
+        release_gil(call);
+        return 0;
+    }
+    if (nc_thread_has_exception(thread)) {
+        if (nc_left_here()) {
+            return_sentinel(self, out);
+            release_gil(call);
+            return 0;
+        }
+        nc_raised_take(&call->before);
+        call->ending |= NC_PYCALLBACK_RESTORE;
+    }
+    Py_INCREF(self);
+    if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
+        too_deep(self);
+        return_sentinel(self, out);
+        fail(self, call, NULL);
+        return 0;
+    }
+    return 1;
+}
+
+static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
+                        void *out)
+{
+    if (NC_UNLIKELY(nc_thread_has_exception(thread) || nc_is_foreign(thread) ||
+                    !nc_stack_has_room(thread, call))) {
+        return begin_unusual(self, call, thread, out);
+    }
+    Py_INCREF(self);
+    return 1;
+}
+
+/* A thread without the GIL takes it. */
+NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
+                              void *out)
+{
+    /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
+    int slot = own == NULL || nc_thread_is_kept()
+                   ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
+                   : -1;
+    int acquired = nc_gil_acquire_detached(own);
+    nc_waiting_end(slot);
+    if (acquired < 0) {
+        /* Without the GIL no reference is counted. */
+        memcpy(out, self->spec->sentinel, self->spec->size);
+        return 0;
+    }
+    call->ending = acquired;
+    return begin(self, call, own != NULL ? own : PyThreadState_Get(), out);
+}
+
+static inline int entered(NcPyCallbackCall *call, int runs)
+{
+    if (NC_UNLIKELY(!runs)) {
+        nc_pycallback_errno_give(call);
+    }
+    return runs;
+}
+
+static int enter_any(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+{
+    nc_pycallback_errno_take(call);
+    PyThreadState *own;
+    PyThreadState *attached = nc_thread_attached(&own);
+    call->ending = 0;
+    return entered(call, NC_LIKELY(attached != NULL) ? begin(self, call, attached, out)
+                                                     : enter_outside(self, call, own, out));
+}
+
+static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+{
+    PyThreadState *now = nc_thread_unchecked();
+    if (NC_UNLIKELY(now == NULL)) {
+        return enter_any(self, call, out);
+    }
+    nc_pycallback_errno_take(call);
+    call->ending = 0;
+    return entered(call, begin(self, call, now, out));
+}
+
+static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
+
+/* Whether the call that the function was passed to fails already. */
+static int has_failed(const NcPyCallback *self)
+{
+    const NcStash *stash = self->stash;
+    return stash != NULL &&
+           (stash->exception != NULL || (nc_stash_call_failed(stash) && !self->spec->frees));
+}
+
+static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
+{
+    if (!enter_any(self, call, out)) {
+        return 0;
+    }
+    if (NC_UNLIKELY(has_failed(self))) {
+        return_sentinel(self, out);
+        leave(self, call);
+        return 0;
+    }
+    return 1;
+}
+
+void nc_pycallback_set_enter(NcCallbackSpec *spec)
+{
+    spec->enter = spec->passed ? enter_passed : spec->has_gil ? enter_holding : enter_any;
+}
+
+static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
+{
+    Py_DECREF(self);
+    if (NC_UNLIKELY(call->ending != 0)) {
+        if (call->ending & NC_PYCALLBACK_RESTORE) {
+            nc_raised_restore(&call->before);
+        }
+        release_gil(call);
+    }
+    nc_pycallback_errno_give(call);
+}
+
+/* ---- exceptions ------------------------------------------------------------------------------ */
+
+static PyObject *reported_as(const NcPyCallback *self)
+{
+    return self->function != NULL ? self->function : nc_pycallback_name(self);
+}
+
+/* Gives errno the number of the exception that is set, or EIO: whether that says all of it. */
+NC_COLD int tell_by_errno(void)
+{
+    int is_os_error = PyErr_ExceptionMatches(PyExc_OSError);
+    PyObject *error = nc_exception_take();
+    PyObject *code = PyObject_GetAttrString(error, "errno");
+    long number = code != NULL && PyLong_Check(code) ? PyLong_AsLong(code) : 0;
+    int is_told = is_os_error && number > 0 && number <= INT_MAX;
+    PyErr_Clear();
+    Py_XDECREF(code);
+    *nc_errno_of_callback = is_told ? (int)number : EIO;
+    if (is_told) {
+        Py_DECREF(error);
+    } else {
+        nc_exception_put(error);
+    }
+    return is_told;
+}
+
+static PyObject *place_exception(NcPyCallback *self, int has_before, int holding)
+{
+    if (self->spec->sets_errno && tell_by_errno()) {
+        return NULL;
+    }
+    int may_leave =
+        !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
+    return nc_exception_place(self->stash, may_leave, reported_as(self), self->stub);
+}
+
+/* Ends a call with an exception set; drops the function's result if there is one. */
+NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
+{
+    int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
+    int held = (call->ending & NC_PYCALLBACK_ACQUIRED) == 0;
+    PyObject *left = place_exception(self, has_before, held);
+    Py_XDECREF(value);
+    call->ending |= NC_PYCALLBACK_FAILED;
+    Py_DECREF(self);
+    if (left != NULL) {
+        nc_exception_leave(left, NULL);
+    } else if (has_before) {
+        nc_raised_restore(&call->before);
+    }
+    release_gil(call);
+    nc_pycallback_errno_give(call);
+}
+
+/* ---- arguments and results ------------------------------------------------------------------- */
+
+static PyObject *object_argument(const NcPyCallback *self, size_t index, PyObject *given)
+{
+    if (given == NULL) {
+        PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
+                     index + 1, nc_pycallback_name(self));
+        return NULL;
+    }
+    return Py_NewRef(given);
+}
+
+static PyObject *noted(const NcPyCallback *self, size_t index, PyObject *made)
+{
+    if (made == NULL && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+        nc_conversion_note(nc_pycallback_name(self), (Py_ssize_t)index);
+    }
+    return made;
+}
+
+PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
+{
+    PyObject *reader = PyTuple_GET_ITEM(self->spec->readers, (Py_ssize_t)index);
+    if (PyErr_Occurred()) {
+        return NULL; /* of an argument before this one */
+    }
+    if (PyUnicode_Check(reader)) {
+        return object_argument(self, index, (PyObject *)given);
+    }
+    if (Py_IS_TYPE(reader, &NcCallSpec_Type)) {
+        NcCallSpec *spec = (NcCallSpec *)(void *)reader;
+        PyObject *ctype = PyTuple_GET_ITEM(spec->types, 0);
+        if (spec->arguments[0].code == 'T') {
+            PyObject *layout = nc_record_layout(spec, 0);
+            return layout != NULL ? nc_record_new(layout, given, 0) : NULL;
+        }
+        return noted(self, index,
+                     nc_given_pointer(spec, spec->text_result, ctype, &spec->pointer_type, given));
+    }
+    if (given == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyObject_CallFunction(reader, "N", PyLong_FromVoidPtr(given));
+}
+
+/* ---- floats used again ----------------------------------------------------------------------- */
+
+/* A float that nobody else holds can be made to hold another number, as CPython itself makes tuples
+ * hold other objects (zip, enumerate), and that is faster than to free it and to make a new one.
+ * Free-threaded builds could not tell from a count that nobody else holds it. */
+#if defined(Py_GIL_DISABLED)
+#define REUSES_FLOATS 0
+#else
+#define REUSES_FLOATS 1
+#endif
+
+#define SPARES 8
+static PyObject *spares[SPARES]; /* floats with one reference */
+static size_t spare_count;
+
+PyObject *nc_pycallback_float(double number)
+{
+    if (spare_count == 0) {
+        return PyFloat_FromDouble(number);
+    }
+    PyFloatObject *made = (PyFloatObject *)(void *)spares[--spare_count];
+    made->ob_fval = number;
+    return (PyObject *)made;
+}
+
+/* Drops a reference, or keeps a float that nobody else holds. */
+static inline void drop_or_spare(PyObject *object)
+{
+    if (REUSES_FLOATS && PyFloat_CheckExact(object) && Py_REFCNT(object) == 1 &&
+        spare_count < SPARES) {
+        spares[spare_count++] = object;
+        return;
+    }
+    Py_DECREF(object);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* What is called is no function of Python's, or there is nothing to call. */
+NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count)
+{
+    PyObject *function = Py_XNewRef(self->function);
+    PyObject *value = NULL;
+    if (function == NULL) {
+        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", nc_pycallback_name(self));
+        return NULL;
+    }
+    /* Native callables may lead back here without any function of Python's, which would look. */
+    if (Py_EnterRecursiveCall(" in a callback") == 0) {
+        value =
+            PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        Py_LeaveRecursiveCall();
+    }
+    Py_DECREF(function);
+    return value;
+}
+
+/* Calls the function; a new reference, or NULL. */
+static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_t count)
+{
+    PyObject *function = self->function;
+    for (size_t i = 1; i <= count; i++) {
+        if (NC_UNLIKELY(args[i] == NULL)) {
+            return NULL; /* with an exception */
+        }
+    }
+    if (NC_UNLIKELY(function == NULL || !Py_IS_TYPE(function, &PyFunction_Type))) {
+        return call_unusual(self, args, count);
+    }
+    /* What PyObject_Vectorcall looks at besides is known of functions, and the frame of the call
+     * holds its function. */
+    return ((PyFunctionObject *)(void *)function)
+        ->vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
+/* Keeps what a result points into; takes the reference. */
+static int keep_result(NcPyCallback *self, PyObject *kept)
+{
+    int status = 0;
+    if (self->spec->passed) {
+        /* Without a stash it is closed, and gives no results. What C code was given must last as
+         * long as the call that the function was passed to. */
+        if (self->stash != NULL) {
+            if (self->kept == NULL) {
+                self->kept = PyList_New(0);
+            }
+            status = self->kept != NULL ? PyList_Append(self->kept, kept) : -1;
+        }
+        Py_DECREF(kept);
+    } else {
+        Py_XSETREF(self->kept, kept);
+    }
+    return status;
+}
+
+/* A function that a kept one returns is kept with it. */
+static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
+{
+    void *address;
+    if (self->kept == NULL && (self->kept = PyDict_New()) == NULL) {
+        return -1;
+    }
+    PyObject *kept = Py_NewRef(self->kept); /* the function's own code may close the callback */
+    int status = nc_keep_in(kept, self->spec->result, who, -1, value, &address);
+    Py_DECREF(kept);
+    if (status == 0) {
+        memcpy(out, &address, sizeof(address));
+    }
+    return status;
+}
+
+static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
+{
+    if (self->spec->kept && self->spec->result->keep != NC_KEEP_CALL && value != Py_None) {
+        return kept_result(self, who, value, out);
+    }
+    NcPin *pin = nc_pin_value(self->spec->result, who, -1, value);
+    if (pin == NULL) {
+        return -1;
+    }
+    memcpy(out, &pin->pointer.address, sizeof(void *));
+    nc_pointer_end(&pin->pointer);
+    return keep_result(self, (PyObject *)pin);
+}
+
+/* What of `keep` C has no references to: the objects in a result come in the order of their
+ * offsets. A new list, or NULL. */
+static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *result)
+{
+    PyObject *rest = PyList_New(0);
+    Py_ssize_t next = 0;
+    for (Py_ssize_t i = 0; rest != NULL && i < PyList_GET_SIZE(keep); i++) {
+        int has_more = next < PyTuple_GET_SIZE(self->spec->objects);
+        if (has_more && PyList_GET_ITEM(keep, i) == object_in(self, next, result)) {
+            next++;
+        } else if (PyList_Append(rest, PyList_GET_ITEM(keep, i)) < 0) {
+            Py_CLEAR(rest);
+        }
+    }
+    return rest;
+}
+
+static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
+{
+    PyObject *keep;
+    int status = nc_store_value(self->spec->result, who, -1, value, out, &keep);
+    if (status > 0) {
+        PyObject *none = NULL;
+        PyObject *rest = rest_of(self, keep, out);
+        nc_pins_close(keep, &none); /* as nc_pointer_end does for one */
+        if (rest != NULL && nc_pins_check(nc_pycallback_name(self), rest) < 0) {
+            Py_CLEAR(rest);
+        }
+        status = -1;
+        if (rest != NULL) {
+            /* In a tuple, so that it is one result of many. */
+            PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
+            status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
+            Py_DECREF(rest);
+        }
+        if (status == 0) {
+            reference_objects(self, out);
+        }
+    }
+    Py_XDECREF(keep);
+    return status;
+}
+
+/* What begins messages on the result, a borrowed str; or NULL. The names that were there before may
+ * be read meanwhile, of a thread that waits for the GIL (waiting.h), so they stay. */
+static PyObject *result_name(NcPyCallback *self)
+{
+    PyObject *names = self->names;
+    if (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) == 3) {
+        PyObject *made =
+            !PyTuple_Check(names)
+                ? PyUnicode_FromFormat("the result of '%U'", names)
+                : PyUnicode_FromFormat("the result of argument %zd of '%U'",
+                                       PyLong_AsSsize_t(PyTuple_GET_ITEM(names, 2)) + 1,
+                                       PyTuple_GET_ITEM(names, 1));
+        PyObject *all =
+            made != NULL ? PyTuple_Pack(4, nc_pycallback_name(self), made, names, Py_None) : NULL;
+        Py_XDECREF(made);
+        if (all == NULL) {
+            return NULL;
+        }
+        nc_store_release_ptr(&self->names, all);
+        Py_DECREF(names);
+        names = all;
+    }
+    return PyTuple_GET_ITEM(names, 1);
+}
+
+static int store(NcPyCallback *self, PyObject *value, void *out)
+{
+    PyObject *who;
+    switch (self->spec->letter) {
+    case 'v':
+        return 0;
+    case 'O':
+        Py_INCREF(value);
+        memcpy(out, &value, sizeof(value));
+        return 0;
+    }
+    who = result_name(self);
+    if (who == NULL) {
+        return -1;
+    }
+    switch (self->spec->letter) {
+    case 'P':
+        return pointer_result(self, who, value, out);
+    case 'T':
+        return struct_result(self, who, value, out);
+    default:
+        return nc_convert_scalar(who, -1, value, self->spec->letter, out);
+    }
+}
+
+/* The usual results without a call. Whether it was one. */
+static inline int store_exact(const NcPyCallback *self, PyObject *value, void *out)
+{
+    long small;
+    if (NC_LIKELY(self->spec->letter == 'd')) {
+        if (NC_UNLIKELY(!PyFloat_CheckExact(value))) {
+            return 0;
+        }
+        double number = PyFloat_AS_DOUBLE(value);
+        memcpy(out, &number, sizeof(number));
+        return 1;
+    }
+    if ((self->spec->letter != 'i' && self->spec->letter != 'q') ||
+        !nc_small_integer(value, &small)) {
+        return 0;
+    }
+    if (self->spec->letter == 'i') {
+        int32_t narrow = (int32_t)small; /* a digit has 30 bits, or 15 */
+        memcpy(out, &narrow, sizeof(narrow));
+    } else {
+        int64_t wide = small;
+        memcpy(out, &wide, sizeof(wide));
+    }
+    return 1;
+}
+
+void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
+                       void *out)
+{
+    PyObject *value = call_function(self, args, count);
+    if (NC_LIKELY(value != NULL) &&
+        (store_exact(self, value, out) || store(self, value, out) == 0)) {
+        drop_or_spare(value);
+        for (size_t i = 1; i <= count; i++) {
+            drop_or_spare(args[i]);
+        }
+        if (NC_UNLIKELY(nc_threads_with_reports != 0)) {
+            (void)nc_report_taken(self->stub);
+        }
+        leave(self, call);
+        return;
+    }
+    for (size_t i = 1; i <= count; i++) {
+        Py_XDECREF(args[i]);
+    }
+    return_sentinel(self, out);
+    fail(self, call, value);
+}

@@ -1,0 +1,117 @@
+/* csrc/callable/pycallback.h: Python functions as C function pointers: what calls of all signatures
+ * have in common.
+ *
+ * Idea. A stub (stub.h) leads C code to nc_entry (call/entry.h), and that to the NcPyCallback, the
+ * object that knows the Python function. closure.c makes Python objects of the arguments, by the
+ * spec's plan. All that does not depend on their types is here:
+ *
+ *     if (self->spec->enter(self, &call, &result)) {
+ *         args[1] = nc_pycallback_float(x);
+ *         nc_pycallback_run(self, &call, args, 1, &result);
+ *     }
+ *     return result;
+ *
+ * Exceptions. When the function raises, whatever it is, or its result does not convert, C gets the
+ * sentinel. platform/exceptions.h says where the exception goes; a report has the function as its
+ * object.
+ *
+ * Objects. Arguments are borrowed from C, in structs too; the Python function gets references of
+ * its own. Results are C's: each object in one, a sentinel included, comes with a new reference.
+ *
+ * Where the C stack has no room for a call (stack.h), that is the exception, and nothing runs.
+ *
+ * errno belongs to C: a call leaves it as it was, unless the Python function called set_errno().
+ *
+ * Life. A call that runs holds a reference, so the function may close or delete what it was called
+ * by. C code returns through code of the extension's own, which never goes.
+ *
+ * While Python shuts down, threads that would have to take the GIL get the sentinel. An
+ * NcPyCallback that dies then leaves its memory to them.
+ *
+ * Threads. C code calls in any thread, also one that Python has never seen. What is in an
+ * NcPyCallback is read and changed with the GIL, but for `spec`, which never changes. Another
+ * thread may drop the last reference just when the last call has left Python and is about to
+ * return, so nothing of it is read then. */
+#ifndef NC_PYCALLBACK_H
+#define NC_PYCALLBACK_H
+
+#include "callbackspec.h"
+#include "platform/exceptions.h"
+#include "platform/gil.h"
+#include "failure.h"
+#include "values/pointers.h"
+
+#include "nativecall/detail/callbackcalls.h"
+
+#include <errno.h>
+
+/* One call, in the frame of the callback. */
+struct NcPyCallbackCall {
+    int ending;       /* how it acquired the GIL (platform/gil.h), and what its end has to see to
+                         besides: NC_PYCALLBACK_...; how it ended */
+    int error_number; /* errno for C */
+    int *number;      /* errno of this thread */
+    int **innermost;  /* nc_errno_of_callback of this thread */
+    int *outer;       /* error_number of the callback outside of this one */
+    NcRaised before;  /* what the C code had raised */
+};
+
+enum {
+    NC_PYCALLBACK_ACQUIRED = NC_GIL_RESTORED | NC_GIL_ENSURED,
+    NC_PYCALLBACK_RESTORE = 4, /* an exception in `before` */
+    NC_PYCALLBACK_FAILED = 8   /* nothing: it has ended, and C got the sentinel */
+};
+
+struct NcPyCallback {
+    PyObject_HEAD
+    NcCallbackSpec *spec;
+    PyObject *function; /* NULL once closed */
+    PyObject *names;    /* str: what the function is called in messages; or a tuple of that and what
+                           begins messages on the result, a str or a name and an index of an
+                           argument; since the first of them name, str, the names before, None */
+    NcStash *stash;     /* of the call that the function was passed to, or NULL; owned */
+    PyObject *kept;     /* what the last result points into, or NULL; of one that was passed to a
+                           call a list of what all results point into; of one that C keeps and that
+                           returns functions a dict of these (kept.h) */
+    void *stub;         /* the C function pointer; owned */
+};
+
+/* Calls the function with args[1] to args[count] and drops these, which may be NULL after an
+ * exception; args[0] is for the callee to use. Writes the C result, or the sentinel, and ends the
+ * call. */
+void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
+                       void *out);
+
+/* A float. A new reference, or NULL. */
+PyObject *nc_pycallback_float(double number);
+
+/* The object for argument `index`, which is given as its value where it is a pointer, else as its
+ * address. A new reference, or NULL. */
+PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
+
+/* What begins and ends a call, outside of all else. */
+static inline void nc_pycallback_errno_take(NcPyCallbackCall *call)
+{
+    call->number = &errno; /* looked up once: what is of a thread takes a call to find */
+    call->innermost = &nc_errno_of_callback;
+    call->error_number = *call->number;
+    call->outer = *call->innermost;
+    *call->innermost = &call->error_number;
+}
+
+static inline void nc_pycallback_errno_give(const NcPyCallbackCall *call)
+{
+    *call->innermost = call->outer;
+    *call->number = call->error_number;
+}
+
+/* Sets `enter` of a spec. */
+void nc_pycallback_set_enter(NcCallbackSpec *spec);
+
+/* What the function is called in messages, a borrowed str. */
+static inline PyObject *nc_pycallback_name(const NcPyCallback *self)
+{
+    return PyTuple_Check(self->names) ? PyTuple_GET_ITEM(self->names, 0) : self->names;
+}
+
+#endif

@@ -1,0 +1,269 @@
+/* csrc/callable/pycallbackobject.c: PyCallback, as Python code makes, closes and drops it; the type
+ * of pycallbackobject.h. */
+#include "pycallbackobject.h"
+
+#include "call/entry.h"
+#include "platform/address.h"
+#include "platform/stub.h"
+#include "bind.h"
+#include "callspec.h"
+
+#include <string.h>
+#include <structmember.h>
+
+NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObject *names)
+{
+    NcPyCallback *self = (NcPyCallback *)(void *)NcPyCallback_Type.tp_alloc(&NcPyCallback_Type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
+    if (spec->enter == NULL) { /* threads that call others of this spec read it */
+        nc_pycallback_set_enter(spec);
+    }
+    self->function = Py_NewRef(function);
+    self->names = Py_NewRef(names);
+    if (spec->passed) {
+        self->stash = (NcStash *)(void *)NcStash_Type.tp_alloc(&NcStash_Type, 0);
+        if (self->stash == NULL) {
+            goto fail;
+        }
+    }
+    self->stub = nc_stub_new((void *)(uintptr_t)nc_entry, self);
+    if (self->stub == NULL) {
+        goto fail;
+    }
+    return self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyObject *names_of(PyObject *name, PyObject *who)
+{
+    return who == Py_None ? Py_NewRef(name)
+           : PyUnicode_Check(who)
+               ? PyTuple_Pack(2, name, who)
+               : PyTuple_Pack(3, name, PyTuple_GET_ITEM(who, 0), PyTuple_GET_ITEM(who, 1));
+}
+
+/* Checks the arguments of PyCallback(spec, function, name, who). `who` is a str, or (name, index)
+ * of the argument that the function is; None is the function's result. 0, or -1 with TypeError. */
+static int check_arguments(PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 4 ||
+        !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !PyUnicode_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, its name as a str, and "
+                                         "what messages on the result begin with");
+        return -1;
+    }
+    PyObject *who = args[3];
+    if (who == Py_None || PyUnicode_Check(who) ||
+        (PyTuple_CheckExact(who) && PyTuple_GET_SIZE(who) == 2 &&
+         PyUnicode_Check(PyTuple_GET_ITEM(who, 0)) && PyLong_Check(PyTuple_GET_ITEM(who, 1)))) {
+        return 0;
+    }
+    PyErr_SetString(PyExc_TypeError, "'who' must be None, a str, or a name and an index");
+    return -1;
+}
+
+/* PyCallback(spec, function, name, who). */
+static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf,
+                                       PyObject *kwnames)
+{
+    if (check_arguments(args, nargsf, kwnames) < 0) {
+        return NULL;
+    }
+    PyObject *names = names_of(args[2], args[3]);
+    NcPyCallback *made = names != NULL
+                             ? nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], names)
+                             : NULL;
+    Py_XDECREF(names);
+    return (PyObject *)made;
+}
+
+/* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */
+static int learn(const NcCallSpec *spec_of, Py_ssize_t index)
+{
+    NcArgument *argument = &spec_of->arguments[index];
+    PyObject *found = PyObject_CallFunction(
+        nc_hooks.passed, "OOn", PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
+    const char *signature;
+    Py_ssize_t length;
+    PyObject *callee;
+    PyObject *spec;
+    if (found == NULL) {
+        return -1;
+    }
+    if (found != Py_None) {
+        if (!PyArg_ParseTuple(found, "s#OO", &signature, &length, &callee, &spec) ||
+            nc_key_intern(signature, (size_t)length, &argument->function) < 0) {
+            Py_DECREF(found);
+            return -1;
+        }
+        nc_keep_first(&argument->callee, Py_NewRef(callee));
+        Py_INCREF(spec);
+        Py_SETREF(found, spec);
+    }
+    nc_keep_first(&argument->passed, found);
+    return 0;
+}
+
+/* The name of a Python function, or of one bound to an object; NULL for other callables. */
+static PyObject *function_name(PyObject *function)
+{
+    PyObject *bound = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
+    return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
+}
+
+/* A callback for one call, whose exceptions are that call's; or one that C keeps. */
+static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t index,
+                       PyObject *function, PyObject *own_name, NcPointer *out)
+{
+    NcCallbackSpec *spec = (NcCallbackSpec *)(void *)argument->passed;
+    PyObject *number = PyLong_FromSsize_t(index);
+    PyObject *names = number == NULL ? NULL
+                      : spec->passed ? PyTuple_Pack(3, own_name, name, number)
+                                     : Py_NewRef(own_name);
+    NcPyCallback *made = names != NULL ? nc_pycallback_make(spec, function, names) : NULL;
+    Py_XDECREF(number);
+    Py_XDECREF(names);
+    if (made == NULL) {
+        return -1;
+    }
+    out->address = made->stub;
+    out->keep = spec->passed ? PyTuple_Pack(3, Py_None, (PyObject *)made, (PyObject *)made->stash)
+                             : PyTuple_Pack(2, Py_None, (PyObject *)made);
+    Py_DECREF(made);
+    return out->keep != NULL ? 1 : -1;
+}
+
+/* Whether a function gets two pointers to compare, of which none is user data that may be left out:
+ * Python code looks at such ones (_callable/passing.py). */
+static int compares(const char *signature)
+{
+    const char *arguments = strrchr(signature, ':');
+    return signature[0] != 'v' && arguments != NULL && strcmp(arguments, ":PP") == 0;
+}
+
+/* A native callable of another signature, converted for one call: 1, 0 where that is left to Python
+ * code, or -1. */
+static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
+                          NcPointer *out)
+{
+    if (compares(argument->function)) {
+        return 0;
+    }
+    PyObject *wanted = Py_NewRef(argument->callee);
+    if (!Py_IS_TYPE(wanted, &NcCallSpec_Type)) {
+        Py_SETREF(wanted, (PyObject *)nc_callspec_of(wanted));
+        if (wanted == NULL) {
+            return -1;
+        }
+        Py_XSETREF(argument->callee, Py_NewRef(wanted));
+    }
+    PyObject *thunk =
+        nc_adapt_passed(callable, (NcCallSpec *)(void *)wanted, refuse, &out->address);
+    Py_DECREF(wanted);
+    if (thunk == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    out->keep = PyTuple_Pack(2, Py_None, thunk);
+    Py_DECREF(thunk);
+    return out->keep != NULL ? 1 : -1;
+}
+
+int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+                       NcPointer *out)
+{
+    NcArgument *argument = &spec->arguments[index];
+    if (argument->passed == NULL && learn(spec, index) < 0) {
+        return -1;
+    }
+    if (argument->function == NULL) {
+        return 0;
+    }
+    PyObject *own_name = function_name(value);
+    if (own_name != NULL) {
+        return argument->passed != Py_None
+                   ? pass_python(argument, name, index, value, own_name, out)
+                   : 0;
+    }
+    /* C code that hands over Python objects has the GIL. */
+    uintptr_t refuse = strchr(argument->function, 'O') ? 0 : NC_FLAG_NEEDS_GIL;
+    out->address = nc_native_function(value, argument->function, refuse);
+    if (out->address == NULL) {
+        return PyObject_TypeCheck(value, (PyTypeObject *)&NcCallable_Type)
+                   ? pass_converted(argument, (NcCallable *)(void *)value, refuse, out)
+                   : 0;
+    }
+    out->keep = PyTuple_Pack(2, Py_None, value);
+    return out->keep != NULL ? 1 : -1;
+}
+
+static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    Py_VISIT(self->spec);
+    Py_VISIT(self->function);
+    Py_VISIT(self->kept);
+    return 0;
+}
+
+/* Cleared is closed. */
+static int pycallback_clear(PyObject *object)
+{
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->stash);
+    Py_CLEAR(self->kept);
+    return 0;
+}
+
+static void pycallback_dealloc(PyObject *object)
+{
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    (void)pycallback_clear(object);
+    if (self->stub != NULL && nc_is_finalizing()) {
+        /* Threads of C code may call until the process ends; they get the sentinel. */
+        return;
+    }
+    nc_stub_free(self->stub, self->names);
+    Py_CLEAR(self->spec);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    (void)pycallback_clear(object);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef pycallback_methods[] = {
+    {"close", pycallback_close, METH_NOARGS, "drops the function; calls fail from now on"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef pycallback_members[] = {
+    {"address", NC_T_ADDRESS, offsetof(NcPyCallback, stub), READONLY, "the C function pointer"},
+    {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
+    {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
+    {"stash", T_OBJECT, offsetof(NcPyCallback, stash), READONLY, "of the call it was passed to"},
+    {"spec", T_OBJECT, offsetof(NcPyCallback, spec), READONLY, "its CallbackSpec"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject NcPyCallback_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.PyCallback",
+    .tp_doc = "A Python function that C code calls.",
+    .tp_basicsize = sizeof(NcPyCallback),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall = pycallback_vectorcall,
+    .tp_traverse = pycallback_traverse,
+    .tp_clear = pycallback_clear,
+    .tp_dealloc = pycallback_dealloc,
+    .tp_methods = pycallback_methods,
+    .tp_members = pycallback_members,
+};

@@ -1,0 +1,430 @@
+/* csrc/callable/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing. */
+#include "thunkobject.h"
+
+#include "call/entry.h"
+#include "call/plan.h"
+#include "platform/address.h"
+#include "platform/exceptions.h"
+#include "platform/stub.h"
+#include "values/names.h"
+#include "values/pointers.h"
+
+#include "nativecall/detail/callbackcalls.h"
+
+#include <string.h>
+#include <structmember.h>
+
+/* ---- what thunks share ----------------------------------------------------------------------- */
+
+/* Whether a value is read back from memory as it was: nothing is lost but its class. */
+static int is_plain(char letter)
+{
+    return nc_scalar_size(letter) != 0 && nc_part_letter(letter) != 'g';
+}
+
+/* Bytes of a bound value; 0 for no argument. */
+static size_t size_of(const NcCallSpec *inner, Py_ssize_t index)
+{
+    if (index < 0 || index >= inner->nargs) {
+        return 0;
+    }
+    const NcArgument *argument = &inner->arguments[index];
+    size_t size = argument->code == 'T' ? argument->size : nc_scalar_size(argument->code);
+    return size != 0 ? size : sizeof(void *);
+}
+
+#if NC_HAS_MACHINE_CODE
+#define CONVERSION ((void *)(uintptr_t)nc_conversion)
+#else
+#define CONVERSION NULL
+#endif
+
+static int is_conversion(PyObject *code)
+{
+    return CONVERSION != NULL && PyBytes_CheckExact(code) &&
+           (size_t)PyBytes_GET_SIZE(code) >= sizeof(NcConversion);
+}
+
+/* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts): the bytes are
+ * those of the Thunk without its tuple; a place is (index, offset); the code is (address, owner),
+ * with address 0 where the function's own pointer does, or the bytes of a conversion. */
+static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    NcCallSpec *inner;
+    PyObject *wanted;
+    NcCallSpec *outer;
+    Py_ssize_t flags;
+    unsigned stack;
+    Py_ssize_t bytes;
+    PyObject *places;
+    PyObject *helper;
+    PyObject *code;
+    int lasts;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "ThunkSpec() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!OO!nInO!OOp", &NcCallSpec_Type, &inner, &wanted,
+                          &NcCallSpec_Type, &outer, &flags, &stack, &bytes, &PyTuple_Type, &places,
+                          &helper, &code, &lasts)) {
+        return NULL;
+    }
+    if ((wanted != Py_None && !Py_IS_TYPE(wanted, &NcCallSpec_Type)) ||
+        (!is_conversion(code) && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
+        bytes < (Py_ssize_t)sizeof(NcThunk) || bytes > PY_SSIZE_T_MAX / 2) {
+        PyErr_SetString(PyExc_TypeError, "ThunkSpec() takes a call spec or None, the size of a "
+                                         "Thunk, and code as (address, owner) or a conversion");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(places);
+    NcThunkSpec *self = (NcThunkSpec *)(void *)type->tp_alloc(type, count);
+    if (self == NULL) {
+        return NULL;
+    }
+    int needs_tuple = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        NcPlace *place = &self->places[i];
+        Py_ssize_t offset;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(places, i), "nn", &place->index, &offset)) {
+            goto fail;
+        }
+        size_t size = size_of(inner, place->index);
+        if (size == 0 || offset < (Py_ssize_t)sizeof(NcThunk) || offset > bytes ||
+            size > (size_t)(bytes - offset)) {
+            PyErr_SetString(PyExc_ValueError, "a place is an argument, and lies in the Thunk");
+            goto fail;
+        }
+        place->offset = (size_t)offset;
+        needs_tuple |= !is_plain(inner->arguments[place->index].code);
+    }
+    self->inner = (NcCallSpec *)(void *)Py_NewRef(inner);
+    self->wanted = wanted != Py_None ? (NcCallSpec *)(void *)Py_NewRef(wanted) : NULL;
+    self->outer = (NcCallSpec *)(void *)Py_NewRef(outer);
+    self->helper = Py_NewRef(helper);
+    if (PyBytes_Check(code)) {
+        self->code = CONVERSION;
+        self->conversion = (const NcConversion *)(const void *)PyBytes_AS_STRING(code);
+        self->code_owner = Py_NewRef(code);
+    } else {
+        if (!nc_take_address(PyTuple_GET_ITEM(code, 0), &self->code)) {
+            goto fail;
+        }
+        self->code_owner = Py_NewRef(PyTuple_GET_ITEM(code, 1));
+    }
+    self->flags = (uintptr_t)flags;
+    self->stack = stack;
+    self->lasts = (char)lasts;
+    self->bytes = count == 0 ? sizeof(void *) : (size_t)bytes - sizeof(NcThunk);
+    if (needs_tuple) {
+        self->bytes = (self->bytes + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+        self->kept = sizeof(NcThunk) + self->bytes;
+        self->bytes += sizeof(PyObject *);
+    }
+    return (PyObject *)self;
+
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void thunkspec_dealloc(PyObject *object)
+{
+    NcThunkSpec *self = (NcThunkSpec *)(void *)object;
+    Py_XDECREF(self->inner);
+    Py_XDECREF(self->wanted);
+    Py_XDECREF(self->outer);
+    Py_XDECREF(self->helper);
+    Py_XDECREF(self->code_owner);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* Unknown to the collector: all that it refers to is immutable. */
+PyTypeObject NcThunkSpec_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.ThunkSpec",
+    .tp_doc = "What all thunks from one signature to another share.",
+    .tp_basicsize = offsetof(NcThunkSpec, places),
+    .tp_itemsize = sizeof(NcPlace),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = thunkspec_new,
+    .tp_dealloc = thunkspec_dealloc,
+};
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* The tuple; NULL before it is made, and where there is none. */
+static PyObject **kept_of(NcThunk *self)
+{
+    static PyObject *none;
+    return self->spec->kept != 0 ? (PyObject **)(void *)((char *)self + self->spec->kept) : &none;
+}
+
+/* Converts a bound value; what it needs is appended to `kept`. */
+static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject *kept)
+{
+    const NcCallSpec *inner = self->spec->inner;
+    const NcArgument *argument = &inner->arguments[place->index];
+    char *memory = (char *)self + place->offset;
+    if (nc_scalar_size(argument->code) != 0) {
+        return nc_convert_scalar(self->function, place->index, value, argument->code, memory);
+    }
+    if (argument->code == 'P' && argument->pointee != '\0') {
+        NcPin *pin = nc_pin_value(inner, self->function, place->index, value);
+        int status = pin != NULL ? PyList_Append(kept, (PyObject *)pin) : -1;
+        if (status == 0) {
+            memcpy(memory, &pin->pointer.address, sizeof(void *));
+        }
+        Py_XDECREF(pin);
+        return status;
+    }
+    PyObject *name = nc_name(self->function);
+    PyObject *done = name == NULL
+                         ? NULL
+                         : PyObject_CallMethod(self->spec->helper, "store", "nONOO", place->index,
+                                               value, PyLong_FromVoidPtr(memory), name, kept);
+    Py_XDECREF(done);
+    return done != NULL ? 0 : -1;
+}
+
+/* Converts all values; `kept` is NULL where these are plain numbers. */
+static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
+{
+    const NcThunkSpec *spec = self->spec;
+    const NcArgument *arguments = spec->inner->arguments;
+    PyObject *first = NULL;
+    for (Py_ssize_t i = 0; kept != NULL && i < Py_SIZE(spec); i++) {
+        Py_ssize_t index = spec->places[i].index;
+        if (!is_plain(arguments[index].code) && PyList_Append(kept, values[index]) < 0) {
+            return -1;
+        }
+    }
+    for (Py_ssize_t i = 0; i < Py_SIZE(spec); i++) {
+        if (store(self, &spec->places[i], values[spec->places[i].index], kept) < 0) {
+            return -1;
+        }
+    }
+    if (kept == NULL) {
+        return 0;
+    }
+    nc_pins_close(kept, &first); /* no call waits for what Python functions in structs raise */
+    if (first != NULL && nc_stash_raise(NULL, first) == NULL) {
+        return -1;
+    }
+    return nc_pins_check(self->function, kept);
+}
+
+/* Has the values, and the C function pointer but for a stub's. */
+static int fill(NcThunk *self, PyObject *const *values)
+{
+    const NcThunkSpec *spec = self->spec;
+    if (Py_SIZE(spec) == 0) {
+        memcpy(self + 1, &nc_symbols, sizeof(void *));
+    }
+    if (spec->kept == 0) {
+        return store_all(self, values, NULL);
+    }
+    PyObject *kept = PyList_New(0);
+    int status = kept != NULL ? store_all(self, values, kept) : -1;
+    if (status == 0) {
+        *kept_of(self) = PyList_AsTuple(kept);
+        status = *kept_of(self) != NULL ? 0 : -1;
+    }
+    if (status < 0 && kept != NULL) {
+        /* Tracebacks keep frames, and these the list: nothing may stay exported in it. */
+        NcRaised raised;
+        nc_raised_take(&raised);
+        (void)PyList_SetSlice(kept, 0, PyList_GET_SIZE(kept), NULL);
+        nc_raised_restore(&raised);
+    }
+    Py_XDECREF(kept);
+    return status;
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
+                      PyObject *const *values)
+{
+    /* Asked for now, since failures need it later. */
+    NcThunk *self = nc_callable_name(function) != NULL
+                        ? PyObject_GC_NewVar(NcThunk, &NcThunk_Type, (Py_ssize_t)spec->bytes)
+                        : NULL;
+    if (self == NULL) {
+        return NULL;
+    }
+    self->function = Py_NewRef(function);
+    self->spec = (NcThunkSpec *)(void *)Py_NewRef(spec);
+    self->pointer = NULL;
+    self->target = target;
+    memset(self + 1, 0, spec->bytes);
+    int status = fill(self, values);
+    if (status == 0 && spec->code != NULL) {
+        self->pointer = nc_stub_new(spec->code, self);
+        status = self->pointer != NULL ? 0 : -1;
+    }
+    if (status < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if (self->pointer == NULL) {
+        self->pointer = target;
+    }
+    PyObject_GC_Track(self);
+    return self;
+}
+
+unsigned nc_thunk_stack(const NcCallable *function)
+{
+    PyObject *owners = function->more->owners;
+    PyObject *owner = function->owner;
+    unsigned most = 0;
+    for (Py_ssize_t i = 0; i < (owners != NULL ? PyList_GET_SIZE(owners) : 1); i++) {
+        owner = owners != NULL ? PyList_GET_ITEM(owners, i) : owner;
+        if (owner != NULL && Py_IS_TYPE(owner, &NcThunk_Type) &&
+            ((NcThunk *)(void *)owner)->spec->stack > most) {
+            most = ((NcThunk *)(void *)owner)->spec->stack;
+        }
+    }
+    return most;
+}
+
+/* Those that ended last, as memory. A call says nowhere that it runs, for that would cost more than
+ * the call, so what it may read stays until as many others have come to their end. */
+enum { ENDED = 256 };
+static NcThunk *ended[ENDED];
+static size_t next_ended;
+
+static void free_thunk(NcThunk *self)
+{
+    PyObject *function = self->function;
+    NcThunkSpec *spec = self->spec;
+    PyObject_GC_Del(self);
+    Py_XDECREF(function);
+    Py_DECREF(spec); /* code, perhaps: Python code runs */
+}
+
+/* Takes one that has ended, and gives the one that has been there longest, or NULL. */
+static NcThunk *exchange_ended(NcThunk *self)
+{
+    NcThunk *old = ended[next_ended];
+    ended[next_ended] = self;
+    next_ended = (next_ended + 1) % ENDED;
+    return old;
+}
+
+static int thunk_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    NcThunk *self = (NcThunk *)(void *)object;
+    Py_VISIT(self->function);
+    Py_VISIT(*kept_of(self));
+    return 0;
+}
+
+/* No tp_clear: what is kept must be there as long as C code can call. Cycles end elsewhere, for
+ * native callables let go of their owners. */
+static void thunk_dealloc(PyObject *object)
+{
+    NcThunk *self = (NcThunk *)(void *)object;
+    PyObject *function = self->function;
+    PyObject *kept = *kept_of(self);
+    int has_stub = self->spec->code != NULL && self->pointer != NULL;
+    PyObject_GC_UnTrack(object);
+    if (has_stub && nc_is_finalizing()) {
+        return; /* C code may call until the process ends: it stays, with all that it leads to */
+    }
+    self->function = Py_XNewRef(*nc_callable_name_place((NcCallable *)(void *)function));
+    if (has_stub) {
+        nc_stub_free(self->pointer, Py_XNewRef(self->function));
+        self = exchange_ended(self);
+    }
+    Py_DECREF(function);
+    Py_XDECREF(kept);
+    if (self != NULL) {
+        free_thunk(self);
+    }
+}
+
+/* The values that are bound, by argument, and ... for one that is open. */
+static PyObject *values_of(NcThunk *self)
+{
+    const NcThunkSpec *spec = self->spec;
+    Py_ssize_t count = Py_SIZE(spec) != 0 ? spec->places[Py_SIZE(spec) - 1].index + 1 : 0;
+    Py_ssize_t next = 0; /* in the tuple */
+    PyObject *values = PyTuple_New(count);
+    for (Py_ssize_t i = 0; values != NULL && i < count; i++) {
+        PyTuple_SET_ITEM(values, i, Py_NewRef(Py_Ellipsis));
+    }
+    for (Py_ssize_t i = 0; values != NULL && i < Py_SIZE(spec); i++) {
+        const NcPlace *place = &spec->places[i];
+        char letter = spec->inner->arguments[place->index].code;
+        PyObject *value = is_plain(letter)
+                              ? nc_scalar_to_python(letter, (char *)self + place->offset)
+                              : Py_NewRef(PyTuple_GET_ITEM(*kept_of(self), next++));
+        if (value == NULL) {
+            Py_CLEAR(values);
+            break;
+        }
+        Py_DECREF(Py_Ellipsis);
+        PyTuple_SET_ITEM(values, place->index, value);
+    }
+    return values;
+}
+
+/* pickled(signature, name, doc, options): for `pickle`, how another process makes the same
+ * thunk. */
+static PyObject *thunk_pickled(PyObject *object, PyObject *args)
+{
+    NcThunk *self = (NcThunk *)(void *)object;
+    PyObject *signature;
+    PyObject *name;
+    PyObject *doc;
+    PyObject *options;
+    PyObject *values;
+    if (!PyArg_ParseTuple(args, "OOOO", &signature, &name, &doc, &options)) {
+        return NULL;
+    }
+    values = values_of(self);
+    return values == NULL ? NULL
+                          : PyObject_CallMethod(self->spec->helper, "pickled", "ONO",
+                                                self->function, values, name);
+}
+
+static PyObject *thunk_repr(PyObject *object)
+{
+    return PyUnicode_FromFormat("<thunk of %R>", ((NcThunk *)(void *)object)->function);
+}
+
+static PyObject *thunk_get_kept(PyObject *object, void *Py_UNUSED(closure))
+{
+    PyObject *kept = *kept_of((NcThunk *)(void *)object);
+    return Py_NewRef(kept != NULL ? kept : Py_None);
+}
+
+static PyMethodDef thunk_methods[] = {
+    {"pickled", thunk_pickled, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef thunk_members[] = {
+    {"function", T_OBJECT, offsetof(NcThunk, function), READONLY, "the callable that is called"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef thunk_getset[] = {
+    {"kept", thunk_get_kept, NULL, "values and what they point to; None where these are numbers",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject NcThunk_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Thunk",
+    .tp_doc = "A C function that calls another one.",
+    .tp_basicsize = sizeof(NcThunk),
+    .tp_itemsize = 1,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = thunk_traverse,
+    .tp_dealloc = thunk_dealloc,
+    .tp_repr = thunk_repr,
+    .tp_methods = thunk_methods,
+    .tp_members = thunk_members,
+    .tp_getset = thunk_getset,
+};

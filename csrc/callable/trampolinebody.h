@@ -1,0 +1,138 @@
+/* csrc/callable/trampolinebody.h: the two outer forms of every ahead-of-time trampoline.
+ *
+ * Idea. generate_trampolines.py writes, for each shape, `call_X(self, args)`: convert, call through
+ * the single's pointer, convert back. The macros here wrap it as a built-in method (what f.builtin
+ * calls) and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
+ * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular.
+ * After the call one word tells whether a Python function left an exception in any thread. */
+#ifndef NC_TRAMPOLINEBODY_H
+#define NC_TRAMPOLINEBODY_H
+
+#include "irregular.h"
+#include "values/pointers.h"
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* nc_get_X(self, args, i, out): argument i. 0; 1 where code ran that may be anything's; -1 with an
+ * exception. */
+NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
+{
+    if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
+        *out = PyFloat_AS_DOUBLE(args[i]);
+        return 0;
+    }
+    /* A variable of its own, so that the usual way keeps *out in a register. */
+    double converted;
+    if (nc_convert_double((PyObject *)self, i, args[i], &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i, float *out)
+{
+    double wide = 0.0;
+    int status = nc_get_d(self, args, i, &wide);
+    if (status < 0) {
+        return -1;
+    }
+    *out = (float)wide;
+    if (NC_UNLIKELY(isinf(*out)) && !isinf(wide)) {
+        return nc_float_overflow((PyObject *)self, i, 'f');
+    }
+    return status;
+}
+
+NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
+{
+    long small;
+    /* A digit has 30 bits, or 15. */
+    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
+        *out = (int32_t)small;
+        return 0;
+    }
+    int32_t converted;
+    if (nc_convert_integer((PyObject *)self, i, args[i], 'i', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
+{
+    long small;
+    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
+        *out = (int64_t)small;
+        return 0;
+    }
+    int64_t converted;
+    if (nc_convert_integer((PyObject *)self, i, args[i], 'q', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+NC_HOT_INLINE int nc_get_Q(NcCallable *self, PyObject *const *args, Py_ssize_t i, uint64_t *out)
+{
+    long small;
+    if (NC_LIKELY(nc_small_integer(args[i], &small)) && NC_LIKELY(small >= 0)) {
+        *out = (uint64_t)small;
+        return 0;
+    }
+    uint64_t converted;
+    if (nc_convert_integer((PyObject *)self, i, args[i], 'Q', &converted) < 0) {
+        return -1;
+    }
+    *out = converted;
+    return 1;
+}
+
+static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)
+{
+    return nc_convert_pointer(self, i, args[i], out);
+}
+
+/* ---- the outer forms ------------------------------------------------------------------------- */
+
+#define NC_TRAMPOLINE_VECTORCALL(name, count)                                                      \
+    static PyObject *vectorcall_##name(PyObject *self, PyObject *const *args, size_t nargsf,       \
+                                       PyObject *kwnames)                                          \
+    {                                                                                              \
+        if (NC_UNLIKELY(PyVectorcall_NARGS(nargsf) != (count) || kwnames != NULL)) {               \
+            return nc_call_irregular((NcCallable *)(void *)self, args, nargsf, kwnames);           \
+        }                                                                                          \
+        return call_##name((NcCallable *)(void *)self, args);                                      \
+    }
+
+#define NC_TRAMPOLINE_NOARGS(name, count)                                                          \
+    static PyObject *method_##name(PyObject *self, PyObject *Py_UNUSED(none))                      \
+    {                                                                                              \
+        return call_##name((NcCallable *)(void *)self, NULL);                                      \
+    }                                                                                              \
+    NC_TRAMPOLINE_VECTORCALL(name, count)
+
+#define NC_TRAMPOLINE_O(name, count)                                                               \
+    static PyObject *method_##name(PyObject *self, PyObject *arg)                                  \
+    {                                                                                              \
+        return call_##name((NcCallable *)(void *)self, &arg);                                      \
+    }                                                                                              \
+    NC_TRAMPOLINE_VECTORCALL(name, count)
+
+#define NC_TRAMPOLINE_FASTCALL(name, count)                                                        \
+    static PyObject *method_##name(PyObject *self, PyObject *const *args, Py_ssize_t nargs)        \
+    {                                                                                              \
+        if (NC_UNLIKELY(nargs != (count))) {                                                       \
+            return nc_call_irregular((NcCallable *)(void *)self, args, (size_t)nargs, NULL);       \
+        }                                                                                          \
+        return call_##name((NcCallable *)(void *)self, args);                                      \
+    }                                                                                              \
+    NC_TRAMPOLINE_VECTORCALL(name, count)
+
+/* The function that a callable stands for, as a C function of type `result (*)(...)`. */
+#define NC_TARGET(self, result, ...)                                                               \
+    ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self)))
+
+#endif

@@ -1,0 +1,224 @@
+/* csrc/native_objects/array.c: native objects side by side in one block of memory, as Python has
+ * them.
+ *
+ * Guarantees: the array holds one native reference to each of its objects, so what NumPy sees of
+ * their fields is there as long as the array; an object that is taken out is counted by itself and
+ * may outlive it. The memory of all goes with the last.
+ * All need the GIL. */
+#include "platform/address.h"
+#include "platform/functions.h"
+#include "platform/hooks.h"
+#include "nativecall/nativeobject.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyTypeObject *type;
+    char *first; /* the first object; NULL in an array of none */
+    Py_ssize_t count;
+    Py_ssize_t stride;
+} Array;
+
+static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"type", "count", NULL};
+    PyTypeObject *of;
+    Py_ssize_t count;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!n:ObjectArray", names, &PyType_Type, &of,
+                                     &count)) {
+        return NULL;
+    }
+    if (!nc_type_is_native(of)) {
+        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", of);
+        return NULL;
+    }
+    const NcClass *cls = nc_class_with_objects(of);
+    if (cls == NULL) {
+        return NULL;
+    }
+    if (count < 0) {
+        PyErr_Format(PyExc_ValueError, "'count' must be 0 or more (got %zd)", count);
+        return NULL;
+    }
+    if ((of->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0) {
+        PyErr_Format(PyExc_TypeError, "class '%s' has no objects: it has __abstractmethods__",
+                     of->tp_name);
+        return NULL;
+    }
+    const int lasting = cls->lasting != 0;
+    char *first = NULL;
+    if (count > 0) {
+        first = nc_objects_make(cls, (size_t)count, lasting ? 0 : NC_OBJECT_HOLDS);
+        if (first == NULL) {
+            return PyErr_NoMemory();
+        }
+        for (Py_ssize_t i = 0; !lasting && i < count; i++) {
+            Py_INCREF(of); /* each owns one; point 6 in nativeobject.h */
+        }
+    }
+    Array *self = (Array *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            nc_object_release(first + i * (Py_ssize_t)nc_class_stride(cls));
+        }
+        nc_objects_settle();
+        return NULL;
+    }
+    self->type = (PyTypeObject *)(void *)Py_NewRef((PyObject *)of);
+    self->first = first;
+    self->count = count;
+    self->stride = (Py_ssize_t)nc_class_stride(cls);
+    return (PyObject *)self;
+}
+
+/* Gives the objects back. */
+static int array_clear(PyObject *object)
+{
+    Array *self = (Array *)(void *)object;
+    char *first = self->first;
+    const Py_ssize_t count = self->count;
+    self->first = NULL;
+    self->count = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        nc_object_release(first + i * self->stride);
+    }
+    nc_objects_settle();
+    return 0;
+}
+
+/* What the array alone keeps, and an object that only it refers to: so a class may have an array of
+ * its own objects. */
+static int array_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Array *self = (Array *)(void *)object;
+    Py_VISIT(self->type);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        const NcObjectHead *head = nc_object_head(self->first + i * self->stride);
+        if ((head->state & NC_OBJECT_HOLDS) != 0 && nc_load_acquire_size(&head->count) == 1) {
+            Py_VISIT(self->type);
+        }
+    }
+    return 0;
+}
+
+static void array_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    (void)array_clear(object);
+    Py_XDECREF(((Array *)(void *)object)->type);
+    PyObject_GC_Del(object);
+}
+
+static Py_ssize_t array_length(PyObject *object)
+{
+    return ((Array *)(void *)object)->count;
+}
+
+static PyObject *array_item(PyObject *object, Py_ssize_t index)
+{
+    Array *self = (Array *)(void *)object;
+    if (index < 0 || index >= self->count) {
+        PyErr_Format(PyExc_IndexError, "index out of range for an array of %zd '%s' objects",
+                     self->count, self->type->tp_name);
+        return NULL;
+    }
+    return nc_object_as_python(self->first + index * self->stride);
+}
+
+/* A view of the field of this name in all objects. */
+static PyObject *array_field(Array *self, PyObject *name)
+{
+    const NcClass *cls = nc_type_class(self->type);
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text == NULL) {
+        return NULL;
+    }
+    for (size_t p = 0; p < cls->part_count; p++) {
+        const NcClass *part = cls->parts[p].cls;
+        for (size_t n = 0; n < part->field_count; n++) {
+            const NcField *field = &part->fields[n];
+            if (strcmp(text, field->name) == 0 && strlen(text) == (size_t)length) {
+                char *place = NULL; /* of an array without objects */
+                if (self->count != 0) {
+                    place = self->first + cls->parts[p].offset + (intptr_t)field->offset;
+                }
+                return PyObject_CallFunction(nc_hooks.view_array, "OONzO", self, name,
+                                             PyLong_FromVoidPtr(place), field->type,
+                                             (PyObject *)part->type);
+            }
+        }
+    }
+    PyErr_Format(PyExc_KeyError, "class '%s' has no field %R", self->type->tp_name, name);
+    return NULL;
+}
+
+static PyObject *array_subscript(PyObject *object, PyObject *key)
+{
+    Array *self = (Array *)(void *)object;
+    if (PyUnicode_Check(key)) {
+        return array_field(self, key);
+    }
+    if (!PyIndex_Check(key)) {
+        PyErr_Format(
+            PyExc_TypeError,
+            "an array of native objects takes an index or the name of a field (got %.200s)",
+            Py_TYPE(key)->tp_name);
+        return NULL;
+    }
+    const Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return array_item(object, index < 0 ? index + self->count : index);
+}
+
+static PyObject *array_repr(PyObject *object)
+{
+    Array *self = (Array *)(void *)object;
+    return PyUnicode_FromFormat("<array of %zd '%s' objects>", self->count, self->type->tp_name);
+}
+
+static PyMemberDef members[] = {
+    {"type", T_OBJECT, offsetof(Array, type), READONLY, "The class of the objects."},
+    {"address", NC_T_ADDRESS, offsetof(Array, first), READONLY,
+     "That of the first object, as native code has it; 0 where there is none."},
+    {"stride", T_PYSSIZET, offsetof(Array, stride), READONLY,
+     "From one object to the next, in bytes."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
+     "ObjectArray[Class], as checkers know it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PySequenceMethods as_sequence = {.sq_length = array_length, .sq_item = array_item};
+static PyMappingMethods as_mapping = {.mp_length = array_length, .mp_subscript = array_subscript};
+
+/* ObjectArray(class, count); array[i] is an object, array["x"] what the hook `view` gives. */
+PyTypeObject NcObjectArray_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.ObjectArray",
+    .tp_doc =
+        "ObjectArray(type, count)\n--\n\n"
+        "Native objects of one class, side by side in one block of memory.\n\n"
+        "They are as native code makes them: zero in all fields; `__init__` does not run.\n"
+        "``array[i]`` is an object, and ``array[\"x\"]`` a NumPy array of the field `x` of all of\n"
+        "them, over their memory, which it keeps. An object lives as long as it is referred to,\n"
+        "also after the array; the block is freed with the last of them.\n\n"
+        "Parameters\n----------\ntype : type\n    A class of native objects.\ncount : int\n\n"
+        "Raises\n------\nTypeError\n    Another class, or one with an abstract method.",
+    .tp_basicsize = sizeof(Array),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = array_new,
+    .tp_dealloc = array_dealloc,
+    .tp_traverse = array_traverse,
+    .tp_clear = array_clear,
+    .tp_repr = array_repr,
+    .tp_as_sequence = &as_sequence,
+    .tp_as_mapping = &as_mapping,
+    .tp_members = members,
+    .tp_methods = methods,
+};

@@ -1,0 +1,438 @@
+/* csrc/native_objects/classes.c: classes of native objects, between Python's description of them
+ * and NcClass: what nativecall/_native_objects asks the core for. All need the GIL. */
+#include "platform/address.h"
+#include "platform/functions.h"
+#include "platform/hooks.h"
+#include "platform/lists.h"
+#include "nativecall/nativeobject.h"
+
+/* ---- from Python ----------------------------------------------------------------------------- */
+
+/* Bytes of texts, fields and methods: one block, which the class owns. */
+typedef struct {
+    NcField *fields;
+    NcMethod *methods;
+    char *text; /* where the next one goes */
+} Block;
+
+/* Copies a str's UTF-8 behind the others. NULL with an exception. */
+static const char *block_text(Block *block, PyObject *text)
+{
+    Py_ssize_t length;
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
+    char *at = block->text;
+    if (bytes == NULL) {
+        return NULL;
+    }
+    memcpy(at, bytes, (size_t)length + 1);
+    block->text += length + 1;
+    return at;
+}
+
+/* Bytes that the texts of rows take. -1 with an exception. */
+static Py_ssize_t text_size(PyObject *rows)
+{
+    Py_ssize_t size = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); i++) {
+        PyObject *row = PyTuple_GET_ITEM(rows, i);
+        for (Py_ssize_t n = 0; PyTuple_Check(row) && n < 2 && n < PyTuple_GET_SIZE(row); n++) {
+            Py_ssize_t length = 0;
+            if (PyUnicode_Check(PyTuple_GET_ITEM(row, n)) &&
+                PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(row, n), &length) == NULL) {
+                return -1;
+            }
+            size += length + 1;
+        }
+    }
+    return size;
+}
+
+static int read_field(Block *block, NcClass *cls, PyObject *row)
+{
+    NcField *field = &block->fields[cls->field_count];
+    PyObject *name;
+    PyObject *code;
+    PyObject *of;
+    Py_ssize_t offset;
+    if (!PyArg_ParseTuple(row, "UOnO:field", &name, &code, &offset, &of)) {
+        return -1;
+    }
+    field->name = block_text(block, name);
+    field->type = code != Py_None ? block_text(block, code) : NULL;
+    field->offset = (size_t)offset;
+    if (field->name == NULL || (code != Py_None && field->type == NULL)) {
+        return -1;
+    }
+    if (of == Py_Ellipsis) {
+        field->cls = cls;
+    } else if (of != Py_None) {
+        field->cls = PyType_Check(of) ? nc_type_class((PyTypeObject *)(void *)of) : NULL;
+        if (field->cls == NULL) {
+            PyErr_Format(PyExc_TypeError, "%R is no class of native objects", of);
+            return -1;
+        }
+    }
+    cls->field_count++;
+    return 0;
+}
+
+static int read_method(Block *block, NcClass *cls, PyObject *row)
+{
+    NcMethod *method = &block->methods[cls->method_count];
+    const char *name;
+    const char *signature;
+    unsigned long flags;
+    if (!PyArg_ParseTuple(row, "ssO&kp:method", &name, &signature, nc_take_address,
+                          &method->function, &flags, &method->takes_fields)) {
+        return -1;
+    }
+    method->flags = (uintptr_t)flags;
+    if (nc_method_key(name, signature, &method->key) < 0) {
+        return -1;
+    }
+    cls->method_count++;
+    return 0;
+}
+
+/* A capsule of a description (size, alignment, fields, methods) of the class of this name. */
+static PyObject *class_of_description(PyObject *named, PyObject *description)
+{
+    Py_ssize_t size, alignment;
+    PyObject *fields;
+    PyObject *methods;
+    if (!PyArg_ParseTuple(description, "nnO!O!:describe", &size, &alignment, &PyTuple_Type, &fields,
+                          &PyTuple_Type, &methods)) {
+        return NULL;
+    }
+    Py_ssize_t length;
+    const Py_ssize_t text = text_size(fields);
+    if (text < 0 || PyUnicode_AsUTF8AndSize(named, &length) == NULL) {
+        return NULL;
+    }
+    const size_t field_bytes = (size_t)PyTuple_GET_SIZE(fields) * sizeof(NcField);
+    const size_t method_bytes = (size_t)PyTuple_GET_SIZE(methods) * sizeof(NcMethod);
+    NcClass *cls = calloc(1, sizeof *cls);
+    char *owned = calloc(1, field_bytes + method_bytes + (size_t)text + (size_t)length + 1);
+    if (cls == NULL || owned == NULL) {
+        free(cls);
+        free(owned);
+        return PyErr_NoMemory();
+    }
+    Block block = {(NcField *)(void *)owned, (NcMethod *)(void *)(owned + field_bytes),
+                   owned + field_bytes + method_bytes};
+    cls->owned = owned;
+    cls->fields_size = (size_t)size;
+    cls->fields_align = (size_t)alignment;
+    cls->fields = block.fields;
+    cls->methods = block.methods;
+    cls->name = block_text(&block, named);
+    int status = cls->name != NULL ? 0 : -1;
+    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(fields); i++) {
+        status = read_field(&block, cls, PyTuple_GET_ITEM(fields, i));
+    }
+    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(methods); i++) {
+        status = read_method(&block, cls, PyTuple_GET_ITEM(methods, i));
+    }
+    if (status < 0) {
+        nc_class_clear(cls);
+        free(cls);
+        return NULL;
+    }
+    return nc_class_capsule(cls);
+}
+
+static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
+{
+    PyObject *said =
+        PyObject_CallFunctionObjArgs(nc_hooks.describe_class, name, bases, space, NULL);
+    if (said == NULL || said == Py_None) {
+        return said;
+    }
+    PyObject *capsule = class_of_description(name, said);
+    Py_DECREF(said);
+    return capsule;
+}
+
+/* ---- to Python ------------------------------------------------------------------------------- */
+
+static PyObject *list_of_fields(const NcClass *cls)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < cls->field_count; i++) {
+        const NcField *field = &cls->fields[i];
+        PyObject *of = field->cls != NULL ? (PyObject *)field->cls->type : Py_None;
+        nc_list_take(&list, Py_BuildValue("(sznO)", field->name, field->type,
+                                          (Py_ssize_t)field->offset, of));
+    }
+    return list;
+}
+
+static PyObject *list_of_methods(const NcClass *cls)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < cls->method_count; i++) {
+        const NcMethod *method = &cls->methods[i];
+        const char *blank = strchr(method->key, ' ');
+        nc_list_take(&list,
+                     Py_BuildValue("(s#sNkN)", method->key, (Py_ssize_t)(blank - method->key),
+                                   blank + 1, PyLong_FromVoidPtr(method->function),
+                                   (unsigned long)method->flags,
+                                   PyBool_FromLong(method->takes_fields)));
+    }
+    return list;
+}
+
+static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, PyObject *names);
+
+static int publish(PyTypeObject *type, NcClass *cls)
+{
+    PyObject *fields = list_of_fields(cls);
+    PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
+    PyObject *found = methods != NULL
+                          ? PyObject_CallFunction(nc_hooks.publish_class, "OOON", type, fields,
+                                                  methods, PyLong_FromVoidPtr(cls))
+                          : NULL;
+    int status = found != NULL ? 0 : -1;
+    Py_ssize_t position = 0;
+    PyObject *name;
+    PyObject *value;
+    if (status == 0) {
+        type->tp_vectorcall = construct;
+    }
+    if (status == 0 && !PyDict_Check(found)) {
+        PyErr_SetString(PyExc_TypeError, "publish must return a dict");
+        status = -1;
+    }
+    while (status == 0 && PyDict_Next(found, &position, &name, &value)) {
+        /* None takes an attribute away. The metaclass would refuse native names. */
+        status = PyType_Type.tp_setattro((PyObject *)type, name, value == Py_None ? NULL : value);
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(fields);
+    Py_XDECREF(methods);
+    return status;
+}
+
+/* The class of a type, or NULL with TypeError. It need not last. */
+static NcClass *class_of(PyObject *type)
+{
+    NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
+    if (cls == NULL) {
+        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", type);
+    }
+    return cls;
+}
+
+/* begin_objects(): makes classes by the hooks from here on.
+ * describe(name, bases, namespace): None, or (size, alignment, fields, methods) of what the class
+ *   body says, which is changed in place. A field is (name, code or None, offset, class): of a
+ *   reference the class is None for any and ... for the one being made. A method is (name,
+ *   canonical signature, address or 0, flags, whether self is the fields).
+ * publish(class, fields, methods, address of its NcClass): a dict of attributes for the class.
+ * view(array, name, address in the first object, code or None, class that has the field): the
+ *   field in all objects of an array. */
+PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    nc_objects->describe = describe;
+    nc_objects->publish = publish;
+    Py_RETURN_NONE;
+}
+
+/* finish_root(methods): gives the root the methods of a dict. Nothing changes the root from
+ * then on. */
+PyObject *nc_finish_root(PyObject *Py_UNUSED(module), PyObject *methods)
+{
+    PyTypeObject *root = nc_objects->root;
+    Py_ssize_t position = 0;
+    PyObject *name;
+    PyObject *method;
+    if (!PyDict_Check(methods)) {
+        PyErr_SetString(PyExc_TypeError, "finish_root() takes a dict");
+        return NULL;
+    }
+    while (PyDict_Next(methods, &position, &name, &method)) {
+        if (PyObject_SetAttr((PyObject *)root, name, method) < 0) {
+            return NULL;
+        }
+    }
+    root->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
+    Py_RETURN_NONE;
+}
+
+/* object_as_python(address): the object of a native pointer. */
+PyObject *nc_object_at_address(PyObject *Py_UNUSED(module), PyObject *address)
+{
+    NcObject *object = nc_address(address, "there is no object at address 0");
+    return object != NULL ? nc_object_as_python(object) : NULL;
+}
+
+/* native_order(class): the classes along its own order of bases. */
+PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    const NcClass *cls = class_of(type);
+    PyObject *order = cls != NULL ? PyTuple_New((Py_ssize_t)cls->part_count) : NULL;
+    for (size_t i = 0; order != NULL && i < cls->part_count; i++) {
+        PyTuple_SET_ITEM(order, (Py_ssize_t)i, Py_NewRef((PyObject *)cls->parts[i].cls->type));
+    }
+    return order;
+}
+
+/* native_parts(class): the fields and the methods that it has itself. */
+PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    const NcClass *cls = class_of(type);
+    PyObject *fields = cls != NULL ? list_of_fields(cls) : NULL;
+    return fields != NULL ? Py_BuildValue("(NN)", fields, list_of_methods(cls)) : NULL;
+}
+
+/* ---- construction ---------------------------------------------------------------------------- */
+
+/* Sets fields in the order of the classes, bases first. */
+static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t count)
+{
+    const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
+    Py_ssize_t given = 0;
+    for (size_t i = cls != NULL && count > 0 ? cls->part_count : 0; i-- > 0;) {
+        const NcClass *part = cls->parts[i].cls;
+        for (size_t n = 0; n < part->field_count; n++) {
+            if (given < count &&
+                PyObject_SetAttrString(self, part->fields[n].name, values[given]) < 0) {
+                return -1;
+            }
+            given++;
+        }
+    }
+    if (count > given) {
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %zd values, one for each field (got %zd)",
+                     Py_TYPE(self)->tp_name, given, count);
+        return -1;
+    }
+    return 0;
+}
+
+/* __init__(*values, **fields) */
+static int object_init(PyObject *self, PyObject *args, PyObject *named)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(args);
+    if (set_in_order(self, &PyTuple_GET_ITEM(args, 0), count) < 0) {
+        return -1;
+    }
+    if (named == NULL) {
+        return 0;
+    }
+    const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
+    Py_ssize_t position = 0;
+    PyObject *key;
+    PyObject *value;
+    while (PyDict_Next(named, &position, &key, &value)) {
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(key, &length);
+        int known = 0;
+        Py_ssize_t given = 0;
+        for (size_t p = cls != NULL ? cls->part_count : 0; name != NULL && p-- > 0;) {
+            const NcClass *part = cls->parts[p].cls;
+            for (size_t n = 0; n < part->field_count; n++) {
+                if (strcmp(part->fields[n].name, name) == 0 && strlen(name) == (size_t)length) {
+                    known = given < count ? 2 : 1;
+                }
+                given++;
+            }
+        }
+        if (name != NULL && known != 1) {
+            PyErr_Format(PyExc_TypeError,
+                         known == 2 ? "%s() got field '%U' twice" : "%s() has no field '%U'",
+                         Py_TYPE(self)->tp_name, key);
+        }
+        if (known != 1 || PyObject_SetAttr(self, key, value) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What CPython does for a class without a tp_vectorcall. */
+NC_NOINLINE PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t count,
+                                    PyObject *names)
+{
+    PyObject *values = PyTuple_New(count);
+    PyObject *named = names != NULL ? PyDict_New() : NULL;
+    PyObject *result = NULL;
+    int status = values != NULL && (names == NULL || named != NULL) ? 0 : -1;
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        PyTuple_SET_ITEM(values, i, Py_NewRef(args[i]));
+    }
+    for (Py_ssize_t i = 0; status == 0 && names != NULL && i < PyTuple_GET_SIZE(names); i++) {
+        status = PyDict_SetItem(named, PyTuple_GET_ITEM(names, i), args[count + i]);
+    }
+    if (status == 0) {
+        result = Py_TYPE(cls)->tp_call(cls, values, named);
+    }
+    Py_XDECREF(values);
+    Py_XDECREF(named);
+    return result;
+}
+
+/* cls(*values), of a class whose __new__ and __init__ are the root's. */
+NC_NOINLINE PyObject *construct_of(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self != NULL && set_in_order(self, values, count) < 0) {
+        Py_CLEAR(self);
+    }
+    return self;
+}
+
+/* cls(...), of such a class without a tuple in between. */
+static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    PyTypeObject *type = (PyTypeObject *)(void *)cls;
+    const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    if (type->tp_init != object_init || type->tp_new != PyBaseObject_Type.tp_new ||
+        (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0 || names != NULL) {
+        return call_by_tuple(cls, args, count, names);
+    }
+    return count == 0 ? type->tp_alloc(type, 0) : construct_of(type, args, count);
+}
+
+/* Gives the root its __init__, as CPython gives static types theirs: by a descriptor which says
+ * that calls from C may go to the function itself. */
+static int add_init(PyTypeObject *root)
+{
+    static struct wrapperbase base;
+    PyObject *objects = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__init__");
+    if (objects == NULL || !Py_IS_TYPE(objects, &PyWrapperDescr_Type)) {
+        PyErr_SetString(PyExc_SystemError, "object.__init__ is no slot wrapper");
+        Py_XDECREF(objects);
+        return -1;
+    }
+    base = *((PyWrapperDescrObject *)(void *)objects)->d_base;
+    base.doc = "__init__($self, /, *values, **fields)\n--\n\nSet fields, in the order of the "
+               "classes.";
+    PyObject *init = PyDescr_NewWrapper(root, &base, (void *)(uintptr_t)object_init);
+    int status = init != NULL ? PyObject_SetAttrString((PyObject *)root, "__init__", init) : -1;
+    Py_XDECREF(init);
+    Py_DECREF(objects);
+    return status;
+}
+
+int nc_objects_bring_runtime(void)
+{
+    return PyExtensibleType_Import() != NULL ? 0 : -1;
+}
+
+int nc_objects_ready(PyObject *module)
+{
+#if defined(Py_GIL_DISABLED)
+    (void)module;
+    (void)add_init;
+    return 0; /* the module has no NativeObject: nativecall/_native_objects says why */
+#endif
+    if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) < 0 ||
+                   PyModule_AddObjectRef(module, "nativeobjecttype",
+                                         (PyObject *)nc_objects->metatype) < 0
+               ? -1
+               : 0;
+}

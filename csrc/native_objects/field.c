@@ -1,0 +1,421 @@
+/* csrc/native_objects/field.c: the descriptor of a field of native objects: what Python reads and
+ * writes goes to the memory that native code has, by a load or store of the field's own width.
+ *
+ * Guarantees: a value that does not convert leaves the field as it was; the object is checked to be
+ * one of the class, by pointer for objects of the class itself, by one probe for others.
+ * All need the GIL, which orders nothing that native threads do. */
+#include "platform/functions.h"
+
+#include "atomic.h"
+#include "nativecall/nativeobject.h"
+#include "values/scalars.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyTypeObject *type; /* the class that has the field */
+    const NcClass *cls; /* of `type`, which keeps it */
+    intptr_t offset;    /* within the class's own fields */
+    intptr_t at;        /* from objects of the class itself */
+    size_t size;
+    char letter; /* see field_new */
+    char atomic; /* whether each access is one atomic operation */
+    char plain;  /* whether it is a double that is not atomic: what has a way of its own */
+    PyObject *name;
+    PyObject *who;  /* "field 'x' of 'Point'", for messages */
+    PyObject *of;   /* the class of a reference, or None */
+    PyObject *load; /* or None */
+    PyObject *store;
+    PyObject *doc;
+} Field;
+
+/* Where the field is in an object; NULL with TypeError. */
+static inline char *field_place(const Field *self, PyObject *object)
+{
+    if (NC_LIKELY(Py_TYPE(object) == self->type)) {
+        return (char *)object + self->at;
+    }
+    if (nc_type_is_native(Py_TYPE(object))) {
+        char *fields = nc_object_cast(object, self->cls);
+        if (fields != NULL) {
+            return fields + self->offset;
+        }
+    }
+    PyErr_Format(PyExc_TypeError,
+                 "field '%U' is one of '%s' objects, and this is none (got %.200s)", self->name,
+                 self->type->tp_name, Py_TYPE(object)->tp_name);
+    return NULL;
+}
+
+/* Copies between a field and other memory, by one operation where the field is atomic. */
+static void field_load(const Field *self, const char *place, void *out)
+{
+    if (self->atomic) {
+        nc_atomic_load(self->size, place, out);
+    } else {
+        memcpy(out, place, self->size);
+    }
+}
+
+static void field_save(const Field *self, char *place, const void *from)
+{
+    if (self->atomic) {
+        nc_atomic_store(self->size, place, from);
+    } else {
+        memcpy(place, from, self->size);
+    }
+}
+
+NC_NOINLINE PyObject *field_get_any(const Field *self, PyObject *object)
+{
+    long double space[2]; /* the widest scalar */
+    char *place = field_place(self, object);
+    if (place == NULL) {
+        return NULL;
+    }
+    if (self->atomic) {
+        field_load(self, place, space);
+        place = (char *)space;
+    }
+    switch (self->letter) {
+    case 'd':
+        return PyFloat_FromDouble(*(const double *)(const void *)place);
+    case 'i':
+        return PyLong_FromLong(*(const int32_t *)(const void *)place);
+    case 'q':
+        return PyLong_FromLongLong(*(const int64_t *)(const void *)place);
+    case '@': {
+        NcObject *other = *(NcObject **)(void *)place;
+        return other != NULL ? nc_object_as_python(other) : Py_NewRef(Py_None);
+    }
+    case '\0':
+        return PyObject_CallFunction(self->load, "ON", object, PyLong_FromVoidPtr(place));
+    default:
+        return nc_scalar_to_python(self->letter, place);
+    }
+}
+
+static PyObject *field_get(PyObject *descriptor, PyObject *object, PyObject *type)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    (void)type;
+    if (object == NULL) {
+        return Py_NewRef(descriptor);
+    }
+    if (NC_LIKELY(self->plain && Py_TYPE(object) == self->type)) {
+        return PyFloat_FromDouble(*(const double *)(const void *)((char *)object + self->at));
+    }
+    return field_get_any(self, object);
+}
+
+/* A counted reference: retained before the old one is released. */
+static int field_set_reference(const Field *self, NcObject **place, PyObject *value)
+{
+    const int any = self->of == Py_None;
+    NcObject *other = NULL;
+    if (value != Py_None) {
+        other = nc_object_of_python(value,
+                                    any ? NULL : nc_type_class((PyTypeObject *)(void *)self->of));
+        if (other == NULL) {
+            PyErr_Format(PyExc_TypeError, "field '%U' of '%s' must be %s%s or None (got %.200s)",
+                         self->name, self->type->tp_name, any ? "a native object" : "an object of ",
+                         any ? "" : ((PyTypeObject *)(void *)self->of)->tp_name,
+                         Py_TYPE(value)->tp_name);
+            return -1;
+        }
+    }
+    nc_reference_set(place, other);
+    nc_objects_settle();
+    return 0;
+}
+
+NC_NOINLINE int field_set_any(const Field *self, PyObject *object, PyObject *value)
+{
+    long double space[2];
+    int status;
+    char *place = field_place(self, object);
+    if (place == NULL) {
+        return -1;
+    }
+    if (value == NULL) {
+        PyErr_Format(PyExc_AttributeError, "%U cannot be deleted", self->who);
+        return -1;
+    }
+    if (self->letter == '@') {
+        return field_set_reference(self, (NcObject **)(void *)place, value);
+    }
+    if (self->letter == '\0') {
+        PyObject *done =
+            PyObject_CallFunction(self->store, "OON", object, value, PyLong_FromVoidPtr(place));
+        Py_XDECREF(done);
+        return done != NULL ? 0 : -1;
+    }
+    status = nc_convert_scalar(self->who, -1, value, self->letter, space);
+    if (status == 0) {
+        field_save(self, place, space);
+    }
+    return status;
+}
+
+static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    if (NC_LIKELY(self->plain && Py_TYPE(object) == self->type && value != NULL &&
+                  PyFloat_CheckExact(value))) {
+        *(double *)(void *)((char *)object + self->at) = PyFloat_AS_DOUBLE(value);
+        return 0;
+    }
+    return field_set_any(self, object, value);
+}
+
+/* ---- atomic fields --------------------------------------------------------------------------- */
+
+/* What a method of an atomic field takes: (object, number, ...), so many `numbers`, which are
+ * converted. The place of the field in the object, or NULL with an exception. */
+static char *atomic_arguments(const Field *self, const char *method, PyObject *const *args,
+                              Py_ssize_t given, int wanted, uint64_t *numbers)
+{
+    char *place;
+    int status = 0;
+    if (given != wanted + 1) {
+        PyErr_Format(PyExc_TypeError, "%s() of a field takes an object and %s (got %zd argument%s)",
+                     method, wanted == 1 ? "a number" : "two numbers", given,
+                     given == 1 ? "" : "s");
+        return NULL;
+    }
+    place = field_place(self, args[0]);
+    if (place == NULL) {
+        return NULL;
+    }
+    if (!self->atomic) {
+        PyErr_Format(PyExc_TypeError,
+                     "%U is not atomic; %s() is for what nativecall.field(..., atomic=True) "
+                     "declares",
+                     self->who, method);
+        status = -1;
+    }
+    for (int i = 0; status == 0 && i < wanted; i++) {
+        numbers[i] = 0;
+        status = nc_convert_scalar(self->who, -1, args[i + 1], self->letter, &numbers[i]);
+    }
+    return status == 0 ? place : NULL;
+}
+
+static PyObject *field_add(PyObject *descriptor, PyObject *const *args, Py_ssize_t given)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    uint64_t added;
+    uint64_t old = 0;
+    char *place;
+    if (self->atomic && strchr("bBhHiIqQ", self->letter) == NULL) {
+        PyErr_Format(PyExc_TypeError, "%U is no atomic integer; only these add", self->who);
+        return NULL;
+    }
+    place = atomic_arguments(self, "add", args, given, 1, &added);
+    if (place == NULL) {
+        return NULL;
+    }
+    nc_atomic_add(self->size, place, &added, &old);
+    return nc_scalar_to_python(self->letter, &old);
+}
+
+static PyObject *field_exchange(PyObject *descriptor, PyObject *const *args, Py_ssize_t given)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    uint64_t value;
+    uint64_t old = 0;
+    char *place = atomic_arguments(self, "exchange", args, given, 1, &value);
+    if (place == NULL) {
+        return NULL;
+    }
+    nc_atomic_exchange(self->size, place, &value, &old);
+    return nc_scalar_to_python(self->letter, &old);
+}
+
+static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *args,
+                                        Py_ssize_t given)
+{
+    const Field *self = (const Field *)(const void *)descriptor;
+    uint64_t numbers[2]; /* expected, desired */
+    char *place = atomic_arguments(self, "compare_exchange", args, given, 2, numbers);
+    if (place == NULL) {
+        return NULL;
+    }
+    return PyBool_FromLong(nc_atomic_compare_exchange(self->size, place, &numbers[0], &numbers[1]));
+}
+
+/* ---- the descriptor -------------------------------------------------------------------------- */
+
+/* Whether a class has such a field, and room for it: what a descriptor reads must be there, and be
+ * what it says. -1 with TypeError. */
+static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize_t offset,
+                       Py_ssize_t size, PyObject *of)
+{
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < cls->field_count; i++) {
+        const NcField *field = &cls->fields[i];
+        if (strcmp(text, field->name) != 0) {
+            continue;
+        }
+        if (offset < 0 || (size_t)offset != field->offset || size <= 0 ||
+            (letter == '@') != (field->type == NULL) ||
+            (letter == '@' && of != (field->cls != NULL ? field->cls->type : Py_None)) ||
+            (letter != '@' && letter != '\0' && nc_scalar_size(letter) != (size_t)size)) {
+            break;
+        }
+        if (field->offset > cls->fields_size || (size_t)size > cls->fields_size - field->offset) {
+            PyErr_Format(PyExc_TypeError,
+                         "field '%U' of '%s' takes %zd bytes at offset %zd, but the fields of the "
+                         "class are %zu bytes",
+                         name, cls->name, size, offset, cls->fields_size);
+            return -1;
+        }
+        if (nc_scalar_size(letter) != 0 && cls->fields_align % nc_scalar_alignment(letter) != 0) {
+            PyErr_Format(PyExc_TypeError,
+                         "field '%U' of '%s' needs an alignment of %zu, but that of the class's "
+                         "fields is %zu",
+                         name, cls->name, nc_scalar_alignment(letter), cls->fields_align);
+            return -1;
+        }
+        const NcField *over = nc_class_field_over(cls, i, (size_t)size);
+        if (over != NULL) {
+            PyObject *made = PyUnicode_FromString(cls->name);
+            if (made != NULL) {
+                PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, made, field->name, over->name);
+                Py_DECREF(made);
+            }
+            return -1;
+        }
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "class '%s' has no such field '%U'", cls->name, name);
+    return -1;
+}
+
+/* Field(class, name, letter, offset, size, atomic, of, load, store, doc): `letter` is a scalar's
+ * code, "" for what load(object, address) and store(object, value, address) convert, "@" for a
+ * counted reference, to objects of the class `of` or, for None, of any. */
+static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"class", "name", "letter", "offset", "size", "atomic",
+                            "of",    "load", "store",  "doc",    NULL};
+    PyObject *cls;
+    PyObject *name;
+    const char *letter;
+    Py_ssize_t offset, size;
+    int atomic;
+    PyObject *of;
+    PyObject *load;
+    PyObject *store;
+    PyObject *doc;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UsnnpOOOO:Field", names, &PyType_Type, &cls,
+                                     &name, &letter, &offset, &size, &atomic, &of, &load, &store,
+                                     &doc)) {
+        return NULL;
+    }
+    const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
+    if (native != NULL && check_field(native, name, letter[0], offset, size, of) < 0) {
+        return NULL;
+    }
+    Field *self = native != NULL ? (Field *)(void *)type->tp_alloc(type, 0) : NULL;
+    if (self == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_Format(PyExc_TypeError, "%R is no class of native objects", cls);
+        }
+        return NULL;
+    }
+    self->type = (PyTypeObject *)(void *)Py_NewRef(cls);
+    self->cls = native;
+    self->offset = offset;
+    self->at = native->offset + offset;
+    self->size = (size_t)size;
+    self->letter = letter[0];
+    self->atomic = (char)atomic;
+    self->plain = letter[0] == 'd' && !atomic;
+    self->name = Py_NewRef(name);
+    self->who = PyUnicode_FromFormat("field '%U' of '%s'", name, self->type->tp_name);
+    self->of = Py_NewRef(of);
+    self->load = Py_NewRef(load);
+    self->store = Py_NewRef(store);
+    self->doc = Py_NewRef(doc);
+    if (self->who == NULL) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static int field_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Field *self = (Field *)(void *)object;
+    Py_VISIT(self->type);
+    Py_VISIT(self->of);
+    Py_VISIT(self->load);
+    Py_VISIT(self->store);
+    return 0;
+}
+
+/* No tp_clear: the class, or its namespace, is cleared where a field is part of a cycle. */
+static void field_dealloc(PyObject *object)
+{
+    Field *self = (Field *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF(self->type);
+    Py_XDECREF(self->name);
+    Py_XDECREF(self->who);
+    Py_XDECREF(self->of);
+    Py_XDECREF(self->load);
+    Py_XDECREF(self->store);
+    Py_XDECREF(self->doc);
+    PyObject_GC_Del(object);
+}
+
+static PyObject *field_repr(PyObject *object)
+{
+    Field *self = (Field *)(void *)object;
+    return PyUnicode_FromFormat("<field '%U' of '%s' objects>", self->name, self->type->tp_name);
+}
+
+static PyMemberDef members[] = {
+    {"__name__", T_OBJECT, offsetof(Field, name), READONLY, NULL},
+    {"__objclass__", T_OBJECT, offsetof(Field, type), READONLY, NULL},
+    {"__doc__", T_OBJECT, offsetof(Field, doc), READONLY, NULL},
+    {"offset", T_PYSSIZET, offsetof(Field, at), READONLY,
+     "From the address of an object of the class itself to the field, in bytes; negative."},
+    {"size", T_PYSSIZET, offsetof(Field, size), READONLY, "In bytes."},
+    {"atomic", T_BOOL, offsetof(Field, atomic), READONLY,
+     "Whether each access is one atomic operation."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"add", NC_METHOD(field_add), METH_FASTCALL,
+     "add($self, object, number, /)\n--\n\n"
+     "Add to an atomic integer by one operation, and return what it was; it wraps around."},
+    {"exchange", NC_METHOD(field_exchange), METH_FASTCALL,
+     "exchange($self, object, value, /)\n--\n\n"
+     "Set an atomic field, and return what it was, by one operation."},
+    {"compare_exchange", NC_METHOD(field_compare_exchange), METH_FASTCALL,
+     "compare_exchange($self, object, expected, desired, /)\n--\n\n"
+     "Set an atomic field to `desired` if it is `expected`, by one operation: whether it was.\n\n"
+     "Floats are compared by their bytes, as C does: 0.0 is not -0.0, and a NaN is itself."},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject NcField_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.Field",
+    .tp_doc = "A field of native objects.",
+    .tp_basicsize = sizeof(Field),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = field_new,
+    .tp_dealloc = field_dealloc,
+    .tp_traverse = field_traverse,
+    .tp_repr = field_repr,
+    .tp_descr_get = field_get,
+    .tp_descr_set = field_set,
+    .tp_members = members,
+    .tp_methods = methods,
+};

@@ -1,0 +1,186 @@
+/* csrc/native_objects/method.c: the descriptor of a native method: Python's call of it becomes a
+ * call of the native callable, whose trampoline reads the object's address, or that of its class's
+ * fields, off the object. `p.f()` makes no bound object. All need the GIL. */
+#include "platform/functions.h"
+
+#include "nativecall/nativeobject.h"
+#include "callable/construct.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyTypeObject *type;   /* the class that has the method */
+    const NcClass *cls;   /* of `type`, which keeps it */
+    NcCallable *callable; /* or NULL: abstract */
+    PyObject *name;
+    PyObject *signature; /* text */
+    PyObject *doc;
+} Method;
+
+/* Whether a method is called with an object of its class, or of one below, and has something to
+ * call: -1 with TypeError. */
+static int check_call(const Method *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs < 1) {
+        PyErr_Format(PyExc_TypeError, "method '%U' of '%s' objects needs an object", self->name,
+                     self->type->tp_name);
+    } else if (nc_object_of_python(args[0], self->cls) == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "method '%U' is one of '%s' objects, and this is none (got "
+                     "%.200s)",
+                     self->name, self->type->tp_name, Py_TYPE(args[0])->tp_name);
+    } else if (self->callable == NULL) {
+        PyErr_Format(PyExc_TypeError, "method '%U' of '%s' is abstract", self->name,
+                     self->type->tp_name);
+    } else {
+        return 0;
+    }
+    return -1;
+}
+
+/* Of an object of a class below, or of what cannot be called. */
+NC_NOINLINE PyObject *method_call_checked(const Method *self, PyObject *const *args, size_t nargsf,
+                                          PyObject *names)
+{
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (check_call(self, args, nargs) < 0) {
+        return NULL;
+    }
+    return self->callable->vectorcall((PyObject *)self->callable, args, (size_t)nargs, names);
+}
+
+static PyObject *method_call(PyObject *descriptor, PyObject *const *args, size_t nargsf,
+                             PyObject *names)
+{
+    const Method *self = (const Method *)(const void *)descriptor;
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (NC_UNLIKELY(nargs < 1 || Py_TYPE(args[0]) != self->type || self->callable == NULL)) {
+        return method_call_checked(self, args, nargsf, names);
+    }
+    return self->callable->vectorcall((PyObject *)self->callable, args, (size_t)nargs, names);
+}
+
+static PyObject *method_get(PyObject *descriptor, PyObject *object, PyObject *type)
+{
+    (void)type;
+    return object == NULL ? Py_NewRef(descriptor) : PyMethod_New(descriptor, object);
+}
+
+/* Makes a callable the method's: its first argument may be an object of the class. -1 with an
+ * exception. */
+static int bind_callable(Method *self, PyObject *given, int takes_fields)
+{
+    if (given == Py_None) {
+        return 0;
+    }
+    NcCallable *callable = (NcCallable *)(void *)given;
+    if (!PyObject_TypeCheck(given, (PyTypeObject *)(void *)&NcCallable_Type) ||
+        callable->spec == NULL || callable->more->parts != NULL || callable->spec->nargs == 0 ||
+        callable->spec->arguments[0].code != 'P' || callable->more->self_class != NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "a method is a callable of one entry of its own, whose first argument is a "
+                     "pointer (got %R)",
+                     given);
+        return -1;
+    }
+    NcMore *more = nc_callable_more(callable);
+    if (more == NULL || nc_callable_own(callable, (PyObject *)self->type) < 0) {
+        return -1;
+    }
+    more->self_class = self->cls;
+    more->takes_fields = takes_fields;
+    self->callable = (NcCallable *)(void *)Py_NewRef(given);
+    return 0;
+}
+
+/* Method(class, name, callable, takes_fields, signature, doc): `callable`, of one entry, becomes
+ * the method's; None is an abstract method. */
+static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *cls;
+    PyObject *name;
+    PyObject *callable;
+    int takes_fields;
+    PyObject *signature;
+    PyObject *doc;
+    if ((kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) ||
+        !PyArg_ParseTuple(args, "O!UOpUO:Method", &PyType_Type, &cls, &name, &callable,
+                          &takes_fields, &signature, &doc)) {
+        return NULL;
+    }
+    const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
+    if (native == NULL) {
+        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", cls);
+        return NULL;
+    }
+    Method *self = (Method *)(void *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->vectorcall = method_call;
+    self->type = (PyTypeObject *)(void *)Py_NewRef(cls);
+    self->cls = native;
+    self->name = Py_NewRef(name);
+    self->signature = Py_NewRef(signature);
+    self->doc = Py_NewRef(doc);
+    if (bind_callable(self, callable, takes_fields) < 0) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static int method_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Method *self = (Method *)(void *)object;
+    Py_VISIT(self->type);
+    Py_VISIT(self->callable);
+    return 0;
+}
+
+/* No tp_clear: the class, or its namespace, is cleared where a method is part of a cycle. */
+static void method_dealloc(PyObject *object)
+{
+    Method *self = (Method *)(void *)object;
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF(self->type);
+    Py_XDECREF(self->callable);
+    Py_XDECREF(self->name);
+    Py_XDECREF(self->signature);
+    Py_XDECREF(self->doc);
+    PyObject_GC_Del(object);
+}
+
+static PyObject *method_repr(PyObject *object)
+{
+    Method *self = (Method *)(void *)object;
+    return PyUnicode_FromFormat("<native method '%U' of '%s' objects, %U>", self->name,
+                                self->type->tp_name, self->signature);
+}
+
+static PyMemberDef members[] = {
+    {"__name__", T_OBJECT, offsetof(Method, name), READONLY, NULL},
+    {"__objclass__", T_OBJECT, offsetof(Method, type), READONLY, NULL},
+    {"__doc__", T_OBJECT, offsetof(Method, doc), READONLY, NULL},
+    {"__wrapped__", T_OBJECT, offsetof(Method, callable), READONLY,
+     "The native callable; None for an abstract method."},
+    {"signature", T_OBJECT, offsetof(Method, signature), READONLY, "With self, as text."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject NcMethod_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.Method",
+    .tp_doc = "A native method.",
+    .tp_basicsize = sizeof(Method),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = method_new,
+    .tp_dealloc = method_dealloc,
+    .tp_traverse = method_traverse,
+    .tp_repr = method_repr,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Method, vectorcall),
+    .tp_descr_get = method_get,
+    .tp_members = members,
+};

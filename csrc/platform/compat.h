@@ -1,0 +1,130 @@
+/* csrc/platform/compat.h: what differs from one version of CPython to the next for the core alone;
+ * the public headers have the rest in detail/compat.h, which says what all of it guarantees. */
+#ifndef NATIVECALL_GROUND_COMPAT_H
+#define NATIVECALL_GROUND_COMPAT_H
+
+#include "nativecall/detail/compat.h"
+
+/* ---- exceptions ------------------------------------------------------------------------------ */
+
+/* PyErr_SetRaisedException, 3.12; needs no memory. */
+NC_STATIC_INLINE void nc_exception_put(PyObject *exception)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(exception);
+#else
+    PyObject *type = (PyObject *)Py_TYPE(exception);
+    Py_INCREF(type);
+    PyErr_Restore(type, exception, PyException_GetTraceback(exception));
+#endif
+}
+
+/* Whether an exception is set in a thread; what PyErr_Occurred asks of the current one. */
+NC_STATIC_INLINE int nc_thread_has_exception(const PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->current_exception != NULL;
+#else
+    return thread->curexc_type != NULL;
+#endif
+}
+
+/* The exception that is set in a thread, or NULL; borrowed. Before 3.12 it is the value, an object
+ * of the exception's class only where nc_exception_put has set it, or the class without one. */
+NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->current_exception;
+#else
+    return thread->curexc_type != NULL && thread->curexc_value == NULL ? thread->curexc_type
+                                                                       : thread->curexc_value;
+#endif
+}
+
+/* ---- threads and the interpreter ------------------------------------------------------------- */
+
+#if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
+/* Py_AddPendingCall but for which threads may run the function: with 0 in the end any thread. It is
+ * private to CPython, though exported by 3.12 to 3.15; weak, so that a Python without it loads this
+ * and does as 3.11 does. */
+extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *),
+                                  void *argument, int flags) __attribute__((weak));
+#define NC_HAS_ANY_THREAD_CALLS (_PyEval_AddPendingCall != NULL)
+#define NC_ADD_ANY_THREAD_CALL(function)                                                           \
+    _PyEval_AddPendingCall(PyInterpreterState_Main(), (function), NULL, 0)
+#else
+#define NC_HAS_ANY_THREAD_CALLS 0
+#define NC_ADD_ANY_THREAD_CALL(function) ((void)(function), -1)
+#endif
+
+/* The slot of a module whose exec slot itself refuses other interpreters than the main one, with a
+ * message of its own; one line of a PyModuleDef_Slot array, which 3.12 brought. */
+#if PY_VERSION_HEX >= 0x030C0000
+#define NC_ANY_INTERPRETER_SLOT                                                                    \
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#else
+#define NC_ANY_INTERPRETER_SLOT
+#endif
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+/* Whether a class of Python's may export buffers by __buffer__ (PEP 688, 3.12). */
+#define NC_HAS_PYTHON_BUFFERS (PY_VERSION_HEX >= 0x030C0000)
+
+/* Whether the collector leaves a memoryview alone that is still exported (3.13). */
+#define NC_COLLECTOR_SPARES_MEMORYVIEWS (PY_VERSION_HEX >= 0x030D0000)
+
+/* What a weak reference leads to, a new reference, or NULL without an exception (PyWeakref_GetRef,
+ * 3.13). */
+NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
+{
+    PyObject *found = NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    if (PyWeakref_GetRef(reference, &found) < 0) {
+        PyErr_Clear();
+    }
+#else
+    found = PyWeakref_GetObject(reference);
+    if (found == Py_None) {
+        found = NULL;
+    }
+    Py_XINCREF(found);
+#endif
+    return found;
+}
+
+/* A Python int of at most one digit, the usual case, without a call; a digit has 30 bits, or 15.
+ * Whether it is one (PyUnstable_Long_IsCompact, 3.12). */
+NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
+{
+    if (!PyLong_CheckExact(value)) {
+        return 0;
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    if (!PyUnstable_Long_IsCompact((PyLongObject *)(void *)value)) {
+        return 0;
+    }
+    *out = (long)PyUnstable_Long_CompactValue((PyLongObject *)(void *)value);
+#else
+    Py_ssize_t size = Py_SIZE(value);
+    if (size < -1 || size > 1) {
+        return 0;
+    }
+    *out = (long)size * (long)((PyLongObject *)(void *)value)->ob_digit[0];
+#endif
+    return 1;
+}
+
+/* Where an int has its size and its digits. From 3.12 on the size is a tag, below 16 for an int of
+ * one digit: the sign in two bits, the number of digits above. Generated code reads both. */
+#if PY_VERSION_HEX >= 0x030C0000
+#define NC_INT_IS_TAGGED 1
+#define NC_INT_SIZE_OFFSET offsetof(PyLongObject, long_value.lv_tag)
+#define NC_INT_DIGIT_OFFSET offsetof(PyLongObject, long_value.ob_digit)
+#else
+#define NC_INT_IS_TAGGED 0
+#define NC_INT_SIZE_OFFSET offsetof(PyVarObject, ob_size)
+#define NC_INT_DIGIT_OFFSET offsetof(PyLongObject, ob_digit)
+#endif
+
+#endif

@@ -1,0 +1,481 @@
+/* csrc/platform/exceptions.c: what holds the exceptions of Python functions that C code calls;
+ * exceptions.h has the table. */
+#include "exceptions.h"
+
+#include "gil.h"
+#include "links.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+/* The C function whose last call in this thread ended with a report. */
+static NC_THREAD_LOCAL const void *reported;
+Py_ssize_t nc_threads_with_reports;
+
+static void set_reported(const void *address)
+{
+    nc_threads_with_reports += (address != NULL) - (reported != NULL);
+    reported = address;
+}
+
+int nc_report_taken(const void *address)
+{
+    if (reported == NULL || reported != address) {
+        return 0;
+    }
+    set_reported(NULL);
+    return 1;
+}
+
+/* Reports an exception, which it takes, to sys.unraisablehook with `object`; the one that is set
+ * meanwhile stays. */
+static void report(PyObject *exception, PyObject *object)
+{
+    NcRaised raised;
+    Py_XINCREF(object); /* the hook may close the callback, which drops its function */
+    nc_raised_take(&raised);
+    nc_exception_put(exception);
+    PyErr_WriteUnraisable(object);
+    nc_raised_restore(&raised);
+    Py_XDECREF(object);
+}
+
+/* ---- stashes --------------------------------------------------------------------------------- */
+
+static unsigned long long stashed; /* exceptions so far */
+
+/* Puts an exception, which it takes, into a stash, or reports it with `object` where there is one
+ * already or the stash is closed. */
+static void put(NcStash *self, PyObject *exception, PyObject *object)
+{
+    if (self->closed || self->exception != NULL) {
+        report(exception, object);
+    } else {
+        self->exception = exception;
+        self->order = stashed++;
+        (self->first != NULL ? self->first : self)->failed = 1;
+    }
+}
+
+/* put(exception): the Python function raised it, or returned what does not convert. */
+static PyObject *stash_put(PyObject *object, PyObject *exception)
+{
+    if (!PyExceptionInstance_Check(exception)) {
+        PyErr_SetString(PyExc_TypeError, "put() takes an exception");
+        return NULL;
+    }
+    put((NcStash *)(void *)object, Py_NewRef(exception), NULL);
+    Py_RETURN_NONE;
+}
+
+/* Reports the exception that nothing will raise. Another one may be on its way meanwhile. */
+static void stash_report(NcStash *self)
+{
+    PyObject *exception = self->exception;
+    self->exception = NULL;
+    if (exception != NULL) {
+        report(exception, NULL);
+    }
+}
+
+static void stash_finalize(PyObject *object)
+{
+    stash_report((NcStash *)(void *)object);
+}
+
+/* An exception's traceback leads to the frame that holds the stash: a cycle. */
+static int stash_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((NcStash *)(void *)object)->exception);
+    Py_VISIT(((NcStash *)(void *)object)->first);
+    return 0;
+}
+
+static int stash_clear(PyObject *object)
+{
+    Py_CLEAR(((NcStash *)(void *)object)->exception);
+    Py_CLEAR(((NcStash *)(void *)object)->first);
+    return 0;
+}
+
+static void stash_dealloc(PyObject *object)
+{
+    if (PyObject_CallFinalizerFromDealloc(object) < 0) {
+        return;
+    }
+    PyObject_GC_UnTrack(object);
+    (void)stash_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+void nc_stash_close(NcStash *stash, PyObject **first)
+{
+    stash->closed = 1;
+    Py_CLEAR(stash->first);
+    if (stash->exception == NULL) {
+        return;
+    }
+    if (*first != NULL && ((NcStash *)(void *)*first)->order < stash->order) {
+        stash_report(stash);
+        return;
+    }
+    if (*first != NULL) {
+        stash_report((NcStash *)(void *)*first);
+    }
+    Py_XSETREF(*first, Py_NewRef((PyObject *)stash));
+}
+
+PyObject *nc_stash_raise(PyObject *value, PyObject *first)
+{
+    NcStash *stash = (NcStash *)(void *)first;
+    if (first == NULL) {
+        return value;
+    }
+    PyObject *exception = stash->exception;
+    stash->exception = NULL;
+    if (exception == NULL) {
+        Py_DECREF(first); /* a call of __del__ has reported it */
+        return value;
+    }
+    Py_XDECREF(value);
+    /* What the call itself raised came of the sentinel that C got. */
+    if (PyErr_Occurred()) {
+        PyErr_WriteUnraisable(NULL);
+    }
+    nc_exception_put(exception);
+    Py_DECREF(first);
+    return NULL;
+}
+
+static PyMethodDef stash_methods[] = {
+    {"put", stash_put, METH_O, "put(exception): keeps the first, reports the others"},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject NcStash_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Stash",
+    .tp_doc = "Keeps the first exception of a Python function that C calls, until C returns.",
+    .tp_basicsize = sizeof(NcStash),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_traverse = stash_traverse,
+    .tp_clear = stash_clear,
+    .tp_finalize = stash_finalize,
+    .tp_dealloc = stash_dealloc,
+    .tp_methods = stash_methods,
+};
+
+/* ---- marks: exceptions that were left in a thread -------------------------------------------- */
+
+#define PATIENCE 2 /* seconds */
+
+/* One for each thread that was ever left with an exception; its thread's dict owns it, unless it is
+ * a spare. */
+typedef struct Mark {
+    PyThreadState *thread;
+    PyObject *exception; /* borrowed, for comparison; NULL: none */
+    struct Mark *next;
+    struct Mark **from;
+} Mark;
+
+/* For threads that there was no memory for, as long as they have an exception. */
+#define SPARES 16
+static Mark spares[SPARES];
+
+uintptr_t nc_left_count;
+static void **mirror = (void **)&nc_left_count;
+
+void nc_left_mirror(void **place)
+{
+    mirror = place;
+    *mirror = (void *)nc_left_count;
+}
+
+static void add_left(int change)
+{
+    nc_left_count += (uintptr_t)(intptr_t)change;
+    *mirror = (void *)nc_left_count;
+}
+
+static const char capsule_name[] = "nativecall.mark";
+static Mark *marks;
+static int is_queued; /* whether CPython was asked to look in the main thread */
+
+static int is_queued_anywhere; /* whether CPython was asked to look in any thread */
+static time_t asked;           /* when an exception was last left, or asked for again */
+
+static int is_spare(const Mark *mark)
+{
+    return mark >= spares && mark < spares + SPARES;
+}
+
+static void link_mark(Mark *mark, PyThreadState *thread)
+{
+    mark->thread = thread;
+    NC_LINK(marks, mark);
+}
+
+/* Changes a mark; a spare that holds nothing is free from then on. */
+static void set_mark(Mark *mark, PyObject *exception)
+{
+    add_left((exception != NULL) - (mark->exception != NULL));
+    mark->exception = exception;
+    if (is_spare(mark) && exception == NULL) {
+        NC_UNLINK(mark);
+        memset(mark, 0, sizeof(*mark));
+    }
+}
+
+/* The thread ends. */
+static void free_mark(PyObject *capsule)
+{
+    Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
+    set_mark(mark, NULL);
+    NC_UNLINK(mark);
+    PyMem_Free(mark);
+}
+
+static Mark *find_mark(const PyThreadState *thread)
+{
+    Mark *mark = marks;
+    while (mark != NULL && mark->thread != thread) {
+        mark = mark->next;
+    }
+    return mark;
+}
+
+/* A new mark of this thread; NULL with an exception, or without one in a thread that is ending. */
+static Mark *make_mark(PyThreadState *thread)
+{
+    PyObject *dict = PyThreadState_GetDict();
+    if (dict == NULL) {
+        return NULL;
+    }
+    Mark *mark = (Mark *)PyMem_Calloc(1, sizeof(*mark));
+    if (mark == NULL) {
+        return NULL;
+    }
+    PyObject *capsule = PyCapsule_New(mark, capsule_name, free_mark);
+    if (capsule == NULL) {
+        PyMem_Free(mark);
+        return NULL;
+    }
+    link_mark(mark, thread);
+    int status = PyDict_SetItemString(dict, capsule_name, capsule);
+    Py_DECREF(capsule);
+    return status < 0 ? NULL : mark;
+}
+
+/* The mark of this thread. NULL where there is none, and neither memory nor a spare for one. The
+ * exception that is set stays. */
+static Mark *mark_here(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    Mark *mark = find_mark(thread);
+    if (mark == NULL) {
+        NcRaised raised;
+        nc_raised_take(&raised);
+        mark = make_mark(thread);
+        nc_raised_restore(&raised);
+    }
+    for (int i = 0; i < SPARES && mark == NULL; i++) {
+        if (spares[i].thread == NULL) {
+            mark = &spares[i];
+            link_mark(mark, thread);
+        }
+    }
+    return mark;
+}
+
+static int is_alive(const PyThreadState *thread)
+{
+    PyThreadState *one = PyInterpreterState_ThreadHead(nc_interpreter);
+    while (one != NULL && one != thread) {
+        one = PyThreadState_Next(one);
+    }
+    return one != NULL;
+}
+
+/* Removes marks whose exceptions are not set any more. */
+static void sweep(void)
+{
+    Mark *next;
+    for (Mark *mark = marks; mark != NULL; mark = next) {
+        next = mark->next;
+        if (mark->exception != NULL && ((is_spare(mark) && !is_alive(mark->thread)) ||
+                                        mark->exception != nc_thread_exception(mark->thread))) {
+            set_mark(mark, NULL);
+        }
+    }
+}
+
+/* The pending call. CPython makes it between two instructions of Python code, where the only
+ * exception that can be set is one that was left and that nobody looked for. */
+static int look_here(void)
+{
+    sweep();
+    Mark *mark = find_mark(PyThreadState_Get());
+    if (mark == NULL || mark->exception == NULL) {
+        return 0;
+    }
+    set_mark(mark, NULL);
+    return -1;
+}
+
+static int look(void *Py_UNUSED(nothing))
+{
+    is_queued = 0;
+    return look_here();
+}
+
+/* In whichever thread runs Python code first. Where that is not the one with the mark, whose C code
+ * goes on without the GIL, it has to be asked for again at once: nothing tells when that thread
+ * comes back, and the call must still be pending then. Until then the others run slower, for which
+ * there is a limit. */
+static int look_anywhere(void *Py_UNUSED(nothing))
+{
+    is_queued_anywhere = 0;
+    int raised = look_here();
+    for (const Mark *mark = marks; mark != NULL; mark = mark->next) {
+        if (mark->exception != NULL) {
+            long long waited = (long long)time(NULL) - (long long)asked;
+            if (waited >= 0 && waited <= PATIENCE) {
+                is_queued_anywhere = NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
+            }
+            break;
+        }
+    }
+    return raised;
+}
+
+/* Asks CPython to look: in the main thread, which never tires of it, and in any. */
+static void ask(void)
+{
+    asked = time(NULL);
+    is_queued = is_queued || Py_AddPendingCall(look, NULL) == 0;
+    if (NC_HAS_ANY_THREAD_CALLS) {
+        is_queued_anywhere = is_queued_anywhere || NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
+    }
+}
+
+void nc_exception_leave(PyObject *exception, PyObject *object)
+{
+    nc_exception_put(exception);
+    Mark *mark = mark_here();
+    if (mark == NULL) {
+        PyErr_WriteUnraisable(object);
+        return;
+    }
+    set_mark(mark, exception);
+    ask();
+}
+
+int nc_left_here(void)
+{
+    const PyThreadState *thread = PyThreadState_Get();
+    const Mark *mark = find_mark(thread);
+    if (mark == NULL || mark->exception == NULL || mark->exception != nc_thread_exception(thread)) {
+        return 0;
+    }
+    ask(); /* C code goes on for long, perhaps */
+    return 1;
+}
+
+int nc_left_raise(void)
+{
+    const PyThreadState *thread = PyThreadState_Get();
+    sweep();
+    Mark *mark = find_mark(thread);
+    if (mark != NULL) {
+        set_mark(mark, NULL);
+    }
+    return nc_thread_has_exception(thread);
+}
+
+/* ---- the place of an exception --------------------------------------------------------------- */
+
+PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address)
+{
+    if (!PyErr_Occurred()) {
+        /* CPython 3.11 sets nothing where it has no memory for the frame of a Python function;
+         * the results of other callables PyObject_Vectorcall checks. */
+        (void)PyErr_NoMemory();
+    }
+    PyObject *exception = nc_exception_take();
+    if (stash != NULL && !stash->closed) {
+        put(stash, exception, object);
+        return NULL;
+    }
+    if (may_leave) {
+        return exception;
+    }
+    report(exception, object);
+    set_reported(address);
+    return NULL;
+}
+
+void nc_exception_refuse_foreign(const PyThreadState *thread)
+{
+    if (!nc_thread_has_exception(thread)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "a Python function was called by C code in another interpreter than its "
+                        "own");
+    }
+}
+
+void nc_exception_settle(PyObject *object)
+{
+    if (!PyErr_Occurred()) {
+        return;
+    }
+    PyObject *left = nc_exception_place(NULL, nc_is_called_from_python(), object, NULL);
+    if (left != NULL) {
+        nc_exception_leave(left, object);
+    }
+}
+
+/* ---- for ctypes ------------------------------------------------------------------------------ */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+} Check;
+
+/* (result, function, arguments), as ctypes calls an errcheck: the result. Runs with an exception
+ * set, as functions of METH_FASTCALL must not. */
+static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *args, size_t nargsf,
+                                  PyObject *kwnames)
+{
+    if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 3) {
+        PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
+        return NULL;
+    }
+    return nc_is_left() && nc_left_raise() ? NULL : Py_NewRef(args[0]);
+}
+
+static PyTypeObject Check_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Check",
+    .tp_doc = "An errcheck that raises what was left.",
+    .tp_basicsize = sizeof(Check),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Check, call),
+};
+
+int nc_exceptions_ready(PyObject *module)
+{
+    if (PyType_Ready(&Check_Type) < 0) {
+        return -1;
+    }
+    Check *check = PyObject_New(Check, &Check_Type);
+    if (check == NULL) {
+        return -1;
+    }
+    check->call = check_vectorcall;
+    int status = PyModule_AddObjectRef(module, "raise_left", (PyObject *)check);
+    Py_DECREF(check);
+    return status;
+}

@@ -1,0 +1,72 @@
+/* csrc/platform/functions.h: what the module nativecall._types has of other files and nobody else
+ * names: functions, of which module.c takes its rows from here, types, and what makes them ready.
+ * What each is stands before its definition; all need the GIL. */
+#ifndef NC_FUNCTIONS_H
+#define NC_FUNCTIONS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* A function that takes more than two arguments as tables of methods have it. */
+#define NC_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+
+/* ROW(the function in C, its name in Python, how it is called). */
+#define NC_FUNCTIONS(ROW)                                                                          \
+    ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
+    ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
+    ROW(nc_memory_record, "convert_record", METH_VARARGS)                                          \
+    ROW(nc_memory_make, "make", METH_VARARGS)                                                      \
+    ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
+    ROW(nc_make_shortcut, "shortcut", METH_VARARGS)                                                \
+    ROW(nc_callspec, "callspec", METH_VARARGS)                                                     \
+    ROW(nc_match, "match", METH_VARARGS)                                                           \
+    ROW(nc_pin, "pin", METH_VARARGS)                                                               \
+    ROW(nc_pin_hold, "hold", METH_O)                                                               \
+    ROW(nc_pin_export, "export", METH_O)                                                           \
+    ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
+    ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
+    ROW(nc_take_pointers, "take_pointers", METH_VARARGS)                                           \
+    ROW(nc_stack_left_now, "stack_left", METH_NOARGS)                                              \
+    ROW(nc_native_offer, "native_offer", METH_O)                                                   \
+    ROW(nc_native_entry, "native_entry", METH_VARARGS)                                             \
+    ROW(nc_capsule, "capsule", METH_VARARGS)                                                       \
+    ROW(nc_capsule_entry, "capsule_entry", METH_O)                                                 \
+    ROW(nc_scipy_box, "scipy_box", METH_VARARGS)                                                   \
+    ROW(nc_open_library, "open_library", METH_VARARGS)                                             \
+    ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
+    ROW(nc_errno_set, "set_errno", METH_O)                                                         \
+    ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
+    ROW(nc_handle_ended, "ended_by", METH_O)                                                       \
+    ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
+    ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
+    ROW(nc_code_symbols, "code_symbols", METH_NOARGS)                                              \
+    ROW(nc_symbols_address, "symbols_address", METH_NOARGS)                                        \
+    ROW(nc_has_room, "has_room", METH_O)                                                           \
+    ROW(nc_code_refused, "code_refused", METH_NOARGS)                                              \
+    ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
+    ROW(nc_processor, "processor", METH_NOARGS)                                                    \
+    ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
+    ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
+    ROW(nc_begin_objects, "begin_objects", METH_NOARGS)                                            \
+    ROW(nc_finish_root, "finish_root", METH_O)                                                     \
+    ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
+    ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
+    ROW(nc_native_order, "native_order", METH_O)                                                   \
+    ROW(nc_native_parts, "native_parts", METH_O)
+
+#define NC_DECLARE(function, name, flags) PyObject *function(PyObject *module, PyObject *argument);
+NC_FUNCTIONS(NC_DECLARE)
+#undef NC_DECLARE
+
+extern PyTypeObject NcLibrary_Type, NcMemory_Type;
+extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
+
+/* Native callables, and the root class of native objects, for the module: 0, or -1 with an
+ * exception. */
+int nc_callable_ready(PyObject *module);
+/* Brings the process's metaclass and registry, before anything else is made of them: 0, or -1 with
+ * ImportError. Here alone, because each unit of C that calls it has the whole metaclass in it. */
+int nc_objects_bring_runtime(void);
+int nc_objects_ready(PyObject *module);
+
+#endif

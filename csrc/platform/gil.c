@@ -1,0 +1,136 @@
+/* csrc/platform/gil.c: how threads acquire and release the GIL (gil.h).
+ *
+ * Kept thread states. A thread that Python has not seen gets a thread state with its first call, by
+ * PyGILState_Ensure, and keeps it until it ends. So `threading.local` lasts from one call to the
+ * next, and a call makes nothing. PyGILState counts the one Ensure as open, so code of others that
+ * ensures and releases in between never deletes the state.
+ *
+ * The end of a thread is told by its thread-local value, whose destructor runs without the GIL and
+ * must not wait for it: the holder may be waiting for the thread. It puts the state on a list, with
+ * an atomic exchange. Whoever makes the next state deletes those on the list, with the GIL. At the
+ * end of Python the interpreter deletes all states, and nobody reads the list any more. After a
+ * fork CPython deletes the states of all other threads in the child, so the list is emptied there.
+ *
+ * Where the system has no thread-local values with destructors the state ends with its call. */
+#include "gil.h"
+
+#include <stdlib.h>
+
+PyInterpreterState *nc_interpreter;
+
+typedef struct Kept {
+    PyThreadState *state;
+    struct Kept *next;
+} Kept;
+
+static Kept *ended; /* atomic: the list */
+
+/* Deletes the states of threads that have ended. With the GIL. */
+static void delete_ended(void)
+{
+    Kept *kept = __atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE);
+    while (kept != NULL) {
+        Kept *next = kept->next;
+        PyThreadState_Clear(kept->state);
+#if PY_VERSION_HEX >= 0x030C0000
+        /* Else the deletion takes away the state that PyGILState knows of this thread. */
+        kept->state->_status.bound_gilstate = 0;
+#endif
+        PyThreadState_Delete(kept->state);
+        free(kept);
+        kept = next;
+    }
+}
+
+#if defined(_WIN32)
+
+static int keep(PyThreadState *Py_UNUSED(state))
+{
+    return 0;
+}
+
+int nc_thread_is_kept(void)
+{
+    return 0;
+}
+
+#else
+
+#include <pthread.h>
+
+static pthread_key_t key;
+static int has_key; /* atomic: 1; -1 where there can be none */
+
+/* A thread ends. */
+static void leave(void *value)
+{
+    Kept *kept = (Kept *)value;
+    kept->next = __atomic_load_n(&ended, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&ended, &kept->next, kept, 1, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
+    }
+}
+
+static void forget_in_child(void)
+{
+    ended = NULL;
+}
+
+/* Keeps the state of this thread, with the GIL: whether it could. */
+static int keep(PyThreadState *state)
+{
+    if (has_key == 0) {
+        const int made = pthread_key_create(&key, leave) == 0 &&
+                         pthread_atfork(NULL, NULL, forget_in_child) == 0;
+        __atomic_store_n(&has_key, made ? 1 : -1, __ATOMIC_RELEASE);
+    }
+    Kept *kept = has_key > 0 ? (Kept *)malloc(sizeof(*kept)) : NULL;
+    if (kept == NULL) {
+        return 0;
+    }
+    kept->state = state;
+    if (pthread_setspecific(key, kept) != 0) {
+        free(kept);
+        return 0;
+    }
+    return 1;
+}
+
+int nc_thread_is_kept(void)
+{
+    return __atomic_load_n(&has_key, __ATOMIC_ACQUIRE) > 0 && pthread_getspecific(key) != NULL;
+}
+
+#endif
+
+int nc_gil_acquire_detached(PyThreadState *own)
+{
+    if (nc_is_finalizing()) {
+        /* Waiting for the GIL would never end, or end the thread. */
+        return NC_GIL_REFUSED;
+    }
+    if (own != NULL) {
+        /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
+         * outermost of those that made the thread state. */
+        PyEval_RestoreThread(own);
+        return NC_GIL_RESTORED;
+    }
+    (void)PyGILState_Ensure(); /* with a state that other code of this thread finds */
+    delete_ended();
+    return keep(PyThreadState_Get()) ? NC_GIL_RESTORED : NC_GIL_ENSURED;
+}
+
+int nc_gil_acquire(void)
+{
+    PyThreadState *own;
+    return nc_thread_attached(&own) != NULL ? NC_GIL_HELD : nc_gil_acquire_detached(own);
+}
+
+void nc_gil_release(int acquired)
+{
+    if (acquired == NC_GIL_RESTORED) {
+        (void)PyEval_SaveThread();
+    } else if (acquired == NC_GIL_ENSURED) {
+        PyGILState_Release(PyGILState_UNLOCKED);
+    }
+}

@@ -1,0 +1,79 @@
+/* csrc/platform/hooks.c: the hooks of hooks.h, and how they set themselves. */
+#include "hooks.h"
+
+#include "functions.h"
+
+NcHooks nc_hooks;
+
+/* A hook until it is set: imports the module that sets it, and calls what is in its place then.
+ * `place` is its offset. */
+static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
+    const char *name = hook < &nc_hooks.pointer_argument ? "nativecall._callable.hooks"
+                                                         : "nativecall._callable.arguments";
+    PyObject *later = *hook;
+    PyObject *module = PyImport_ImportModule(name);
+    if (module == NULL) {
+        return NULL;
+    }
+    Py_DECREF(module);
+    if (*hook == later) { /* it is being imported by this thread */
+        PyErr_Format(PyExc_RuntimeError, "%s has not set the hooks yet", name);
+        return NULL;
+    }
+    return PyObject_Vectorcall(*hook, args, (size_t)nargs, NULL);
+}
+
+int nc_hooks_put_off(void)
+{
+    static PyMethodDef method = {"later", NC_METHOD(call_later), METH_FASTCALL, NULL};
+    for (PyObject **hook = &nc_hooks.make_wrapper; hook <= &nc_hooks.passed; hook++) {
+        PyObject *place = PyLong_FromSsize_t((char *)hook - (char *)&nc_hooks);
+        *hook = place != NULL ? PyCFunction_New(&method, place) : NULL;
+        Py_XDECREF(place);
+        if (*hook == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Hooks that are set at once: from `first` on, up to `end`. */
+static struct {
+    const char *name;
+    PyObject **first;
+    PyObject **end;
+    int are_set;
+} groups[] = {
+    {"calls", &nc_hooks.thunk_specs, &nc_hooks.pointer_argument, 0},
+    {"values", &nc_hooks.pointer_argument, &nc_hooks.describe_class, 0},
+    {"objects", &nc_hooks.describe_class, &nc_hooks.describe, 0},
+    {"specs", &nc_hooks.describe, &nc_hooks.spec_of + 1, 0},
+};
+
+/* set_hooks(group, hook, ...): in the order of NcHooks. Code relies on what they return, so they
+ * are set once. */
+PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;
+    PyObject *name = count >= 0 ? PyTuple_GET_ITEM(args, 0) : Py_None;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(groups) && PyUnicode_Check(name); i++) {
+        if (PyUnicode_CompareWithASCIIString(name, groups[i].name) != 0 ||
+            groups[i].end - groups[i].first != count) {
+            continue;
+        }
+        if (groups[i].are_set) {
+            PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are set already");
+            return NULL;
+        }
+        groups[i].are_set = 1;
+        for (Py_ssize_t n = 0; n < count; n++) {
+            /* The one before may be running. */
+            groups[i].first[n] = Py_NewRef(PyTuple_GET_ITEM(args, n + 1));
+        }
+        Py_RETURN_NONE;
+    }
+    PyErr_SetString(PyExc_TypeError, "the core has no such hooks");
+    return NULL;
+}

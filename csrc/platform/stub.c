@@ -1,0 +1,365 @@
+/* csrc/platform/stub.c: regions of stubs; stub.h says what a stub is. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include "stub.h"
+
+#include "stub_sizes.h"
+
+#include "exceptions.h"
+#include "functions.h"
+#include "links.h"
+#include "pages.h"
+
+#include "nativecall/detail/callbackcalls.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if NC_HAS_MACHINE_CODE
+
+#if defined(__linux__)
+#include <fcntl.h>
+#include <link.h>
+#endif
+
+/* Slots are opened so many bytes at a time. The first of each is no stub's: its context leads to
+ * the region. */
+#define GRANULE 4096u
+
+extern unsigned char nc_stubs[NC_STUB_REGION] __attribute__((visibility("hidden")));
+extern unsigned char nc_slots[NC_STUB_REGION] __attribute__((visibility("hidden")));
+void nc_stub_ended(void);
+
+/* Slots that are free form a queue through their contexts. */
+typedef struct Region {
+    unsigned char *stubs;
+    NcStubSlot *first; /* of the queue, NULL when all are used */
+    NcStubSlot *last;
+    PyObject **names;    /* of those that had the stubs last, from the first end on; or NULL */
+    size_t opened;       /* bytes of slots */
+    struct Region *next; /* of those with room */
+    struct Region **from;
+} Region;
+
+static Region compiled_in = {.stubs = nc_stubs};
+static Region *with_room;
+
+/* From stubs to their slots. */
+static size_t distance(void)
+{
+    return (size_t)((uintptr_t)nc_slots - (uintptr_t)nc_stubs);
+}
+
+static NcStubSlot *slot_of(void *stub)
+{
+    return (NcStubSlot *)(void *)((unsigned char *)stub + distance());
+}
+
+static Region *region_of(const NcStubSlot *slot)
+{
+    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot & ~(uintptr_t)(GRANULE - 1));
+    return (Region *)slots->context;
+}
+
+/* The place of a slot's name. */
+static PyObject **name_of(Region *region, const NcStubSlot *slot)
+{
+    size_t at = (size_t)((const unsigned char *)slot - (region->stubs + distance()));
+    return &region->names[at / NC_STUB_BYTES];
+}
+
+static int has_room(const Region *region)
+{
+    return region->first != NULL || region->opened < NC_STUB_REGION;
+}
+
+/* ---- where code comes from ------------------------------------------------------------------- */
+
+#if defined(__linux__)
+
+/* Where the extension's file has the stubs; offset 0 where it is not known. */
+typedef struct {
+    char path[4096];
+    off_t at;
+} Place;
+
+static int find_stubs(struct dl_phdr_info *info, size_t size, void *found)
+{
+    Place *place = (Place *)found;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t from = (uintptr_t)nc_stubs - info->dlpi_addr - part->p_vaddr;
+        if (part->p_type == PT_LOAD && from < part->p_filesz) {
+            /* A program that has the extension linked into it has no name. One that is too long
+             * is cut, and then opens nothing, or what is compared and not used. */
+            snprintf(place->path, sizeof(place->path), "%s",
+                     *info->dlpi_name != '\0' ? info->dlpi_name : "/proc/self/exe");
+            place->at = (off_t)(part->p_offset + from);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int open_file(const Place *place)
+{
+    int file = place->at != 0 ? open(place->path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file >= 0 && lseek(file, 0, SEEK_END) < place->at + NC_STUB_REGION) {
+        close(file); /* to read what a shorter one does not have would end the process */
+        return -1;
+    }
+    return file;
+}
+
+static int open_memory(void)
+{
+    int file = memfd_create("nativecall", MFD_CLOEXEC | 0x10u); /* MFD_EXEC, since Linux 6.3 */
+    if (file < 0) {
+        file = memfd_create("nativecall", MFD_CLOEXEC);
+    }
+    if (file >= 0 && write(file, nc_stubs, NC_STUB_REGION) != NC_STUB_REGION) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+/* Maps stubs of a file, which this closes, to where memory is; whether they are there now. */
+static int map_stubs(void *to, int file, off_t at)
+{
+    int is_mapped = file >= 0 && mmap(to, NC_STUB_REGION, PROT_READ | PROT_EXEC,
+                                      MAP_PRIVATE | MAP_FIXED, file, at) == to;
+    if (file >= 0) {
+        close(file);
+    }
+    return is_mapped && memcmp(to, nc_stubs, NC_STUB_REGION) == 0;
+}
+
+static int copy_mapped(void *to)
+{
+    static Place place;
+    return ((place.at != 0 || dl_iterate_phdr(find_stubs, &place) != 0) &&
+            map_stubs(to, open_file(&place), place.at)) ||
+           map_stubs(to, open_memory(), 0);
+}
+
+/* Makes memory writable again, which may have code of a file. */
+static int make_writable(void *memory)
+{
+    return mmap(memory, NC_STUB_REGION, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory;
+}
+
+#else
+
+static int copy_mapped(void *to)
+{
+    (void)to;
+    return 0;
+}
+
+static int make_writable(void *memory)
+{
+    (void)memory;
+    return 1;
+}
+
+#endif
+
+/* Puts a copy of the stubs where memory is; 0 where the system refuses. */
+static int copy_stubs(void *to)
+{
+    if (copy_mapped(to)) {
+        return 1;
+    }
+    if (!make_writable(to)) {
+        return 0;
+    }
+    memcpy(to, nc_stubs, NC_STUB_REGION);
+    return nc_pages_make_executable(to, NC_STUB_REGION);
+}
+
+/* ---- the end of a stub ----------------------------------------------------------------------- */
+
+/* Whether the name's UTF-8 is there without Python, which it is once it was asked for. */
+static int is_readable(PyObject *name)
+{
+    if (name == NULL || !PyUnicode_Check(name)) {
+        return 0;
+    }
+    if (PyUnicode_IS_COMPACT_ASCII(name)) {
+        return 1;
+    }
+    NcRaised raised; /* what holds the stub may end while an exception is on its way */
+    nc_raised_take(&raised);
+    int readable = PyUnicode_AsUTF8(name) != NULL;
+    PyErr_Clear();
+    nc_raised_restore(&raised);
+    return readable;
+}
+
+static PyObject *first_of(PyObject *name)
+{
+    return name != NULL && PyTuple_Check(name) ? PyTuple_GET_ITEM(name, 0) : name;
+}
+
+/* The process ends here, perhaps in a thread that Python does not know: all that is read stays as
+ * it is while the stub is free. */
+__attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
+{
+    Region *region = region_of(slot);
+    PyObject *name = region->names != NULL ? *name_of(region, slot) : NULL;
+    fputs("Fatal error: a C function pointer made by nativecall was called after the object that "
+          "it belonged to was gone",
+          stderr);
+    if (name != NULL) {
+        /* C's own stream: sys.stderr cannot be asked for in such a thread. */
+        fprintf(stderr, ": '%s'", PyUnicode_AsUTF8(first_of(name)));
+        if (PyTuple_Check(name) && PyTuple_GET_SIZE(name) == 3 &&
+            PyUnicode_IS_COMPACT_ASCII(PyTuple_GET_ITEM(name, 1))) {
+            fprintf(stderr,
+                    ", which was passed to '%s' for that call alone; say with keep= how long C "
+                    "keeps it",
+                    PyUnicode_AsUTF8(PyTuple_GET_ITEM(name, 1)));
+        }
+    }
+    fputs("\n", stderr);
+    abort();
+}
+
+static void append_free(Region *region, NcStubSlot *slot)
+{
+    slot->code = (void *)(uintptr_t)nc_stub_ended;
+    slot->context = NULL;
+    if (region->first == NULL) {
+        region->first = slot;
+    } else {
+        region->last->context = slot;
+    }
+    region->last = slot;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+/* More room; or why there is none, with *memory_is_short where that is the reason. */
+static const char *make_region(int *memory_is_short)
+{
+    *memory_is_short = 0;
+    if (compiled_in.opened == 0) {
+        NC_LINK(with_room, &compiled_in);
+        return NULL;
+    }
+    Region *region = (Region *)calloc(1, sizeof(*region));
+    unsigned char *memory = (unsigned char *)nc_pages_map(distance() + NC_STUB_REGION);
+    *memory_is_short = region == NULL || memory == NULL;
+    if (memory != NULL) {
+#if !defined(_WIN32)
+        if (distance() > NC_STUB_REGION) {
+            nc_pages_unmap(memory + NC_STUB_REGION, distance() - NC_STUB_REGION);
+        }
+#endif
+        if (region != NULL && copy_stubs(memory)) {
+            region->stubs = memory;
+            NC_LINK(with_room, region);
+            return NULL;
+        }
+#if defined(_WIN32)
+        nc_pages_unmap(memory, 0);
+#else
+        nc_pages_unmap(memory, NC_STUB_REGION);
+        nc_pages_unmap(memory + distance(), NC_STUB_REGION);
+#endif
+    }
+    free(region);
+    return *memory_is_short ? "memory is short"
+                            : "this system refuses executable memory, and no C function pointer "
+                              "that was made before that is free";
+}
+
+static void open_granule(Region *region)
+{
+    unsigned char *slots = region->stubs + distance() + region->opened;
+    region->opened += GRANULE;
+    ((NcStubSlot *)(void *)slots)->context = region;
+    for (size_t at = NC_STUB_BYTES; at < GRANULE; at += NC_STUB_BYTES) {
+        append_free(region, (NcStubSlot *)(void *)(slots + at));
+    }
+}
+
+void *nc_stub_new(void *code, void *context)
+{
+    if (with_room == NULL) {
+        int memory_is_short;
+        const char *reason = make_region(&memory_is_short);
+        if (memory_is_short) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        if (reason != NULL) {
+            PyErr_SetString(PyExc_RuntimeError, reason);
+            return NULL;
+        }
+    }
+    Region *region = with_room;
+    if (region->first == NULL) {
+        open_granule(region);
+    }
+    NcStubSlot *slot = region->first;
+    region->first = (NcStubSlot *)slot->context;
+    if (!has_room(region)) {
+        NC_UNLINK(region);
+    }
+    slot->context = context;
+    slot->code = code;
+    if (region->names != NULL) {
+        Py_CLEAR(*name_of(region, slot));
+    }
+    return (unsigned char *)slot - distance();
+}
+
+/* Keeps the name, which this takes, until the stub is used again. */
+static void keep_name(Region *region, const NcStubSlot *slot, PyObject *name)
+{
+    if (region->names == NULL) {
+        region->names = (PyObject **)calloc(NC_STUB_REGION / NC_STUB_BYTES, sizeof(PyObject *));
+    }
+    if (region->names == NULL || !is_readable(first_of(name))) {
+        Py_XDECREF(name);
+        return;
+    }
+    *name_of(region, slot) = name;
+}
+
+void nc_stub_free(void *stub, PyObject *name)
+{
+    if (stub == NULL) {
+        Py_XDECREF(name);
+        return;
+    }
+    Region *region = region_of(slot_of(stub));
+    int was_full = !has_room(region);
+    append_free(region, slot_of(stub));
+    if (was_full) {
+        NC_LINK(with_room, region);
+    }
+    keep_name(region, slot_of(stub), name);
+}
+
+#else
+
+void *nc_stub_new(void *Py_UNUSED(code), void *Py_UNUSED(context))
+{
+    PyErr_SetString(PyExc_RuntimeError, "no stubs are known for this processor");
+    return NULL;
+}
+
+void nc_stub_free(void *Py_UNUSED(stub), PyObject *name)
+{
+    Py_XDECREF(name);
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* csrc/platform/stub_sizes.h: where there are stubs (stub.h), and how large: for C and assembler.
+ * */
+#ifndef NC_STUB_SIZES_H
+#define NC_STUB_SIZES_H
+
+/* Whether the core has machine code for this processor and its ABI: that of stubs, and that of
+ * calls either way (call/invoke.h, call/entry.h). */
+#if defined(__GNUC__) && (defined(__LP64__) || defined(_WIN64)) &&                                 \
+    (defined(__x86_64__) || (defined(__aarch64__) && defined(__AARCH64EL__) && !defined(_WIN32)))
+#define NC_HAS_MACHINE_CODE 1
+#else
+#define NC_HAS_MACHINE_CODE 0
+#endif
+
+#define NC_STUB_REGION 65536
+#if defined(__aarch64__)
+#define NC_STUB_BYTES 32
+#define NC_STUB_PAGE_BITS 16 /* pages of 4, 16 and 64 KiB */
+#else
+#define NC_STUB_BYTES 16
+#define NC_STUB_PAGE_BITS 12
+#endif
+
+#endif

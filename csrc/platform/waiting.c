@@ -1,0 +1,191 @@
+/* csrc/platform/waiting.c: the slots of waiting.h, and the thread that watches them. */
+#include "waiting.h"
+
+#include "compat.h"
+
+#include <stdio.h>
+#include <time.h>
+#ifdef _WIN32
+#include <io.h>
+#define write _write
+#else
+#include <pthread.h>
+#include <unistd.h>
+#endif
+
+enum { SLOTS = 32, LOOKS = 4, IDLE_LOOKS = 8, MARKED = 1, MOST = 1024 };
+enum { RESULT_OF = sizeof("the result of ") - 1 }; /* begins what messages on results begin with */
+static const struct timespec pause_ = {0, 250000000}; /* between two looks */
+
+enum { NOBODY, AWAKE, OVER };
+
+static struct {
+    uintptr_t names; /* atomic: PyObject *, perhaps marked */
+    size_t turns;    /* atomic */
+} slots[SLOTS];
+static int watcher; /* atomic: whether a thread watches, or never will again */
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+/* Appends a str from a character on, as ASCII. */
+static void put_name(char *line, size_t *length, PyObject *name, Py_ssize_t from)
+{
+    const void *data = PyUnicode_DATA(name);
+    for (Py_ssize_t i = from; i < PyUnicode_GET_LENGTH(name) && i < MOST / 4; i++) {
+        Py_UCS4 one = PyUnicode_READ(PyUnicode_KIND(name), data, i);
+        line[(*length)++] = one >= ' ' && one < 127 ? (char)one : '?';
+    }
+}
+
+/* Appends one of the texts below. With two names they fill less than MOST, so nothing is cut. */
+static void put(char *line, size_t *length, const char *text)
+{
+    *length += (size_t)snprintf(line + *length, MOST - *length, "%s", text);
+}
+
+static void say(PyObject *names)
+{
+    char line[MOST];
+    size_t length = 0;
+    if (PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 4) {
+        names = PyTuple_GET_ITEM(names, 2);
+    }
+    Py_ssize_t known = PyTuple_Check(names) ? PyTuple_GET_SIZE(names) : 1;
+    int is_argument = known == 3;
+    int is_told =
+        is_argument || (known == 2 && PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(names, 1)) > RESULT_OF);
+    put(line, &length, "nativecall: the Python function '");
+    put_name(line, &length, known > 1 ? PyTuple_GET_ITEM(names, 0) : names, 0);
+    put(line, &length, is_argument ? "', an argument of '" : is_told ? "', " : "'");
+    if (is_told) {
+        put_name(line, &length, PyTuple_GET_ITEM(names, 1), is_argument ? 0 : RESULT_OF);
+        put(line, &length, is_argument ? "'," : ",");
+    }
+    put(line, &length,
+        " is called in another thread and has waited for the GIL for a second; if a C function "
+        "waits for its own threads, call it with gil=\"release\"\n");
+    (void)!write(2, line, (unsigned)length);
+}
+
+/* ---- the thread that watches ----------------------------------------------------------------- */
+
+/* Tells of a thread, unless it has just gone: whether that was the end of the watch. */
+static int tell_of(size_t slot, uintptr_t names)
+{
+    if (!__atomic_compare_exchange_n(&slots[slot].names, &names, names | MARKED, 0,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        return 0;
+    }
+    if (!nc_is_finalizing()) {
+        say((PyObject *)names);
+    }
+    __atomic_store_n(&slots[slot].names, names, __ATOMIC_RELEASE);
+    __atomic_store_n(&watcher, OVER, __ATOMIC_SEQ_CST);
+    return 1;
+}
+
+static int is_any_taken(void)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (__atomic_load_n(&slots[i].names, __ATOMIC_SEQ_CST) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether the watch may end, since nobody has waited for a while. Who comes then starts another. */
+static int ends(void)
+{
+    int nobody = NOBODY;
+    __atomic_store_n(&watcher, NOBODY, __ATOMIC_SEQ_CST);
+    /* Who came before that saw AWAKE, and starts none. */
+    return !is_any_taken() || !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0,
+                                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void watch(void *Py_UNUSED(nothing))
+{
+    size_t turns[SLOTS] = {0};
+    int looks[SLOTS] = {0};
+    int idle = 0;
+    while (idle < IDLE_LOOKS || !ends()) {
+        (void)nanosleep(&pause_, NULL);
+        idle = is_any_taken() ? 0 : idle + 1;
+        for (size_t i = 0; i < SLOTS; i++) {
+            uintptr_t names = __atomic_load_n(&slots[i].names, __ATOMIC_ACQUIRE);
+            size_t turn = __atomic_load_n(&slots[i].turns, __ATOMIC_RELAXED);
+            looks[i] = names != 0 && turn == turns[i] ? looks[i] + 1 : 0;
+            turns[i] = turn;
+            if (looks[i] == LOOKS && tell_of(i, names)) {
+                return;
+            }
+        }
+    }
+}
+
+#ifndef _WIN32
+static void forget_in_child(void)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        slots[i].names = 0;
+    }
+    watcher = watcher == OVER ? OVER : NOBODY;
+}
+#endif
+
+static void start_watch(void)
+{
+    int nobody = NOBODY;
+    if (NC_LIKELY(__atomic_load_n(&watcher, __ATOMIC_SEQ_CST) != NOBODY) ||
+        !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST)) {
+        return;
+    }
+#ifndef _WIN32
+    static int has_hook;
+    if (!has_hook) {
+        has_hook = pthread_atfork(NULL, NULL, forget_in_child) == 0;
+    }
+#endif
+    if (PyThread_start_new_thread(watch, NULL) == PYTHREAD_INVALID_THREAD_ID) {
+        __atomic_store_n(&watcher, OVER, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* ---- the threads that wait ------------------------------------------------------------------- */
+
+int nc_waiting_begin(PyObject *names)
+{
+    if (__atomic_load_n(&watcher, __ATOMIC_RELAXED) == OVER) {
+        return -1;
+    }
+    /* Threads have stacks of their own, so they mostly begin at different slots. */
+    size_t first = (uintptr_t)&names >> 16;
+    for (size_t i = 0; i < SLOTS; i++) {
+        size_t slot = (first + i) % SLOTS;
+        uintptr_t free_ = 0;
+        if (__atomic_compare_exchange_n(&slots[slot].names, &free_, (uintptr_t)names, 0,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+            __atomic_store_n(&slots[slot].turns,
+                             __atomic_load_n(&slots[slot].turns, __ATOMIC_RELAXED) + 1,
+                             __ATOMIC_RELAXED);
+            start_watch();
+            return (int)slot;
+        }
+    }
+    return -1;
+}
+
+void nc_waiting_end(int slot)
+{
+    if (slot < 0) {
+        return;
+    }
+    uintptr_t names = __atomic_load_n(&slots[slot].names, __ATOMIC_RELAXED) & ~(uintptr_t)MARKED;
+    uintptr_t expected = names;
+    while (!__atomic_compare_exchange_n(&slots[slot].names, &expected, 0, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+        expected = names; /* it is being told of */
+    }
+}
