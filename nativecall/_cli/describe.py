@@ -23,11 +23,6 @@ _KNOWN_SLOTS = {
 }
 
 
-def address_text(address: int) -> str:
-    """An address as people know it."""
-    return f"{address:#x}"
-
-
 def owner_text(owner: object) -> str:
     """What keeps a function alive, in a few words."""
     if owner is None:
@@ -51,7 +46,7 @@ def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row
                     callable.__name__ if n == 0 else "",
                     entry.signature,
                     f"{entry.flags:#x}",
-                    address_text(entry.address),
+                    hex(entry.address),
                     entry.trampoline,
                     owner_text(entry.owner),
                 )
@@ -71,7 +66,7 @@ def slot_rows(slots: Iterable[Slot]) -> tuple[list[str], list[Row]]:
             key = f"{slot.key:#010x}"
             meaning = _KNOWN_SLOTS.get(slot.key, "an allocated ID")
         else:
-            key, meaning = address_text(slot.key), "an address as a key"
-        data = str(slot.data) if slot.key in _KNOWN_SLOTS else address_text(slot.data)
+            key, meaning = hex(slot.key), "an address as a key"
+        data = str(slot.data) if slot.key in _KNOWN_SLOTS else hex(slot.data)
         rows.append(Row(str(n), key, f"{slot.flags:#x}", data, meaning))
     return [">row", "key", ">flags", ">data", "meaning"], rows

@@ -50,11 +50,8 @@ def run() -> int:
     """Try everything and show it; 1 when something that nativecall needs does not work."""
     output = Output()
     parts = [_system, _tried, _kept, _headers, _packages]
-    rows: list[_Line] = []
-    with output.working("trying", len(parts)) as done:
-        for part in parts:
-            rows += part()
-            done()
+    with output.working("trying"):
+        rows = [row for part in parts for row in part()]
     shown = [Row(*row, style="bad" if row[0] == _BAD else "") for row in rows]
     output.table(["", "what", "found", "means"], shown)
     failed = [row for row in rows if row[0] == _BAD]

@@ -6,8 +6,6 @@ It calls nothing. A consumer accepts an entry if its function object can be made
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
 from importlib.util import find_spec
 
 from .. import _lib
@@ -15,7 +13,7 @@ from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
 from .._slots import PADDING, customslots, extensibletype
 from .._values import boxes
-from .describe import address_text, entry_rows, owner_text, slot_rows
+from .describe import entry_rows, owner_text, slot_rows
 from .output import Output, Row
 from .place import find
 
@@ -44,39 +42,23 @@ def run(place: str, *, as_json: bool = False) -> int:
     """Show what is at ``MODULE:NAME``; 0 when it has something native, 1 when not."""
     with Output().working(f"importing {place}"):
         obj = find(place)
-    return _plain(place, obj) if as_json else _show(place, obj)
-
-
-def _show(place: str, obj: object) -> int:
-    output = Output()
-    native = boxes.native(obj)
-    made: NativeCallable | None
-    if isinstance(native, NativeCallable):
-        found, made = _show_callable(output, place, native, obj), native
-    else:
-        found, made = _show_foreign(output, place, obj)
-    if made is not None:
-        _show_calls(output, made)
-    found |= _show_slots(output, obj if native is None else native, found)
-    if not found:
-        output.text("native code finds nothing in it")
-    return 0 if found else 1
-
-
-def _plain(place: str, obj: object) -> int:
-    """The same as JSON."""
-    reason = None
-    rows: list[dict[str, Foreign]] = []
-    takes = False
+    made: NativeCallable | None = None
+    note = ""
     try:
-        rows = _entries(wrap(obj))
-        takes = True
-    except (TypeError, ValueError, LookupError) as error:
-        reason = str(error)
-        address = _address(obj)
-        takes = address != 0 or (not isinstance(obj, int) and _wants_signature(reason))
-        if takes:
-            rows = [{"name": place, "signature": None, "c": None, "address": address or None}]
+        made = wrap(obj)
+    except Exception as error:  # whatever the object raises when it is looked at
+        note = str(error)
+    is_own = made is not None and made is boxes.native(obj)
+    address, inside = (None, []) if is_own else _inside(obj)
+    wants = note.startswith("'signature' must be given") and not isinstance(obj, int)
+    found = bool(inside or wants or made is not None)
+    if made is not None and not _lib.types.call_table_offset(type(made)):
+        found = False
+    if not as_json:
+        return _show(place, obj, made, note, inside, found)
+    rows = [] if made is None else _entries(made)
+    if made is None and (address or wants):
+        rows = [{"name": place, "signature": None, "c": None, "address": address}]
     slots = [
         {
             "key": slot.key.decode("utf-8", "backslashreplace")
@@ -87,15 +69,9 @@ def _plain(place: str, obj: object) -> int:
         }
         for slot in customslots(obj)
     ]
-    found = {
-        "object": place,
-        "what": f"a {_type_name(type(obj))}",
-        "note": reason or "",
-        "entries": rows,
-        "slots": slots,
-    }
-    print(json.dumps(found, indent=1, ensure_ascii=False))
-    return 0 if takes or slots else 1
+    whole = {"object": place, "what": f"a {_type_name(type(obj))}", "note": note}
+    print(json.dumps({**whole, "entries": rows, "slots": slots}, indent=1, ensure_ascii=False))
+    return 0 if found or slots else 1
 
 
 def _entries(native: NativeCallable) -> list[dict[str, Foreign]]:
@@ -142,25 +118,41 @@ def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
     return accepted, refused
 
 
-def _wants_signature(reason: str | None) -> bool:
-    """Whether `wrap` takes something with a signature, by what it said without one."""
-    return reason is not None and reason.startswith("'signature' must be given")
-
-
-def _address(obj: object) -> int:
-    """The address of the function in a box, or of one that a number is; 0 where there is none."""
-    if isinstance(obj, int) and not isinstance(obj, bool):
-        return 0 if _origin(obj) is None else obj
-    with suppress(TypeError, ValueError):
-        found = boxes.function(obj)
-        return 0 if found is None else found.address
-    return 0
-
-
-def _origin(address: int) -> tuple[str, str | None] | None:
-    """The file, and the symbol, that an address is in; None for others, and for no addresses."""
-    is_address = 0 < address < 2 ** (8 * _lib.ffi.sizeof("void *"))
-    return _lib.address_origin(address) if is_address else None
+def _inside(obj: object) -> tuple[int | None, list[Row]]:
+    """The address in an object of another library, None where there is none, and what is known."""
+    if isinstance(obj, int):
+        is_address = 0 < obj < 2 ** (8 * _lib.ffi.sizeof("void *"))
+        origin = _lib.address_origin(obj) if is_address and not isinstance(obj, bool) else None
+        if origin is None:
+            return None, []
+        file, symbol = origin
+        return obj, [Row("an address in", file + (f", of {symbol!r}" if symbol else ""))]
+    try:
+        offer = _lib.types.native_offer(obj)
+        function = boxes.function(obj)
+        pointer = boxes.pointer(obj) if function is None else None
+    except (TypeError, ValueError):
+        return None, []
+    if offer is not None:
+        offset, entries = offer
+        where = "by '__nativecall_api__'" if offset is None else f"call table {offset} bytes in"
+        rows = [Row("a native callable of another provider", where)]
+        return None, rows + [Row(text, f"{flags:#x} {place:#x}") for text, flags, place in entries]
+    if function is not None:
+        known = function.signature
+        return function.address, [
+            Row("a C function at", hex(function.address)),
+            Row("signature", "unknown" if known is None else known.text),
+            Row("in C", "unknown" if known is None else known.c_declaration(function.name or "f")),
+            Row("kept alive by", "the object" if function.owner is obj else owner_text(obj)),
+        ]
+    if pointer is not None:
+        return pointer.address, [
+            Row("a pointer", hex(pointer.address)),
+            Row("to", "unknown data" if pointer.pointee is None else pointer.pointee.text),
+            Row("for", "arguments of native calls; it is no function"),
+        ]
+    return None, []
 
 
 def _type_name(kind: type) -> str:
@@ -171,22 +163,55 @@ def _type_name(kind: type) -> str:
 # -- showing --------------------------------------------------------------------------------------
 
 
-def _show_callable(output: Output, place: str, native: NativeCallable, obj: object) -> bool:
-    """A native callable: whether native code finds entries in it."""
-    count = len(native.signatures)
-    what = "a native callable"
-    if native is not obj:
+def _show(
+    place: str,
+    obj: object,
+    made: NativeCallable | None,
+    note: str,
+    inside: list[Row],
+    found: bool,
+) -> int:
+    """Show what `wrap` made of an object, or why it made nothing, and what is inside of it."""
+    output = Output()
+    is_own = made is not None and made is boxes.native(obj)
+    what = f"a {_type_name(type(obj))}"
+    if made is not None and is_own:
+        count = len(made.signatures)
+        kind = f"a native callable with {count} {'entry' if count == 1 else 'entries'}"
         is_view = _lib.types.viewed(obj) is not None
-        what = ("the built-in view of " if is_view else f"a {_type_name(type(obj))}, ") + what
-    output.heading(f"{place} is {what} with {count} {'entry' if count == 1 else 'entries'}")
-    if count:
-        output.table(*entry_rows([native]))
-    offset = _lib.types.call_table_offset(type(native))
-    if offset:
-        output.text(f"call table: {offset} bytes into the object at {address_text(id(native))}")
+        what = (
+            kind if made is obj else f"{'the built-in view of' if is_view else what + ','} {kind}"
+        )
+    output.heading(f"{place} is {what}")
+    if inside:
+        output.table(["nativecall finds", ""], inside)
+    if made is None and note.startswith("'signature' must be given") and found:
+        output.text("nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example")
+    elif made is None:
+        output.text(f"nativecall.wrap refuses it: {note}")
     else:
-        output.text(f"call table: none, because {type(native).__name__} overrides __call__")
-    return bool(offset and count)
+        if boxes.loops(obj):
+            output.text(
+                "a ufunc: native code and nativecall.wrap find a function for each of its loops"
+            )
+        elif boxes.count(obj) is not None:
+            output.text(
+                "native code finds no function in it; nativecall.wrap compiles one for each"
+            )
+            output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
+        if not is_own:
+            output.text("nativecall.wrap makes of it:")
+        output.table(*entry_rows([made]))
+        offset = _lib.types.call_table_offset(type(made))
+        where = f"{offset} bytes into the object at {hex(id(made))}"
+        if is_own:
+            without = f"none, because {type(made).__name__} overrides __call__"
+            output.text(f"call table: {where if offset else without}")
+        _show_calls(output, made)
+    found |= _show_slots(output, made if is_own else obj, found)
+    if not found:
+        output.text("native code finds nothing in it")
+    return 0 if found else 1
 
 
 def _show_calls(output: Output, native: NativeCallable) -> None:
@@ -203,95 +228,6 @@ def _show_calls(output: Output, native: NativeCallable) -> None:
     for row in rows:
         for name, why in row["refused"].items():
             output.text(f"not by {name}: {why}")
-
-
-def _show_foreign(output: Output, place: str, obj: object) -> tuple[bool, NativeCallable | None]:
-    """An object of another library: whether there is a C function or data in it, and what `wrap`
-    makes of it."""
-    output.heading(f"{place} is a {_type_name(type(obj))}")
-    titles = ["nativecall finds", ""]
-    try:
-        offer = _lib.types.native_offer(obj)
-        if offer is not None:
-            return _show_offer(output, obj, *offer)
-        function = boxes.function(obj)
-        pointer = boxes.pointer(obj) if function is None else None
-    except (TypeError, ValueError) as error:
-        output.text(f"nativecall cannot use it: {error}")
-        return False, None
-    if function is not None:
-        known = function.signature
-        rows = [
-            Row("a C function at", address_text(function.address)),
-            Row("signature", "unknown" if known is None else known.text),
-            Row("in C", "unknown" if known is None else known.c_declaration(function.name or "f")),
-            Row("kept alive by", "the object" if function.owner is obj else owner_text(obj)),
-        ]
-        output.table(titles, rows)
-        return True, _show_wrapped(output, obj, known is None)
-    if pointer is not None:
-        pointee = "unknown data" if pointer.pointee is None else pointer.pointee.text
-        rows = [Row("a pointer", address_text(pointer.address)), Row("to", pointee)]
-        output.table(titles, rows)
-        output.text("it can be an argument of a native call, but is no function")
-        return True, None
-    return _show_wrappable(output, obj)
-
-
-def _show_offer(
-    output: Output, obj: object, offset: int | None, rows: list[tuple[str, int, int]]
-) -> tuple[bool, NativeCallable | None]:
-    """What another provider's object offers: whether there are entries; what `wrap` makes of it."""
-    where = "by '__nativecall_api__'" if offset is None else f"in a call table {offset} bytes in"
-    output.text(f"a native callable of another provider, which offers {where}:")
-    shown = [Row(text, f"{flags:#x}", address_text(address)) for text, flags, address in rows]
-    output.table(["signature", ">flags", ">address"], shown)
-    return bool(rows), _show_wrapped(output, obj, False)
-
-
-def _show_wrappable(output: Output, obj: object) -> tuple[bool, NativeCallable | None]:
-    """What has no C function of its own that native code finds, but that `wrap` takes."""
-    if isinstance(obj, int) and not isinstance(obj, bool):
-        origin = _origin(obj)
-        if origin is None:
-            return False, None
-        file, symbol = origin
-        output.text(f"an address in {file}" + (f", of {symbol!r}" if symbol else ""))
-        return True, _show_wrapped(output, obj, True)
-    try:
-        on_demand = boxes.signatures(obj) is not None
-    except (TypeError, ValueError) as error:
-        output.text(f"nativecall.wrap refuses it: {error}")
-        return False, None
-    if on_demand and boxes.loops(obj):
-        output.text(
-            "a ufunc: native code and nativecall.wrap find a function for each of its loops"
-        )
-    elif on_demand and boxes.count(obj) is not None:
-        output.text("native code finds no function in it; nativecall.wrap compiles one for each")
-        output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
-    elif not on_demand and not isinstance(obj, Mapping):
-        why = boxes.reason(obj)
-        if why is not None:
-            output.text(f"nativecall.wrap says: {why}")
-        return _wants_signature(why), None
-    made = _show_wrapped(output, obj, False)
-    return made is not None, made
-
-
-def _show_wrapped(output: Output, obj: object, unknown: bool) -> NativeCallable | None:
-    """What `wrap` makes of it."""
-    if unknown:
-        output.text("nativecall.wrap needs a signature for it: wrap(obj, 'd:d'), for example")
-        return None
-    try:
-        made = wrap(obj)
-    except (TypeError, ValueError) as error:
-        output.text(f"nativecall.wrap refuses it: {error}")
-        return None
-    output.text("nativecall.wrap makes of it:")
-    output.table(*entry_rows([made]))
-    return made
 
 
 def _is_read(kind: type) -> bool:

@@ -240,8 +240,8 @@ def test_inspect(provider, capsys, monkeypatch, name):
     monkeypatch.setattr(sys, "path", sys.path[:])  # the command adds to it
     status, lines = shown(f"foreign_provider:{name}", capsys)
     assert status == 0
-    where = "by '__nativecall_api__'" if "tier2" in name else "in a call table 16 bytes in"
-    assert f"a native callable of another provider, which offers {where}:" in lines
+    where = "by '__nativecall_api__'" if "tier2" in name else "call table 16 bytes in"
+    assert f"a native callable of another provider {where}" in lines
     for signature, entry in zip(SIGNATURES, nc.wrap(named(provider, name)).entries, strict=True):
         assert f"{signature} {entry.flags:#x} {entry.address:#x}" in lines
     assert "nativecall.wrap makes of it:" in lines
