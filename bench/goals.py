@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from bench import programs, timing
 from bench.peers import BUILTIN, C_BUILTIN, CFFI_POINTER, CTYPES, CYTHON, ITSELF, NANOBIND
-from bench.rows import first, libraries, lookup, making
+from bench.rows import first, libraries, lookup, making, values
 from bench.section import Group, Section
 
 POINTER = lookup.NAMES["plain"]
@@ -74,6 +74,11 @@ def _calls(section: Section) -> Iterator[Goal]:
             for subject, call in ((ITSELF, "f(…)"), (BUILTIN, "f.builtin(…)")):
                 what = f"{peer} / {call} {row}"
                 yield _ratio(what, section, row, peer, subject, bound, at_most=False)
+
+
+def _values(section: Section) -> Iterator[Goal]:
+    for row, peer, bound in values.GOALS:
+        yield _ratio(f"{row}: {values.OURS} / {peer}", section, row, values.OURS, peer, bound)
 
 
 def _first(section: Section) -> Iterator[Goal]:
@@ -166,6 +171,7 @@ def _programs(section: Section) -> Iterator[Goal]:
 
 JUDGES: Mapping[str, Callable[[Section], Iterator[Goal]]] = {
     "calls": _calls,
+    "values": _values,
     "first": _first,
     "making": _making,
     "programs": _programs,

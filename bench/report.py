@@ -16,6 +16,7 @@ from bench.section import Group, Section
 
 FORMAT = 1
 TITLES = {
+    "values": "Idioms beside plain numbers",
     "calls": "Calls from Python",
     "first": "First calls of a shape",
     "making": "Making what is called",

@@ -17,7 +17,7 @@ import sys
 from bench import installed
 from bench.rows import Effort
 
-SECTIONS = ("calls", "first", "making", "programs", "lookup")
+SECTIONS = ("calls", "values", "first", "making", "programs", "lookup")
 
 
 def pin() -> None:

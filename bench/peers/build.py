@@ -32,9 +32,6 @@ HERE = Path(__file__).resolve().parent
 C_PROGRAMS = HERE.parent / "c"
 PROGRAMS = HERE.parent / "programs"
 WINDOWS = sys.platform == "win32"
-KERNELS_LIBRARY = {"win32": "bench_kernels.dll", "darwin": "libbench_kernels.dylib"}.get(
-    sys.platform, "libbench_kernels.so"
-)
 OPTIMISE = ["/O2"] if WINDOWS else ["-O2", "-g"]
 CXX17 = ["/std:c++17", "/EHsc"] if WINDOWS else ["-std=c++17", "-fvisibility=hidden"]
 
@@ -86,8 +83,15 @@ def extension(
     command.run()
 
 
-def make_kernels(directory: Path) -> None:
-    """Compile the kernels into a shared library."""
+def library_name(name: str) -> str:
+    """Return the file name of a shared library."""
+    if WINDOWS:
+        return f"{name}.dll"
+    return f"lib{name}.dylib" if sys.platform == "darwin" else f"lib{name}.so"
+
+
+def make_library(source: str, directory: Path) -> None:
+    """Compile a C file that lies here into a shared library."""
     importlib.import_module("setuptools")  # provides distutils from Python 3.12 on
     new_compiler = importlib.import_module("distutils.ccompiler").new_compiler
     customize_compiler = importlib.import_module("distutils.sysconfig").customize_compiler
@@ -95,12 +99,12 @@ def make_kernels(directory: Path) -> None:
     compiler = new_compiler()
     customize_compiler(compiler)
     objects = compiler.compile(
-        [str(HERE / "kernels.c")],
+        [str(HERE / f"{source}.c")],
         output_dir=str(directory / "objects"),
         extra_preargs=OPTIMISE,
     )
     libraries = [] if WINDOWS else ["m"]
-    target = str(directory / KERNELS_LIBRARY)
+    target = str(directory / library_name(f"bench_{source}"))
     compiler.link_shared_object(objects, target, libraries=libraries)
 
 
@@ -144,24 +148,53 @@ def make_pybind11(directory: Path) -> None:
     )
 
 
-def make_cffi(directory: Path) -> None:
-    """Compile the cffi API-mode module, linked with the shared library of kernels."""
-    from bench.peers.kernels import ROWS
-
-    cffi = importlib.import_module("cffi")
-    kernels = str(built("kernels"))
-    ffi = cffi.FFI()
-    ffi.cdef("\n".join(row.declaration for row in ROWS))
+def make_cffi_of(source: str, module: str, declared: str, directory: Path) -> None:
+    """Compile a cffi module in API mode, linked with the shared library of a C file."""
+    library = str(built(source))
+    ffi = importlib.import_module("cffi").FFI()
+    ffi.cdef(declared)
     ffi.set_source(
-        "bench_cffi",
-        '#include "kernels.h"',
+        module,
+        f'#include "{source}.h"',
         include_dirs=[str(HERE)],
-        libraries=["bench_kernels"],
-        library_dirs=[kernels],
-        runtime_library_dirs=[] if WINDOWS else [kernels],
+        libraries=[f"bench_{source}"],
+        library_dirs=[library],
+        runtime_library_dirs=[] if WINDOWS else [library],
         extra_compile_args=OPTIMISE,
     )
     ffi.compile(tmpdir=str(directory))
+
+
+def make_cffi(directory: Path) -> None:
+    """Compile the cffi API-mode module of the kernels."""
+    from bench.peers.kernels import ROWS
+
+    declared = "\n".join(row.declaration for row in ROWS)
+    make_cffi_of("kernels", "bench_cffi", declared, directory)
+
+
+def make_cffi_values(directory: Path) -> None:
+    """Compile the cffi API-mode module of the idioms."""
+    from bench.rows.values import declarations
+
+    declared = declarations((HERE / "values.h").read_text())
+    make_cffi_of("values", "bench_cffi_values", declared, directory)
+
+
+def make_cython_values(directory: Path) -> None:
+    """Compile Cython's module of the idioms, from a copy as above."""
+    source = shutil.copy(HERE / "values_peer.pyx", directory / "bench_cython_values.pyx")
+    library = str(built("values"))
+    extension(
+        directory,
+        "bench_cython_values",
+        [source],
+        cython=True,
+        include_dirs=[str(HERE)],
+        libraries=["bench_values"],
+        library_dirs=[library],
+        runtime_library_dirs=[] if WINDOWS else [library],
+    )
 
 
 #: What each of cffi's modules for the programs declares, for which library.
@@ -227,8 +260,10 @@ def make_lookup_peers(directory: Path) -> None:
 
 
 KERNELS = (HERE / "kernels.c", HERE / "kernels.h")
+VALUES = (HERE / "values.c", HERE / "values.h")
 TARGETS = {
-    "kernels": Target(make_kernels, KERNELS),
+    "kernels": Target(partial(make_library, "kernels"), KERNELS),
+    "values": Target(partial(make_library, "values"), VALUES),
     "builtin": Target(make_builtin, (HERE / "builtin.c",)),
     "cython": Target(make_cython, (HERE / "cython_peer.pyx",), ("Cython",)),
     "nanobind": Target(make_nanobind, (HERE / "nanobind_peer.cpp",), ("nanobind",)),
@@ -243,6 +278,8 @@ TARGETS = {
     "cython_programs": Target(
         make_cython_programs, (PROGRAMS / "cython_programs.pyx",), ("Cython",)
     ),
+    "cffi_values": Target(make_cffi_values, VALUES, ("cffi",)),
+    "cython_values": Target(make_cython_values, (*VALUES, HERE / "values_peer.pyx"), ("Cython",)),
     "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
     "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
 }

@@ -62,7 +62,7 @@ class Kernels:
     """The loaded shared library of kernels, and the address of each."""
 
     def __init__(self) -> None:
-        self.path = build.built("kernels") / build.KERNELS_LIBRARY
+        self.path = build.built("kernels") / build.library_name("bench_kernels")
         self.library = ctypes.CDLL(str(self.path))
 
     def address(self, row: Row) -> int:

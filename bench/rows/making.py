@@ -299,7 +299,8 @@ def finish(section: Section, effort: Effort) -> None:
         section.absent["libraries"] = str(error)
 
 
-def _measure_line(line: Line, effort: Effort) -> Group:
+def measure_line(line: Line, effort: Effort) -> Group:
+    """Time the subjects of a row, interleaved."""
     samplers = {
         name: timing.python_loop(call.statement, call.names) for name, call in line.subjects.items()
     }
@@ -328,7 +329,7 @@ def measure(effort: Effort) -> Section:
         except ImportError as error:
             section.absent[lines.__name__.strip("_")] = str(error)
             continue
-        section.groups += [_measure_line(line, effort) for line in found]
+        section.groups += [measure_line(line, effort) for line in found]
     if sys.platform == "linux":
         section.figures["bytes"] = {name: bytes_of(make) for name, make in _kept(tools).items()}
     return section
