@@ -229,15 +229,15 @@ static PyModuleDef_Slot module_slots[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "nativecall._types",
+    .m_name = "nativecall._ext",
     .m_doc = "Python types of the compiled core; private to nativecall._lib.",
     .m_methods = functions,
     .m_slots = module_slots,
 };
 
-PyMODINIT_FUNC PyInit__types(void);
+PyMODINIT_FUNC PyInit__ext(void);
 
-PyMODINIT_FUNC PyInit__types(void)
+PyMODINIT_FUNC PyInit__ext(void)
 {
     return PyModuleDef_Init(&definition);
 }

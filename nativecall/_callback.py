@@ -19,10 +19,10 @@ from ._callable import pickled
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
 from ._callable.pythonfunction import spec_of
+from ._cdecl.spelling import as_text, is_ffi_type, parse, parse_with
 from ._errors import SignatureError
 from ._fifo import Fifo
-from ._signature.signature import Signature
-from ._signature.spelling import as_text, is_ffi_type, parse, parse_with
+from ._types.signature import Signature
 from ._values import storage
 from ._values.calloptions import DEFAULT, checked
 from ._values.failure import CONVENTIONS, check_errors, convention
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self
 
-    from ._types import CallbackSpec, CallSpec, Foreign, PyCallback
+    from ._ext import CallbackSpec, CallSpec, Foreign, PyCallback
     from ._values.failure import Errors
 
 _types = _lib.types

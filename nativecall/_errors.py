@@ -105,7 +105,7 @@ class SignatureError(NativeCallError, ValueError):
 
     Examples
     --------
-    >>> from nativecall._signature.spelling import parse
+    >>> from nativecall._cdecl.spelling import parse
     >>> parse("d:w")
     Traceback (most recent call last):
     nativecall._errors.SignatureError: unknown type 'w' at column 3 in 'd:w'

@@ -53,7 +53,7 @@ def _found() -> str:
 
 def _load_types(path: str) -> "ModuleType":
     """The module of types in the core's shared object."""
-    name = f"{__package__}._types"
+    name = f"{__package__}._ext"
     loader = ExtensionFileLoader(name, path)
     spec = ModuleSpec(name, loader, origin=path)
     spec.has_location = True
@@ -73,7 +73,7 @@ def _load_types(path: str) -> "ModuleType":
 
 FILE = _found()
 if TYPE_CHECKING:
-    import nativecall._types as _stub  # what _types.pyi says of it
+    import nativecall._ext as _stub  # what _ext.pyi says of it
 
     from ._core import ffi as ffi
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._types import Library as OpenLibrary
+    from ._ext import Library as OpenLibrary
 
 #: A file: its device, inode, size and time of change.
 _File = tuple[int, int, int, int]

@@ -17,7 +17,7 @@ _PLACES = {
     "NoEntryError": "_errors",
     "ObjectArray": "_native_objects",
     "Record": "_values.storage",
-    "Signature": "_signature.spelling",
+    "Signature": "_cdecl.spelling",
     "SignatureError": "_errors",
     "Slot": "_slots",
     "SymbolError": "_errors",

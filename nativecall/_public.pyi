@@ -19,6 +19,9 @@ from ._errors import NativeFailure as NativeFailure
 from ._errors import NoEntryError as NoEntryError
 from ._errors import SignatureError as SignatureError
 from ._errors import SymbolError as SymbolError
+from ._ext import Field as _FieldDescriptor
+from ._ext import Foreign as _Foreign
+from ._ext import Method as _MethodDescriptor
 from ._hints import Complex, Integer, Real
 from ._library import Library as _Library
 from ._library import load as load
@@ -26,14 +29,11 @@ from ._library.options import FunctionOptions as _FunctionOptions
 from ._native_objects import NativeObject as NativeObject
 from ._native_objects import ObjectArray as ObjectArray
 from ._reraise import reraise as reraise
-from ._signature.signature import Signature as Signature
 from ._slots import Slot as Slot
 from ._slots import customslots as customslots
 from ._slots import extensibletype as extensibletype
 from ._slots import get_include as get_include
-from ._types import Field as _FieldDescriptor
-from ._types import Foreign as _Foreign
-from ._types import Method as _MethodDescriptor
+from ._types.signature import Signature as Signature
 from ._ufuncloop import ufunc_loop as ufunc_loop
 from ._values.boxes import register_box as register_box
 from ._values.calloptions import Gil as _Gil

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ._types import Foreign
+    from ._ext import Foreign
 
     _Made = TypeVar("_Made")
 

@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 
+    from ._ext import Foreign
     from ._public import NativeCallable
-    from ._types import Foreign
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> NativeCallable:

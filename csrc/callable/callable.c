@@ -438,7 +438,7 @@ static PyCustomSlot callable_slots[] = {
 PyHeapExtensibleTypeObject NcCallable_Type = {
     .etp_heaptype.ht_type =
         {
-            PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallableBase",
+            PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallableBase",
             .tp_doc = "The compiled half of nativecall.NativeCallable.",
             .tp_basicsize = sizeof(NcCallable),
             .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |

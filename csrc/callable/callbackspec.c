@@ -155,7 +155,7 @@ static PyGetSetDef callbackspec_getset[] = {
 /* No tp_clear: what is referred to is immutable in its turn, but for closures of Python's, whose
  * cells the collector clears, and for what a sentinel points to, which C may read. */
 PyTypeObject NcCallbackSpec_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallbackSpec",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
     .tp_doc = "What all callbacks of a signature and of the same options share.",
     .tp_basicsize = sizeof(NcCallbackSpec),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

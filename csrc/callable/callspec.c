@@ -348,7 +348,7 @@ static PyGetSetDef callspec_getset[] = {
 };
 
 PyTypeObject NcCallSpec_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.CallSpec",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallSpec",
     .tp_doc = "Everything about a signature that does not depend on a function.",
     .tp_basicsize = sizeof(NcCallSpec),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -96,7 +96,7 @@ static PyMethodDef shortcut_methods[] = {
 };
 
 PyTypeObject NcShortcut_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Shortcut",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Shortcut",
     .tp_basicsize = sizeof(Shortcut),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                 Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -256,7 +256,7 @@ static PyMemberDef pycallback_members[] = {
 };
 
 PyTypeObject NcPyCallback_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.PyCallback",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.PyCallback",
     .tp_doc = "A Python function that C code calls.",
     .tp_basicsize = sizeof(NcPyCallback),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,

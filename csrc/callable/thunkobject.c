@@ -140,7 +140,7 @@ static void thunkspec_dealloc(PyObject *object)
 
 /* Unknown to the collector: all that it refers to is immutable. */
 PyTypeObject NcThunkSpec_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.ThunkSpec",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.ThunkSpec",
     .tp_doc = "What all thunks from one signature to another share.",
     .tp_basicsize = offsetof(NcThunkSpec, places),
     .tp_itemsize = sizeof(NcPlace),
@@ -416,7 +416,7 @@ static PyGetSetDef thunk_getset[] = {
 };
 
 PyTypeObject NcThunk_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Thunk",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Thunk",
     .tp_doc = "A C function that calls another one.",
     .tp_basicsize = sizeof(NcThunk),
     .tp_itemsize = 1,

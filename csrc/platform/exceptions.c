@@ -156,7 +156,7 @@ static PyMethodDef stash_methods[] = {
 };
 
 PyTypeObject NcStash_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Stash",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Stash",
     .tp_doc = "Keeps the first exception of a Python function that C calls, until C returns.",
     .tp_basicsize = sizeof(NcStash),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -457,7 +457,7 @@ static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *ar
 }
 
 static PyTypeObject Check_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Check",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Check",
     .tp_doc = "An errcheck that raises what was left.",
     .tp_basicsize = sizeof(Check),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,

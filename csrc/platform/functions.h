@@ -1,4 +1,4 @@
-/* csrc/platform/functions.h: what the module nativecall._types has of other files and nobody else
+/* csrc/platform/functions.h: what the module nativecall._ext has of other files and nobody else
  * names: functions, of which module.c takes its rows from here, types, and what makes them ready.
  * What each is stands before its definition; all need the GIL. */
 #ifndef NC_FUNCTIONS_H

@@ -258,7 +258,7 @@ static PyMemberDef destructor_members[] = {
 };
 
 PyTypeObject NcDestructor_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Destructor",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Destructor",
     .tp_doc = "What cffi calls with a pointer whose object goes.",
     .tp_basicsize = sizeof(NcDestructor),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,

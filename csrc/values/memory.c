@@ -104,7 +104,7 @@ static int memory_getbuffer(PyObject *object, Py_buffer *view, int flags)
 static PyBufferProcs memory_buffer = {memory_getbuffer, NULL};
 
 PyTypeObject NcMemory_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Memory",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Memory",
     .tp_doc = "Memory that C code owns.",
     .tp_basicsize = offsetof(Memory, extents),
     .tp_itemsize = sizeof(Py_ssize_t),

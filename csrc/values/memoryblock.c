@@ -94,7 +94,7 @@ int nc_block_keep(NcBlock *block, PyObject *object)
 static PyBufferProcs block_buffer = {block_getbuffer, NULL};
 
 PyTypeObject NcBlock_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Block",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Block",
     .tp_doc = "Memory, and what pointers in it lead to.",
     .tp_basicsize = offsetof(NcBlock, data),
     .tp_itemsize = 1,

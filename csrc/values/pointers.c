@@ -181,7 +181,7 @@ static PyMemberDef pin_members[] = {
 };
 
 PyTypeObject NcPin_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Pin",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Pin",
     .tp_doc = "A converted pointer argument; what it points to is kept while this lives.",
     .tp_basicsize = sizeof(NcPin),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,

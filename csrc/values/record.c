@@ -272,7 +272,7 @@ static PyMemberDef layout_members[] = {
 
 /* No cycle can lead through one: what it holds describes types, or has ended. */
 PyTypeObject NcLayout_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.Layout",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Layout",
     .tp_doc = "The description of a struct, a union or an array; makes Records.",
     .tp_basicsize = offsetof(Layout, members),
     .tp_itemsize = sizeof(Member),
@@ -566,7 +566,7 @@ static PySequenceMethods record_sequence = {
     .sq_length = record_length, .sq_item = record_item, .sq_ass_item = record_ass_item};
 
 PyTypeObject NcRecordBase_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._types.RecordBase",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.RecordBase",
     .tp_doc = "C memory with a layout.",
     .tp_basicsize = sizeof(Record),
     .tp_itemsize = 1,

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from .._signature.agreement import suits
-from .._signature.ctype import CType, Scalar, integer_range
-from .._signature.derived import Pointer, Struct
-from .._signature.signature import Signature
+from .._types.agreement import suits
+from .._types.ctype import CType, Scalar, integer_range
+from .._types.derived import Pointer, Struct
+from .._types.signature import Signature
 from .messages import advice, given_text, no_way
 from .plan import Argument, Check, Convert, ErrorOut, Load, Memory, Node, OutSlot, Step
 

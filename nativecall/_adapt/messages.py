@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 
-from .._signature.ctype import CType, integer_range, part_of
-from .._signature.derived import Pointer
-from .._signature.spelling import both, words
+from .._cdecl.spelling import both, words
+from .._types.ctype import CType, integer_range, part_of
+from .._types.derived import Pointer
 from .plan import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 def counted(number: int, what: str) -> str:

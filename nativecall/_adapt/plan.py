@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .. import _lib
-from .._signature.ctype import CType
-from .._signature.signature import Signature
+from .._types.ctype import CType
+from .._types.signature import Signature
 from .._values.failure import Convention
 
 TYPE_CHECKING = False

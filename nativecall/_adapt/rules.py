@@ -36,11 +36,11 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 
 from .. import _lib
+from .._cdecl.spelling import both, reason_in_c
 from .._errors import SignatureError
-from .._signature.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scalar
-from .._signature.derived import Pointer, object_offsets
-from .._signature.signature import Signature
-from .._signature.spelling import both, reason_in_c
+from .._types.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scalar
+from .._types.derived import Pointer, object_offsets
+from .._types.signature import Signature
 from .._values.failure import CONVENTIONS, Convention, convention
 from .draft import (
     POINTERS,

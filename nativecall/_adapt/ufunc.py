@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from .._signature.ctype import CType
-from .._signature.signature import Signature
+from .._types.ctype import CType
+from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

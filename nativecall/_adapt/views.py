@@ -7,8 +7,8 @@ counterparts.
 
 from __future__ import annotations
 
-from .._signature.ctype import scalar
-from .._signature.derived import Pointer, View
+from .._types.ctype import scalar
+from .._types.derived import Pointer, View
 from .draft import Draft, Refused, of_argument
 from .messages import own_text
 from .plan import Argument, Constant, Memory, Node

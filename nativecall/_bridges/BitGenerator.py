@@ -15,7 +15,7 @@ from .. import _lib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._types import Foreign
+    from .._ext import Foreign
 
 # The words of the struct that have functions, by their types; the first one is the state.
 # `next_raw` is left out: its type is that of `next_uint64`.

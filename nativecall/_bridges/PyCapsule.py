@@ -12,17 +12,17 @@ import ctypes
 from importlib import import_module
 
 from .. import _lib
+from .._cdecl import capsulename
+from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, SymbolError
-from .._signature import capsulename
-from .._signature.signature import Signature
-from .._signature.spelling import parse, words
+from .._types.signature import Signature
 from .._values import callspec
 from .._values.boxes import Function, Passing, bridge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._types import Foreign, Native
+    from .._ext import Foreign, Native
     from .._values.calloptions import Gil
     from .._values.failure import Errors
 

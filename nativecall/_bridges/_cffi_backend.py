@@ -17,22 +17,22 @@ import _cffi_backend
 from .. import _lib
 from .._callable.meant import entry_meant
 from .._callable.pickled import wrapped_there
+from .._cdecl import cffitype
+from .._cdecl.lexer import NAMES
+from .._cdecl.nodes import c_name_of
+from .._cdecl.spelling import is_ffi_type, parse
 from .._errors import SignatureError
-from .._signature import cffitype
-from .._signature.clexer import NAMES
-from .._signature.cnodes import c_name_of
-from .._signature.ctype import CType
-from .._signature.derived import FunctionPointer
-from .._signature.derived import Pointer as PointerType
-from .._signature.signature import Signature
-from .._signature.spelling import is_ffi_type, parse
+from .._types.ctype import CType
+from .._types.derived import FunctionPointer
+from .._types.derived import Pointer as PointerType
+from .._types.signature import Signature
 from .._values.boxes import Function, Pointer, Struct, beneath, holds_entry
 from .._values.handles import is_cdata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._types import FFIData, FFIType, Foreign
+    from .._ext import FFIData, FFIType, Foreign
 
 _FROM_BUFFER = "__CDataFromBuf"
 

@@ -9,16 +9,16 @@ from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: 
 from .. import _lib
 from .._callable.meant import entry_meant
 from .._errors import SignatureError
-from .._signature.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
-from .._signature.derived import Array, Field, Struct
-from .._signature.derived import pointer as pointer_to
-from .._signature.signature import Signature
+from .._types.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
+from .._types.derived import Array, Field, Struct
+from .._types.derived import pointer as pointer_to
+from .._types.signature import Signature
 from .._values.boxes import Function, Pointer, beneath, holds_entry
 from .._values.boxes import Struct as FoundStruct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
     _Known = dict[tuple[int, int], tuple[object, CType | SignatureError]]
 

@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from .. import _lib
+from .._cdecl import pxd
 from .._errors import SignatureError, SymbolError
-from .._signature import pxd
 from .._values import boxes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._types import Foreign
+    from .._ext import Foreign
     from .._values.boxes import Function
 
 # What Cython puts before the name of a variant of a function with fused types, or after it.

@@ -15,16 +15,16 @@ from _weakref import ref
 
 from .._errors import SignatureError
 from .._fifo import Cache
-from .._signature.ctype import SCALARS, CType, is_native, part_of
-from .._signature.derived import Array, FunctionPointer, Pointer, Struct
-from .._signature.signature import Signature
+from .._types.ctype import SCALARS, CType, is_native, part_of
+from .._types.derived import Array, FunctionPointer, Pointer, Struct
+from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     #: Here a class of ctypes', or what one makes: typeshed knows too little of what both have.
-    from .._types import Foreign
+    from .._ext import Foreign
 
 _CACHE_LIMIT = 1024
 _MAX_ARGUMENTS = 1024  # ctypes' own limit

@@ -19,10 +19,10 @@ from .. import _lib
 from .._adapt import plan as nodes
 from .._callable.thunk import by_plan
 from .._errors import SignatureError
-from .._signature.ctype import SCALARS, VOID, is_native
-from .._signature.derived import Array, FunctionPointer, Pointer
-from .._signature.derived import pointer as pointer_to
-from .._signature.signature import Signature
+from .._types.ctype import SCALARS, VOID, is_native
+from .._types.derived import Array, FunctionPointer, Pointer
+from .._types.derived import pointer as pointer_to
+from .._types.signature import Signature
 from .._values import boxes
 from .._values.boxes import Function, Passing
 from .._values.failure import CONVENTIONS
@@ -32,8 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._signature.ctype import CType
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.ctype import CType
 
 _KINDS = {
     "double": "d",

@@ -9,15 +9,15 @@ from __future__ import annotations
 from .._plan import steps
 from .._plan.aapcs64 import AAPCS64
 from .._plan.sysv import SYSV_X86_64
-from .._signature.ctype import CType, is_native
-from .._signature.derived import Array, Struct, homogeneous, inner_types
-from .._signature.signature import Signature
+from .._types.ctype import CType, is_native
+from .._types.derived import Array, Struct, homogeneous, inner_types
+from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
 _WORD = 8
 _REGISTERS = 16  # bytes up to which a struct may travel in two registers

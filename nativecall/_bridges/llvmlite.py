@@ -12,16 +12,16 @@ import hashlib
 import re
 
 from .. import _lib
+from .._cdecl.spelling import parse
 from .._codegen import engine
 from .._errors import SignatureError
-from .._signature.spelling import parse
 from .._values.boxes import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
 
 _CODES = {
     "void": "v",

@@ -7,7 +7,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._types import Foreign
+    from .._ext import Foreign
     from .._values.boxes import Function
 
 

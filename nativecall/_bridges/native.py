@@ -8,9 +8,9 @@ nobody here knows, or whose result cannot show it, are left out.
 from __future__ import annotations
 
 from .. import _lib
+from .._cdecl.spelling import parse
 from .._errors import SignatureError
-from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._types.signature import Signature
 from .._values.boxes import Function
 from .._values.failure import check_errors, convention
 

@@ -9,7 +9,7 @@ from .._values.storage import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 def struct(obj: Foreign) -> Struct | None:

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import numpy
 
     from .._callable.callable import NativeCallable
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
 
 
 def native(obj: Foreign) -> NativeCallable | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 def array(obj: Foreign) -> Foreign:

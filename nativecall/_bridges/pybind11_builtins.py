@@ -16,15 +16,15 @@ import builtins
 import re
 
 from .. import _lib
+from .._bridges import itanium
 from .._errors import SignatureError
-from .._signature import itanium
 from .._values.boxes import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
 
 _RECORD = "pybind11_detail_function_record_"
 _VERSION = "v1"

@@ -17,13 +17,13 @@ import sys
 from .. import _lib
 from .._adapt.draft import losses
 from .._callable import specialize
+from .._cdecl.spelling import canonical, parse, words
 from .._errors import NoEntryError, SignatureError
-from .._signature.agreement import Agreement, agreement
-from .._signature.ctype import VOID
-from .._signature.derived import Pointer
-from .._signature.derived import pointer as pointer_to
-from .._signature.signature import Signature
-from .._signature.spelling import canonical, parse, words
+from .._types.agreement import Agreement, agreement
+from .._types.ctype import VOID
+from .._types.derived import Pointer
+from .._types.derived import pointer as pointer_to
+from .._types.signature import Signature
 from .._values import boxes, callspec
 from .._values.boxes import Function
 from .._values.failure import convention
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from scipy import LowLevelCallable
 
     from .._callable.callable import NativeCallable
-    from .._signature.ctype import CType
-    from .._types import Foreign, Native
+    from .._ext import Foreign, Native
+    from .._types.ctype import CType
 
 # All that SciPy's functions take, best first, each by a spelling that every version knows.
 _QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"

@@ -20,8 +20,8 @@ from .._values.storage import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.ctype import CType
-    from .._types import CallSpec
+    from .._ext import CallSpec
+    from .._types.ctype import CType
 
 #: An argument that Python passes: its name, whether it may be passed by that, its C type, whether C
 #: only reads behind it, what characters it points to ("" for none), its index in C, and whether it

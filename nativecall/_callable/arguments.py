@@ -12,14 +12,15 @@ from itertools import islice
 from types import NoneType
 
 from .. import _lib
+from .._cdecl.cffitype import disagreement, is_whole, to_ffi
+from .._cdecl.characters import CONST
+from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
-from .._signature import bufferformat
-from .._signature.agreement import suits
-from .._signature.cffitype import disagreement, is_whole, to_ffi
-from .._signature.characters import CONST
-from .._signature.ctype import CType, Scalar
-from .._signature.derived import (
+from .._types import bufferformat
+from .._types.agreement import suits
+from .._types.ctype import CType, Scalar
+from .._types.derived import (
     Array,
     FunctionPointer,
     Handle,
@@ -28,8 +29,7 @@ from .._signature.derived import (
     View,
     pointer,
 )
-from .._signature.signature import Signature
-from .._signature.spelling import parse, words
+from .._types.signature import Signature
 from .._values import boxes, callspec, handles, storage
 from .._values.outparameters import visible
 from .entry import refuse_known_otherwise
@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._types import CallbackSpec, CallSpec, Foreign
+    from .._ext import CallbackSpec, CallSpec, Foreign
     from .._values.calloptions import Policies
 
     #: What is said of the arguments and the result of a function (characters.py), and the encoding

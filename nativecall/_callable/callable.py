@@ -18,7 +18,7 @@ from _thread import RLock
 
 from .. import _lib
 from .._errors import NoEntryError, refuse_reload
-from .._signature.signature import Signature
+from .._types.signature import Signature
 from .._values import boxes
 from .._values.calloptions import ENTRY, WRAP, spelled
 from .._values.failure import convention
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from .._types import CallSpec
+    from .._ext import CallSpec
     from .._values.calloptions import EntryOptions, WrapOptions
     from . import specialize
 

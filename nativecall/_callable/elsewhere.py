@@ -9,10 +9,10 @@ from __future__ import annotations
 from weakref import ref
 
 from .. import _lib
+from .._cdecl import cffitype
 from .._errors import SignatureError
-from .._signature import cffitype
-from .._signature.ctype import WRAP_IT, CType, Scalar
-from .._signature.signature import Signature
+from .._types.ctype import WRAP_IT, CType, Scalar
+from .._types.signature import Signature
 from .._values import callspec, storage
 from .._values.calloptions import DEFAULT
 from .._values.failure import convention, raise_failure
@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Foreign, Native
+    from .._ext import Foreign, Native
     from .._values.calloptions import Policies
 
 _types = _lib.types

@@ -11,11 +11,11 @@ import sys
 from collections import namedtuple
 
 from .. import _lib
+from .._cdecl.spelling import as_text, both, parse
 from .._errors import SignatureError
-from .._signature.agreement import Agreement, agreement
-from .._signature.derived import Handle
-from .._signature.signature import Signature
-from .._signature.spelling import as_text, both, parse
+from .._types.agreement import Agreement, agreement
+from .._types.derived import Handle
+from .._types.signature import Signature
 from .._values import boxes, callspec
 from .._values.calloptions import DEFAULT, GIL, Policies, checked
 from .._values.failure import CONVENTIONS, check_errors, convention
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from .._signature.ctype import CType
-    from .._types import CallSpec, Foreign, Native
+    from .._ext import CallSpec, Foreign, Native
+    from .._types.ctype import CType
     from .._values.calloptions import Check, Gil, Order, WrapOptions
     from .._values.failure import Errors
     from .._values.outparameters import Out
@@ -262,7 +262,7 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | str | None, ...
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
     """
-    from .._signature.capsulename import way_out
+    from .._cdecl.capsulename import way_out
 
     given = (wanted.result, *wanted.args)
     if len(given) != len(known):

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from .._signature.ctype import CType
-    from .._types import Native, ThunkSpec
+    from .._ext import Native, ThunkSpec
+    from .._types.ctype import CType
     from .._values.calloptions import Policies
 
 refuse_reload(globals(), "_make_wrapper")

@@ -7,11 +7,11 @@ struct that no signature describes. What it does say must agree: an `int *` is n
 from __future__ import annotations
 
 from .._errors import NoEntryError
-from .._signature.agreement import Agreement, agreement
+from .._types.agreement import Agreement, agreement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.signature import Signature
+    from .._types.signature import Signature
     from .callable import NativeCallable
 
 

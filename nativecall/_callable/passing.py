@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from .._adapt.draft import losses
 from .._adapt.messages import counted
+from .._cdecl.spelling import parse
 from .._errors import NoEntryError, SignatureError
-from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._types.signature import Signature
 from .._values import boxes
 from .callable import NativeCallable
 from .wrap import wrap

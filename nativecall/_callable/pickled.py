@@ -20,8 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
     from .._values.calloptions import CallOptions, EntryOptions
 
     # The class of native callables, and one of them: this module stands below it.

@@ -12,10 +12,10 @@ from __future__ import annotations
 from .. import _lib
 from .._fifo import Cache, Fifo
 from .._plan import closureplan
-from .._signature import bufferformat
-from .._signature.ctype import VOID, CType, Scalar
-from .._signature.derived import Array, Pointer, View, object_offsets
-from .._signature.signature import Signature
+from .._types import bufferformat
+from .._types.ctype import VOID, CType, Scalar
+from .._types.derived import Array, Pointer, View, object_offsets
+from .._types.signature import Signature
 from .._values import callspec
 from .._values.calloptions import DEFAULT
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from .._types import CallbackOptions as Options
-    from .._types import CallbackSpec, CallSpec, Memory
+    from .._ext import CallbackOptions as Options
+    from .._ext import CallbackSpec, CallSpec, Memory
 
     #: Says how a Python object is made of an argument.
     Reader: TypeAlias = Callable[[int], object] | CallSpec | str

@@ -14,13 +14,13 @@ exception is not. A hook that asks for the signature it is asked for gets Runtim
 from __future__ import annotations
 
 from .. import _lib
+from .._cdecl.spelling import parse
 from .._errors import NoEntryError, SignatureError
 from .._fifo import Fifo
-from .._signature.ctype import SCALARS, Scalar
-from .._signature.derived import Pointer, pointer
-from .._signature.signature import Signature
-from .._signature.spelling import parse
 from .._singleflight import once
+from .._types.ctype import SCALARS, Scalar
+from .._types.derived import Pointer, pointer
+from .._types.signature import Signature
 from .._values import boxes
 from .._values.failure import CONVENTIONS, check_errors
 from .entry import Options, resolve
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Sequence
 
-    from .._signature.ctype import CType
-    from .._types import Native
+    from .._ext import Native
+    from .._types.ctype import CType
     from .._values.calloptions import WrapOptions
     from .entry import NewEntry
 

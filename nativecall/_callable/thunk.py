@@ -22,12 +22,12 @@ from .. import _lib
 from .._adapt import messages, rules
 from .._adapt.draft import losses
 from .._adapt.plan import HEADER, Bound, Plan
+from .._cdecl.spelling import parse
 from .._codegen.thunk import thunk
 from .._errors import NoEntryError, SignatureError
 from .._plan import conversion
-from .._signature.derived import FunctionPointer
-from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._types.derived import FunctionPointer
+from .._types.signature import Signature
 from .._values import boxes, callspec, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from .._types import CallSpec, Foreign, Native, ThunkSpec
+    from .._ext import CallSpec, Foreign, Native, ThunkSpec
     from .._values.calloptions import Policies
     from .._values.failure import Errors
 

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Native
+    from .._ext import Native
 
 
 def traced(callable: Native) -> Callable[..., object]:

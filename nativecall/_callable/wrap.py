@@ -8,9 +8,9 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from .. import _lib
+from .._cdecl.spelling import parse_with
 from .._errors import SignatureError
-from .._signature.signature import Signature
-from .._signature.spelling import parse_with
+from .._types.signature import Signature
 from .._values import boxes, callspec
 from .._values.calloptions import DEFAULTS, WRAP, checked, spelled
 from .callable import NativeCallable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Unpack
 
-    from .._types import CallSpec
+    from .._ext import CallSpec
     from .._values.calloptions import WrapOptions
 else:
     ModuleType = type(_lib)  # the import of `types` takes as long as that of two modules of ours

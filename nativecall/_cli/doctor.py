@@ -153,7 +153,7 @@ def _kept() -> Iterator[_Line]:
 def _headers() -> Iterator[_Line]:
     import shlex
 
-    from .._signature import preprocessor
+    from .._cdecl import preprocessor
 
     command: list[str] | None = None
     with suppress(LibraryError):  # for CC, which the line names

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 _CALL_TABLES = (0x04000001, 0x04000003)

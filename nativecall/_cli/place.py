@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from .._ext import Foreign
     from .._library import Library
-    from .._types import Foreign
 
 
 def find(place: str) -> object:

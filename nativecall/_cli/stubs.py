@@ -18,9 +18,9 @@ from types import GenericAlias, UnionType
 from .._callable.annotations import arguments, results
 from .._callable.callable import NativeCallable
 from .._callback import Callback
+from .._cdecl.plaintext import common_types
 from .._library import Library
-from .._signature.derived import Array, Pointer, Struct
-from .._signature.plaintext import common_types
+from .._types.derived import Array, Pointer, Struct
 from .output import CommandError
 from .place import find, functions, imported
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
-    from .._signature.ctype import CType
-    from .._types import CallSpec
+    from .._ext import CallSpec
+    from .._types.ctype import CType
 
 _MARK = "# Made by `nativecall stubs`"
 _TAKES = {"bool": "Integer", "int": "Integer", "float": "Real", "complex": "Complex"}

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from llvmlite import binding as llvm
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]

@@ -17,7 +17,7 @@ from sys import is_finalizing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 starting = RLock()
 #: The second is llvmlite's, once that is imported. llvmlite offers no other way to it.

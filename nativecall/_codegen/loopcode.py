@@ -19,7 +19,7 @@ from typing import Final
 from llvmlite import ir
 
 from .._adapt.ufunc import Address, ErrorOut, LoopPlan, Passed, Reference, Value
-from .._signature.ctype import CType
+from .._types.ctype import CType
 from .._values.failure import CONVENTIONS
 from . import abi, engine
 from .abi.lowering import POINTER, reserve

@@ -7,7 +7,7 @@ where some has to be made.
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.derived import Array, Struct, View
+from .._types.derived import Array, Struct, View
 from .._values.callspec import letter
 from . import engine
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._signature.ctype import CType
+    from .._types.ctype import CType
 
 #: Where the core's objects have what code reads, and the addresses of what it refers to.
 layout: dict[str, int] = _lib.types.code_layout()

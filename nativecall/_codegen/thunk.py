@@ -13,7 +13,7 @@ from .. import _cache
 from .._adapt import plan as nodes
 from .._plan.abi import Unsupported
 from .._plan.conversion import conversion
-from .._signature.signature import Signature
+from .._types.signature import Signature
 from . import engine
 from .shape import made, shape
 

@@ -35,7 +35,7 @@ from .._adapt.plan import (
     Plan,
     Result,
 )
-from .._signature.ctype import CType, integer_range
+from .._types.ctype import CType, integer_range
 from .._values.callspec import letter
 from .._values.storage import sentinel_of
 from . import abi

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .._callable.wrap import plain
+from .._cdecl.spelling import parse
 from .._errors import SymbolError
-from .._signature.spelling import parse
 from .._values import callspec, handles
 from .._values.outparameters import check_out, resolved, visible
 from .options import gives_pointer, names_of
@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
 
 _POINTERS = ("pointer", "voidptr")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cffi import FFI
 
-    from .._types import FFIType
+    from .._ext import FFIType
 
     class Owner(Protocol):
         """What knows the types of a library (types.py)."""

@@ -8,17 +8,17 @@ the others are compiled together without them.
 from __future__ import annotations
 
 from .. import _lib
+from .._cdecl.inlinecode import PREFIX, compiled
+from .._cdecl.preprocessor import Wanted
 from .._errors import LibraryError, SignatureError, SymbolError
 from .._locate import open_bytes
-from .._signature.inlines import PREFIX, compiled
-from .._signature.preprocessor import Wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._signature.declared import Declarations
-    from .._types import Library as OpenLibrary
+    from .._cdecl.declarations import Declarations
+    from .._ext import Library as OpenLibrary
 
 
 def found(

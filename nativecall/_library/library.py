@@ -9,12 +9,12 @@ from __future__ import annotations
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
+from .._cdecl.spelling import both, parse
 from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
 from .._locate import exported_like
-from .._signature.agreement import Agreement, agreement
-from .._signature.ctype import Single
-from .._signature.signature import Signature
-from .._signature.spelling import both, parse
+from .._types.agreement import Agreement, agreement
+from .._types.ctype import Single
+from .._types.signature import Signature
 from .._values import callspec
 from .._values.calloptions import spelled
 from .options import FUNCTION, LibraryOptions, of_function
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from cffi import FFI
 
-    from .._signature.declared import Declarations
-    from .._signature.grammar import Row
-    from .._types import CallSpec, FFIData, FFIType, Foreign
-    from .._types import Library as OpenLibrary
+    from .._cdecl.declarations import Declarations
+    from .._ext import CallSpec, FFIData, FFIType, Foreign
+    from .._ext import Library as OpenLibrary
+    from .._types.grammar import Row
     from .memory import NDArray
     from .options import FunctionOptions
     from .variables import Variable

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack
 
+    from .._cdecl.declarations import Declarations
+    from .._ext import Foreign
+    from .._ext import Library as OpenLibrary
     from .._public import Library
-    from .._signature.declared import Declarations
-    from .._types import Foreign
-    from .._types import Library as OpenLibrary
     from .options import LoadOptions
 
 
@@ -203,17 +203,17 @@ def load(
     if lenient or (declarations is not None and (base is not None or define)):
         if (header is None) == (declarations is None):
             raise TypeError("either 'declarations' or 'header' must be given, one of them")
-        from .._signature import header as headers
+        from .._cdecl import header as headers
 
         wanted = headers.wanted(header, include, define, declarations)
         skips = lenient and (skip is None or bool(skip))
         known = headers.read(wanted, only, skips, None if base is None else base.names)
     elif declarations is not None:
-        from .._signature.declared import kept
+        from .._cdecl.declarations import kept
 
         known = kept(declarations)
         if known is None:
-            from .._signature.declarations import read
+            from .._cdecl.texts import read
 
             known = read(declarations)
     given = _again, declarations, said

@@ -16,12 +16,12 @@ import _cffi_backend
 
 from .. import _lib
 from .._callable.pythonfunction import spec_of
+from .._cdecl.cffitype import from_ffi, is_same_name
+from .._cdecl.nodes import c_name_of, element
+from .._cdecl.spelling import is_ffi_type
 from .._errors import SignatureError, extra
-from .._signature.cffitype import from_ffi, is_same_name
-from .._signature.cnodes import c_name_of, element
-from .._signature.ctype import CType
-from .._signature.signature import Signature
-from .._signature.spelling import is_ffi_type
+from .._types.ctype import CType
+from .._types.signature import Signature
 from .._values import boxes, callspec, handles, storage
 from .._values.storage import Record as Values
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from .._callable.callable import NativeCallable
-    from .._types import CallbackSpec, CallSpec, FFIData, FFIType, Foreign, Pin
+    from .._ext import CallbackSpec, CallSpec, FFIData, FFIType, Foreign, Pin
     from .types import Owner
 
     NDArray = ndarray[Foreign, Foreign]

@@ -14,7 +14,7 @@ from _collections_abc import Mapping
 
 from .._callable.entry import kept_for
 from .._errors import did_you_mean
-from .._signature.derived import inner_types
+from .._types.derived import inner_types
 from .._values.calloptions import (
     CALL,
     CHECKS,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import TypedDict
 
-    from .._signature.declared import Declarations
-    from .._signature.grammar import Row
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._cdecl.declarations import Declarations
+    from .._ext import Foreign
+    from .._types.grammar import Row
+    from .._types.signature import Signature
     from .._values.calloptions import CallOptions, Check, Gil, Order, Outs
     from .._values.failure import Errors
 

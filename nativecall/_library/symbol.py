@@ -9,15 +9,15 @@ from .. import _lib
 from .._callable.wrap import wrap
 from .._errors import LibraryError, SymbolError
 from .._locate import exported_like, find
-from .._signature.ctype import Single
+from .._types.ctype import Single
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._callable.callable import NativeCallable
-    from .._signature.signature import Signature
-    from .._types import Library as OpenLibrary
+    from .._ext import Library as OpenLibrary
+    from .._types.signature import Signature
     from .._values.calloptions import CallOptions
 
 
@@ -76,7 +76,7 @@ class Symbol(
         declared = signature.c_declaration(self.name)
         if self.place is None:
             return declared
-        from .._signature.header import doc
+        from .._cdecl.header import doc
 
         comment = doc(*self.place)
         return f"{declared}\n\n{comment}" if comment else declared

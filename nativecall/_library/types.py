@@ -9,12 +9,12 @@ from __future__ import annotations
 from _weakref import ref
 from itertools import count
 
+from .._cdecl.spelling import is_c, is_ffi_type, parse
 from .._errors import SignatureError, SymbolError
 from .._fifo import Cache, Fifo
-from .._signature.ctype import Single
-from .._signature.grammar import owners
-from .._signature.signature import Signature
-from .._signature.spelling import is_c, is_ffi_type, parse
+from .._types.ctype import Single
+from .._types.grammar import owners
+from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from cffi import FFI
 
-    from .._signature.cnodes import Node
-    from .._signature.declared import Declarations
-    from .._signature.typenames import TypeNames
-    from .._types import FFIType, Foreign
+    from .._cdecl.declarations import Declarations
+    from .._cdecl.nodes import Node
+    from .._cdecl.typenames import TypeNames
+    from .._ext import FFIType, Foreign
 
 _numbers = count(1)
 
@@ -55,11 +55,11 @@ class Owner:
             base = None if self._base is None else self._base.names
             known = self._declarations
             if known is None:
-                from .._signature.declarations import parse_declarations
+                from .._cdecl.texts import parse_declarations
 
                 known = parse_declarations("")
-            from .._signature.cffitype import naming
-            from .._signature.typenames import TypeNames
+            from .._cdecl.cffitype import naming
+            from .._cdecl.typenames import TypeNames
 
             with naming:  # two sets of nodes would be two types of cffi's
                 if self._names is None:
@@ -113,7 +113,7 @@ class Owner:
 
     def tag(self, name: str) -> str:
         """What a typedef's struct or union is called; other names as they are."""
-        from .._signature.cnodes import c_name_of
+        from .._cdecl.nodes import c_name_of
 
         node = self.names.find(name)
         return name if node is None else c_name_of(node.main or node) or name
@@ -127,7 +127,7 @@ class Owner:
                 found = self._signatures.keep(text, self.names.function(text))
             return found
         if is_ffi_type(given):
-            from .._signature.cffitype import from_ffi
+            from .._cdecl.cffitype import from_ffi
 
             made = from_ffi(given, self)
             if isinstance(made, Signature):
@@ -138,7 +138,7 @@ class Owner:
     def ffi(self) -> FFI:
         """The FFI that has the types."""
         if self._ffi is None:
-            from .._signature.cffitype import naming
+            from .._cdecl.cffitype import naming
             from .ffi import make
 
             made = make(self)
@@ -170,7 +170,7 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
 
 def ffi_type(node: Node) -> FFIType:
     """cffi's type for a node."""
-    from .._signature import cffitype
+    from .._cdecl import cffitype
 
     return cffitype.ffi_type(node)
 

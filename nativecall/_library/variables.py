@@ -13,20 +13,20 @@ against C code in other threads is for who runs these.
 from __future__ import annotations
 
 from .. import _lib
-from .._signature.cffitype import pointer_from
-from .._signature.characters import CHARACTERS
-from .._signature.cnodes import element
-from .._signature.ctype import Scalar
-from .._signature.derived import pointer
-from .._signature.grammar import read_type
+from .._cdecl.cffitype import pointer_from
+from .._cdecl.characters import CHARACTERS
+from .._cdecl.nodes import element
+from .._types.ctype import Scalar
+from .._types.derived import pointer
+from .._types.grammar import read_type
 from .._values import boxes, storage
 from .._values.text import string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.ctype import CType
-    from .._types import FFIType
-    from .._types import Library as OpenLibrary
+    from .._ext import FFIType
+    from .._ext import Library as OpenLibrary
+    from .._types.ctype import CType
     from .._values.calloptions import Policies
     from .types import Owner
 

@@ -7,7 +7,7 @@ from .describing import known_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 _types = _lib.types
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from types import FunctionType
 
 from .. import _lib
+from .._cdecl.spelling import parse, parse_type
 from .._errors import SignatureError, did_you_mean, refuse_reload
-from .._signature.ctype import CType, Scalar
-from .._signature.derived import Array, object_offsets
-from .._signature.signature import Signature
-from .._signature.spelling import parse, parse_type
+from .._types.ctype import CType, Scalar
+from .._types.derived import Array, object_offsets
+from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
         except SignatureError:
             if not type.isidentifier():
                 raise
-            from .._signature.clexer import CODES
+            from .._cdecl.lexer import CODES
 
             if type in CODES:
                 hint = did_you_mean([CODES[type]])

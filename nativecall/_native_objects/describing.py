@@ -14,10 +14,10 @@ from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
 from .._callback import callback
+from .._cdecl.spelling import parse, parse_type
 from .._errors import SignatureError, refuse_reload
-from .._signature.ctype import CType, Scalar
-from .._signature.signature import Signature
-from .._signature.spelling import parse, parse_type
+from .._types.ctype import CType, Scalar
+from .._types.signature import Signature
 from .._values import callspec
 from .declared import Field, Method, check_self, field
 from .values import loader, storer, view
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import FieldRow, Foreign, MethodRow
+    from .._ext import FieldRow, Foreign, MethodRow
 
 refuse_reload(globals(), "describe")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from reprlib import recursive_repr
 
 from .. import _lib
+from .._cdecl.spelling import parse_type
 from .._errors import refuse_reload
-from .._signature.spelling import parse_type
 from .values import has_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 refuse_reload(globals(), "NativeObject")
 

@@ -5,10 +5,10 @@ field of many objects, as NumPy has it.
 from __future__ import annotations
 
 from .. import _lib
+from .._cdecl.spelling import parse_type
 from .._errors import extra
-from .._signature.ctype import CType
-from .._signature.derived import Array, Struct, inner_types
-from .._signature.spelling import parse_type
+from .._types.ctype import CType
+from .._types.derived import Array, Struct, inner_types
 from .._values import boxes, callspec
 from .._values.calloptions import DEFAULT as _POLICIES
 from .._values.dtypes import dtype_of
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
 _types = _lib.types
 _ADDRESS = parse_type("N")

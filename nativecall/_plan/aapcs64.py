@@ -12,8 +12,8 @@ and has those that follow the fixed ones of a variadic function all there.
 
 from __future__ import annotations
 
-from .._signature.ctype import CType
-from .._signature.derived import homogeneous
+from .._types.ctype import CType
+from .._types.derived import homogeneous
 from .abi import ABI, Call, Passing, Piece, cut, in_memory
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import namedtuple
 
-from .._signature.ctype import CType, is_native
+from .._types.ctype import CType, is_native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 
 from .. import _lib
-from .._signature.ctype import SCALARS, VOIDPTR, CType
-from .._signature.derived import View, inner_types
-from .._signature.signature import Signature, with_more
+from .._types.ctype import SCALARS, VOIDPTR, CType
+from .._types.derived import View, inner_types
+from .._types.signature import Signature, with_more
 from .._values import callspec
 from .._values.outparameters import VALUE, kind_of, offsets, pointee
 from .._values.storage import leads_on
@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._types import CallSpec
+    from .._ext import CallSpec
 
 _types = _lib.types
 _POINTER: int = _types.code_layout()["pointer_bytes"]

@@ -12,7 +12,7 @@ from . import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.signature import Signature
+    from .._types.signature import Signature
     from .abi import Passing
 
 # Of struct NcClosurePlan.

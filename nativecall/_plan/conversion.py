@@ -12,7 +12,7 @@ from collections import namedtuple
 
 from .._adapt import plan as nodes
 from .._adapt import ufunc
-from .._signature.ctype import VOID, VOIDPTR, CType, scalar
+from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._values import callspec, storage
 from .._values.failure import CONVENTIONS
 from . import callplan, steps

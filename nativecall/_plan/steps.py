@@ -7,8 +7,8 @@ from __future__ import annotations
 import struct
 
 from .._errors import SignatureError
-from .._signature.ctype import WRAP_IT
-from .._signature.derived import hides_object
+from .._types.ctype import WRAP_IT
+from .._types.derived import hides_object
 from .abi import Unsupported
 from .here import here
 
@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .._signature.ctype import CType
-    from .._signature.signature import Signature
+    from .._types.ctype import CType
+    from .._types.signature import Signature
     from .abi import Call
 
 ABI = here()

@@ -12,8 +12,8 @@ first element, over and over.
 
 from __future__ import annotations
 
-from .._signature.ctype import CType, integer
-from .._signature.derived import Array, Field, Struct
+from .._types.ctype import CType, integer
+from .._types.derived import Array, Field, Struct
 from .abi import ABI, Call, Passing, Piece, in_memory
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ variadic function is in both kinds of register.
 
 from __future__ import annotations
 
-from .._signature.ctype import CType, is_native
-from .._signature.derived import inner_types
+from .._types.ctype import CType, is_native
+from .._types.derived import inner_types
 from .abi import ABI, Call, Passing, Piece, Unsupported, in_memory
 
 TYPE_CHECKING = False

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._adapt.ufunc import LoopPlan
     from .._callable.callable import NativeCallable
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:

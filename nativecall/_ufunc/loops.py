@@ -23,12 +23,12 @@ from .. import _lib
 from .._adapt import plan as nodes
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain
+from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._fifo import Fifo
-from .._signature.ctype import VOID, VOIDPTR, CType, scalar
-from .._signature.derived import pointer
-from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._types.ctype import VOID, VOIDPTR, CType, scalar
+from .._types.derived import pointer
+from .._types.signature import Signature
 from .._values import callspec
 from .._values.calloptions import DEFAULT
 from .._values.failure import CONVENTIONS
@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 
-    from .._types import Foreign, ThunkSpec
+    from .._ext import Foreign, ThunkSpec
     from .._values.calloptions import Policies
 
 _types = _lib.types

@@ -16,7 +16,7 @@ import ctypes
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError, extra
-from .._signature.ctype import CType, Scalar
+from .._types.ctype import CType, Scalar
 from . import inlined, operands, structure
 
 TYPE_CHECKING = False

@@ -21,17 +21,17 @@ from math import prod
 from .. import _lib
 from .._adapt.ufunc import Address, ErrorOut, Length, LoopPlan, Reference, Value, Viewed
 from .._errors import SignatureError
-from .._signature.ctype import Scalar
-from .._signature.derived import Array, Pointer, Struct, View
+from .._types.ctype import Scalar
+from .._types.derived import Array, Pointer, Struct, View
 from .._values.failure import convention
 from .._values.outparameters import drops_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._adapt.ufunc import Passed
-    from .._signature.ctype import CType
-    from .._signature.signature import Signature
-    from .._types import CallSpec
+    from .._ext import CallSpec
+    from .._types.ctype import CType
+    from .._types.signature import Signature
     from .._values.outparameters import Out
 
 _OPERAND = r"\(\s*(?:\w+\??(?:\s*,\s*\w+\??)*)?\s*\)"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
 #: The versions whose headers were read.
 KNOWN = ((1, 26), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (2, 5))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
     #: A buffer, and what keeps its memory.
     _Found: TypeAlias = tuple[object, object]

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import TypeAlias, TypeGuard
 
-    from .._signature.ctype import CType
-    from .._signature.signature import Signature
-    from .._types import Foreign, Native
+    from .._ext import Foreign, Native
+    from .._types.ctype import CType
+    from .._types.signature import Signature
     from .calloptions import Policies
 
     Reader: TypeAlias = Callable[[Foreign], object]

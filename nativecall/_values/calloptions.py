@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Literal, TypedDict, TypeVar
 
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
     from .failure import Errors
     from .outparameters import Out
 

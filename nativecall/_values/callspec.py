@@ -10,13 +10,13 @@ from __future__ import annotations
 from sys import intern
 
 from .. import _lib
+from .._cdecl.spelling import parse
 from .._errors import refuse_reload
 from .._fifo import Cache
-from .._signature.ctype import SCALARS, VOID, CType, Scalar
-from .._signature.derived import Array, Handle, Pointer, Record, Struct, View
-from .._signature.grammar import from_row
-from .._signature.signature import Signature
-from .._signature.spelling import parse
+from .._types.ctype import SCALARS, VOID, CType, Scalar
+from .._types.derived import Array, Handle, Pointer, Record, Struct, View
+from .._types.grammar import from_row
+from .._types.signature import Signature
 from .calloptions import DEFAULT
 from .failure import CONVENTIONS
 from .outparameters import kind_of, offsets, pointee, visible
@@ -25,8 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._signature.grammar import Row
-    from .._types import CallSpec
+    from .._ext import CallSpec
+    from .._types.grammar import Row
     from .calloptions import Check, Policies
 
 refuse_reload(globals(), "of_text")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from .._signature.derived import is_plain
+from .._types.derived import is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.ctype import CType
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.ctype import CType
 
 _LETTERS = {"bool": "b", "float": "f", "complex": "c"}
 
@@ -32,7 +32,7 @@ def dtype_of(ctype: Foreign) -> Foreign:
 
     Examples
     --------
-    >>> from nativecall._signature.spelling import parse_type
+    >>> from nativecall._cdecl.spelling import parse_type
     >>> str(dtype_of(parse_type("q"))), dtype_of(parse_type("T{b:a:d:x:}")).itemsize
     ('int64', 16)
     """

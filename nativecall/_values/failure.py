@@ -11,15 +11,15 @@ from collections import namedtuple
 
 from .. import _lib
 from .._errors import NativeFailure
-from .._signature.ctype import CType, integer_range
+from .._types.ctype import CType, integer_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal, TypeVar
 
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
 
     _Each = TypeVar("_Each", list[Foreign], tuple[Foreign, ...])
     Errors = Literal["none", "python", "nonzero", "zero", "null", "errno", "argument"]

@@ -7,13 +7,13 @@ pass them: they are what `lengths` tells of. Its C callers do.
 
 from __future__ import annotations
 
-from .._signature.ctype import SCALARS
-from .._signature.derived import Pointer
-from .._signature.signature import Signature, with_more
+from .._types.ctype import SCALARS
+from .._types.derived import Pointer
+from .._types.signature import Signature, with_more
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.ctype import CType
+    from .._types.ctype import CType
 
 _SIZE = SCALARS["N"]
 _CHARACTER = SCALARS["c"]
@@ -28,7 +28,7 @@ def lengths(signature: Signature) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> from nativecall._signature.spelling import parse
+    >>> from nativecall._cdecl.spelling import parse
     >>> lengths(parse("v:&b&i&b")), lengths(parse("v:&b&i&bQQ"))
     ((), (0, 2))
     """

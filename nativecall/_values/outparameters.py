@@ -15,14 +15,14 @@ import sys
 from _collections_abc import Mapping, Sequence
 from collections import namedtuple
 
-from .._signature.ctype import CType, Scalar
-from .._signature.derived import Array, Handle, Pointer, Record
+from .._types.ctype import CType, Scalar
+from .._types.derived import Array, Handle, Pointer, Record
 from .failure import convention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._signature.signature import Signature
-    from .._types import Foreign
+    from .._ext import Foreign
+    from .._types.signature import Signature
 
 #: How a call has the memory of an out-parameter.
 VALUE, BLOCK, ARRAY, RECORD = range(4)

@@ -21,9 +21,9 @@ from struct import pack
 from .. import _lib
 from .._errors import extra, refuse_reload
 from .._fifo import Cache
-from .._signature import bufferformat
-from .._signature.ctype import WORD, CType, Scalar, part_of, same_bytes
-from .._signature.derived import Array, Field, Struct, View, is_plain, object_offsets
+from .._types import bufferformat
+from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
+from .._types.derived import Array, Field, Struct, View, is_plain, object_offsets
 from . import boxes, callspec
 from .calloptions import DEFAULT
 from .handles import is_cdata
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import ClassVar
 
-    from .._types import Foreign, Layout, Pin, RecordBase
+    from .._ext import Foreign, Layout, Pin, RecordBase
     from .calloptions import Policies
 
 refuse_reload(globals(), "store")
@@ -255,7 +255,7 @@ def copy_same_bytes(
 
 def _is_named(found: boxes.Struct, struct: Struct) -> bool:
     """Whether what only has a name, and a size, has those of a struct."""
-    from .._signature.cffitype import is_same_name
+    from .._cdecl.cffitype import is_same_name
 
     name, size = found.named
     return bool(name) and size == struct.size and is_same_name(name, struct.name)
@@ -472,14 +472,14 @@ def pointer_result(ctype: CType, address: int) -> object:
     """What a pointer result becomes: a cffi pointer, None for NULL."""
     if address == 0:
         return None
-    from .._signature import cffitype
+    from .._cdecl import cffitype
 
     return cffitype.pointer_from(ctype, address)
 
 
 def pointer_type(ctype: CType) -> object:
     """The cffi type that pointers of a type come back as."""
-    from .._signature import cffitype
+    from .._cdecl import cffitype
 
     return cffitype.to_ffi(ctype)
 

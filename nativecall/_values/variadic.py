@@ -9,12 +9,12 @@ from __future__ import annotations
 import operator
 
 from .. import _lib
-from .._signature.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
+from .._types.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
 from . import boxes, callspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 _DOUBLE = scalar("d")
 
@@ -128,7 +128,7 @@ def _integer_type(value: int) -> CType:
 
 def _cffi_number(value: Foreign) -> tuple[str, object]:
     """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
-    from .._signature import cffitype
+    from .._cdecl import cffitype
 
     kind = _lib.ffi.typeof(value)
     if kind.kind not in ("primitive", "enum"):

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
 ffi = FFI()
 ffi.cdef("""

@@ -11,7 +11,7 @@ from . import _rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:

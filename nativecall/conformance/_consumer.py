@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
 F = FUNCTIONS
 #: Three entries that most cases have.

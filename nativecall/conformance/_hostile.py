@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._types import Foreign
+    from .._ext import Foreign
 
     #: (signature, flags, function)
     Entries = Sequence[tuple[str, int, int]]

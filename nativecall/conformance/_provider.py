@@ -17,7 +17,7 @@ from ._rules import Absent, Broken, a, about, attribute, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 _BY_AN_OBJECT = f"a type with '{_abi.API_ATTRIBUTE}' is checked by an object of it"
@@ -236,8 +236,8 @@ def call_table(it: Provider) -> None:
 
 @rule("abi/signatures.md, Canonical form", "signatures are in canonical form")
 def canonical(it: Provider) -> None:
+    from nativecall._cdecl.spelling import parse
     from nativecall._errors import SignatureError
-    from nativecall._signature.spelling import parse
 
     for text, _, _, _ in it.entries():
         try:

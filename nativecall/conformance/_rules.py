@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import TextIO, TypeVar
 
     #: An object under test, or memory as cffi sees it: what attributes it has is what is checked.
-    from .._types import Foreign
+    from .._ext import Foreign
 
     Check = TypeVar("Check", bound=Callable[[Foreign], object])
 

@@ -17,7 +17,7 @@ from ._rules import RULES, Absent, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._types import Foreign
+    from .._ext import Foreign
 
 
 class Runtime:

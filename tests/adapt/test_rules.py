@@ -21,8 +21,8 @@ from nativecall._adapt.plan import (
     Plan,
     Result,
 )
-from nativecall._signature.ctype import VOIDPTR
-from nativecall._signature.spelling import both, parse, parse_type
+from nativecall._cdecl.spelling import both, parse, parse_type
+from nativecall._types.ctype import VOIDPTR
 
 D, F, INT, LONG = (parse_type(code) for code in "dfiq")
 PD = parse_type("&d")

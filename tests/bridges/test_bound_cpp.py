@@ -11,9 +11,8 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._bridges import pybind11_builtins
-from nativecall._signature import itanium
-from nativecall._signature.spelling import parse
+from nativecall._bridges import itanium, pybind11_builtins
+from nativecall._cdecl.spelling import parse
 from support import foreign
 
 

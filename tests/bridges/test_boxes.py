@@ -19,7 +19,7 @@ import pytest
 from scipy import LowLevelCallable
 
 import nativecall as nc
-from nativecall._signature.ctype import scalar
+from nativecall._types.ctype import scalar
 from support import build, compilecache
 from support.capsules import capsule, get_name
 

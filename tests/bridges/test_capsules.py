@@ -12,7 +12,7 @@ import pytest
 
 import nativecall as nc
 from nativecall._bridges import BitGenerator
-from nativecall._signature.ctype import scalar
+from nativecall._types.ctype import scalar
 from support import capsules
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import nativecall as nc
 from nativecall._bridges import ctypestype, libffi
+from nativecall._cdecl.spelling import parse
 from nativecall._fifo import Cache
 from nativecall._plan import steps
 from nativecall._plan.aapcs64 import AAPCS64
-from nativecall._signature.spelling import parse
 
 
 @pytest.mark.skipif(

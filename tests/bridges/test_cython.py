@@ -21,8 +21,8 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._bridges import _cython
-from nativecall._signature import capsulename, pxd
-from nativecall._signature.spelling import parse_type
+from nativecall._cdecl import capsulename, pxd
+from nativecall._cdecl.spelling import parse_type
 from support import build
 
 pytest.importorskip("Cython")

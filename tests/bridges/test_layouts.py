@@ -15,7 +15,7 @@ import cffi
 import pytest
 
 import nativecall as nc
-from nativecall._signature.ctype import scalar
+from nativecall._types.ctype import scalar
 
 SOURCE = """
 struct __attribute__((packed)) packed { signed char a; double b; };

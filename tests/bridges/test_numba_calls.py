@@ -666,7 +666,7 @@ import numba
 # The entry point of Numba imports little of nativecall.
 assert numba.njit(lambda x: x + 1)(1) == 2
 ours = sorted(name for name in sys.modules if name.startswith("nativecall."))
-ground = "_errors _lib _numba _types _version"
+ground = "_errors _ext _lib _numba _version"
 assert ours == ["nativecall." + name for name in ground.split()], ours
 
 import cached_functions as cached

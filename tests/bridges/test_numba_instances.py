@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from support.levels import sweep
 from support.threads import each
 

@@ -259,7 +259,7 @@ def test_an_entry_point_adds_a_box(foreign, forked, tmp_path):
 
 
 BRIDGE = """
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from nativecall._values.boxes import Function
 
 def function(obj):

@@ -24,7 +24,7 @@ from scipy import LowLevelCallable, integrate, ndimage
 import nativecall as nc
 from nativecall import _lib
 from nativecall._bridges import scipy as scipy_bridge
-from nativecall._signature.spelling import canonical
+from nativecall._cdecl.spelling import canonical
 from support.capsules import set_context
 
 overlooked = pytest.mark.skipif(

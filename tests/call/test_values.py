@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.signature import Signature
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
+from nativecall._types.signature import Signature
 from nativecall._values import storage
 from support.outcomes import broken_function, outcome, stored
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from nativecall._cdecl.spelling import parse, parse_type
 from nativecall._plan.abi import Passing
 from nativecall._plan.win64 import WIN64
-from nativecall._signature.ctype import VOID
-from nativecall._signature.spelling import parse, parse_type
+from nativecall._types.ctype import VOID
 from support import compilecache
 from support.levels import sweep
 from support.randomcalls import C_TYPES, PRELUDE, Case, Scalar, Struct

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import nativecall as nc
 from nativecall._callable import hooks, thunk
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 
 specs = hooks._thunk_specs
 libm = nc.load(

@@ -10,7 +10,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from nativecall._values import callspec
 from support.modes import DEBUG, generated
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.ctype import scalar
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
+from nativecall._types.ctype import scalar
 
 SCALARS = {
     "?": "bool",

@@ -21,12 +21,12 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._adapt import draft, rules
 from nativecall._callable import hooks
+from nativecall._cdecl.spelling import parse
 from nativecall._codegen import engine
 from nativecall._plan import conversion, steps
 from nativecall._plan.aapcs64 import AAPCS64
 from nativecall._plan.sysv import SYSV_X86_64
 from nativecall._plan.win64 import WIN64
-from nativecall._signature.spelling import parse
 from support.modes import SCALE, assembly, generated
 from support.threads import each
 

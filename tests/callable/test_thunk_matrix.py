@@ -21,7 +21,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._signature.spelling import parse, parse_type
+from nativecall._cdecl.spelling import parse, parse_type
 from support.levels import sweep
 from support.modes import generated
 
@@ -402,7 +402,7 @@ def significant(text: str) -> list[int]:
     return [*range(ctype.size)]
 
 
-X87 = nc._signature.spelling.parse_type("g").size == 16 and os.uname().machine in (
+X87 = nc._cdecl.spelling.parse_type("g").size == 16 and os.uname().machine in (
     "x86_64",
     "amd64",
 )

@@ -18,7 +18,7 @@ import pytest
 import nativecall as nc
 from nativecall import _callback
 from nativecall._callable import pythonfunction
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from support.callbacks import raising, threads_left
 from support.modes import DEBUG
 from support.threads import each

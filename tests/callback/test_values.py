@@ -22,7 +22,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._callable import arguments
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 
 # -- values --------------------------------------------------------------------------------------
 

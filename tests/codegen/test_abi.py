@@ -29,11 +29,11 @@ from llvmlite import ir
 
 from nativecall import _cache
 from nativecall._cache import Cache
+from nativecall._cdecl.spelling import parse, parse_type
 from nativecall._codegen import abi, engine
 from nativecall._errors import SignatureError
-from nativecall._signature.ctype import SCALARS, VOID, VOIDPTR, CType
-from nativecall._signature.derived import Array, Field, Pointer, Struct
-from nativecall._signature.spelling import parse, parse_type
+from nativecall._types.ctype import SCALARS, VOID, VOIDPTR, CType
+from nativecall._types.derived import Array, Field, Pointer, Struct
 from support.levels import sweep
 
 BATCH = 200

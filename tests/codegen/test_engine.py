@@ -160,7 +160,7 @@ def test_the_key_holds_machine_and_versions():
         nativecall.__version__,
         sys.implementation.cache_tag,
         os.path.join("_codegen", "engine.py"),
-        os.path.join("_signature", "ctype.py"),
+        os.path.join("_types", "ctype.py"),
         os.path.join("_adapt", "rules.py"),
     ):
         assert repr(part)[1:-1] in machine.identity

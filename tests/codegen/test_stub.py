@@ -81,7 +81,7 @@ def test_wrong_arguments(line):
     good = (spec, None, spec, 0, 0, header + 8, ((0, header),), object(), (0, None), True)
     types.ThunkSpec(*good)
     for place, wrong, error, message in (
-        (0, "d:d", TypeError, "must be nativecall._types.CallSpec"),
+        (0, "d:d", TypeError, "must be nativecall._ext.CallSpec"),
         (1, "d:d", TypeError, "takes a call spec or None"),
         (5, header - 1, TypeError, "the size of a Thunk"),
         (5, sys.maxsize, TypeError, "the size of a Thunk"),

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from nativecall._cdecl.spelling import parse
 from nativecall._errors import SignatureError
-from nativecall._signature.ctype import MAX_DEPTH, MAX_TEXT
-from nativecall._signature.signature import Signature
-from nativecall._signature.spelling import parse
+from nativecall._types.ctype import MAX_DEPTH, MAX_TEXT
+from nativecall._types.signature import Signature
 from support import build, compilecache, packed
 from support.packed import pack, unpack
 from support.spellings import Maker, python_side

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from support import build, packed, typevectors, vectors, written
 from support.spellings import python_side
 from support.vectors import installed, number

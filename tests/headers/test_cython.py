@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from support import build
 from support.packed import pack, unpack
 

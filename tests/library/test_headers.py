@@ -14,7 +14,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _cache
-from nativecall._signature import header, preprocessor, searched
+from nativecall._cdecl import header, preprocessor, searched
 
 COMPILER = preprocessor.compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")

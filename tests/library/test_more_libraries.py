@@ -12,7 +12,7 @@ import zlib
 import pytest
 
 import nativecall as nc
-from nativecall._signature.preprocessor import compiler
+from nativecall._cdecl.preprocessor import compiler
 
 numpy = pytest.importorskip("numpy")
 

@@ -8,7 +8,7 @@ import gc
 import pytest
 
 import nativecall as nc
-from nativecall._signature.preprocessor import compiler
+from nativecall._cdecl.preprocessor import compiler
 
 numpy = pytest.importorskip("numpy")
 

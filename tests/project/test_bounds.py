@@ -21,8 +21,8 @@ import pytest
 import nativecall as nc
 from nativecall import _locate
 from nativecall._callable import hooks, pythonfunction
+from nativecall._cdecl.spelling import parse
 from nativecall._fifo import Cache, Fifo
-from nativecall._signature.spelling import parse
 from nativecall._values import callspec
 from nativecall._values import text as reading
 
@@ -31,22 +31,22 @@ ROOT = Path(__file__).resolve().parents[2]
 #: bounded by what there is. Here where no file is named.
 SEEN = {
     "interned keys": "",
-    "signatures by their text": "signature/test_spelling.py::test_parse_remembers_texts",
+    "signatures by their text": "cdecl/test_spelling.py::test_parse_remembers_texts",
     "call specs by the text": "test_call_specs_by_their_texts",
     "entries of a callable": "callable/test_overloads.py::test_remembered_choices_are_the_rules",
-    "C types": "signature/test_ctype.py::test_interning_forgets_but_equality_stays",
+    "C types": "types/test_ctype.py::test_interning_forgets_but_equality_stays",
     "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
     "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound "
     "test_call_specs_of_declarations",
     "layouts of structs": "values/test_scalars.py::test_layouts_are_kept_up_to_a_bound",
-    "whether a buffer's": "signature/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
+    "whether a buffer's": "types/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
     "signatures of Python functions": "values/test_scalars.py::"
     "test_signatures_of_passed_functions_are_kept_up_to_a_bound",
     "how callbacks read": "test_how_callbacks_read_types",
     "what callbacks of": "callback/test_life.py::"
     "test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound "
     "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
-    "cffi's types of C": "signature/test_declarations.py::test_types_of_cffi_that_come_and_go",
+    "cffi's types of C": "cdecl/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
     "ctypes types": "bridges/test_ctypestype.py::test_types_leave_the_caches_of_ctypes_again",

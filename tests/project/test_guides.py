@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall._signature import preprocessor
+from nativecall._cdecl import preprocessor
 from support import build
 from support.levels import where
 from support.printed import Checker

@@ -97,7 +97,7 @@ def test_a_load_from_the_cache_imports_what_it_needs_alone(python, tmp_path):
     others = {"functools", "weakref", "importlib", "inspect", "re", "subprocess", "typing"}
     assert not own & others
     assert not own & {"_callback", "_native_objects", "_callable.hooks", "_callable.arguments"}
-    assert not own & {"_signature.cparser", "_signature.bufferformat", "_values.storage"}
+    assert not own & {"_cdecl.parser", "_types.bufferformat", "_values.storage"}
 
 
 def test_threads_use_the_first_name_at_once(python):

@@ -1,7 +1,8 @@
 """The layers: no module imports what stands above it, and no unit of C includes what includes it.
 
-`LAYERS` and `C_LAYERS` are the lists, bottom to top. An import counts wherever it stands, also in a
-function or under TYPE_CHECKING, but for stubs (`.pyi`), which only type checkers read.
+`LAYERS` and `C_LAYERS` are the lists, bottom to top; folders form no circle either. An import
+counts wherever it stands, also in a function or under TYPE_CHECKING, but for stubs (`.pyi`), which
+only type checkers read.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_cache _core _errors _hints _lib _fifo _locate _singleflight _types _version"),
-    # C types, signatures and declarations; no native code
-    ("signatures", "_signature/"),
+    ("ground", "_cache _core _errors _ext _hints _lib _fifo _locate _singleflight _version"),
+    # C types, signatures, and above them declarations; no native code
+    ("signatures", "_types/ _cdecl/"),
     # single values between Python and C memory, and whose boxes hold them
     ("values", "_values/"),
     # plans: how one signature becomes another; how a call is made, and where C has its values
@@ -171,6 +172,7 @@ def problems(root: Path, changed: dict[str, str] | None = None) -> list[str]:
     known = modules(root)
     found = []
     graph: dict[str, set[str]] = {}
+    rooms: dict[str, set[str]] = {}  # folders, and the modules beside them
     where: dict[tuple[str, str], str] = {}
     for name, path in known.items():
         if path.suffix == ".pyi":
@@ -190,7 +192,11 @@ def problems(root: Path, changed: dict[str, str] | None = None) -> list[str]:
             else:
                 graph[name].add(other)
                 where.setdefault((name, other), place)
-    for circle in circles(graph):
+                room, another = name.split(".")[0], other.split(".")[0]
+                if room != another:
+                    rooms.setdefault(room, set()).add(another)
+                    where.setdefault((room, another), place)
+    for circle in circles(graph) or circles(rooms):
         steps = [
             f"{place} imports {other}"
             for (name, other), place in where.items()
@@ -236,19 +242,22 @@ def test_modules_are_imported_by_name_where_that_is_said():
         (
             "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from .._codegen.engine import Code\n",
             "ctype.py:3 imports _codegen.engine, which is in the layer 'code', above 'signatures'; "
-            "_signature.ctype may import ground: _cache _core _errors",
+            "_types.ctype may import ground: _cache _core _errors _ext",
         ),
         ("import nativecall._library\n", "ctype.py:1 imports _library"),
         ("from nativecall import wrap\n", "ctype.py:1 imports __init__"),
         (
             "from .signature import Signature\n",
-            "a circle of 4 modules (_signature.clexer, _signature.ctype, _signature.derived, "
-            "_signature.signature): ",
+            "a circle of 3 modules (_types.ctype, _types.derived, _types.signature): ",
+        ),
+        (
+            "from .._cdecl.characters import CONST\n",
+            "a circle of 2 modules (_cdecl, _types): ",
         ),
     ],
 )
 def test_what_is_not_allowed_is_found(text, message):
-    found = problems(ROOT / PACKAGE, {"_signature.ctype": text})
+    found = problems(ROOT / PACKAGE, {"_types.ctype": text})
     assert len(found) == 1, found
     assert message in found[0]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall._signature.preprocessor import compiler
+from nativecall._cdecl.preprocessor import compiler
 from support.levels import sweep
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "libraries"

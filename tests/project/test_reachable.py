@@ -53,8 +53,8 @@ faulthandler.enable()
 warnings.simplefilter("ignore")
 import array, ctypes
 import nativecall as nc
-import nativecall._signature.declarations
-import nativecall._signature.bufferformat, nativecall._adapt.rules
+import nativecall._cdecl.texts
+import nativecall._types.bufferformat, nativecall._adapt.rules
 from nativecall._lib import types as core
 
 ADDRESSES, seed, part = set(sys.argv[1].split(",")), int(sys.argv[2]), sys.argv[3]
@@ -92,8 +92,8 @@ class Number(int): pass
 # Taken before anything is changed.
 parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._overloads, g._made]
 parts += [cos.builtin, cos.entries[0].owner, cos.entries[0].owner.handle, m.declarations]
-parts += map(nc._signature.spelling.parse, ("d:d", "v:P&dT{di}."))
-parts += map(nc._signature.spelling.parse_type, ("T{di}", "[2]d"))
+parts += map(nc._cdecl.spelling.parse, ("d:d", "v:P&dT{di}."))
+parts += map(nc._cdecl.spelling.parse_type, ("T{di}", "[2]d"))
 
 def samples():
     return parts + [
@@ -207,9 +207,9 @@ else:
     kept = samples()
     made = [m, cos, f, g, f["d:d"], cos._spec, g._made, cos.builtin]
     made += [cos.entries[0], cos.entries[0].owner, cos.entries[0].owner.handle, core.Stash()]
-    made += [nc._signature.spelling.parse("d:P&dT{di}"), m.declarations,
-             *nc._signature.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,
-             nc._signature.spelling.parse_type("T{di}").fields[0]]
+    made += [nc._cdecl.spelling.parse("d:P&dT{di}"), m.declarations,
+             *nc._cdecl.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,
+             nc._cdecl.spelling.parse_type("T{di}").fields[0]]
     made += [nc.customslots(f), nc.callback("d:d", abs), f.specialize, power.bind(1.0)]
     # What keeps code and memory there, and what that consists of.
     called = [nc.callback("d:d", abs), power.bind(1.0), cos.convert("f:f"), g]
@@ -367,7 +367,7 @@ KNOWN = {
         "_native_objects.leaks",
         "_native_objects.root",
     ),
-    *("_signature.ctype", "_signature.derived", "_signature.signature"),
+    *("_types.ctype", "_types.derived", "_types.signature"),
     *("_values.callspec", "_values.storage"),
 }
 REFUSING = [name for name in MODULES if name.partition(".")[2] in KNOWN]

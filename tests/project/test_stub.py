@@ -1,4 +1,4 @@
-"""_types.pyi names what the core's module of types has, and the members of its classes."""
+"""_ext.pyi names what the core's module of types has, and the members of its classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nativecall import _lib
 
-STUB = Path(__file__).resolve().parents[2] / "nativecall" / "_types.pyi"
+STUB = Path(__file__).resolve().parents[2] / "nativecall" / "_ext.pyi"
 #: Of the stub alone: what arguments are made of, and what is of any type.
 TYPES_ALONE = {"FFIData", "FFIType", "FieldRow", "Foreign", "MethodRow", "Native"}
 TYPES_ALONE |= {"CallbackOptions"}

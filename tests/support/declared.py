@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from nativecall._cdecl.declarations import Declarations
+from nativecall._cdecl.nodes import Converter
+from nativecall._cdecl.typenames import TypeNames
 from nativecall._errors import SignatureError
-from nativecall._signature.cnodes import Converter
-from nativecall._signature.ctype import CType
-from nativecall._signature.declared import Declarations
-from nativecall._signature.typenames import TypeNames
+from nativecall._types.ctype import CType
 
 
 def type_of(declared: Declarations, name: str) -> CType | None:

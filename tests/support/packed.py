@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from nativecall._cdecl.spelling import parse
 from nativecall._errors import SignatureError
-from nativecall._signature.signature import Signature
-from nativecall._signature.spelling import parse
+from nativecall._types.signature import Signature
 
 __all__ = ["FLAGS_MASK", "FLAGS_SHIFT", "START", "pack", "unpack"]
 

@@ -11,10 +11,10 @@ import cffi
 import numpy as np
 
 import nativecall as nc
+from nativecall._cdecl.spelling import parse, parse_type
 from nativecall._codegen.abi.lowering import MAX_BY_VALUE
-from nativecall._signature import derived
-from nativecall._signature.ctype import CType
-from nativecall._signature.spelling import parse, parse_type
+from nativecall._types import derived
+from nativecall._types.ctype import CType
 
 ORACLE = cffi.FFI()
 ROUNDS = 2  # sets of values for each signature

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from nativecall._cdecl.spelling import parse
 from nativecall._errors import SignatureError
-from nativecall._signature.spelling import parse
 
 #: The greatest width of a bit-field of a type on every platform.
 WIDTHS = {"?": 1, "b": 8, "h": 16, "i": 32, "l": 32, "q": 64}

@@ -25,8 +25,8 @@ import cffi
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._signature.ctype import CType
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
+from nativecall._types.ctype import CType
 from nativecall.conformance import _abi
 
 from . import build, capsules, typevectors

@@ -15,7 +15,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._adapt import rules
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 from nativecall._values import callspec
 from nativecall._values.failure import CONVENTIONS, convention
 

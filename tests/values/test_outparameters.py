@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.ctype import SCALARS
+from nativecall._types.ctype import SCALARS
 
 ffi = cffi.FFI()
 NO_SIZE = ", which points to nothing that has a size here"

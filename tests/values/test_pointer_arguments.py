@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.ctype import scalar
+from nativecall._types.ctype import scalar
 
 CHAR = scalar("c").text
 

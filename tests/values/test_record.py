@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nativecall as nc
-from nativecall._signature.spelling import parse_type
+from nativecall._cdecl.spelling import parse_type
 from nativecall._values import storage
 from support.declared import type_of
 from support.threads import each

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.ctype import SCALARS, Scalar
-from nativecall._signature.spelling import parse_type
+from nativecall._cdecl.spelling import parse_type
+from nativecall._types.ctype import SCALARS, Scalar
 from nativecall._values import storage
 
 _FLOATS = (0.0, -0.0, 1.5, -0.1, 65504.0, 6e-8, 1e300, math.inf, -math.inf, math.nan)

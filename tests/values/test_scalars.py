@@ -21,9 +21,9 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._callable import arguments
-from nativecall._signature.ctype import SCALARS
-from nativecall._signature.signature import Signature
-from nativecall._signature.spelling import parse_type
+from nativecall._cdecl.spelling import parse_type
+from nativecall._types.ctype import SCALARS
+from nativecall._types.signature import Signature
 from nativecall._values import callspec, storage
 
 #: What C calls the integers itself.

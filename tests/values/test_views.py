@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall._signature.spelling import parse
+from nativecall._cdecl.spelling import parse
 
 MAX_NDIM = 8  # of the macros, and of the callees here
 TYPES = {

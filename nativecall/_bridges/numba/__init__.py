@@ -38,8 +38,8 @@ from __future__ import annotations
 import sys
 
 from ..._errors import SignatureError
-from ..._signature.ctype import VOID
-from ..._signature.signature import Signature
+from ..._types.ctype import VOID
+from ..._types.signature import Signature
 from ..._values import boxes
 from ..._values.boxes import Function
 from . import jitted
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import inspect
 
     from ..._callable.callable import NativeCallable
-    from ..._signature.ctype import CType
+    from ..._types.ctype import CType
     from .types import NumbaObject, NumbaType
 
 _STARRED = 0x04 | 0x08  # code's flags for *args and **kwargs

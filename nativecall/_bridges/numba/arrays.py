@@ -15,15 +15,15 @@ import math
 from numba.core import cgutils, types
 from numba.np.arrayobj import make_array
 
-from ..._signature.derived import Array, Pointer, View
+from ..._types.derived import Array, Pointer, View
 from ..._values.storage import misaligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from llvmlite import ir
 
-    from ..._signature.ctype import CType
-    from ..._types import Foreign
+    from ..._ext import Foreign
+    from ..._types.ctype import CType
     from .types import NumbaType
     from .values import Values
 

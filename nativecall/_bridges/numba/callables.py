@@ -44,10 +44,10 @@ from numba.extending import lower_builtin, models, register_model, typeof_impl
 
 from ... import _lib
 from ..._callable.callable import NativeCallable
+from ..._cdecl.spelling import parse
 from ..._errors import SignatureError
 from ..._fifo import Cache
-from ..._signature.derived import Pointer
-from ..._signature.spelling import parse
+from ..._types.derived import Pointer
 from ..._values.failure import convention
 from . import calls, jitted
 from .types import leads_to, unknown_version
@@ -56,9 +56,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..._signature.ctype import CType
-    from ..._signature.signature import Signature
-    from ..._types import CallSpec
+    from ..._ext import CallSpec
+    from ..._types.ctype import CType
+    from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
 
     #: Position in the table, signature, flags, which arguments are const, and the order of arrays.

@@ -27,7 +27,7 @@ from ..._codegen import abi
 from ..._codegen.abi.lowering import POINTER, reserve
 from ..._codegen.failurecode import failed
 from ..._errors import SignatureError
-from ..._signature.derived import Array, FunctionPointer, Pointer, Struct, View
+from ..._types.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.boxes import holds_entry
 from ..._values.failure import CONVENTIONS, convention
 from . import arrays
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
-    from ..._signature.ctype import CType
-    from ..._signature.signature import Signature
-    from ..._types import Foreign
+    from ..._ext import Foreign
+    from ..._types.ctype import CType
+    from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
 
     Row: TypeAlias = Foreign  # an entry, as `callables` has it

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 
 from ... import _lib
+from ..._cdecl.spelling import words
 from ..._errors import SignatureError
-from ..._signature.ctype import integer_range
-from ..._signature.spelling import words
+from ..._types.ctype import integer_range
 from ..._values.failure import CONVENTIONS
 from .types import core
 from .values import Values, result_to_c
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from llvmlite import ir
 
     from ..._codegen.abi import Lowering
-    from ..._signature.ctype import CType
-    from ..._signature.signature import Signature
-    from ..._types import Foreign
+    from ..._ext import Foreign
+    from ..._types.ctype import CType
+    from ..._types.signature import Signature
     from ..._values.failure import Convention
     from .types import NumbaObject, NumbaType
 

@@ -15,7 +15,7 @@ import sys
 from ... import _lib
 from ..._callable.specialize import OnDemand
 from ..._errors import SignatureError
-from ..._signature.signature import Signature
+from ..._types.signature import Signature
 from ..._values.boxes import Function
 from ..._values.failure import CONVENTIONS, check_errors
 from .types import becomes, check_version, core, numba_type
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..._callable.callable import NativeCallable
-    from ..._signature.ctype import CType
+    from ..._types.ctype import CType
     from ..._values.calloptions import CallOptions
     from .types import NumbaObject, NumbaType
 

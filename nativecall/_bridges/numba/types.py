@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 
 from ..._errors import SignatureError
-from ..._signature.agreement import suits
-from ..._signature.ctype import VOID, CType, Scalar, integer, part_of, scalar
-from ..._signature.derived import Array, Pointer, Struct, View, is_plain
-from ..._signature.derived import pointer as pointer_to
+from ..._types.agreement import suits
+from ..._types.ctype import VOID, CType, Scalar, integer, part_of, scalar
+from ..._types.derived import Array, Pointer, Struct, View, is_plain
+from ..._types.derived import pointer as pointer_to
 from ..._values.dtypes import dtype_of
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import TypeAlias
 
-    from ..._types import Foreign
+    from ..._ext import Foreign
 
     # Numba has types in part only, and other ones in every version.
     NumbaType: TypeAlias = Foreign

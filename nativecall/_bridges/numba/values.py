@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from ..._signature.ctype import Scalar, integer, integer_range
+from ..._types.ctype import Scalar, integer, integer_range
 from .types import core, numba_type
 
 TYPE_CHECKING = False
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from llvmlite import ir
 
-    from ..._signature.ctype import CType
-    from ..._types import Foreign
+    from ..._ext import Foreign
+    from ..._types.ctype import CType
     from .types import NumbaObject, NumbaType
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from llvmlite import ir
 
 from ..._plan.abi import ABI, Passing, Piece, Unsupported
-from ..._signature.ctype import CType
+from ..._types.ctype import CType
 
 if TYPE_CHECKING:
     from ..._plan.abi import How

@@ -10,7 +10,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._signature.ctype import scalar
+from nativecall._types.ctype import scalar
 from support.capsules import capsule
 from support.erf import (
     ERF,

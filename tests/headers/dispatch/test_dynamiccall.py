@@ -17,7 +17,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._signature.ctype import SCALARS, part_of
+from nativecall._types.ctype import SCALARS, part_of
 from support import packed
 from support.capsules import capsule
 from support.erf import NATIVE

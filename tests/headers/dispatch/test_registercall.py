@@ -14,7 +14,7 @@ from fractions import Fraction
 import pytest
 
 from nativecall._adapt import draft
-from nativecall._signature.ctype import SCALARS
+from nativecall._types.ctype import SCALARS
 from support import compilecache
 from support.headers import compiler
 

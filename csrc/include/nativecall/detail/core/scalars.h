@@ -1,5 +1,5 @@
 /* nativecall/detail/core/scalars.h: the table of scalar types, from which all C code has its
- * letters, sizes, ranges and switches, and Python its own table (module.c, `_types.scalars`).
+ * letters, sizes, ranges and switches, and Python its own table (module.c, `_ext.scalars`).
  *
  * Idea:       three lists of rows, for integers, floats and complex numbers, each given the macro
  *             that is to be made of a row. A new type is a row here and a symbol in packedlookup.h.

@@ -1,0 +1,158 @@
+"""Types of C++ functions as compilers that follow the Itanium C++ ABI name them: GCC and Clang.
+
+`read("PFddE")` is the signature of ``double (*)(double)``: what ``typeid(f).name()`` says. Read are
+functions of C's scalars, std::complex of float and double, and pointers and references to these.
+Pointers to classes are opaque. What C cannot pass, or this does not know, is a SignatureError.
+"""
+
+from __future__ import annotations
+
+from .._cdecl.spelling import parse
+from .._errors import SignatureError
+from .._types.signature import Signature
+
+_SCALARS = {
+    "v": "v",
+    "b": "?",
+    "c": "c",
+    "a": "b",
+    "h": "B",
+    "s": "h",
+    "t": "H",
+    "i": "i",
+    "j": "I",
+    "l": "l",
+    "m": "L",
+    "x": "q",
+    "y": "Q",
+    "f": "f",
+    "d": "d",
+    "e": "g",
+}
+_COMPLEX = "St7complexI"
+
+
+class _Type:
+    """A type: its code, whether it is const, and what to say where C cannot pass it."""
+
+    def __init__(self, code: str, const: bool = False, name: str = "") -> None:
+        self.code = code
+        self.const = const
+        self.name = name  # of a class
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.known: list[_Type] = []  # what S_, S0_, S1_ … stand for
+
+    def error(self, why: str) -> SignatureError:
+        return SignatureError(f"the C++ type {self.text!r} {why}")
+
+    def accept(self, word: str) -> bool:
+        found = self.text.startswith(word, self.at)
+        self.at += len(word) * found
+        return found
+
+    def kept(self, made: _Type) -> _Type:
+        self.known.append(made)
+        return made
+
+    def type(self) -> _Type:
+        for letter in "PRO":
+            if self.accept(letter):
+                return self.kept(self.pointer(self.type()))
+        for letter in "rVK":
+            if self.accept(letter):
+                inner = self.type()
+                return self.kept(_Type(inner.code, inner.const or letter == "K", inner.name))
+        self.accept("Do")  # noexcept
+        if self.accept("F"):
+            result, args = self.function()
+            return self.kept(_Type(f"X{{{result.code}:{''.join([one.code for one in args])}}}"))
+        if self.accept(_COMPLEX):
+            self.known.append(_Type("", name="std::complex"))
+            item = self.type()
+            if item.code not in ("f", "d") or not self.accept("E"):
+                raise self.error("has a complex type that C does not pass alike")
+            return self.kept(_Type("Z" + item.code))
+        if self.accept("S"):
+            return self.substituted()
+        code = _SCALARS.get(self.text[self.at : self.at + 1])
+        if code is not None:
+            self.at += 1
+            return _Type(code)
+        return self.named()
+
+    def pointer(self, inner: _Type) -> _Type:
+        if inner.name or inner.code == "v" or inner.code == "":
+            code = "P"
+        elif inner.code.startswith("X{"):
+            code = inner.code
+        else:
+            code = "&" + inner.code
+        return _Type(code, inner.const)
+
+    def substituted(self) -> _Type:
+        digits = ""
+        while self.text[self.at : self.at + 1].isalnum():
+            digits += self.text[self.at]
+            self.at += 1
+        if not self.accept("_") or digits != digits.upper():
+            raise self.error("has a type of the standard library's, which C does not know")
+        index = int(digits, 36) + 1 if digits else 0
+        if index >= len(self.known):
+            raise self.error("cannot be read")
+        return self.known[index]
+
+    def named(self) -> _Type:
+        digits = ""
+        while self.text[self.at : self.at + 1].isdecimal():
+            digits += self.text[self.at]
+            self.at += 1
+        name = self.text[self.at : self.at + int(digits or 0)]
+        if not name:
+            raise self.error("has a part that cannot be read")
+        self.at += len(name)
+        return self.kept(_Type("", name=name))
+
+    def function(self) -> tuple[_Type, list[_Type]]:
+        self.accept("Y")
+        found = [self.type()]
+        while not self.accept("E"):
+            if self.accept("z"):
+                raise self.error("takes any number of arguments")
+            if self.at >= len(self.text):
+                raise self.error("cannot be read")
+            found.append(self.type())
+        result, args = found[0], found[1:]
+        if len(args) == 1 and args[0].code == "v":
+            args = []
+        for one in found:
+            if one.name:
+                raise self.error(f"passes {one.name!r} by value, which is a class or an enum")
+        return result, args
+
+
+def read(name: str) -> Signature:
+    """The signature of the functions that a type of pointers to functions has.
+
+    Raises
+    ------
+    SignatureError
+        When it is no such type, or C code cannot call functions of it.
+    """
+    parser = _Parser(name)
+    if not parser.accept("P"):
+        raise parser.error("is no pointer to a function")
+    parser.accept("Do")
+    if not parser.accept("F"):
+        raise parser.error("is no pointer to a function")
+    result, args = parser.function()
+    if parser.at != len(name):
+        raise parser.error("cannot be read")
+    text = f"{result.code}:{''.join([one.code for one in args])}"
+    made = parse(text, hint="native")
+    readonly = [one.const and one.code[:1] in ("&", "P") for one in args]
+    return Signature(made.result, made.args, readonly=readonly)

@@ -1,0 +1,1 @@
+"""C declarations, of texts and of headers: what they say; no native code."""

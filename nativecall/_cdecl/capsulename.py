@@ -1,0 +1,423 @@
+"""Names of capsules: C declarations of the functions in them, as Cython and others write these.
+
+Cython names its own types by their modules. What such a type is, the .pxd file beside the module
+says, where the module is imported and there is one; of SciPy's and NumPy's the names are known. A
+pointer to a type that nobody knows is an opaque one. A type that is passed by value and not known
+leaves a gap, which the caller can fill.
+
+Read as something else than a declaration of a function are Pythran's names, which have no result,
+and those of variables that Cython exports beside functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+from .._errors import SignatureError
+from .._types.ctype import MAX_TEXT, CType
+from .._types.signature import Signature
+from .integers import Unknown
+from .nodes import BASICS, ArrayOf, Converter, FunctionOf, Node, Record, Unusable, function_of
+from .parser import Parser
+from .plaintext import common_types
+from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
+from .source import CSource
+from .spelling import parse
+from .typenames import Found
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .._ext import Foreign
+
+
+class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
+    """What a capsule's name says.
+
+    Attributes
+    ----------
+    signature : Signature or None
+    partial : tuple of (CType, str or None), or None
+        The result and the arguments where there is no signature: of a struct by value that is not
+        known the name, None for what else is not.
+    reason : str or None
+        Why there is none, and how to tell it.
+    is_data : bool
+        Whether the name says that no function is in the capsule.
+    """
+
+    __slots__ = ()
+    signature: Signature | None
+    partial: tuple[CType | str | None, ...] | None
+    reason: str | None
+    is_data: bool
+
+
+_NUMPY = {
+    "byte": "signed char",
+    "ubyte": "unsigned char",
+    "bool": "unsigned char",
+    "longlong": "long long",
+    "ulonglong": "unsigned long long",
+    "longdouble": "long double",
+    "cfloat": "float _Complex",
+    "cdouble": "double _Complex",
+    **{name: name for name in ("short", "int", "long", "float", "double")},
+    **{f"u{name}": f"unsigned {name}" for name in ("short", "int", "long")},
+}
+_LAPACK = {"s": "float", "d": "double", "c": "float _Complex", "z": "double _Complex"}
+_MACROS = {"PY_LONG_LONG": "long long", "Py_UCS4": "uint32_t", "Py_hash_t": "Py_ssize_t"}
+_MACROS["PyThread_type_lock"] = "void *"
+_NAME = re.compile(r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_(?:t|ctuple)_\w+)\b")
+_MACRO = re.compile(rf"\b(?:{'|'.join(_MACROS)})\b")
+# The last parameter of a `cpdef` function, which that of a module does not look at; and one more
+# that has those that may be left out, NULL where all are.
+_SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
+_OPTIONAL = re.compile(
+    r",?\s*(?:\b(int __pyx_skip_dispatch)\s*,\s*)?"
+    r"\bstruct \w+\s*\*\s*__pyx_optional_args\s*\)\s*;?\s*$"
+)
+_CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
+_MEMORYVIEW = "__Pyx_memviewslice"
+_PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
+_PYTHRAN_TYPES = {
+    "int": "l",
+    "float": "d",
+    "bool": "?",
+    "bool_": "?",
+    "complex": "Zd",
+    "float64": "d",
+    "float32": "f",
+    "float128": "g",
+    "longdouble": "g",
+    "complex128": "Zd",
+    "complex64": "Zf",
+    "intc": "i",
+    "uintc": "I",
+    "intp": "n",
+    "uintp": "N",
+    **{f"int{size}": code for size, code in ((8, "b"), (16, "h"), (32, "i"), (64, "q"))},
+    **{f"uint{size}": code for size, code in ((8, "B"), (16, "H"), (32, "I"), (64, "Q"))},
+}
+#: What capsules of these names hold, which is no function.
+_DATA = {
+    "dltensor": "an array by DLPack's protocol",
+    "dltensor_versioned": "an array by DLPack's protocol",
+    "used_dltensor": "an array by DLPack's protocol that was taken",
+    "used_dltensor_versioned": "an array by DLPack's protocol that was taken",
+    "arrow_schema": "a type of Arrow's",
+    "arrow_array": "an array of Arrow's",
+    "arrow_array_stream": "a stream of Arrow's",
+    "arrow_device_array": "an array of Arrow's",
+}
+
+
+#: Names by which modules export a table of functions to C, for PyCapsule_Import.
+_TABLE = re.compile(r"^\w+(?:\.\w+)*\._?\w*C_?API_?$")
+
+#: The functions of XLA's that capsules of this name hold; neither XLA nor JAX tells which.
+XLA = "xla._CUSTOM_CALL_TARGET"
+XLA_SIGNATURES = ("P:P", "v:PP", "v:PPPN")
+_XLA_FORMS = (
+    "'P:P' for XLA's FFI (XLA_FFI_Error *(XLA_FFI_CallFrame *)), 'v:PP' for a custom call of a CPU "
+    "(void (void *, const void **)), 'v:PPPN' for one of a GPU"
+)
+
+
+def read(name: str) -> Name:
+    """What a capsule's name says; never raises."""
+    if name == XLA:
+        reason = f"a custom call of XLA's does not tell which kind it is: write {_XLA_FORMS}"
+        return Name(None, None, reason, False)
+    if _TABLE.search(name):
+        return Name(None, None, "it is the table of a module's C API, with many functions", True)
+    if name in _DATA:
+        return Name(None, None, f"it holds {_DATA[name]}", True)
+    pythran = _pythran(name)
+    if pythran is not None:
+        return pythran
+    if "(" not in name and _is_type(name):
+        reason = f"its name declares a variable, {name!r}, not a function"
+        return Name(None, None, reason, True)
+    return _declaration(name)
+
+
+def optional(name: str) -> str:
+    """The types, as codes, of what a function takes behind its signature: zero and NULL.
+
+    A pointer for the arguments that may be left out; before it an int, if the function is `cpdef`.
+    """
+    found = _OPTIONAL.search(name)
+    return "" if found is None else "iP" if found[1] else "P"
+
+
+def in_c(name: str, names: Foreign = None) -> str:
+    """A name as a declaration in C, with Cython's types by their own names, or by the tags that
+    `names` (TypeNames) has for these.
+    """
+
+    def own(found: re.Match[str]) -> str:
+        text = _own(found[0])
+        node = None if names is None or text in names.typedefs else names.find(text)
+        return text if node is None else str(node.cname)
+
+    return _plain(_NAME.sub(own, name))
+
+
+def _declaration(name: str) -> Name:
+    """What a declaration of a function says."""
+    if len(name) > MAX_TEXT:
+        return Name(None, None, None, False)
+    reader = _Reader(_plain(name))
+    try:
+        function = reader.function()
+    except (Unknown, SignatureError, RecursionError):
+        return Name(None, None, None, False)
+    convert = Converter()
+    parts = function.result, *function.args
+    gaps = dict([pair for part in parts for pair in _gaps(part)])
+    if not gaps:
+        try:
+            return Name(convert.signature(function, in_c(name)), None, None, False)
+        except SignatureError as error:
+            return Name(None, None, _unread(name, error) if reader.declares else None, False)
+    partial = tuple([_known(convert, part) for part in parts])
+    return Name(None, partial, _unknown(name, gaps), False)
+
+
+class _Gap(Unusable):
+    """A type that nobody knows; `is_struct` says that it is known to be a struct or union."""
+
+    def __init__(self, name: str, is_struct: bool) -> None:
+        super().__init__("nobody here knows it", cname=name)
+        self.is_struct = is_struct or name == _MEMORYVIEW
+
+
+class _Reader(Parser):
+    """Reads one declaration, in which words that nobody knows are types where one must be.
+
+    `scope` has the words that stand for types of a .pxd: the module and the name there of each.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        scope: dict[str, tuple[str, str]] | None = None,
+        outer: _Reader | None = None,
+    ) -> None:
+        super().__init__(CSource(text).tokens, strict=True)
+        self.typedefs = Found(self._typedef, common_types())
+        self.scope = scope or {}
+        self.declares = False  # whether a type is declared elsewhere
+        self.unknown = False
+        self._made: dict[object, Node] = {} if outer is None else outer._made
+
+    def function(self) -> FunctionOf:
+        """The function that is declared, with a name or without."""
+        found = function_of(self._whole())
+        if found is None:
+            raise self.no_function()
+        return found
+
+    def _whole(self) -> Node:
+        node = self.type_name()
+        self.accept(";")
+        if self.tokens[self.at]:
+            raise Unknown(f"unexpected {self.tokens[self.at]!r}")
+        return node
+
+    def is_type(self) -> bool:
+        """Whether a type is named that a variable can have."""
+        try:
+            return self._whole().kind != "void" and not self.unknown
+        except (Unknown, SignatureError, RecursionError):
+            return False
+
+    def _typedef(self, word: str) -> tuple[Node, bool] | None:
+        return (self._named(word, ""), False) if self.names(word) else None
+
+    def _record(self, kind: str) -> Node:
+        word = self.tokens[self.at]
+        if not self.names(word):
+            return super()._record(kind)
+        self.at += 1
+        if word.startswith("__pyx_t_"):
+            return self._named(word, kind)
+        return self._made.setdefault((kind, word), Record(kind, word))
+
+    def _enum(self) -> Node:
+        self.at += 1
+        return self._named(self.tokens[self.at - 1], "enum")
+
+    def _named(self, word: str, kind: str) -> Node:
+        """The type of a word, or of a tag of that kind."""
+        if word in self.scope:
+            return self._from_pxd(*self.scope[word])
+        if word.startswith("__pyx_ctuple_"):
+            return self._ctuple(word)
+        if word.startswith("__pyx_t_") and kind != "enum":
+            module, own = unmangled(word, "__pyx_t_")
+            if own in _declared(module) and own.removesuffix("_t") not in SIZED:
+                return self._from_pxd(module, own)
+        text = _own(f"{kind} {word}".strip())
+        found = common_types().get(text)
+        if found is not None:
+            return found[0]
+        if text != word and not text.isidentifier():
+            return _Reader(text).type_name()
+        if text in BASICS:
+            return BASICS[text]
+        self.unknown = True
+        return self._made.setdefault(text, _Gap(text, bool(kind)))
+
+    def _from_pxd(self, module: str, own: str) -> Node:
+        """A type of the .pxd of a module."""
+        self.declares = True
+        text = _declared(module).get(own)
+        if text is None:
+            return self._made.setdefault(own, _Gap(own, False))
+        found = self._made.get((module, own))
+        if found is None:
+            self._made[module, own] = _Gap(own, True)  # what leads to the type itself is opaque
+            scope: dict[str, tuple[str, str]] = {}
+
+            def word(match: re.Match[str]) -> str:
+                place = absolute(match[1], module) if "." in match[1] else (module, match[1])
+                made = own if match[1] == own else f"nc_{len(scope)}"
+                scope[made] = place
+                return made
+
+            inner = _Reader(f"typedef {re.sub('@([^@]+)@', word, text)};", scope, self)
+            inner.strict = False  # a struct may hold what nobody knows
+            inner.read()
+            found = self._made[module, own] = inner.typedefs[own][0]
+        return found
+
+    def _ctuple(self, word: str) -> Node:
+        """A tuple of Cython's, a struct."""
+        kinds = word.removeprefix("__pyx_ctuple_").split("__and_")
+        if not {*kinds} <= _CTUPLE:
+            return _Gap(word, True)
+        self.declares = True
+        types = [_Reader(one).type_name() for one in kinds]
+        made = Record("struct", word)
+        made.lay_out([(f"f{at}", one, None, 0, False) for at, one in enumerate(types)], 0, 0)
+        return made
+
+
+def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
+    """The types that nobody knows and that a value of a type has, or a function that it leads to
+    passes: each with the type in the name that has it.
+    """
+    node = node.main or node
+    function = function_of(node)
+    if isinstance(node, _Gap) or (isinstance(node, Record) and node.fields is None):
+        yield node.cname, holder or node.cname
+    elif isinstance(node, Record):
+        for member in node.fields or ():
+            yield from _gaps(member.type, holder or node.typedef or node.cname)
+    elif isinstance(node, ArrayOf):
+        yield from _gaps(node.item, holder)
+    elif function is not None:
+        for part in (function.result, *function.args):
+            yield from _gaps(part, holder)
+
+
+def _known(convert: Converter, node: Node) -> CType | str | None:
+    """A type, or the name of a struct or union that nobody knows; None for what may be anything."""
+    if isinstance(node, _Gap):
+        return node.cname if node.is_struct else None
+    if isinstance(node, Record) and node.fields is None:
+        return node.cname.partition(" ")[2]
+    try:
+        return None if [*_gaps(node)] else convert.type(node)
+    except SignatureError:
+        return None
+
+
+def _plain(text: str) -> str:
+    text = _OPTIONAL.sub(")", _MACRO.sub(lambda found: _MACROS[found[0]], text))
+    return re.sub(r"\(\s*\)", "(void)", _SKIP_DISPATCH.sub(")", text))
+
+
+def _is_type(name: str) -> bool:
+    """Whether a name is that of a type that can be a variable's."""
+    return _Reader(_plain(name)).is_type()
+
+
+def _own(name: str) -> str:
+    """The name of a type without its module, or C's for it."""
+    if name.startswith("enum"):
+        module, own = unmangled(name.rpartition(" ")[2], "__pyx_t_")
+        return _declared(module).get(own, "int").partition(" @")[0]
+    if name.startswith("npy_"):
+        return SIZED.get(name[4:]) or _NUMPY.get(name[4:], name)
+    mangled = name.rpartition(" ")[2]
+    if not mangled.startswith("__pyx_t_"):
+        return name
+    module, own = unmangled(mangled, "__pyx_t_")
+    lapack = _LAPACK if module.startswith("scipy.linalg.") else {}
+    return lapack.get(own) or COMPLEX.get(own) or SIZED.get(own.removesuffix("_t")) or own or name
+
+
+def _declared(module: str) -> dict[str, str]:
+    """The types that the .pxd of a module declares."""
+    found = of_module(module) if module else None
+    return {} if found is None else found.types
+
+
+def way_out(struct: str) -> str | None:
+    """What a function can take in place of a struct of Cython's own."""
+    if struct != _MEMORYVIEW:
+        return None
+    return (
+        "a typed memoryview of Cython's is a struct of its own; write a function that takes "
+        "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
+    )
+
+
+def _unknown(name: str, outer: dict[str, str]) -> str:
+    """What to say of types that nobody knows, each with the one in the name that has it."""
+    if _MEMORYVIEW in outer:
+        return f"in the capsule's name, {name!r}, {way_out(_MEMORYVIEW)}"
+    spelt = [
+        repr(one) if holder == one else f"{one!r} (in {holder!r})" for one, holder in outer.items()
+    ]
+    first = next(iter(outer.values()))
+    declared = f"{first} {{ … }}" if " " in first else f"typedef … {first}"
+    what = "is a type" if len(outer) == 1 else "are types"
+    return (
+        f"in the capsule's name, {name!r}, {' and '.join(spelt)} {what} that nobody here knows; "
+        "write the signature, or name a library that declares the type with 'types', as in "
+        f"nativecall.load(None, '{declared};')"
+    )
+
+
+def _unread(name: str, error: SignatureError) -> str:
+    """What to say of types that are declared, but so that they cannot be read."""
+    return (
+        f"the types in the capsule's name, {name!r}, cannot be read: {error.reason}; write the "
+        "signature, or name a library that declares them with 'types'"
+    )
+
+
+def _pythran(name: str) -> Name | None:
+    """What a name of Pythran's says: a function's own name, and Python's types of arguments."""
+    match = _PYTHRAN.match(name)
+    if match is None or not match[1].isidentifier() or _is_type(match[1]):
+        return None
+    found: list[CType | None] = [None]
+    for one in filter(None, [part.strip() for part in match[2].split(",")]):
+        stars = len(one) - len(one.rstrip("*"))
+        code = _PYTHRAN_TYPES.get(one.rstrip("*"))
+        if code is None:
+            return None
+        found.append(parse(f"v:{'&' * stars}{code}", hint="native").args[0])
+    shown = "".join([one.text for one in found if one is not None])
+    reason = (
+        f"the capsule's name, {name!r}, tells the arguments as Pythran has them, {shown!r}, and no "
+        f"result; write 'd:{shown}' where that is a double"
+    )
+    return Name(None, tuple(found), reason, False)

@@ -1,0 +1,521 @@
+"""C types and the types of cffi, both ways.
+
+    from_ffi(cffi type) -> CType or Signature
+    to_ffi(CType or Signature) -> cffi type
+    ffi_type(node) -> cffi type
+
+Types of cffi's become nodes first, as declarations are, so there is one mapping. Importing this
+module does not import cffi; calling it does.
+
+Types are kept up to a limit, and then made again. A struct that was made twice is two types to
+cffi; here one is taken for the other everywhere.
+"""
+
+from __future__ import annotations
+
+from _thread import RLock
+from itertools import count
+
+from .. import _lib
+from .._errors import SignatureError
+from .._fifo import Cache
+from .._types.ctype import SCALARS, VOID, VOIDPTR, CType, Scalar, integer
+from .._types.derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
+from .._types.signature import Signature
+from .nodes import (
+    MAX_SCALARS,
+    STAND_IN,
+    ArrayOf,
+    Converter,
+    Enumeration,
+    FunctionOf,
+    Later,
+    Node,
+    Number,
+    PointerTo,
+    Record,
+    c_name_of,
+    function_of,
+    reached,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    # cffi's description of a type, and an object that it makes.
+    from .._ext import FFIData, FFIType, Foreign
+    from .._types.derived import Owner
+
+BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field
+
+
+# What cffi raises for a type that it cannot have: a wrong part, a layout or a function that libffi
+# does not do, a size that does not fit. All of it is about the type that C declares.
+_REFUSALS = (TypeError, NotImplementedError, ValueError)
+
+
+def is_variadic(ctype: FFIType) -> bool:
+    """Whether a function pointer type of cffi ends in '...'.
+
+    cffi's own `ellipsis` is also true of functions that its libffi cannot call, such as those with
+    complex numbers.
+    """
+    if not ctype.ellipsis:
+        return False
+    args = ", ".join([arg.cname for arg in ctype.args])
+    return f"(*)({args}, ...)" in ctype.cname
+
+
+def is_whole(ctype: FFIType) -> bool:
+    """Whether nothing that a type leads to is yet to be declared, as an opaque struct is."""
+    found = reached(node_of(ctype, {}))
+    return all([not isinstance(one, Record) or one.fields is not None for one in found])
+
+
+def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
+    """Whether two names are of one struct or union. An FFI of cffi may call it by a typedef, which
+    `owner` may know, and headers are read by the tag.
+    """
+    if one == other or one.rpartition(" ")[2] == other.rpartition(" ")[2]:
+        return True
+    return owner is not None and owner.tag(one) == other
+
+
+def disagreement(ctype: CType, foreign: FFIType) -> str | None:
+    """What a pointer type of ours points to by name, where `foreign`, a pointer or array of cffi's,
+    leads to something else; "" where both have the name, None where there is nothing to compare.
+    """
+    while isinstance(ctype, (Pointer, Handle)) and foreign.kind in ("pointer", "array"):
+        item = foreign.item
+        if ctype.name:
+            if item.kind in ("struct", "union"):
+                given = c_name_of(item)
+                if not given:
+                    return None
+                return "" if is_same_name(given, ctype.name, ctype.owner) else ctype.name
+            return ctype.name if isinstance(ctype, Handle) and item.kind != "void" else None
+        if not isinstance(ctype, Pointer):
+            return None
+        ctype, foreign = ctype.pointee, item
+    return None
+
+
+def default_abi() -> int:
+    import _cffi_backend
+
+    return int(_cffi_backend.FFI_DEFAULT_ABI)
+
+
+_PRIMITIVES = {
+    "_Bool": "?",
+    "char": "c",
+    "float": "f",
+    "double": "d",
+    "long double": "g",
+    "_cffi_float_complex_t": "Zf",
+    "_cffi_double_complex_t": "Zd",
+}
+
+
+def scalar_of(ctype: FFIType) -> Scalar:
+    code = _PRIMITIVES.get(ctype.cname)
+    if code is not None:
+        return SCALARS[code]
+    # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
+    import _cffi_backend
+
+    return integer(_cffi_backend.sizeof(ctype), int(_cffi_backend.cast(ctype, -1)) < 0)
+
+
+def of_c(name: str) -> Scalar:
+    """The integer that C's own type of that name is here; a header may have another one."""
+    import _cffi_backend
+
+    return scalar_of(_cffi_backend.new_primitive_type(name))
+
+
+def node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
+    """The node of a type of cffi; `known` has those of others."""
+    found = known.get(ctype)
+    if found is None:
+        found = known[ctype] = _node_of(ctype, known)
+    return found
+
+
+def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
+    match ctype.kind:
+        case "primitive":
+            return Number(scalar_of(ctype), cname=ctype.cname)
+        case "enum":
+            return Enumeration(ctype.cname, scalar_of(ctype))
+        case "pointer":
+            return PointerTo(node_of(ctype.item, known), False)
+        case "array":
+            return ArrayOf(node_of(ctype.item, known), ctype.length)
+        case "function":
+            args = [node_of(arg, known) for arg in ctype.args]
+            usual = ctype.abi == default_abi()
+            reason = "" if usual else "the calling convention is not the platform's usual one"
+            result = node_of(ctype.result, known)
+            return FunctionOf(result, args, is_variadic(ctype), (), (), reason=reason).pointer()
+        case "struct" | "union":
+            is_stand_in = ctype.cname == STAND_IN
+            return Number(SCALARS["Zg"]) if is_stand_in else _told(ctype, known)
+    return Node()
+
+
+def _bits(field: Foreign) -> tuple[int | None, int]:
+    """The width and shift of a member of cffi's."""
+    return (None, 0) if field.bitsize < 0 else (field.bitsize, field.bitshift)
+
+
+def _told(ctype: FFIType, known: dict[FFIType, Node]) -> Record:
+    """A struct or union of cffi's."""
+
+    def members() -> list[Foreign] | None:
+        return ctype.fields and [
+            Field(name, node_of(one.type, known), one.offset, *_bits(one))
+            for name, one in ctype.fields
+        ]
+
+    made = Later(ctype.kind, ctype.cname, members)
+    if ctype.fields is not None:
+        made.size, made.alignment = _lib.ffi.sizeof(ctype), _lib.ffi.alignof(ctype)
+    return made
+
+
+def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
+    """The C type that a type of cffi is; a `Signature` for a function pointer type. With an owner
+    pointers know what C calls the structs that they lead to.
+
+    SignatureError if there is no such C type here: an incomplete struct, one whose alignment was
+    asked for.
+
+    Examples
+    --------
+    >>> import cffi
+    >>> from_ffi(cffi.FFI().typeof("double(*)(unsigned short, void *)")).text
+    'd:HP'
+    """
+    # That of cffi.FFI is there once one was made.
+    if not isinstance(ctype, _lib.ffi.CType):
+        raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
+    convert = Converter(owner, naming=owner is not None)
+    node = node_of(ctype, {})
+    called = function_of(node)
+    if called is None:
+        return convert.type(node)
+    function = convert.function(called)
+    return Signature(function.result, function.args, function.variadic, written=ctype.cname)
+
+
+#: Held while cffi's types are made: two of one struct would be two types.
+naming = RLock()
+_nodes: Cache[str, Node] = Cache(1024)  # of C types, by `CType.named`
+_numbers = count()  # of structs
+
+
+def to_ffi(ctype: CType | Signature) -> FFIType:
+    """The type of cffi for a C type, or for a pointer to a function of a signature.
+
+    What a library declares is its own type. Other structs get generated tags, and all keep the
+    names of their fields. What cffi cannot express has a stand-in
+    of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
+    objects are `void *`. SignatureError if a function takes and returns more than 16384 scalars by
+    value, those of arrays in structs counted one by one.
+
+    Examples
+    --------
+    >>> from nativecall._cdecl.spelling import parse
+    >>> to_ffi(parse("i:&d"))
+    <ctype 'int32_t(*)(double *)'>
+    """
+    if isinstance(ctype, Signature):
+        ctype = ctype.function
+    if not isinstance(ctype, CType):
+        raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
+    return ffi_type(_node_for(ctype))
+
+
+def _node_for(ctype: Foreign) -> Node:
+    """The node of what cffi has for a C type; what a library declares lives as long as that."""
+    owner: Owner | None = getattr(ctype, "owner", None)
+    declared: Node | None = None if owner is None else owner.node(ctype.name)
+    if declared is not None:
+        return declared if isinstance(ctype, Struct) else declared.pointer()
+    return _nodes.get(ctype.named) or _nodes.keep(ctype.named, _made_for(ctype))
+
+
+def _made_for(ctype: CType) -> Node:
+    if isinstance(ctype, Scalar):
+        if ctype.code == "Zg":
+            return _node_for(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=STAND_IN))
+        return Number(ctype if ctype.native else integer(ctype.size, False))
+    if isinstance(ctype, Array):
+        made = _node_for(ctype.item)
+        for length in reversed(ctype.shape):
+            made = ArrayOf(made, length)
+        return made
+    if isinstance(ctype, FunctionPointer):
+        function = FunctionOf(
+            _node_for(ctype.result), [*map(_node_for, ctype.args)], ctype.variadic, (), ()
+        )
+        Converter().check_by_value(function, "")
+        return function.pointer()
+    if isinstance(ctype, Struct):
+        record = Record(ctype.kind, f"nc_{next(_numbers)}")
+        if ctype.name == STAND_IN:
+            record.cname = STAND_IN
+        record.fields = [
+            Field(name, _node_for(one.type), one.offset, one.width, one.shift)
+            for name, one in zip(ctype.field_names, ctype.fields, strict=True)
+            if one.width != 0
+        ]
+        record.size, record.alignment = ctype.size, ctype.alignment
+        record.scalars = min(sum([one.type.scalars for one in record.fields]), MAX_SCALARS + 1)
+        return record
+    if ctype.kind == "void":
+        return Node()
+    return PointerTo(_node_for(ctype.pointee if isinstance(ctype, Pointer) else VOID), False)
+
+
+#: The types of numbers that cffi has by other names, and those of C itself.
+_NAMES = {
+    "Zf": "_cffi_float_complex_t",
+    "Zd": "_cffi_double_complex_t",
+    "g": "long double",
+    "?": "_Bool",
+    "c": "char",
+    "f": "float",
+    "d": "double",
+}
+_WORDS = frozenset(
+    ("char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int")
+    + ("long", "unsigned long", "long long", "unsigned long long", "wchar_t", "char16_t")
+    + ("char32_t",)
+)
+
+
+def primitive(name: str, scalar: Scalar) -> FFIType | None:
+    """The type of numbers that C calls by a name; None where cffi has none."""
+    import _cffi_backend
+
+    found = "unsigned int" if name == "unsigned" else name if name in _WORDS else None
+    found = found or _NAMES.get(scalar.text)
+    if found is None and scalar.kind == "int" and scalar.size <= 8:
+        found = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
+    return None if found is None else _cffi_backend.new_primitive_type(found)
+
+
+def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
+    """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
+    made = _lib.ffi.cast(to_ffi(ctype), address)
+    return made if owner is None else _lib.ffi.gc(made, _lib.types.Destructor(owner))
+
+
+# -- of nodes ------------------------------------------------------------------------------------
+#
+# cffi lays members out itself and has no word for alignment that is asked for, for members without
+# a name, or for bit-fields that share bytes in a packed struct. So every member is put where gcc
+# has it (nodes.py). What no type of cffi can be (complex long double, 128-bit integers, functions
+# that cannot be called) is bytes of the same size, or `void *`.
+#
+# Structs that others point to are made along with them, so that all pointers can be followed.
+
+
+def ffi_type(node: Node) -> FFIType:
+    """The type of cffi that a node is; a function is a pointer to it."""
+    if node.ffi is not None:
+        return node.ffi
+    with naming:
+        try:
+            pending: list[Record] = []
+            for record in _by_value(node):
+                _complete(record, pending)
+            made = _type(node, pending)
+            while pending:
+                _complete(pending.pop(), pending)
+            node.ffi = node.ffi or made
+            return node.ffi
+        except RecursionError:
+            raise SignatureError("nested too deeply") from None
+
+
+def _type(node: Node, pending: list[Record]) -> FFIType:
+    """A type, of which all that it holds by value is there; what else it leads to is pending."""
+    import _cffi_backend
+
+    node = node.main or node
+    if isinstance(node, Enumeration):
+        return _enum(node)
+    if isinstance(node, Number):
+        return primitive(node.cname, node.scalar) or _bytes(node.scalar.size)
+    if isinstance(node, Record):
+        return _record(node, pending)
+    if isinstance(node, PointerTo):
+        item = node.item
+        if isinstance(item, FunctionOf):
+            return _function(item, pending)
+        if item.kind == "unusable":
+            return to_ffi(VOIDPTR)
+        return _cffi_backend.new_pointer_type(_type(item, pending))
+    if isinstance(node, ArrayOf):
+        if node.length is not None and (node.size or 0) > _MOST:
+            raise SignatureError(
+                f"{node.spell('')!r} has {node.size} bytes, more than the address space"
+            )
+        item = _type(node.item, pending)
+        if isinstance(node.item, Record) and node.item.size is None:
+            raise SignatureError(
+                f"an array has items of a known size, and {item.cname!r} is incomplete: "
+                + (node.item.reason or "it is not declared in full")
+            )
+        item_pointer = _cffi_backend.new_pointer_type(item)
+        return _cffi_backend.new_array_type(item_pointer, node.length)
+    if isinstance(node, FunctionOf):
+        return _function(node, pending)
+    if node.kind == "unusable":
+        return _bytes(node.size or 0)
+    return _cffi_backend.new_void_type()
+
+
+_MOST = 2**63 - 1
+
+
+def _bytes(size: int) -> FFIType:
+    import _cffi_backend
+
+    byte = _cffi_backend.new_primitive_type("unsigned char")
+    return _cffi_backend.new_array_type(_cffi_backend.new_pointer_type(byte), size)
+
+
+def _enum(node: Enumeration) -> FFIType:
+    import _cffi_backend
+
+    if node.ffi is None:
+        words = {("int", 4): "int", ("I", 4): "unsigned int"}
+        scalar = node.scalar
+        base = words.get(("int" if scalar.signed else "I", scalar.size))
+        base_type = to_ffi(scalar) if base is None else _cffi_backend.new_primitive_type(base)
+        values = dict(node.values or ())
+        name = node.typedef or node.cname
+        node.ffi = _cffi_backend.new_enum_type(
+            name, tuple(values), tuple(values.values()), base_type
+        )
+    return node.ffi
+
+
+def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
+    """A function pointer; `void *` where cffi has no type for it."""
+    import _cffi_backend
+
+    parts = (node.result, *node.args)
+    if node.reason or any([part.kind == "unusable" for part in parts]):
+        return to_ffi(VOIDPTR)
+    args = tuple([_type(arg, pending) for arg in node.args])
+    result = _type(node.result, pending)
+    try:
+        return _cffi_backend.new_function_type(args, result, node.ellipsis, default_abi())
+    except _REFUSALS:
+        return to_ffi(VOIDPTR)  # a struct by value that has no size, or is not done yet
+
+
+# -- structs and unions --------------------------------------------------------------------------
+
+
+def _record(node: Record, pending: list[Record]) -> FFIType:
+    import _cffi_backend
+
+    if node.made is None:
+        make = _cffi_backend.new_union_type if node.kind == "union" else None
+        node.made = (make or _cffi_backend.new_struct_type)(node.typedef or node.cname)
+    if not node.is_whole and node.size is not None:
+        pending.append(node)
+    return node.made
+
+
+def _by_value(node: Node) -> Iterator[Record]:
+    """The structs and unions that must be there before a type is made."""
+    node = node.main or node
+    while isinstance(node, (ArrayOf, PointerTo)):
+        behind = isinstance(node, PointerTo)
+        node = node.item.main or node.item
+        if behind and isinstance(node, Record):
+            return
+    if isinstance(node, FunctionOf):
+        for part in (node.result, *node.args):
+            yield from _by_value(part)
+    elif isinstance(node, Record) and node.size is not None and not node.is_whole:
+        yield node
+
+
+def _complete(record: Record, pending: list[Record]) -> None:
+    """Give a struct its members, after those that it holds have theirs."""
+    stack = [record]
+    entered: set[Record] = set()
+    while stack:
+        one = stack[-1]
+        if one.is_whole or one.fields is None:
+            stack.pop()
+        elif one not in entered:
+            entered.add(one)
+            inner = [held for member in one.fields for held in _by_value(member.type)]
+            stack += [held for held in inner if held not in entered]
+        else:
+            stack.pop()
+            _fill(one, pending)
+
+
+def _fill(record: Record, pending: list[Record]) -> None:
+    import _cffi_backend
+
+    made = _record(record, pending)
+    assert record.fields is not None
+    assert record.size is not None
+    fields = []
+    for member in record.fields:
+        name = member.name or ""
+        if member.width is None:
+            fields.append((name, _type(member.type, pending), -1, member.offset))
+        elif (unit := unit_of(member, record.size)) is None:
+            continue
+        elif member.width == 8 * unit[0].size == 8 * member.type.scalar.size:
+            # It is an integer like any other, and cffi cannot shift by 64 bits.
+            fields.append((name, _type(member.type, pending), -1, unit[1]))
+        else:
+            fields.append(("", _bit_field(name, member, *unit), -1, unit[1]))
+    record.is_whole = True
+    try:
+        _cffi_backend.complete_struct_or_union(made, fields, None, record.size, record.alignment)
+    except _REFUSALS as error:
+        record.reason = f"cffi has no such type: {error}"
+
+
+def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
+    """The integer that has a bit-field in it, and where it lies; None where none does.
+
+    It is the one that C declares wherever that is in the struct.
+    """
+    scalar = member.type.scalar
+    first = member.first_bit
+    end = first + member.width
+    sizes = [scalar.size, *[other for other in (1, 2, 4, 8) if other != scalar.size]]
+    for wide in sizes:
+        unit = scalar if wide == scalar.size else integer(wide, scalar.signed)
+        for at in (first // (8 * wide) * wide, first // 8, size - wide):
+            if 0 <= at <= first // 8 and at + wide <= size and end <= 8 * (at + wide):
+                return unit, at
+    return None
+
+
+def _bit_field(name: str, member: Foreign, unit: Scalar, at: int) -> FFIType:
+    """A struct of the unit that has a bit-field in it, and nothing else."""
+    import _cffi_backend
+
+    integer = to_ffi(unit)
+    shift = member.first_bit - 8 * at
+    made = _cffi_backend.new_struct_type(f"{BITS}{name}")
+    before = [("", integer, shift, -1)] if shift else []
+    _cffi_backend.complete_struct_or_union(made, [*before, (name, integer, member.width, -1)])
+    return made

@@ -1,0 +1,294 @@
+"""What declarations say: a table of plain data, kept between uses, and what is made of it.
+
+A type is in the table as the text of it, with the names of fields. `Declarations` makes signatures
+and types of a table when they are first asked for; the cache keeps tables by the texts that they
+were read from. Reading itself (texts.py), and its parsers, are not needed for what is kept.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from _collections_abc import Mapping
+
+from .. import _cache, _lib
+from .._errors import SignatureError
+from .._types.grammar import bind, from_row, read_type
+from .._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypedDict, TypeVar
+
+    from .._types.ctype import CType
+    from .._types.derived import Owner
+    from .._types.grammar import Row
+    from .._types.signature import Signature
+    from .preprocessor import Wanted
+
+    Made = TypeVar("Made")
+
+    class Table(TypedDict, total=False):
+        """What declarations say; of an error the arguments but for the text that was read. Headers
+        have also the last four.
+        """
+
+        functions: dict[str, Row]
+        variables: dict[str, str]
+        readonly: list[str]
+        opaque: list[str]
+        constants: dict[str, int | float | bytes]
+        refused: dict[str, tuple[str, int | None, int | None, str | None]]
+        skipped: dict[str, str]
+        pointers: dict[str, tuple[str, int]]
+        layouts: dict[str, tuple[object, ...]]
+        types: dict[str, str]
+        enums: dict[str, tuple[str, tuple[tuple[str, int], ...] | None]]
+        declared: dict[str, tuple[str, str]]
+        symbols: dict[str, str]
+        inlines: list[str]
+        files: list[str]
+        places: dict[str, tuple[int, int]]
+
+
+class _Lazy(Mapping[str, "Made"]):
+    """What a table says of some names, each made when it is first asked for."""
+
+    _rows: Mapping[str, object] = {}  # for instances that were never initialised
+
+    def __init__(self, rows: Mapping[str, object], make: Callable[..., Made]) -> None:
+        self._rows = rows
+        self._make = make
+        self._made: dict[str, Made] = {}
+
+    def __getitem__(self, name: str) -> Made:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._make(self._rows[name])
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+_DETAILS = ("declared", "files", "places", "readonly", "rows")
+_UNCOUNTED = (*_DETAILS, "key", "owner", "stamps", "text", "wanted", "whole")
+
+
+class Declarations:
+    """What a text of C declarations declares, in its order.
+
+    Attributes
+    ----------
+    functions : mapping of str to Signature
+    rows : dict of str to tuple
+        The functions as plain data (grammar.py).
+    plain : dict of str to tuple
+        The same where no function has another name in C, a place in a header or a body; else empty.
+    variables : mapping of str to CType
+    readonly : frozenset of str
+        Those of the variables that are `const`.
+    opaque : tuple of str
+        Incomplete types, as C calls them: ``"handle_t"``, ``"union value"``.
+    constants : dict of str to int
+        Enumerators, integer macros and initialised constants.
+    refused : mapping of str to SignatureError
+        Why there is nothing of a function, or of a pointer to one, that takes or returns too much
+        by value.
+    skipped : dict of str to str
+        Why there is nothing of a name of a header.
+    symbols : dict of str to str
+        The symbols of functions and variables that have another name in C.
+    pointers : dict of str to (str, int)
+        Constants that are pointers: their types and addresses.
+    inlines : frozenset of str
+        Functions with a body in the header.
+    files : list of str
+    places : dict of str to (int, int)
+        Where functions are declared: the index of the file, and the line.
+    layouts : dict of str to (str, int, int, tuple)
+        The structs and unions, by how C names them: the kind, the size, the alignment, and of each
+        member the name, how C declares it, the offset, and of a bit-field (else None, 0) the bits
+        and the first of them in its byte.
+    types : dict of str to str
+        How C declares what typedefs name.
+    enums : dict of str to (str, tuple or None)
+        The enums, by how C names them: the code of the integer that they are, and the
+        names and values, None where these are not declared.
+    declared : dict of str to (str, str)
+        The variables that are no numbers: their types in C, and of pointers to const
+        characters and const arrays of these what such characters are, else "".
+    wanted : Wanted or None
+        The headers, as preprocessor.py has them.
+    text : str or None
+        What was read.
+    key : bytes or None
+        Of headers the hash of all that they say, without a restriction to some names.
+    stamps : mapping of str to tuple
+        Of headers what told each file, when it was read, from another version of it.
+    whole : Declarations or None
+        Of declarations that are restricted to some names the whole, which has the types.
+    owner : Owner or None
+        What has the types that pointers name; set before anything is made.
+    """
+
+    __slots__ = (
+        "_alike",
+        "constants",
+        "declared",
+        "enums",
+        "files",
+        "functions",
+        "inlines",
+        "key",
+        "layouts",
+        "opaque",
+        "owner",
+        "places",
+        "pointers",
+        "readonly",
+        "refused",
+        "rows",
+        "skipped",
+        "stamps",
+        "symbols",
+        "text",
+        "types",
+        "variables",
+        "wanted",
+        "whole",
+    )
+
+    def __init__(self, table: Table, text: str | None, wanted: Wanted | None = None) -> None:
+        def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
+            return SignatureError(row[0], text, *row[1:])
+
+        def signature(row: Row) -> Signature:
+            return from_row(self.bound(row))
+
+        def variable(named: str) -> CType:
+            return read_type(named if self.owner is None else bind(named, self.owner))
+
+        self._alike: dict[str, list[str]] | None = None
+        self.owner: Owner | None = None
+        self.key: bytes | None = None
+        self.whole: Declarations | None = None
+        self.stamps: Mapping[str, object] = {}
+        self.text: str | None = text
+        self.rows: dict[str, Row] = table["functions"]
+        self.functions: Mapping[str, Signature] = _Lazy(table["functions"], signature)
+        self.variables: Mapping[str, CType] = _Lazy(table["variables"], variable)
+        self.readonly: frozenset[str] = frozenset(table["readonly"])
+        self.opaque: tuple[str, ...] = tuple(table["opaque"])
+        self.constants: dict[str, int | float | bytes] = table["constants"]
+        self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
+        self.skipped: dict[str, str] = table["skipped"]
+        self.symbols: dict[str, str] = table.get("symbols", {})
+        self.pointers: dict[str, tuple[str, int]] = table["pointers"]
+        self.inlines: frozenset[str] = frozenset(table.get("inlines", ()))
+        self.files: list[str] = table.get("files", [])
+        self.places: dict[str, tuple[int, int]] = table.get("places", {})
+        self.layouts: dict[str, tuple[object, ...]] = table["layouts"]
+        self.types: dict[str, str] = table["types"]
+        self.enums: dict[str, tuple[str, tuple[tuple[str, int], ...] | None]] = table["enums"]
+        self.declared: dict[str, tuple[str, str]] = table["declared"]
+        self.wanted: Wanted | None = wanted
+
+    @property
+    def plain(self) -> dict[str, Row]:
+        return {} if self.symbols or self.places or self.inlines else self.rows
+
+    def alike(self, name: str) -> tuple[str, ...]:
+        """The other names of a function, which macros give it."""
+        if self._alike is None:
+            self._alike = {}
+            for one, symbol in self.symbols.items():
+                if one in self.rows:
+                    names = self._alike.setdefault(symbol, [])
+                    if not names and symbol in self.rows and symbol not in self.symbols:
+                        names.append(symbol)
+                    names.append(one)
+        names = self._alike.get(self.symbols.get(name, name), [])
+        return tuple([one for one in names if one != name])
+
+    def bound(self, row: Row) -> Row:
+        """A function as plain data, with the owner of the types that it names."""
+        if self.owner is None or "<" not in row[0]:
+            return row
+        return bind(row[0], self.owner), *row[1:]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{len(getattr(self, kind))} {kind}"
+            for kind in self.__slots__
+            if kind[0] != "_" and kind not in _UNCOUNTED and getattr(self, kind)
+        )
+        return f"<Declarations: {counts or 'none'}>"
+
+
+def kept(text: str) -> Declarations | None:
+    """What the cache has of a text; None where it has nothing that can be used."""
+    found = _cache.shared().get(_key(text))
+    if found is None:
+        return None
+    try:
+        table: Table = marshal.loads(found)
+        return Declarations(table, str.__str__(text))
+    except (ValueError, EOFError, TypeError):
+        return None
+
+
+def keep(text: str, table: Table) -> None:
+    """Have the cache keep what a text says."""
+    _cache.shared().put(_key(text), written(table))
+
+
+def written(table: Table) -> bytes:
+    """A table as it is kept: what rows have in common is written once, and is one object again."""
+    parts: dict[object, object] = {}
+    rows = {
+        name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
+        for name, row in table["functions"].items()
+    }
+    return marshal.dumps({**table, "functions": rows})
+
+
+def _key(text: str) -> bytes:
+    whole = f"declarations {edition()!r}\n{str.__str__(text)}"
+    return _cache.hashed(whole.encode(errors="backslashreplace")).digest()
+
+
+_editions: list[tuple[object, ...]] = []
+
+
+def edition() -> tuple[object, ...]:
+    """Everything but the text that determines a table, or how it is written."""
+    if not _editions:
+        with os.scandir(os.path.dirname(__file__)) as found:
+            here = sorted([one.path for one in found if one.name.endswith(".py")])
+        files = [
+            (path, status.st_size, status.st_mtime_ns)
+            for path in (*here, _lib.FILE, *_of_cffi())
+            for status in [os.stat(path)]
+        ]
+        abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", "")
+        _editions.append((__version__, *abi, *files))
+    return _editions[0]
+
+
+def _of_cffi() -> list[str]:
+    """The file of cffi's core, without importing it, which takes longer than a kept table; none
+    where it is a part of Python.
+    """
+    from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
+
+    spec = PathFinder.find_spec("_cffi_backend")
+    return [] if spec is None or spec.origin is None else [spec.origin]

@@ -1,0 +1,317 @@
+"""Headers to declarations: what a library's headers declare, read leniently and kept on disk.
+
+`read` asks the cache first, which has what was read under the same compiler, options and
+environment as long as every file that was included, and the folders where another would have gone
+before it (searched.py), are as they were. Else the headers go through the preprocessor and the
+parser; what cannot be offered has its reason in the table's `skipped`. What may have changed while
+it was read is not kept. Texts of declarations can be read in the same way, without a compiler.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import time
+
+from .. import _cache
+from .._errors import LibraryError, SignatureError, SymbolError
+from .declarations import Declarations, edition
+from .preprocessor import SEARCHED, Wanted, compiler, identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .._ext import Foreign
+    from .declarations import Table
+    from .typenames import TypeNames
+
+    Stamp = tuple[int, int, int, int] | None
+
+_OF_MACROS = "a macro "  # begins the reasons of macros
+#: Nanoseconds by which the time of a file may lie before that of its change: of a tick of the
+#: kernel's clock.
+_TICK = 10_000_000
+
+
+def wanted(
+    header: object, include: object, define: Mapping[str, object], text: str | None = None
+) -> Wanted:
+    """What `load` was given, as plain data; TypeError and ValueError for what it cannot be."""
+    headers = [] if header is None else _several(header, "header")
+    if not headers and header is not None:
+        raise ValueError("'header' must name at least one header")
+    names = []
+    for one in headers:
+        path = os.fspath(one)
+        is_path = not isinstance(one, str) or path.startswith((".", os.sep))
+        if not path or any([mark in path for mark in '\n\r\0">']):
+            raise ValueError(f"'header' must be the name or path of a header (got {path!r})")
+        names.append(os.path.abspath(path) if is_path else path)
+    folders = [os.path.abspath(os.fspath(one)) for one in _several(include, "include")]
+    defines = []
+    for name, value in define.items():
+        if not isinstance(name, str) or not name.partition("(")[0].isidentifier():
+            raise ValueError(f"'define' must name macros (got {name!r})")
+        if value is not None and not isinstance(value, (str, int)):
+            raise TypeError(
+                "'define' must give text, integers or None "
+                f"(got {type(value).__name__} for {name!r})"
+            )
+        defines.append((name, str(int(value)) if isinstance(value, int) else value))
+    return Wanted(tuple(names), tuple(folders), tuple(defines), text)
+
+
+def _several(given: Foreign, name: str) -> list[str | os.PathLike[str]]:
+    """One or a sequence of names or paths."""
+    found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
+    try:
+        made = [*found]
+    except TypeError:
+        made = [found]
+    for one in made:
+        if not isinstance(one, (str, os.PathLike)):
+            raise TypeError(f"{name!r} must be a str, a path or several (got {type(one).__name__})")
+    return made
+
+
+def read(
+    wanted: Wanted,
+    only: Sequence[str] | str | None = None,
+    skip: bool = True,
+    names: TypeNames | None = None,
+) -> Declarations:
+    """What headers declare.
+
+    Parameters
+    ----------
+    wanted : Wanted
+    only : str or sequence of str, optional
+        Names, or fnmatch patterns of names, to which it is limited.
+    skip : bool
+        Whether what cannot be offered is left out, and not an error.
+    names : TypeNames, optional
+        Other types that a text knows.
+    """
+    command: list[str] | None = None
+    missing = None
+    if wanted.text is None:  # a text is read without a compiler
+        try:
+            command = compiler()
+        except LibraryError as error:
+            missing = error
+    strict = wanted.text is not None and only is None and not skip
+    key, of_any = [_key(wanted, one, strict) for one in (command, None)]
+    # What a text says depends on the other types, too.
+    found = None if names is not None and wanted.text is not None else _kept(key)
+    if found is None:
+        if missing is not None:
+            raise missing
+        began = time.time_ns()
+        stamps, table = _read(wanted, names, strict)
+        said = repr((key, table)).encode(errors="backslashreplace")
+        digest = _cache.hashed(said).digest()
+        if names is None and not _changed_since(began, stamps):
+            made_of = marshal.dumps((stamps, digest, {**table}))
+            for one in {key, of_any}:  # the second is found where there is no compiler
+                _cache.shared().put(one, made_of)
+    else:
+        stamps, digest, table = found
+    whole = table
+    if only is not None:
+        table = _restricted(table, _names(only))
+    if not skip and not strict:
+        for name, reason in table["skipped"].items():
+            if not reason.startswith(_OF_MACROS):
+                file, line = table.get("places", {}).get(name, (-1, 0))
+                where = f", at line {line} of {table['files'][file]!r}" if file >= 0 else ""
+                raise SignatureError(
+                    f"{name!r} cannot be offered: {reason}{where}",
+                    hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
+                )
+    made = Declarations(table, wanted.text, wanted)
+    made.key = digest
+    made.stamps = stamps
+    if table is not whole:
+        made.whole = Declarations(whole, wanted.text, wanted)
+        made.whole.stamps = stamps
+    return made
+
+
+def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
+    """What the cache has a table under; that of no compiler is the last one that any has read."""
+    whose = None if command is None else identity(command)
+    told = repr(("headers", edition(), whose, wanted, strict, _place(wanted, command)))
+    return _cache.hashed(told.encode(errors="backslashreplace")).digest()
+
+
+def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
+    """The current folder where what is read may depend on it, by relative paths of the
+    environment.
+    """
+    if len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
+        return None
+    try:
+        return os.getcwd()
+    except OSError:
+        return None  # it was deleted
+
+
+def _names(only: object) -> list[str]:
+    """The names and patterns that `only` has."""
+    if isinstance(only, str):
+        return [only]
+    try:
+        names: list[str] = list(only)  # type: ignore[call-overload]  # else it raises TypeError
+    except TypeError:
+        names = [only]  # type: ignore[list-item]  # which is refused next
+    for one in names:
+        if not isinstance(one, str):
+            raise TypeError(f"'only' must be names or patterns (got {type(one).__name__})")
+    return names
+
+
+def _restricted(table: Table, only: list[str]) -> Table:
+    """Of a table what the names and patterns match."""
+    names = {name for name in only if not any([mark in name for mark in "*?["])}
+    patterns = [one for one in only if one not in names]
+    chosen = {*names}
+    kinds: dict[str, dict[str, Foreign]] = {
+        "functions": table["functions"],
+        "variables": table["variables"],
+        "constants": table["constants"],
+        "pointers": table["pointers"],
+        "skipped": table["skipped"],
+    }
+    known = [name for kind in kinds.values() for name in kind]
+    if patterns:
+        from fnmatch import filter as matching
+
+        for pattern in patterns:
+            found = matching(known, pattern)
+            if not found:
+                raise SignatureError(f"'only' has {pattern!r}, which nothing declared matches")
+            chosen.update(found)
+    if missing := names.difference(known):
+        raise SymbolError.missing(min(missing), "the declarations", known)
+    left = {
+        kind: {name: row for name, row in rows.items() if name in chosen}
+        for kind, rows in kinds.items()
+    }
+    return {**table, **left}  # type: ignore[typeddict-item]  # the rows are those of the table
+
+
+def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
+    """What the cache has: the stamps of the files that were read, the hash of the table, and it."""
+    found = _cache.shared().get(key)
+    if found is None:
+        return None
+    try:
+        read: tuple[dict[str, Stamp], bytes, Table] = marshal.loads(found)
+        if all([stamp(path) == before for path, before in read[0].items()]):
+            return read
+    except (ValueError, EOFError, TypeError, AttributeError):
+        pass
+    return None
+
+
+def stamp(path: str) -> Stamp:
+    """What changes with a file: a time can be set back, that of the change of its status cannot."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
+    """Whether a file may have changed after a time, so that its stamp is not of what was read."""
+    latest = began - _TICK
+    return any([one is None or max(one[1:3]) >= latest for one in stamps.values()])
+
+
+def _read(
+    wanted: Wanted, names: TypeNames | None = None, strict: bool = False
+) -> tuple[dict[str, Stamp], Table]:
+    from .integers import Unclosed
+    from .macros import HeaderTables, MacroTables
+    from .parser import Parser
+    from .plaintext import know
+    from .preprocessor import Scanned, check_machine, preprocess
+    from .searched import folders
+    from .source import CSource
+    from .texts import table
+
+    if wanted.text is not None:
+        source = CSource(wanted.text, wanted.define)
+        if strict:
+            return {}, table(source, names)
+        given: CSource | Scanned = source
+    else:
+        text = preprocess(wanted)
+        check_machine(text)
+        given = scanned = Scanned(text)
+    parser = Parser(given.tokens)
+    know(parser, names)
+    try:
+        parser.read()
+    except Unclosed as error:
+        raise given.placed(error, error.at) from None
+    if wanted.text is not None:
+        return {}, MacroTables(parser, given).table()
+    found = HeaderTables(parser, scanned, wanted).table()
+    paths = *scanned.files, *folders(scanned.files, wanted)
+    return {path: stamp(path) for path in paths}, found
+
+
+def doc(file: str, line: int) -> str | None:
+    """The comment of what is declared at a line of a header: the one right before it, without an
+    empty line between unless it is one of Doxygen's; or one of Doxygen's right behind it, as is
+    ``/**< ... */``.
+
+    Other comments are about something else: the license, a section, the declaration before.
+    """
+    import re
+
+    try:
+        with open(os.fspath(file), encoding="utf-8", errors="replace") as opened:
+            lines = opened.read().split("\n")
+    except OSError:
+        return None
+    before, declared = lines[: line - 1], "\n".join(lines[line - 1 : line + 99])
+    comment = _comment_before(before)
+    if not comment:
+        behind = r"[^;{]*;[ \t]*\n?[ \t]*(/\*[*!]<[\s\S]*?\*/|(?://[/!]<.*(?:\n[ \t]*|\Z))+)"
+        found = re.match(behind, declared)
+        comment = found[1] if found else ""
+    if comment.startswith("/*"):
+        comment = re.sub(r"\A/\*[*!]*<?|\**\*/\Z", "", comment)
+        bare = [re.sub(r"^\s*\*+(?=\s|\Z)\s?|^\s+", "", one) for one in comment.split("\n")]
+    else:
+        bare = [re.sub(r"^\s*//[/!]*<? ?", "", one) for one in comment.split("\n")]
+    return "\n".join([one.rstrip() for one in bare]).strip() or None
+
+
+#: What tells a comment of Doxygen's that is not about the declaration behind it.
+_ABOUT_OTHERS = r"[@\\](?:file|\{|\}|name|\w*group)|copyright|licen[cs]e"
+
+
+def _comment_before(lines: list[str]) -> str:
+    """The comment that ends some lines, if there is one; what begins behind a declaration is that
+    one's.
+    """
+    import re
+
+    text = "\n".join(lines).rstrip()
+    if text.endswith("*/"):
+        start = text.rfind("/*")
+        comment = text[start:]
+        if text[text.rfind("\n", 0, start) + 1 : start].strip() or comment[3:4] == "<":
+            return ""
+        is_next = bool(lines[-1].strip())
+        is_doxygen = comment[2] in "*!" and not re.search(_ABOUT_OTHERS, comment, re.IGNORECASE)
+        return comment if is_next or is_doxygen else ""
+    first = len(lines)
+    while first and lines[first - 1].lstrip()[:2] == "//" and lines[first - 1].lstrip()[3:4] != "<":
+        first -= 1
+    return "\n".join([one.strip() for one in lines[first:]])

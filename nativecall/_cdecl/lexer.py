@@ -1,0 +1,200 @@
+"""The tokens of C: its words, basic types, integers and macros, comments and digraphs."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .._types.ctype import SCALARS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from re import Match
+
+#: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
+Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
+
+
+class Unexpanded(str):
+    """A macro with parameters where it is used in a text: the name of nothing."""
+
+    __slots__ = ()
+
+    def isidentifier(self) -> bool:
+        return False
+
+
+Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: The codes of C's own numbers, by their words as `basic_type` has them.
+CODES = {
+    "_Bool": "?",
+    "char": "c",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned": "I",
+    "unsigned int": "I",
+    "long": "l",
+    "unsigned long": "L",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "long double": "g",
+    "float _Complex": "Zf",
+    "double _Complex": "Zd",
+    "long double _Complex": "Zg",
+}
+#: The other way; of two names the longer.
+NAMES = {code: name for name, code in CODES.items()}
+BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
+TOKEN = (
+    r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+    r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
+)
+# What translation phases 2 and 3 take away or spell otherwise, and what hides it.
+SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
+_LEXICAL = (
+    r'"(?:\\.|[^"\\\n])*"'
+    r"|'(?:\\.|[^'\\\n])*'|\\u[0-9a-fA-F]{4}|\\U000[0-9a-fA-F]{5}"
+    r"|/\*.*?\*/|//[^\n]*|<:|:>|<%|%>|%:|\f|\v|\r(?=\n)"
+)
+_MARKS = ('"', "'", "\\", "/", "<", ":", "%", "\f", "\v", "\r")  # with which these begin
+_DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
+
+
+def basic_type(words: list[str]) -> str | None:
+    """The usual spelling of the type that words in any order name; None where C has none.
+
+    >>> basic_type(["long", "unsigned", "int", "long"]), basic_type(["short", "double"])
+    ('unsigned long long', None)
+    """
+    if len(words) == 1 and words[0] in _ALONE:
+        return _ALONE[words[0]]
+    count = {word: words.count(word) for word in words}
+    long = count.pop("long", 0)
+    if long > 2 or any([n > 1 for n in count.values()]):
+        return None
+    left = set(count)
+    if "_Complex" in left:
+        real = basic_type([word for word in words if word != "_Complex"])
+        return f"{real} _Complex" if f"{real} _Complex" in CODES else None
+    if left & {"void", "_Bool", "float"}:
+        return words[0] if len(words) == 1 else None
+    if "double" in left:
+        return {0: "double", 1: "long double"}.get(long) if len(left) == 1 else None
+    if {"signed", "unsigned"} <= left or ("short" in left and long):
+        return None
+    sign = "unsigned " if "unsigned" in left else ""
+    if "char" in left:
+        plain = left <= {"char", "signed", "unsigned"} and not long
+        return ("signed " if "signed" in left else sign) + "char" if plain else None
+    if "short" in left:
+        return sign + "short"
+    return sign + ("long", "long long")[long - 1] if long else sign.strip() or "int"
+
+
+_ALONE = {word: word for word in BASIC - {"signed", "_Complex"}} | {"signed": "int"}
+
+
+def tokenizer() -> Callable[[str], list[str]]:
+    """What gives the tokens of a text."""
+    import re
+
+    return re.compile(TOKEN).findall
+
+
+def without_comments(text: str) -> str:
+    """A text without its comments and digraphs, of the same length but for lines that continue."""
+    import re
+
+    if "\\" in text:
+        text = re.sub(SPLICE, "", text)
+    if any([mark in text for mark in _MARKS]):
+
+        def replaced(match: Match[str]) -> str:
+            found = match.group()
+            if found[0] == "\\":
+                return chr(int(found[2:], 16))
+            return found if found[0] in "\"'" else _DIGRAPHS.get(found) or " " * len(found)
+
+        text = re.sub(_LEXICAL, replaced, text, flags=re.DOTALL)
+    return text
+
+
+def without_digraphs(line: str) -> str:
+    """A line without comments, with the brackets that its digraphs stand for."""
+    has = "<:" in line or ":>" in line or "<%" in line or "%>" in line
+    return without_comments(line) if has else line
+
+
+def with_complex(tokens: list[str]) -> list[str]:
+    """Tokens in which the `complex` of <complex.h> is the language's."""
+    if "complex" in tokens:
+        real = {"float", "double", "long"}
+        around = zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)
+        tokens = [
+            "_Complex" if token == "complex" and real & {before, after} else token
+            for before, token, after in around
+        ]
+    return tokens
+
+
+def macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
+    """The name of a macro and what it stands for, of what is behind ``#define``."""
+    import re
+
+    match = re.match(r"((?:[^\W\d]|\$)[\w$]*)(\([^)]*\))?", text)
+    if match is None:
+        return None
+    return match[1], Macro(text[match.end() :].strip(), match[2], file, line)
+
+
+def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
+    """Tokens with the ``#pragma pack`` that a ``_Pragma`` stands for, without other ``_Pragma``,
+    and their indices.
+    """
+    at = 0
+    while at < len(tokens):
+        if tokens[at] == "_Pragma" and tokens[at + 1 : at + 4 : 2] == ["(", ")"]:
+            said = tokens[at + 2][1:-1].lstrip()
+            if said[:4] == "pack":
+                yield at, f"#pragma {said}"
+            at += 4
+        else:
+            yield at, tokens[at]
+            at += 1
+
+
+def typed_integer(literal: str) -> Integer:
+    """The value of an integer literal without a sign, and its type; OverflowError where no type of
+    C has it.
+    """
+    suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
+    digits = literal[: len(literal) - len(suffix)].lower()
+    base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[0] == "0" else 10
+    if len(digits) > 100:  # Python refuses to read thousands
+        raise OverflowError(f"integer {digits[:8]}… is too large")
+    value = int(digits, base)
+    suffix = suffix.lower()
+    widths = [8 * SCALARS[code].size for code in "ilq"][suffix.count("l") :]
+    for bits in widths:
+        if "u" not in suffix and value < 2 ** (bits - 1):
+            return value, bits, True
+        if ("u" in suffix or base != 10) and value < 2**bits:
+            return value, bits, False
+    raise OverflowError(f"integer {literal} is too large")
+
+
+def fit(value: int, bits: int, signed: bool) -> int:
+    """What is left of `value` in an integer of so many bits."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value

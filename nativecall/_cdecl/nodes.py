@@ -1,0 +1,659 @@
+"""The types of headers while they are read: what C says of them, and how gcc lays them out.
+
+Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …), and what cffi does
+not tell: alignments that were asked for, and the reason where no value of a type can be passed.
+`Converter` makes C types of nodes; cffi's types become nodes first (cffitype.py).
+"""
+
+from __future__ import annotations
+
+import copy
+
+from .._errors import SignatureError, refuse_reload
+from .._types.ctype import (
+    CHAR,
+    MAX_DEPTH,
+    MAX_TEXT,
+    PY_OBJECT,
+    SCALARS,
+    VOID,
+    VOIDPTR,
+    WORD,
+    WRAP_IT,
+    CType,
+    Scalar,
+)
+from .._types.derived import (
+    Array,
+    Field,
+    FunctionPointer,
+    Handle,
+    Pointer,
+    Struct,
+    aligned,
+    lay_out,
+    pointer,
+)
+from .._types.grammar import from_row
+from .._types.signature import Signature
+from .characters import texts
+from .lexer import CODES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
+
+    from .._ext import FFIType, Foreign
+    from .._types.derived import Owner
+    from .._types.grammar import Row
+
+refuse_reload(globals(), "Converter")
+
+# A struct stands in for the complex long double that cffi lacks.
+STAND_IN = "struct __nc_Zg"
+WIDE = ("wchar_t", "char16_t", "char32_t")
+ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
+# Scalars that a function of cffi takes and returns by value. It describes every one for a call,
+# those of arrays and nested structs too, as soon as it makes the type.
+MAX_SCALARS = 16384
+_SHOWN = 4  # names at either end of a path of fields that a message shows
+_MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
+
+
+class Node:
+    """A type. `size` is None for what has none. Typedefs share what they are made of, so that a few
+    lines can describe a type of any depth and length: both have a bound.
+    """
+
+    kind = "void"
+    size: int | None = None
+    alignment = 1
+    cname = "void"
+    is_kept = False  # whether others use it, so that no body may change it
+    depth: int = 0
+    length_in_c: int = 8  # about how many characters C takes for it, with typedefs written out
+    is_large: bool = False  # whether it is, or leads to, a function with too many of these by value
+    scalars = 1  # that a value consists of, or one more than functions may have
+    typedef = ""  # what names it that has no tag, or has another alignment by that
+    main: Node | None = None  # the type without that alignment
+    ffi: Foreign = None  # cffi's type, with all that it leads to
+    reason: str = ""  # why no value of it can be passed, or why its layout is not known
+
+    def __init__(self) -> None:
+        self._pointers: dict[bool, Node] = {}
+
+    def spell(self, declarator: str) -> str:
+        """C that declares `declarator` with the type, which knows structs and typedefs by name."""
+        return f"{self.typedef or self.cname} {declarator}".rstrip()
+
+    def realigned(self, alignment: int, typedef: str = "") -> Self:
+        """The type with an alignment that is asked for. It is passed as any other (GCC, Clang)."""
+        made = copy.copy(self)
+        made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
+        made._pointers = {}
+        if typedef:
+            made.__dict__["spell"] = lambda declarator: f"{typedef} {declarator}".rstrip()
+        return made
+
+    def pointer(self, const: bool = False) -> Node:
+        """A pointer to the type, to a `const` one perhaps."""
+        found = self._pointers.get(const)
+        if found is None:
+            found = self._pointers[const] = PointerTo(self, const)
+        return found
+
+    def _bound(self, *parts: Node) -> None:
+        """Take depth and length from the parts of a type."""
+        self.is_large = any([part.is_large for part in parts])
+        self.depth = 1 + max([part.depth for part in parts])
+        self.length_in_c = sum([part.length_in_c + 2 for part in parts])
+        if self.depth > MAX_DEPTH:
+            raise SignatureError(f"nested more than {MAX_DEPTH} levels deep, with typedefs")
+        if self.length_in_c > _MAX_SPELLED:
+            reason = f"a type takes more than {_MAX_SPELLED} characters with its typedefs written"
+            raise SignatureError(f"{reason} out")
+
+
+class Number(Node):
+    """A scalar; a pointer's size and alignment may be asked of others."""
+
+    kind = "primitive"
+
+    def __init__(self, scalar: Scalar, alignment: int = 0, cname: str = "") -> None:
+        super().__init__()
+        self.scalar = scalar
+        self.size = scalar.size
+        self.alignment = alignment or scalar.alignment
+        self.cname = cname or scalar.c_name
+
+
+class Enumeration(Number):
+    """An enum, as the integer that it is; of one that is only named nothing else is known."""
+
+    kind = "enum"
+
+    def __init__(
+        self, tag: str, scalar: Scalar, values: Sequence[tuple[str, int]] | None = None
+    ) -> None:
+        super().__init__(scalar, cname=tag)
+        self.values = values
+
+
+#: Begins the names of types whose size and alignment, which follow, are all that is known.
+UNUSABLE = "__nc_unusable_"
+
+
+class Unusable(Node):
+    """A type of which no value can be passed, and why."""
+
+    kind = "unusable"
+
+    def __init__(
+        self, reason: str, size: int | None = None, alignment: int = 1, cname: str = ""
+    ) -> None:
+        super().__init__()
+        self.reason = reason
+        self.size = size
+        self.alignment = alignment
+        self.cname = cname or f"{UNUSABLE}{size or 0}_{alignment}"
+
+
+class PointerTo(Node):
+    kind = "pointer"
+    size = alignment = WORD
+
+    def __init__(self, item: Node, const: bool) -> None:
+        super().__init__()
+        self._bound(item)
+        self.depth -= item.kind == "function"  # one level, as in signatures
+        self.item = item
+        self.const = const
+
+    def spell(self, declarator: str) -> str:
+        star = f"*{declarator}"
+        return self.item.spell(f"({star})" if self.item.kind in ("array", "function") else star)
+
+
+class ArrayOf(Node):
+    kind = "array"
+
+    def __init__(self, item: Node, length: int | None, written: str = "") -> None:
+        super().__init__()
+        if item.kind == "function":
+            raise SignatureError("an array of functions is none")
+        if length is not None and length < 0:
+            raise SignatureError(f"an array of {length} elements is none")
+        self._bound(item)
+        self.item = item
+        self.length = length
+        self.written = written  # the length of a parameter that is no constant
+        self.alignment = item.alignment
+        if length is not None and item.size is not None:
+            self.size = length * item.size
+            self.scalars = min(length * item.scalars, MAX_SCALARS + 1)
+
+    def spell(self, declarator: str) -> str:
+        return self.item.spell(f"{declarator}[{'' if self.length is None else self.length}]")
+
+
+class FunctionOf(Node):
+    kind = "function"
+
+    def __init__(
+        self,
+        result: Node,
+        args: Sequence[Node],
+        ellipsis: bool,
+        names: Sequence[str | None],
+        readonly: Sequence[bool],
+        lengths: Sequence[int | str | None] = (),
+        reason: str = "",
+        places: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        if result.kind == "function":
+            raise SignatureError("a function cannot return a function")
+        self._bound(result, *args)
+        by_value = sum([part.scalars for part in (result, *args)])
+        self.is_large: bool = self.is_large or by_value > MAX_SCALARS
+        self.result = result
+        self.args = args
+        self.ellipsis = ellipsis
+        self.names = names
+        self.readonly = readonly
+        self.lengths = lengths  # as a signature has them
+        self.reason = reason  # why it cannot be called
+        self.places = places  # the tokens that parameters are told by
+
+    def pointer(self, const: bool = False) -> Node:
+        return super().pointer()
+
+    def spell(self, declarator: str) -> str:
+        args = [arg.spell("") for arg in self.args] + ["..."] * self.ellipsis
+        nothing = "" if self.reason else "void"
+        return self.result.spell(f"{declarator}({', '.join(args) or nothing})")
+
+
+def function_of(node: Node) -> FunctionOf | None:
+    """The function that a type is, or that a pointer of it leads to; None for others."""
+    node = node.item if isinstance(node, PointerTo) else node
+    return node if isinstance(node, FunctionOf) else None
+
+
+def agree(one: Foreign, other: Foreign) -> bool:
+    """Whether C takes declarations with these types as some of one thing."""
+    if isinstance(one, Number) and isinstance(other, Number):
+        first, second = one.scalar, other.scalar
+        return (first.kind, first.size, first.signed) == (second.kind, second.size, second.signed)
+    if one is other or one.kind != other.kind:
+        return one is other
+    if one.kind == "pointer":
+        return one.const == other.const and agree(one.item, other.item)
+    if one.kind == "array":
+        lengths = {one.length, other.length} - {None}
+        return len(lengths) < 2 and agree(one.item, other.item)
+    if one.kind == "function":
+        if one.reason or other.reason:  # then one says nothing about its arguments
+            return agree(one.result, other.result)
+        alike = (len(one.args), one.ellipsis) == (len(other.args), other.ellipsis)
+        pairs = zip((one.result, *one.args), (other.result, *other.args), strict=False)
+        return alike and all([agree(*pair) for pair in pairs])
+    return bool(one.cname == other.cname)
+
+
+class Record(Node):
+    """A struct or union; its `fields` are None until its body has been read."""
+
+    def __init__(self, kind: str, tag: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.cname = f"{kind} {tag}"
+        self.fields: list[Foreign] | None = None  # each a Field
+        self.transparent = False  # a union that is passed as its first member
+        self.made: object = None  # cffi's type, and whether it has its members
+        self.is_whole = False
+
+    def names(self) -> Iterator[str]:
+        """The names of the members, with those of structs and unions without a name."""
+        for member in self.fields or ():
+            if member.name:
+                yield member.name
+            elif isinstance(member.type, Record):
+                yield from member.type.names()
+
+    def member(self, name: str) -> Node | None:
+        """The type of a member, or of one of a struct or union in it without a name."""
+        for member in self.fields or ():
+            inner = member.type if isinstance(member.type, Record) and not member.name else None
+            found = member.type if member.name == name else inner and inner.member(name)
+            if found is not None:
+                return found
+        return None
+
+    def lay_out(
+        self,
+        members: Sequence[tuple[str | None, Node, int | None, int, bool]],
+        aligned: int,
+        pack: int,
+    ) -> None:
+        """Place `members`, each (name, type, width in bits, alignment that is asked for, whether
+        it is packed), as gcc does; `pack` is the most that ``#pragma pack`` allows, 0 without one.
+        """
+        parts = []
+        scalars = 0
+        for name, node, width, wanted, packed in members:
+            scalars = min(scalars + node.scalars, MAX_SCALARS + 1)
+            size = node.size
+            if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
+                size = 0
+            if size is None:
+                reason = "it is the one that holds it" if node is self else node.reason
+                self.reason = f"its member {name!r} has no size that is known"
+                self.reason += f": {reason}" if reason else ""
+                size = 0
+            if width is not None and not 0 <= width <= 8 * size:
+                raise SignatureError(f"the bit-field {name!r} has {width} bits")
+            parts.append((size, node.alignment, width, name is not None, wanted, packed))
+        places, end, alignment = lay_out(parts, self.kind == "union", pack)
+        self.alignment = max(alignment, aligned)
+        self.scalars = scalars if self.kind == "struct" else 1
+        if not self.reason:
+            self.size = -(-end // self.alignment) * self.alignment
+        self.fields = [
+            Field(name, node, at, width, shift)
+            for (name, node, width, *_), (at, shift) in zip(members, places, strict=True)
+        ]
+
+
+class Later(Record):
+    """A struct or union whose members are read when they are asked for."""
+
+    def __init__(self, kind: str, name: str, read: Callable[[], list[Foreign] | None]) -> None:
+        super().__init__(kind, "")
+        self.cname = name
+        self._read = read
+
+    @property
+    def fields(self) -> list[Foreign] | None:
+        if "_fields" not in self.__dict__:
+            self.__dict__["_fields"] = self._read()
+        found: list[Foreign] | None = self.__dict__["_fields"]
+        return found
+
+    @fields.setter
+    def fields(self, value: object) -> None:
+        pass  # of a Record that has none yet
+
+
+class TooLarge(SignatureError):
+    """A function takes and returns more by value than cffi should list."""
+
+
+class Converter:
+    """Nodes to C types.
+
+    A pointer whose target has no C type of ours (an incomplete struct) becomes `void *`.
+    So does one that leads back to the struct that holds it: which pointers these are depends on the
+    struct alone, not on where the conversion began.
+
+    With `naming`, pointers to structs and unions outside of structs know what C calls these, and
+    `owner` is what has cffi's types of them.
+    """
+
+    #: The token of the parameter whose type is being made, for who says what is wrong.
+    at: int | None = None
+
+    def __init__(
+        self, owner: Owner | None = None, remember: bool = False, naming: bool = True
+    ) -> None:
+        self._naming = naming
+        self._owner = owner
+        self._remember = remember  # which takes memory with every type
+        self._made: dict[Node, CType] = {}
+        self._structs: dict[Node, Struct | SignatureError] = {}
+        # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
+        self._faults: dict[Node, tuple[list[str], str]] = {}
+        self._reached: dict[Node, set[Node]] = {}
+
+    def type(self, node: Node, holder: Node | None = None) -> CType:
+        """Our type for a node, inside the struct `holder` if that is given."""
+        if isinstance(node, Number):
+            return node.scalar
+        made = self._made.get(node) if holder is None else None
+        if made is None:
+            made = self._type(node.main or node, holder)
+            if holder is None and self._remember:
+                self._made[node] = made
+        return made
+
+    def _type(self, node: Foreign, holder: Node | None) -> CType:
+        match node.kind:
+            case "void":
+                return VOID
+            case "pointer":
+                return self._pointer(node.item, holder)
+            case "array":
+                if node.length is None:
+                    raise SignatureError("an array of unknown length has no size")
+                is_text = node.item.cname == "char"
+                item = CHAR if is_text else self.type(node.item, holder)
+                return Array(item, (node.length,))
+            case "struct" | "union":
+                return self._struct(node)
+            case "unusable":
+                raise SignatureError(node.reason)
+        raise SignatureError(f"{name_of(node)} cannot be passed by value", hint=WRAP_IT)
+
+    def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
+        """Our type for pointers to a function, with what cannot be passed refused."""
+        if node.reason:
+            raise SignatureError(node.reason)
+        args = [self.type(arg, holder) for arg in node.args]
+        return FunctionPointer(self.type(node.result, holder), args, node.ellipsis)
+
+    def _pointer(self, item: Node, holder: Node | None) -> CType:
+        plain = item.main or item
+        if plain.cname in ("struct _object", "PyObject") and plain.kind == "struct":
+            return PY_OBJECT
+        if isinstance(plain, FunctionOf):
+            return self._function_pointer(plain, holder)
+        if holder is not None and holder in self._reaches(plain):
+            return VOIDPTR
+        name = c_name_of(plain) if self._naming and holder is None else ""
+        if self._naming and plain.cname in WIDE:
+            name = plain.cname  # or cffi's pointer were one to integers
+        try:
+            found = self.type(plain, holder)
+        except SignatureError:
+            return Handle(name, self._owner, plain.size is None) if name else VOIDPTR
+        if item.alignment != found.alignment:
+            found = aligned(found, item.alignment)
+        return Pointer(found, name, self._owner) if name else pointer(found)
+
+    def _function_pointer(self, node: FunctionOf, holder: Node | None) -> CType:
+        if holder is not None:
+            for arg in (node.result, *node.args):
+                if isinstance(arg, Record) and holder in self._reaches(arg):
+                    return VOIDPTR
+        try:
+            return self.function(node, holder)
+        except SignatureError:
+            return VOIDPTR
+
+    def _struct(self, record: Record) -> CType:
+        if record not in self._structs:
+            # From the leaves up, so that a long chain of structs is not a deep recursion.
+            for struct in self._postorder(record):
+                if struct not in self._structs:
+                    self._structs[struct] = self._attempt(struct)
+        found = self._structs[record]
+        if isinstance(found, SignatureError):
+            raise SignatureError(found.reason, hint=found.hint)
+        return found
+
+    def _attempt(self, record: Record) -> Struct | SignatureError:
+        if record.reason:
+            why = f"{name_of(record)} cannot be passed by value: {record.reason}"
+            return SignatureError(why)
+        if record.fields is None:
+            why = f"{name_of(record)} is not declared in full and cannot be passed by value"
+            return SignatureError(why, hint=f"declare its members, or {WRAP_IT}")
+        flat = _flat(record.fields)
+        try:
+            return self._build(record, flat)
+        except SignatureError as error:
+            if len(flat) == len(record.fields):
+                return error
+        try:  # as structs in the struct, then
+            return self._build(record, record.fields)
+        except SignatureError as error:
+            return error
+
+    def _build(self, record: Record, members: Sequence[Foreign]) -> Struct:
+        fields: list[tuple[str | None, CType, int | None]] = []
+        for member in members:
+            if member.width and not member.name:
+                fields += _padding(member.first_bit, member.width)
+                continue
+            try:
+                kind = self._member(member.type, record)
+                fields.append((member.name or None, kind, member.width))
+            except SignatureError as error:
+                path, why = self._faults.get(element(member.type), ([], error.reason))
+                path = [member.name or "", *path]
+                if len(path) > 2 * _SHOWN:
+                    path[_SHOWN : -_SHOWN + 1] = ["…"]
+                self._faults[record] = path, why
+                reason = f"{name_of(record)} cannot be passed by value: its field "
+                reason += f"{'.'.join(path)!r}: {why}"
+                raise SignatureError(reason, hint=WRAP_IT) from None
+        theirs = [member.first_bit for member in members if not member.is_padding]
+        for packed in (False, True):  # one that need not be packed is not
+            struct = Struct(fields, packed, c_name_of(record), record.kind == "union", self._owner)
+            mine = [one.first_bit for one in struct.fields if not one.is_padding]
+            layout = struct.size, struct.alignment
+            if layout == (record.size, record.alignment) and theirs == mine:
+                return struct
+        raise SignatureError(f"{name_of(record)} has a layout that no signature describes")
+
+    def _member(self, node: Node, holder: Node) -> CType:
+        # A struct by value may be in the same cycle of pointers as its holder, and come later.
+        inner: Foreign = element(node)
+        inner = inner.main or inner
+        if isinstance(inner, Record) and inner not in self._structs:
+            self._structs[inner] = self._attempt(inner)
+        return self.type(node, holder)
+
+    def _postorder(self, record: Record) -> Iterator[Record]:
+        """The structs that can be reached from one, those that others need first."""
+        entered: set[Node] = {record}
+        stack: list[tuple[Node, Iterator[Node]]] = [(record, iter(_parts(record)))]
+        while stack:
+            node, parts = stack[-1]
+            for part in parts:
+                if part not in entered:
+                    entered.add(part)
+                    stack.append((part, iter(_parts(part))))
+                    break
+            else:
+                stack.pop()
+                if isinstance(node, Record):
+                    yield node
+
+    def _reaches(self, node: Node) -> set[Node]:
+        """All types that a type contains or leads to, itself included."""
+        found = self._reached.get(node)
+        if found is None:
+            found = self._reached[node] = reached(node)
+        return found
+
+    def signature(self, function: FunctionOf, written: str, name: str = "") -> Signature:
+        """The signature of functions that are declared so."""
+        return from_row(self.row(function, written, name))
+
+    def row(self, function: FunctionOf, written: str, name: str = "") -> Row:
+        """The same as plain data."""
+        if function.reason:
+            raise SignatureError(function.reason)
+        self.at = None
+        self.check_by_value(function, name)
+        result = self.type(function.result)
+        args = []
+        for index, arg in enumerate(function.args):
+            self.at = function.places[index] if function.places else None
+            args.append(self._argument(arg))
+        self.at = None
+        made = FunctionPointer(result, args, function.ellipsis)
+        text = texts(function.args, function.readonly, function.result)
+        names, readonly = tuple(function.names), tuple(function.readonly)
+        lengths = tuple(function.lengths)
+        return made.named[2:-1], names, readonly, text, lengths, written
+
+    def check_by_value(self, node: Node, name: str) -> None:
+        """Refuse functions with too much by value, and pointers to such; `name` is called so."""
+        if not node.is_large:
+            return
+        while isinstance(node, (PointerTo, ArrayOf)):
+            node = node.item
+        function: Foreign = node
+        total = 0
+        for index, part in enumerate((function.result, *function.args)):
+            total += part.scalars
+            label = function.names[index - 1] if index and function.names else None
+            if index and function.places:
+                self.at = function.places[index - 1]
+            if total > MAX_SCALARS:
+                who = f"parameter {label!r}" if label else f"parameter {index}"
+                raise TooLarge(
+                    f"{who if index else 'the result'}{f' of {name!r}' if name else ''} has too "
+                    f"many scalars by value: a function takes and returns at most {MAX_SCALARS}",
+                    hint=WRAP_IT,
+                )
+            self.check_by_value(part, label or "")
+
+    def _argument(self, node: Node) -> CType:
+        if isinstance(node, Record) and node.transparent and node.fields:
+            node = node.fields[0].type
+        return self.type(node)
+
+
+def reached(node: Node) -> set[Node]:
+    """All types that a type contains or leads to, itself included."""
+    found = {node}
+    pending = [node]
+    while pending:
+        for part in _parts(pending.pop()):
+            if part not in found:
+                found.add(part)
+                pending.append(part)
+    return found
+
+
+def _parts(node: Foreign) -> Sequence[Node]:
+    """The types that a type is made of."""
+    if node.kind in ("pointer", "array"):
+        parts = [node.item]
+    elif node.kind == "function":
+        parts = [node.result, *node.args]
+    else:
+        parts = [member.type for member in getattr(node, "fields", None) or ()]
+    return [part.main or part for part in parts]
+
+
+def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
+    """Bit-fields of bytes, which align nothing, in place of one without a name."""
+    while width:
+        bits = min(width, 8 - first % 8)
+        yield None, SCALARS["B"], bits
+        first, width = first + bits, width - bits
+
+
+def element(ctype: FFIType) -> FFIType:
+    """What an array of cffi consists of in the end; other types are their own."""
+    while ctype.kind == "array":
+        ctype = ctype.item
+    return ctype
+
+
+def c_name_of(ctype: FFIType) -> str:
+    """What C calls a struct or union of cffi or a node; "" for others and without a name."""
+    if ctype.kind not in ("struct", "union"):
+        return ""
+    name: str = getattr(ctype, "typedef", "") or ctype.cname
+    tag = name.removeprefix(f"{ctype.kind} ")
+    if not tag.isidentifier() or tag.startswith(ANONYMOUS) or name == STAND_IN:
+        return ""
+    if tag.removeprefix("nc_").isdigit():
+        return ""  # of a signature's struct, below
+    return _SAME.get(name, name)
+
+
+#: What has another name in the FFIs of cffi than in C.
+_SAME = {"FILE": "struct _IO_FILE"}
+
+
+def name_of(ctype: FFIType) -> str:
+    """How a message names a struct or union of cffi."""
+    tag = ctype.cname.removeprefix(ctype.kind + " ")
+    if tag.startswith(ANONYMOUS):
+        tag = tag.removeprefix(ANONYMOUS).partition("_")[2]
+    return f"{ctype.kind} {tag!r}" if tag.isidentifier() else f"an unnamed {ctype.kind}"
+
+
+def _flat(fields: Sequence[Foreign], start: int = 0) -> list[Foreign]:
+    """The members of a struct, those of structs without a name in their place."""
+    found: list[Foreign] = []
+    for member in fields:
+        node = member.type
+        if not member.name and node.kind == "struct" and member.width is None and node.fields:
+            found += _flat(node.fields, start + member.offset)
+        else:
+            found.append(member._replace(offset=start + member.offset))
+    return found
+
+
+#: What C calls its own types, by the words of `clexer.basic_type`.
+BASICS: dict[str, Node] = {
+    name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
+} | {"void": Node()}

@@ -1,0 +1,288 @@
+"""Headers through the C compiler's preprocessor.
+
+`preprocess` gives the text with its macros, `scan` the tokens of it, with their places, the macros
+and the files. What a preprocessor says against a header becomes a `LibraryError` where a header is
+not found, else a `SignatureError`, with the file and the line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+
+from .._errors import LibraryError, SignatureError
+from .._types.ctype import WORD
+from .lexer import macro, tokenizer, with_pragmas, without_digraphs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from subprocess import CompletedProcess
+
+    from .lexer import Macro
+
+
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    class _Row(NamedTuple):
+        headers: tuple[str, ...]
+        include: tuple[str, ...]
+        define: tuple[tuple[str, str | None], ...]
+        text: str | None
+
+else:  # without typing, which a load does not import
+    _Row = namedtuple("Wanted", ["headers", "include", "define", "text"])
+
+
+class Wanted(_Row):
+    """What is read: names of headers or absolute paths, or a text in their place."""
+
+    __slots__ = ()
+
+
+SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
+_ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
+_SENTINEL = "__nc_expanded_"
+# Where the system and the user's own limits allow.
+_LIMITS = "ten seconds of the processor's time and 2 GiB"
+_LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
+
+
+def compiler() -> list[str] | None:
+    """The command of the C compiler: ``$CC``, else cc, gcc or clang; None without one.
+
+    Raises
+    ------
+    LibraryError
+        When ``$CC`` names no program.
+    """
+    command = os.environ.get("CC", "").split()
+    for name in command[:1] or ["cc", "gcc", "clang"]:
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        for folder in [""] if os.path.dirname(name) else folders:
+            path = os.path.join(folder, name)
+            # shutil.which would do it, but loads what takes longer than a load from the cache.
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return [path, *command[1:]]
+    if command:
+        raise LibraryError(f"CC is {command[0]!r}, and there is no such program")
+    return None
+
+
+def identity(command: Sequence[str]) -> tuple[object, ...]:
+    """What tells one compiler, and what its environment says, from another."""
+    path = os.path.realpath(command[0])
+    status = os.stat(path)
+    environment = [os.environ.get(name) for name in _ENVIRONMENT]
+    return (*command, path, status.st_size, status.st_mtime_ns, *environment)
+
+
+def source(wanted: Wanted) -> str:
+    """The C that is read."""
+    if wanted.text is not None:
+        return str(wanted.text) + "\n"
+    return "".join(
+        f'#include "{name}"\n' if os.path.isabs(name) else f"#include <{name}>\n"
+        for name in wanted.headers
+    )
+
+
+def options(wanted: Wanted) -> list[str]:
+    """What a compiler is told of include paths and defines."""
+    defines = [
+        f"-D{name}={text}" if text is not None else f"-D{name}" for name, text in wanted.define
+    ]
+    return [*[f"-I{path}" for path in wanted.include], *defines]
+
+
+def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
+    """What the headers become, with the definitions of macros; with `names` their expansions
+    instead, for `expansions`.
+    """
+    lines = "".join(f"{_SENTINEL}{at} {name}\n" for at, name in enumerate(names))
+    command = compiler()
+    if command is None:
+        raise LibraryError(
+            "a header needs a C compiler, and there is none (cc, gcc, clang, or what $CC names); "
+            "declarations that are given as text need none"
+        )
+    arguments = [*command, "-E", "-x", "c", *([] if names else ["-dD"]), *options(wanted), "-"]
+    done = call(arguments, source(wanted) + lines)
+    if done.returncode != 0:
+        raise _error(done.stderr, command[0], done.returncode)
+    if not names and "#define __STDC__" not in done.stdout:
+        raise LibraryError(f"{command[0]!r} is no C compiler: it printed no macros of its own")
+    return done.stdout
+
+
+def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
+    """Run a compiler on a text, with messages in English and limits of time and memory: macros that
+    double fill any machine."""
+    import subprocess
+
+    environment = {**os.environ, "LC_ALL": "C"}
+    environment.pop("LD_PRELOAD", None)  # it is for Python, and may want more memory than the limit
+    limited = ["sh", "-c", _LIMITED, "sh"] if os.name == "posix" else []
+    try:
+        return subprocess.run(
+            [*limited, *arguments],
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            env=environment,
+            check=False,
+        )
+    except OSError as error:
+        raise LibraryError(f"the C compiler {arguments[0]!r} cannot be run: {error}") from None
+
+
+def expansions(text: str) -> dict[int, str]:
+    """What the names that `preprocess` was given expand to, by their places."""
+    found: dict[int, list[str]] = {}
+    current: list[str] = []
+    for line in text.split("\n"):
+        if line[:1] == "#":
+            continue
+        if line.startswith(_SENTINEL):
+            number, _, rest = line[len(_SENTINEL) :].partition(" ")
+            current = found[int(number)] = [rest]
+        else:
+            current.append(line)
+    return {at: " ".join(lines) for at, lines in found.items()}
+
+
+def complaint(stderr: str) -> tuple[str, str, str] | None:
+    """The first error that a compiler printed: the file, the line and what is wrong."""
+    import re
+
+    found = re.search(r"^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", stderr, re.MULTILINE)
+    if found is None:
+        return None
+    column = f", column {found[3]}" if found[3] else ""
+    return found[1], f"{found[2]}{column}", found[4]
+
+
+def _error(stderr: str, command: str, status: int) -> Exception:
+    import re
+
+    found = complaint(stderr)
+    if found is None:
+        said = stderr.strip().partition("\n")[0][:200] or f"it ended with {status} without a word"
+        is_much = status < 0 or re.search("memory|[Kk]illed", said)
+        hint = f"it has {_LIMITS}: are there macros that double?" if is_much else None
+        reason = f"the C compiler {command!r} cannot read the headers: {said}"
+        return SignatureError(reason, hint=hint)
+    file, line, message = found
+    missing = re.match(r"'?([^':]+)'?(?:: No such file or directory| file not found)", message)
+    if missing is not None:
+        return not_found(missing[1], file, line)
+    if "nested" in message:
+        message = f"headers include each other without end ({message})"
+        return SignatureError(f"{message}, at line {line} of {file!r}")
+    hint = "'define' gives macros that a header needs" if "#error" in message else None
+    return SignatureError(f"{message.rstrip('.')}, at line {line} of {file!r}", hint=hint)
+
+
+def not_found(name: str, file: str, line: str) -> LibraryError:
+    """The error for a header that is not found where `file` includes it."""
+    if file in ("<stdin>", ""):
+        advice = "install the package that has it, or name its folder with 'include'"
+        if os.path.exists(name) and not os.path.isabs(name):
+            advice = f"for the file in the current folder write {os.path.join('.', name)!r}"
+        if os.path.isdir(name):
+            return LibraryError(f"header {name!r} is a folder; name the file in it")
+        return LibraryError(f"header {name!r} is not found; {advice}")
+    return LibraryError(
+        f"header {name!r} is not found, which {file!r} includes at line {line}; "
+        "name its folder with 'include'"
+    )
+
+
+class Scanned:
+    """A preprocessed text as tokens.
+
+    Attributes
+    ----------
+    tokens : list of str
+        ``#pragma pack`` is one token, as a line and as a ``_Pragma``.
+    macros : dict of str to Macro
+        As they are at the end; those that the compiler has have no file, which is -1.
+    files : list of str
+    """
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        self.macros: dict[str, Macro] = {}
+        self.files: list[str] = []
+        self._starts: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        if "\\u" in text or "\\U" in text:  # compilers write names of other languages so
+            import re
+
+            names = r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})"
+            text = re.sub(names, lambda found: chr(int(found[1] or found[2], 16)), text)
+        self._scan(text)
+
+    def place(self, token: int) -> tuple[int, int]:
+        """The index of the file that has a token, and the line."""
+        from bisect import bisect_right
+
+        at = bisect_right(self._starts, token) - 1
+        return self._places[at] if at >= 0 else (-1, 0)
+
+    def placed(self, error: Exception, token: int) -> SignatureError:
+        """The error about a token."""
+        file, line = self.place(token)
+        where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
+        return SignatureError(f"{error}{where}")
+
+    def _scan(self, text: str) -> None:
+        find = tokenizer()
+        numbers: dict[str, int] = {}
+        tokens, starts, places = self.tokens, self._starts, self._places
+        file = line = -1
+        for content in text.split("\n"):
+            directive = content.lstrip()
+            if directive[:1] != "#":
+                found = find(without_digraphs(content))
+                if "_Pragma" in found:
+                    found = [token for _, token in with_pragmas(found)]
+                if found:
+                    starts.append(len(tokens))
+                    places.append((file, line))
+                    tokens += found
+                line += 1
+                continue
+            word, rest = [*directive[1:].split(None, 1), "", ""][:2]
+            if word.isdecimal():
+                marker = rest.split('"')
+                line = int(word) - 1
+                name = marker[1].replace("\\\\", "\\") if len(marker) > 1 else ""
+                inside = name and name[0] != "<"
+                file = numbers.setdefault(name, len(numbers)) if inside else -1
+            elif word == "define":
+                defined = macro(rest, file, line)
+                if defined is not None:
+                    self.macros[defined[0]] = defined[1]
+            elif word == "undef":
+                self.macros.pop(rest.strip(), None)
+            elif word == "pragma" and rest[:4] == "pack":
+                starts.append(len(tokens))
+                places.append((file, line))
+                tokens.append(f"#pragma {rest}")
+            line += 1
+        self.files = [*numbers]
+
+
+def check_machine(text: str) -> None:
+    """Refuse the compiler of another machine."""
+    import re
+
+    found = re.search(r"^#define __SIZEOF_POINTER__ (\d+)", text, re.MULTILINE)
+    if found is not None and int(found[1]) != WORD:
+        raise LibraryError(
+            f"the C compiler's pointers have {8 * int(found[1])} bits, Python's {8 * WORD}; "
+            "set CC to a compiler for this machine"
+        )

@@ -1,0 +1,365 @@
+"""The text stage of reading declarations: a text as given, to its tokens.
+
+Lines that a backslash continues are one, comments are gone, digraphs are what they stand for,
+macros without parameters are expanded, conditions are decided, brackets balance. No place is lost:
+`error` tells the line and column of a token in the text as given. No compiler is asked; what only a
+compiler's preprocessor knows is refused by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+from .._errors import SignatureError
+from .._types.ctype import MAX_DEPTH, SCALARS, WORD
+from .._types.grammar import shown
+from .expression import condition
+from .integers import Unknown, fault
+from .lexer import (
+    SPLICE,
+    TOKEN,
+    Macro,
+    Unexpanded,
+    macro,
+    tokenizer,
+    with_complex,
+    with_pragmas,
+    without_comments,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_MOST_TOKENS = 4096  # of one macro, expanded
+_MOST_STEPS = 1 << 20
+#: Directives that declare nothing here.
+_READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
+_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # macros, which are nothing on 64 bits
+_COMPILER = "put the declarations into a header: with header= a C compiler reads them"
+#: What the macros of numbers call them, their codes, and the suffixes of integers.
+_MEASURED = (
+    ("SHORT", "h", ""),
+    ("INT", "i", ""),
+    ("LONG", "l", "L"),
+    ("LONG_LONG", "q", "LL"),
+    ("FLOAT", "f", None),
+    ("DOUBLE", "d", None),
+    ("LONG_DOUBLE", "g", None),
+)
+
+
+class CSource:
+    """A text of declarations: as given, and its tokens.
+
+    Directives are carried out: those of macros without parameters, of conditions and of packing.
+    ``#include`` is read over, as is a pragma that says something else. What only a compiler's
+    preprocessor does is an error, or where it may be left out a fault.
+
+    Attributes
+    ----------
+    text : str
+        As given.
+    tokens : list of str
+        With macros expanded; ``#pragma pack`` is one token.
+    macros : dict of str to Macro
+        As they are at the end; those that every text has are of file -1.
+    files : list of str
+    """
+
+    files: list[str] = ["declarations"]
+
+    def __init__(self, text: str, define: Iterable[tuple[str, str | None]] = ()) -> None:
+        import re
+
+        if not isinstance(text, str):
+            raise TypeError(f"C declarations must be str (got {type(text).__name__})")
+        # A subclass may answer wrongly about its length and characters.
+        self.text = text = str.__str__(text)
+        self.macros: dict[str, Macro] = {}
+        self._included: int | None = None  # where the first #include is
+        self._starts: list[int] = []
+        self._clean = clean = without_comments(text)
+        if "/*" in clean:
+            raise self._error("a comment is never closed", clean.index("/*"))
+        self._clean = re.sub(_CONVENTIONS, lambda found: " " * len(found[0]), clean)
+        if "#" in clean or "__" in clean or "_Pragma" in clean or define:
+            self.macros = predefined()
+            for name, value in define:
+                self.macros[name] = Macro("1" if value is None else value, None, -1, 0)
+            self._expansion = Expansion(self.macros)
+            self._preprocess()
+        else:
+            self.tokens = tokenizer()(self._clean)
+        self.tokens = with_complex(self.tokens)
+        if not self.tokens and self._included is not None:
+            reason = "nothing is declared: #include is read over in a text"
+            raise self._error(reason, self._included, "name the header, as in header='math.h'")
+
+    def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
+        """The error for a token by its index; the end's is the number of tokens."""
+        return self._error(reason, self._start(token), hint)
+
+    def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
+        """The error of a parser, about the token that it names, or else about `token`."""
+        reason, at = fault(error, self.tokens, token)
+        if at < len(self.tokens) and isinstance(self.tokens[at], Unexpanded):
+            hint = _COMPILER
+        return self.error(reason, at, hint or getattr(error, "hint", None))
+
+    def place(self, token: int) -> tuple[int, int]:
+        """The index of the file that has a token, and the line."""
+        return 0, self.text.count("\n", 0, self._given(self._start(token))) + 1
+
+    def _start(self, token: int) -> int:
+        """Where a token is in the text without comments."""
+        import re
+
+        if not self._starts:
+            self._starts = [match.start() for match in re.finditer(TOKEN, self._clean)]
+        return self._starts[token] if token < len(self._starts) else len(self._clean.rstrip())
+
+    def _given(self, at: int) -> int:
+        """Where in the text as given is what is at an index of it without comments."""
+        import re
+
+        text = self.text
+        if len(text) == len(self._clean):
+            return at
+        gone = {i for match in re.finditer(SPLICE, text) for i in range(*match.span())}
+        places = [i for i in range(len(text)) if i not in gone]
+        return places[at] if at < len(places) else len(text)
+
+    def _error(self, reason: str, at: int, hint: str | None = None) -> SignatureError:
+        """The error for what begins at an index of the text without comments."""
+        text, at = self.text, self._given(at)
+        column = at - text.rfind("\n", 0, at)
+        line = text.count("\n", 0, at) + 1 if "\n" in text else None
+        return SignatureError(reason, text, column, line, hint)
+
+    def outermost(self) -> Iterator[tuple[str, int]]:
+        """The tokens outside all brackets, with their indices."""
+        depth = 0
+        for index, token in enumerate(self.tokens):
+            if token in ("(", "[", "{"):
+                depth += 1
+            elif token in (")", "]", "}"):
+                depth -= 1
+            elif depth == 0:
+                yield token, index
+
+    # -- directives --------------------------------------------------------------------------------
+
+    def _preprocess(self) -> None:
+        """Carry out the directives of a text, and expand its macros."""
+        import re
+
+        found: list[tuple[str, int]] = []
+        #: Of each open #if: where it is, whether its lines are read, whether a branch was, and
+        #: whether this is '#else'.
+        self._conditions: list[tuple[int, bool, bool, bool]] = []
+        begun = 0
+        for match in re.finditer(r"^[^\S\n]*#([^\n]*)\n?", self._clean, re.MULTILINE):
+            found += self._segment(begun, match.start())
+            begun = match.end()
+            directive = self._directive(match.group(1), match.start(1) - 1)
+            if directive:
+                found.append((directive, match.start(1) - 1))
+        found += self._segment(begun, len(self._clean))
+        if self._conditions:
+            raise self._error("'#if' is never closed", self._conditions[-1][0], "write #endif")
+        self.tokens = [token for token, _ in found]
+        self._starts = [at for _, at in found]
+
+    def _segment(self, start: int, end: int) -> list[tuple[str, int]]:
+        """The tokens of lines between directives, with macros expanded."""
+        import re
+
+        if self._conditions and not self._conditions[-1][1]:
+            return []
+        found = [
+            (match.group(), match.start() + start)
+            for match in re.finditer(TOKEN, self._clean[start:end])
+        ]
+        for token, at in found:
+            if token == "#":
+                raise self._error("unexpected '#'", at, "a directive begins a line")
+        made = self._expanded(found)
+        if any([token == "_Pragma" for token, _ in made]):
+            return [(one, made[at][1]) for at, one in with_pragmas([one for one, _ in made])]
+        return made
+
+    def _expanded(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        try:
+            return self._expansion.of(tokens)
+        except Unknown as error:
+            raise self._error(error.reason, error.at or 0) from None
+
+    def _directive(self, text: str, at: int) -> str:
+        """Carry out a directive; the token that it is, if it is one."""
+        import re
+
+        name, rest = re.match(r"\s*(\w*)\s*(.*?)\s*$", text).groups()  # type: ignore[union-attr]  # the pattern always matches
+        conditions = self._conditions
+        outer = not conditions or conditions[-1][1]  # whether this line is read
+        if name in ("if", "ifdef", "ifndef"):
+            chosen = outer and self._holds(name, rest, at)
+            conditions.append((at, chosen, chosen or not outer, False))
+        elif name in ("elif", "elifdef", "elifndef", "else", "endif"):
+            if not conditions:
+                raise self._error(f"'#{name}' without '#if'", at)
+            began, _, done, is_last = conditions.pop()
+            if is_last and name != "endif":
+                raise self._error(f"'#{name}' after '#else'", at)
+            if name != "endif":
+                chosen = not done and (name == "else" or self._holds(name[2:], rest, at))
+                conditions.append((began, chosen, done or chosen, name == "else"))
+        elif not outer:
+            return ""
+        elif name == "define":
+            named, found = self._named(name, rest, at)
+            self.macros[named] = found
+            self._expansion.done.clear()
+        elif name == "undef":
+            self.macros.pop(self._named(name, rest, at)[0], None)
+            self._expansion.done.clear()
+        elif name == "error":
+            raise self._error(f"#error {rest}", at, "'define' gives macros that it needs")
+        elif name == "pragma" and rest.startswith("pack"):
+            return f"#pragma {rest}"
+        elif name == "include" and self._included is None:
+            self._included = at
+        elif name not in _READ_OVER and not name.isdecimal():
+            raise self._error(f"'#{name}' is no directive", at)
+        return ""
+
+    def _named(self, directive: str, text: str, at: int) -> tuple[str, Macro]:
+        """The macro that a directive names, and what it stands for."""
+        found = macro(text, 0, 0)
+        if found is None:
+            raise self._error(f"'#{directive}' must name a macro (found {shown(text[:60])})", at)
+        return found
+
+    def _holds(self, name: str, text: str, at: int) -> bool:
+        """Whether a condition does."""
+        if name in ("ifdef", "ifndef"):
+            return (self._named(name, text, at)[0] in self.macros) == (name == "ifdef")
+        words = tokenizer()(text)
+        tokens: list[tuple[str, int]] = []
+        index = 0
+        while index < len(words):
+            word = words[index]
+            index += 1
+            if word == "defined" and words[index:]:
+                bracket = words[index] == "("
+                asked = "".join(words[index + bracket : index + bracket + 1])
+                word = str(int(asked in self.macros))
+                index += 3 if bracket else 1
+            tokens.append((word, at))
+        try:
+            return condition([token for token, _ in self._expanded(tokens)])
+        except (Unknown, RecursionError) as error:
+            hint = _COMPILER if "used as a function" in str(error) else None
+            reason = f"'#{name} {text[:60]}' cannot be computed: {error}"
+            raise self._error(reason, at, hint) from None
+
+    def check_brackets(self) -> None:
+        """Refuse brackets without a partner, and too many in each other."""
+        pairs = {")": "(", "]": "[", "}": "{"}
+        opened: list[tuple[str, int]] = []
+        for at, found in enumerate(self.tokens):
+            if found in pairs:
+                if not opened or opened.pop()[0] != pairs[found]:
+                    raise self.error(f"unexpected {found!r}", at)
+            elif found in ("(", "[", "{"):
+                opened.append((found, at))
+                if len(opened) > MAX_DEPTH:
+                    raise self.error(f"nested more than {MAX_DEPTH} levels deep", at)
+        if opened:
+            found, at = opened[-1]
+            raise self.error(f"{found!r} is never closed", at)
+
+
+class Expansion:
+    """Expands macros without parameters. A few lines can double what they come to with each, so a
+    macro has a bound, as have all of them.
+    """
+
+    def __init__(self, macros: Mapping[str, Macro]) -> None:
+        self.macros = macros
+        self.done: dict[str, list[str]] = {}  # of macros that name none that is open
+        self._left = _MOST_STEPS
+
+    def of(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Tokens with their places, with macros expanded. In itself one stands for itself; those
+        with parameters are `Unexpanded` where they are used.
+
+        Raises
+        ------
+        Unknown
+            Where a macro expands to too much.
+        """
+        split, macros = tokenizer(), self.macros
+        made: list[tuple[str, int]] = []
+        open_: dict[str, tuple[Iterator[tuple[str, int]], int]] = {"": (iter(tokens), 0)}
+        while open_:
+            reading, begun = next(reversed(open_.values()))
+            found = next(reading, None)
+            if found is None:
+                name, _ = open_.popitem()
+                if name and not any([one in macros for one, _ in made[begun:]]):
+                    self.done[name] = [one for one, _ in made[begun:]]
+                continue
+            token, at = found
+            macro = macros.get(token)
+            if macro is None or token in open_ or macro.parameters is not None:
+                made.append(found)
+                continue
+            words = self.done.get(token)
+            if words is None:
+                words = split(macro.text)
+                open_[token] = iter([(word, at) for word in words]), len(made)
+            else:
+                made += [(word, at) for word in words]
+            self._left -= 1 + len(words)
+            if self._left < 0 or (len(made) - begun > _MOST_TOKENS and len(open_) > 1):
+                raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
+        for index, ((token, at), (following, _)) in enumerate(pairwise(made)):
+            if following == "(" and token in macros and macros[token].parameters is not None:
+                made[index] = Unexpanded(f"{token} "), at  # no keyword, whatever its name
+        return made
+
+
+def predefined() -> dict[str, Macro]:
+    """What compilers define for this machine and C17, as far as declarations ask for it."""
+    import os
+
+    system = {
+        "linux": "__linux__ __unix__ __ELF__",
+        "darwin": "__APPLE__ __MACH__",
+        "win32": "_WIN32 _WIN64" if WORD == 8 else "_WIN32",
+    }
+    machine = os.uname().machine if hasattr(os, "uname") else "x86_64"
+    names = f"{system.get(sys.platform, '__unix__')} __STDC__ __STDC_HOSTED__ __{machine}__"
+    found = dict.fromkeys(names.split(), "1")
+    if WORD == 8 and sys.platform != "win32":
+        found |= {"__LP64__": "1", "_LP64": "1"}
+    found |= {
+        "__STDC_VERSION__": "201710L",
+        "__GNUC__": "9",
+        "__GNUC_MINOR__": "0",
+        "__CHAR_BIT__": "8",
+        "__ORDER_LITTLE_ENDIAN__": "1234",
+        "__ORDER_BIG_ENDIAN__": "4321",
+        "__BYTE_ORDER__": "1234" if sys.byteorder == "little" else "4321",
+        "__SIZEOF_POINTER__": str(WORD),
+        "__SIZEOF_SIZE_T__": str(WORD),
+        "__SIZEOF_WCHAR_T__": "2" if sys.platform == "win32" else "4",
+    }
+    for name, code, suffix in _MEASURED:
+        size = SCALARS[code].size
+        found[f"__SIZEOF_{name}__"] = str(size)
+        if suffix is not None:
+            found[f"__{name}_MAX__"] = f"{2 ** (8 * size - 1) - 1}{suffix}"
+    return {name: Macro(text, None, -1, 0) for name, text in found.items()}

@@ -1,0 +1,372 @@
+"""Every spelling of a signature that is read.
+
+`parse` reads the grammar of signatures (grammar.py), in which ``const`` may stand before an
+argument that is a pointer or a view, as in ``"d:const [1]d"``; and also C declarations
+(``"double (double, float *)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``);
+`Signature.text` is always the canonical form of the grammar above. Every malformed text is a
+`SignatureError` that names the column. `texts`, and cffi with it, is imported when the first
+C declaration is read.
+"""
+
+from __future__ import annotations
+
+from .._errors import SignatureError
+from .._fifo import Cache
+from .._types.ctype import MAX_TEXT, PY_OBJECT, SCALARS, VOID, CType
+from .._types.derived import FunctionPointer
+from .._types.grammar import DIGITS, NO_RESULT, SPACE, Reader
+from .._types.signature import Signature
+from .lexer import NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    Form = Literal["native", "c", "numpy", "cep1000"]
+
+_FORMS = (
+    "write 'd:dd', or a C declaration 'double (double, double)', or NumPy's 'dd->d', "
+    "or CEP 1000's 'dd)d'"
+)
+
+
+class _ConstReader(Reader):
+    """A parser of what people write: what an argument leads to is only read if ``const`` is before
+    it. That is no part of the type, and keys in C never have it."""
+
+    __slots__ = ("readonly",)
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.readonly: list[bool] = []
+
+    def admitted(self, place: str, depth: int) -> CType:
+        self.peek()
+        at = self.at
+        end = at + len("const")
+        const = self.source[at:end] == "const" and not self.source[end : end + 1].isalnum()
+        if place != "argument" or depth != 1:
+            if const:
+                raise self.error(
+                    "'const' stands before an argument of the signature itself, not inside a type",
+                    at,
+                    "it is no part of a type, so leave it out there",
+                )
+            return super().admitted(place, depth)
+        if const:
+            self.at = end
+        ctype = super().admitted(place, depth)
+        if const and ctype.kind not in ("pointer", "voidptr", "view"):
+            raise self.error(f"'const' says nothing of {ctype.text!r}, which is a copy", at)
+        self.readonly.append(const)
+        return ctype
+
+
+def _read_native(source: str) -> Signature:
+    reader = _ConstReader(source) if "const" in source else Reader(source)
+    result, args, variadic = reader.signature(1, "")
+    reader.finish("the signature")
+    made = reader.signed(result, args, variadic)
+    if isinstance(reader, _ConstReader):
+        return Signature._of(made.function, made.names, tuple(reader.readonly), (), (), source)
+    return made
+
+
+def _read_cep1000(source: str) -> Signature:
+    reader = Reader(source)
+    args, variadic = reader.arguments(1, ")")
+    reader.expect(")", "after the arguments")
+    if not reader.peek():
+        raise reader.error("expected a result after ')'", reader.at, NO_RESULT)
+    result = reader.admitted("result", 1)
+    reader.finish("the signature")
+    return reader.signed(result, args, variadic)
+
+
+# NumPy's type characters that mean something else in a signature, or nothing.
+_NUMPY_OTHER = {
+    "F": SCALARS["Zf"],
+    "D": SCALARS["Zd"],
+    "G": SCALARS["Zg"],
+    "p": SCALARS["n"],
+    "O": PY_OBJECT,
+}
+_NUMPY_REFUSED = {
+    "P": "NumPy's unsigned integer 'P' is 'N', and a signature with void * is written 'd:P'",
+    "V": "a signature with a struct is written 'd:T{dd}'",
+    "m": "NumPy's timedelta64 is 'q' in C",
+    "M": "NumPy's datetime64 is 'q' in C",
+    "c": "NumPy's 'c' is a string of one byte; a small integer is 'b' or 'B'",
+}
+
+
+def _read_numpy(source: str) -> Signature:
+    reader = Reader(source)
+    arrow = source.find("->")
+    if arrow < 0:
+        raise reader.error("expected '->' between inputs and output", len(source))
+    args: list[CType] = []
+    results: list[CType] = []
+    while code := reader.peek():
+        at = reader.at
+        if at == arrow:
+            reader.at += 2
+            continue
+        found: CType | None = _NUMPY_OTHER.get(code)
+        if found is None and code not in _NUMPY_REFUSED:
+            found = SCALARS.get(code)
+        if found is None:
+            hint = _NUMPY_REFUSED.get(code)
+            raise reader.error(f"unknown type {code!r}", at, hint)
+        if at < arrow:
+            args.append(found)
+        elif results:
+            raise reader.error("a C function has one result", at, "write one output or none")
+        else:
+            results.append(found)
+        reader.at += 1
+    return reader.signed(results[0] if results else VOID, args, False)
+
+
+def _read_c(source: str) -> Signature:
+    from .texts import parse_function
+
+    return parse_function(source)
+
+
+_READERS: dict[str, Callable[[str], Signature]] = {
+    "native": _read_native,
+    "c": _read_c,
+    "numpy": _read_numpy,
+    "cep1000": _read_cep1000,
+}
+
+
+def _form(source: str) -> Form:
+    """Which spelling `source` is in, told by characters that no other has."""
+    if "->" in source:
+        return "numpy"
+    if any([mark in source for mark in ("*", ";", "//")]) or _has_directive(source):
+        return "c"
+    depth = 0
+    top_colon = False
+    for character in source:
+        if character in "({[":
+            depth += 1
+        elif character in ")}]":
+            depth -= 1
+            if depth < 0 and character == ")" and not top_colon and not _calls(source):
+                return "cep1000"
+        elif character == ":" and depth <= 0:
+            top_colon = True
+    if ":" in source:
+        return "native"
+    if "(" in source:
+        return "c"
+    raise SignatureError("expected a result and arguments", source, 1, hint=_FORMS)
+
+
+def _has_directive(source: str) -> bool:
+    """Whether a line is for C's preprocessor; elsewhere ``#`` is the width of a bit-field."""
+    begun = [line.lstrip(SPACE) for line in source.split("\n")] if "#" in source else []
+    return any([line[:1] == "#" and line[1:].lstrip(SPACE)[:1].isalpha() for line in begun])
+
+
+def is_ffi_type(source: object) -> bool:
+    """Whether an object is a type of cffi's."""
+    cls = type(source)
+    return cls.__module__ == "_cffi_backend" and cls.__name__ == "CType"
+
+
+def parse_with(source: object, types: object) -> Signature:
+    """Read a signature with the types of a library, which is or has `types`."""
+    read = getattr(type(types), "_signature_of", None)
+    if read is None:
+        raise TypeError(f"'types' must be a library or its types (got {type(types).__name__})")
+    found: Signature = read(types, source)
+    return found
+
+
+def words(given: Signature | CType, named: bool = False) -> str:
+    """A signature, or a type, in C, with the names of numbers that the language has itself. For
+    people, structs are `named` as a declaration does, if one did.
+    """
+    spell = _named if named else _own
+    if isinstance(given, Signature):
+        return given.function.declare_function("", spell=spell).strip()
+    return given.declare("", spell).strip()
+
+
+def _named(ctype: CType) -> str:
+    name: str = getattr(ctype, "name", "")
+    return name or _own(ctype)
+
+
+def reason_in_c(reason: str, one: Signature, other: Signature) -> str:
+    """A reason that quotes types of two signatures by their codes: in C where the first was written
+    in C.
+    """
+    if not one.in_c:
+        return reason
+    shown = {"'P'": "'void *'"}
+    for signature in (other, one):
+        types = [*signature.args, signature.result]
+        for ctype in [*[getattr(part, "pointee", part) for part in types], *types]:
+            shown[repr(ctype.text)] = repr(words(ctype, named=True))
+        for index, ctype in enumerate(signature.args if signature.in_c else ()):
+            shown[repr(ctype.text)] = repr(signature.spelled(index))
+    for code, spelled in shown.items():
+        reason = reason.replace(code, spelled)
+    return reason
+
+
+def both(one: Signature, other: Signature) -> tuple[str, str]:
+    """Two signatures for messages: in C where the first was written in C, else as codes."""
+    if not one.in_c:
+        return one.text, other.text
+    return one.c_declaration("").strip(), (
+        other.c_declaration("").strip() if other.in_c else words(other, named=True)
+    )
+
+
+def _own(ctype: CType) -> str:
+    if ctype.text in ("q", "Q"):
+        # The platform's own type of that size, as for npy_intp and Py_ssize_t.
+        name = "long" if SCALARS["l"].size == ctype.size else "long long"
+        return name if ctype.text == "q" else "unsigned " + name
+    if ctype.kind in ("voidptr", "view"):
+        return "void *"
+    if ctype.kind in ("bool", "int"):
+        return NAMES[ctype.text]
+    return ctype.c_declaration().strip().replace(" _Complex", " complex")
+
+
+def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
+    """A signature as hooks see it: the text that was given, or that of what was."""
+    return given if given is None or type(given) is str else str(parse(given))
+
+
+def is_c(source: str) -> bool:
+    """Whether a signature is a declaration of C."""
+    try:
+        return _form(str.__str__(source)) == "c"
+    except SignatureError:
+        return False
+
+
+def _calls(source: str) -> bool:
+    """Whether a parenthesis opens what is not the lengths of an array."""
+    return any([part.lstrip(SPACE)[:1] not in DIGITS for part in source.split("(")[1:]])
+
+
+_cache: Cache[tuple[str, str | None], Signature] = Cache(2048)
+
+
+def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None) -> Signature:
+    """Read a signature in any of the spellings.
+
+    Parameters
+    ----------
+    source : str, Signature or FunctionPointer
+        ``"i:d&f"``; a C declaration such as ``"int (double, float *)"``, with or without names;
+        NumPy's ``"dd->d"``, in NumPy's type characters; or CEP 1000's ``"df)i"``. At most 4096
+        characters. Types of functions of cffi's are taken, too.
+    hint : {'native', 'c', 'numpy', 'cep1000'}, optional
+        The spelling, where it is known. It is recognised otherwise.
+
+    Returns
+    -------
+    Signature
+
+    Raises
+    ------
+    SignatureError
+        If `source` cannot be read. It tells the column and what would work.
+    TypeError
+        If `source` is not text.
+
+    Examples
+    --------
+    >>> [parse(s).text for s in ("d : d d", "double (double x, double y)", "dd->d", "dd)d")]
+    ['d:dd', 'd:dd', 'd:dd', 'd:dd']
+    """
+    if isinstance(source, Signature):
+        return source
+    if isinstance(source, FunctionPointer):
+        return Signature(source.result, source.args, source.variadic)
+    if is_ffi_type(source):
+        return _from_ffi(source)
+    source = _require_text(source)
+    form = None if hint is None else _known_hint(hint)
+    key = (source, form)
+    found = _cache.get(key)
+    if found is not None:
+        return found
+    if not source.strip(SPACE):
+        raise SignatureError("a signature is empty", source, 1, hint=_FORMS)
+    return _cache.keep(key, _READERS[form or _form(source)](source))
+
+
+Signature._read = staticmethod(parse)
+
+
+def _from_ffi(source: object) -> Signature:
+    from .cffitype import from_ffi
+
+    found = from_ffi(source)
+    if not isinstance(found, Signature):
+        raise TypeError(f"a signature must be that of a function (got {source!r})")
+    return found
+
+
+def _known_hint(hint: object) -> str:
+    """`hint` as a plain str, which is one of the known: a subclass may equal any of them."""
+    plain = str.__str__(hint) if isinstance(hint, str) else ""
+    if plain not in _READERS:
+        raise ValueError(f"'hint' must be one of {', '.join(map(repr, _READERS))} (got {hint!r})")
+    return plain
+
+
+def _require_text(source: object) -> str:
+    """`source` as a plain str: a subclass may answer wrongly, in the cache for everyone's texts."""
+    if isinstance(source, (bytes, bytearray)):
+        raise TypeError(f"a signature must be str (got {type(source).__name__}; decode it first)")
+    if not isinstance(source, str):
+        raise TypeError(f"a signature must be str or Signature (got {type(source).__name__})")
+    source = str.__str__(source)
+    if len(source) > MAX_TEXT:
+        reason = f"a signature has at most {MAX_TEXT} characters, found {len(source)}"
+        raise SignatureError(reason, source, MAX_TEXT + 1)
+    return source
+
+
+def parse_type(text: str) -> CType:
+    """Read one type in the grammar of signatures, such as ``"&d"`` or ``"T{d:x:d:y:}"``.
+
+    Raises
+    ------
+    SignatureError
+        If `text` is not one type.
+
+    Examples
+    --------
+    >>> parse_type("T{b d}").size
+    16
+    """
+    text = _require_text(text)
+    reader = Reader(text)
+    ctype = reader.type(0)
+    reader.finish("the type")
+    return ctype
+
+
+def canonical(text: str) -> str:
+    """The canonical form of a signature in any of the spellings.
+
+    Examples
+    --------
+    >>> canonical("signed char (short)")
+    'b:h'
+    """
+    return parse(text).text

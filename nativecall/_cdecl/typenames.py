@@ -1,0 +1,289 @@
+"""Types by name: what declarations keep of types, as nodes, and C that uses these names.
+
+`TypeNames` makes the nodes (nodes.py) of structs, unions, enums and typedefs when they are asked
+for, and reads the names of types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``)
+that are written with them. What it does not know is a SignatureError that names close matches.
+"""
+
+from __future__ import annotations
+
+from .._errors import SignatureError
+from .._types.ctype import SCALARS
+from .._types.derived import Field
+from .._types.signature import Signature
+from .._types.written import KEYWORDS
+from .characters import CHARACTERS
+from .integers import Unknown
+from .lexer import tokenizer
+from .nodes import (
+    ANONYMOUS,
+    UNUSABLE,
+    Converter,
+    Enumeration,
+    Later,
+    Node,
+    Record,
+    Unusable,
+    function_of,
+)
+from .parser import Parser
+from .source import CSource
+from .specifiers import OTHER_TYPES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .._ext import Foreign
+    from .._types.derived import Owner
+    from .declarations import Declarations
+    from .expression import Value
+
+_UNUSABLE = (UNUSABLE, *OTHER_TYPES)
+_KINDS = ("struct", "union", "enum")
+
+
+class Found(dict[str, "Foreign"]):
+    """A dictionary whose missing items are looked for once, and are none of its own."""
+
+    def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
+        super().__init__(own)
+        self._find = find
+        self._found: dict[str, Foreign] = {}
+
+    def __missing__(self, name: str) -> Foreign:
+        found = self._found.get(name)
+        if found is None:
+            found = self._find(name)
+            if found is None:
+                raise KeyError(name)
+            found = self._found.setdefault(name, found)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name) is not None
+
+    def get(self, name: Foreign, default: Foreign = None) -> Foreign:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+class TypeNames:
+    """The types of declarations, and of those that they build on.
+
+    Attributes
+    ----------
+    typedefs, tags : mapping of str to Node
+        Nodes by name, ``"gsl_function"``, and by tag, ``"struct sqlite3"``.
+    """
+
+    def __init__(
+        self, declarations: Declarations, base: TypeNames | None = None, owner: Owner | None = None
+    ) -> None:
+        self._declarations = declarations
+        self._base = base
+        self.typedefs: dict[str, tuple[Node, bool]] = Found(self._typedef)
+        self.tags: dict[str, Node] = Found(self._tag)
+        self._opaque = frozenset(declarations.opaque)
+        self._convert = Converter(owner)
+        self._common: dict[str, tuple[Node, bool]] | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all types, tags without what they are."""
+        known = self._declarations
+        seen: dict[str, None] = {}
+        usable = [name for name, text in known.types.items() if not text.startswith(_UNUSABLE)]
+        for names in (usable, known.layouts, known.enums, known.opaque):
+            for name in names:
+                short = name.rpartition(" ")[2]
+                if ANONYMOUS not in name and short.isidentifier():
+                    seen[short] = None
+        if self._base is not None:
+            seen |= dict.fromkeys(self._base)
+        return iter(seen)
+
+    def find(self, name: str) -> Node | None:
+        """The type of a name: a typedef, a tag with what it is or without, or one of C's own."""
+        first, _, tag = name.partition(" ")
+        if first in _KINDS and tag.isidentifier():
+            return self.tags.get(name)
+        if not name.isidentifier():
+            return None
+        found = self.typedefs.get(name)
+        if found is not None:
+            return found[0]
+        tags = [f"{kind} {name}" for kind in _KINDS]
+        return next((self.tags[tag] for tag in tags if tag in self.tags), None)
+
+    def reason(self, name: str) -> str | None:
+        """Why the layout of a struct or union is not known; None where nobody said what it is."""
+        found = self._declarations.skipped.get(name)
+        return found if found is not None or self._base is None else self._base.reason(name)
+
+    def lend(self, parser: Parser) -> None:
+        """Have a parser know the types, beside those that it reads."""
+        parser.typedefs = Found(self.typedefs.get, parser.typedefs)
+        parser.tags = Found(self.tags.get, parser.tags)
+
+    # -- what is kept -----------------------------------------------------------------------------
+
+    def _kept(self, name: str) -> Record:
+        """A struct or union that was read before."""
+        kind, _, _ = name.rpartition(" ")
+        row: Foreign = self._declarations.layouts.get(name)
+
+        def members() -> list[Foreign] | None:
+            return row and [Field(one[0], self._declared(one[1]), *one[2:]) for one in row[3]]
+
+        made = Later(row[0] if row is not None else kind or "struct", name, members)
+        made.typedef = "" if kind else name
+        made.is_kept = True
+        if row is not None:
+            made.size, made.alignment = row[1:3]
+        return made
+
+    def _typedef(self, name: str) -> tuple[Node, bool] | None:
+        known = self._declarations
+        if name in known.layouts:
+            return self._kept(name), False
+        if name in known.enums:
+            return self._enum(name), False
+        if name in OTHER_TYPES:
+            return OTHER_TYPES[name], False
+        if name in CHARACTERS:
+            return self._commonly(name)
+        text = known.types.get(name)
+        if text is not None and text != f"{name} {name}":
+            return self._declared(text), False
+        if name in self._opaque:
+            return self._kept(name), False
+        if name.startswith(UNUSABLE):
+            size, alignment = map(int, name.removeprefix(UNUSABLE).split("_"))
+            return Unusable("its type cannot be passed", size or None, alignment), False
+        if self._base is not None:
+            return self._base.typedefs.get(name)
+        return self._commonly(name)
+
+    def _commonly(self, name: str) -> tuple[Node, bool] | None:
+        """A type that texts take for granted."""
+        if self._common is None:
+            from .plaintext import common_types
+
+            self._common = common_types()
+        return self._common.get(name)
+
+    def _tag(self, name: str) -> Node | None:
+        known = self._declarations
+        if name in known.layouts or name in self._opaque:
+            return self._kept(name)
+        if name in known.enums:
+            return self._enum(name)
+        return None if self._base is None else self._base.tags.get(name)
+
+    def _enum(self, name: str) -> Enumeration:
+        code, values = self._declarations.enums[name]
+        made = Enumeration(name, SCALARS[code], values)
+        made.typedef = "" if " " in name else name
+        made.is_kept = True
+        return made
+
+    def _declared(self, text: str) -> Node:
+        """What a text that was kept declares its name, or a member, as."""
+        parser = _TextParser(tokenizer()(text), self)
+        try:
+            said, node = parser.specifiers()
+            name, node, _ = parser.declarator(node, said.const)
+            parser.trailing(said)
+            return said.realigned(node, name or "")
+        except Unknown as error:
+            raise SignatureError(str(error), text) from None
+
+    # -- what is written --------------------------------------------------------------------------
+
+    def node(self, text: str) -> Node:
+        """The type that a text names; a function is a `FunctionOf`."""
+        return self._read(text)[0]
+
+    def function(self, text: str) -> Signature:
+        """The signature of a function that a text declares or names the type of."""
+        node, _ = self._read(text, is_function=True)
+        return self.signature(function_of(node), text)
+
+    def signature(self, node: Foreign, written: str) -> Signature:
+        """The signature of functions of a type."""
+        try:
+            return self._convert.signature(node, written)
+        except SignatureError as error:
+            raise SignatureError(error.reason, written, hint=error.hint) from None
+
+    def _read(self, text: str, is_function: bool = False) -> tuple[Node, str | None]:
+        source = CSource(text)
+        source.check_brackets()
+        parser = _WrittenParser(source.tokens, self)
+        try:
+            if "{" in parser.tokens:
+                raise Unknown("a body cannot be declared here")
+            said, node = parser.specifiers()
+            name, node, _ = parser.declarator(node, said.const)
+            if is_function and function_of(node) is None:
+                raise parser.no_function()
+            parser.trailing(said)
+            if said.odd:
+                raise Unknown(f"attribute {said.odd!r} is not known here")
+            parser.accept(";")
+            if parser.tokens[parser.at]:
+                raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
+            return said.type(node), name
+        except (Unknown, SignatureError, RecursionError) as error:
+            quoted = str(error).partition("'")[2].rpartition("'")[0]
+            known = not quoted.isidentifier() or quoted in KEYWORDS
+            raise source.placed(error, parser.at, None if known else self.like(quoted)) from None
+
+    def like(self, name: str) -> str | None:
+        """Advice that names the types whose names are like one."""
+        from difflib import get_close_matches
+
+        known = self._declarations
+        tags = [f"{kind} {name}" for kind in ("struct", "union", "enum")]
+        found = [tag for tag in tags if tag in {*known.layouts, *known.enums, *known.opaque}]
+        found = found or get_close_matches(name, [*self], n=3, cutoff=0.6)
+        return f"did you mean {' or '.join(map(repr, found))}?" if found else None
+
+
+class _TextParser(Parser):
+    """A parser of one type, which knows the types of declarations."""
+
+    def __init__(self, tokens: list[str], names: TypeNames) -> None:
+        super().__init__(tokens)
+        self.typedefs = names.typedefs
+        self.tags = names.tags
+        self.values = Found(lambda name: _constant(names, name))
+
+
+class _WrittenParser(_TextParser):
+    """A parser of what people write: what is not known is an error."""
+
+    def _record(self, kind: str) -> Node:
+        self._known(kind)
+        return super()._record(kind)
+
+    def _enum(self) -> Node:
+        self._known("enum")
+        return super()._enum()
+
+    def _known(self, kind: str) -> None:
+        token = self.tokens[self.at]
+        if f"{kind} {token}" not in self.tags:
+            raise Unknown(f"unknown {kind} {token!r}")
+
+
+def _constant(names: TypeNames, name: str) -> Value | None:
+    """A constant of the declarations, for the lengths of arrays."""
+    from .integers import of_int
+
+    value = names._declarations.constants.get(name)
+    if value is None and names._base is not None:
+        return _constant(names._base, name)
+    return of_int(value) if isinstance(value, int) else None

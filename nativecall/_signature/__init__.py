@@ -1,1 +1,0 @@
-"""C types, signatures and declarations: what a function is; no native code."""

@@ -1,0 +1,1 @@
+"""C types and signatures as values; no native code."""

@@ -1,0 +1,92 @@
+"""How far two C types agree: the one answer to "can this stand for that?".
+
+`agreement` gives the weakest level of all parts of a type or signature; who asks says which level
+suffices. It says nothing of values, of `const`, or of what C calls a type.
+"""
+
+from __future__ import annotations
+
+from .derived import Array, FunctionPointer, Pointer, Struct
+from .signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .ctype import CType
+
+POINTERS = ("pointer", "voidptr", "function", "view", "object")
+_WHOLE = ("bool", "int")
+
+
+class Agreement:
+    """From what cannot be to what is the same type."""
+
+    NO = 0
+    INTEGER = 1  # integers of one size, in registers
+    POINTER = 2  # pointers, to what differs
+    OPAQUE = 3  # pointers, of which one does not say to what: `void *`, a view
+    LAYOUT = (
+        4  # the same bytes, but for the signs of integers in memory and how many items there are
+    )
+    BYTES = 5  # the same, but for the signs of bytes in memory; or an array of what is wanted
+    SAME = 6
+
+
+def agreement(given: CType | Signature, wanted: CType | Signature, *, memory: bool = False) -> int:
+    """How far two types agree, or two signatures; with `memory`, as what pointers lead to.
+
+    Examples
+    --------
+    >>> from nativecall._cdecl.spelling import parse, parse_type
+    >>> agreement(parse_type("&d"), parse_type("P")) == Agreement.OPAQUE
+    True
+    >>> agreement(parse("d:iP"), parse("d:I&d")) == Agreement.INTEGER
+    True
+    """
+    if isinstance(given, Signature) and isinstance(wanted, Signature):
+        given, wanted = given.function, wanted.function
+        return Agreement.SAME if given == wanted else _of_calls(given, wanted)
+    assert not isinstance(given, Signature)
+    assert not isinstance(wanted, Signature)
+    if given == wanted:
+        return Agreement.SAME
+    if memory and (isinstance(given, Array) or isinstance(wanted, Array)):
+        most = Agreement.LAYOUT if isinstance(wanted, Array) else Agreement.BYTES
+        items = [one.item if isinstance(one, Array) else one for one in (given, wanted)]
+        return min(most, agreement(items[0], items[1], memory=True))
+    if given.kind in POINTERS and wanted.kind in POINTERS:
+        if isinstance(given, Pointer) and isinstance(wanted, Pointer):
+            found = agreement(given.pointee, wanted.pointee, memory=True)
+        elif isinstance(given, FunctionPointer) and isinstance(wanted, FunctionPointer):
+            found = _of_calls(given, wanted)
+        else:
+            opaque = {given.kind, wanted.kind} & {"voidptr", "view"}
+            return Agreement.OPAQUE if opaque else Agreement.POINTER
+        return found if found >= Agreement.OPAQUE else Agreement.POINTER
+    if given.kind in _WHOLE and wanted.kind in _WHOLE and given.size == wanted.size:
+        if not memory:
+            return Agreement.INTEGER
+        is_byte = given.size == 1 and given.kind == wanted.kind
+        return Agreement.BYTES if is_byte else Agreement.LAYOUT
+    if memory and isinstance(given, Struct) and isinstance(wanted, Struct):
+        return _of_structs(given, wanted)
+    return Agreement.NO
+
+
+def suits(given: CType, wanted: CType) -> bool:
+    """Whether a pointer to the one can stand for a pointer to the other."""
+    return agreement(given, wanted, memory=True) >= Agreement.BYTES
+
+
+def _of_calls(given: FunctionPointer, wanted: FunctionPointer) -> int:
+    if given.variadic != wanted.variadic or len(given.args) != len(wanted.args):
+        return Agreement.NO
+    pairs = zip((given.result, *given.args), (wanted.result, *wanted.args), strict=True)
+    return min([agreement(one, other) for one, other in pairs])
+
+
+def _of_structs(given: Struct, wanted: Struct) -> int:
+    places = [[(f.offset, f.shift, f.width) for f in one.fields] for one in (given, wanted)]
+    if given.size != wanted.size or places[0] != places[1]:
+        return Agreement.NO
+    pairs = zip(given.fields, wanted.fields, strict=True)
+    return min([agreement(one.type, other.type, memory=True) for one, other in pairs])

@@ -1,0 +1,256 @@
+"""The signature of a C function: its result, its arguments, and whether more may follow.
+
+Only the value is here, with its canonical text; `spelling` reads it from every text that people
+write.
+"""
+
+from __future__ import annotations
+
+from .._errors import refuse_reload
+from .ctype import CType, Immutable
+from .derived import FunctionPointer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+refuse_reload(globals(), "Signature")
+
+
+_PARTS = (
+    *("function", "text", "result", "args", "variadic"),
+    *("names", "readonly", "characters", "lengths", "written"),
+)
+
+
+class Signature(Immutable):
+    """The type of a C function: result, arguments, and whether more arguments may follow.
+
+    Made of a text in any spelling, ``Signature("d:dd")`` or ``Signature("double (double x)")``.
+    Immutable and hashable. Two signatures are equal when their canonical texts are: names and
+    `const` are kept for people and for checks at the call, and are no part of the identity. A
+    library has those of its functions, ``library.declarations.functions``; what takes a signature
+    takes one of these as well as text.
+
+    Attributes
+    ----------
+    text : str
+        Canonical form: no white space, no names, integers by width.
+    written : str
+        As it was given.
+    result : CType
+    args : tuple of CType
+        The fixed arguments.
+    variadic : bool
+        Whether more arguments may follow.
+    function : FunctionPointer
+        The type of a pointer to such a function.
+    names : tuple of (str or None)
+        Names of the arguments, which C declarations give.
+    readonly : tuple of bool
+        For every argument, whether it is a pointer to data that C declares `const`.
+    characters : tuple of str
+        For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
+        ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
+        text, else ``""``; empty where there is no text. With ``*`` before it of an argument that is
+        a pointer to such pointers. Of an argument that is a function those of its arguments and its
+        result, ``"(char,,)"``, and ``"const"`` where it must not write to an array.
+    lengths : tuple of (int, str or None)
+        For every argument that C declares as an array how many items that has, or the expression
+        where it is no constant, else None; empty where none says it.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> m = nativecall.load("m", "double nan(const char *tag); double ldexp(double x, int e);")
+    >>> s = m.declarations.functions["nan"]
+    >>> s.text, s.names, s.readonly
+    ('d:&b', ('tag',), (True,))
+    >>> m.declarations.functions["ldexp"].args[1].size
+    4
+    """
+
+    __module__ = "nativecall"
+    __slots__ = ("__weakref__", *_PARTS)
+
+    _shown = "a Signature"
+    text: str
+    written: str
+    result: CType
+    args: tuple[CType, ...]
+    names: tuple[str | None, ...]
+    readonly: tuple[bool, ...]
+    characters: tuple[str, ...]
+    lengths: tuple[int | str | None, ...]
+    variadic: bool
+    function: FunctionPointer
+
+    #: What reads a text; spelling.py sets it.
+    _read: Callable[[str], Signature]
+
+    def __init__(
+        self,
+        result: CType | str,
+        args: Iterable[CType] = (),
+        variadic: bool = False,
+        *,
+        names: Sequence[str | None] | None = None,
+        readonly: Sequence[bool] | None = None,
+        characters: Sequence[str] = (),
+        lengths: Sequence[int | str | None] = (),
+        written: str | None = None,
+    ) -> None:
+        if hasattr(self, "function"):
+            raise AttributeError(f"{self._shown} is immutable; it has been made already")
+        if isinstance(result, str):
+            read = Signature._read(result)
+            said = (read.names, read.readonly, read.characters, read.lengths)
+            self._fill_in(read.function, *said, read.written)
+            return
+        function = FunctionPointer(result, args, variadic)
+        count = len(function.args)
+        for label, given in (
+            ("names", names),
+            ("readonly", readonly),
+            ("lengths", lengths or None),
+        ):
+            if given is not None and len(given) != count:
+                raise ValueError(
+                    f"'{label}' must have one item an argument, {count} in all (got {len(given)})"
+                )
+        if characters and len(characters) != count + 1:
+            raise ValueError(
+                "'characters' must have one item an argument and one for the result, "
+                f"{count + 1} in all (got {len(characters)})"
+            )
+        self._fill_in(
+            function,
+            (None,) * count if names is None else tuple(names),
+            (False,) * count if readonly is None else tuple(readonly),
+            tuple(characters) if any(characters) else (),
+            tuple(lengths) if any(lengths) else (),
+            _shown(function) if written is None else written,
+        )
+
+    @classmethod
+    def _of(
+        cls,
+        function: FunctionPointer,
+        names: tuple[str | None, ...],
+        readonly: tuple[bool, ...],
+        characters: tuple[str, ...],
+        lengths: tuple[int | str | None, ...],
+        written: str,
+    ) -> Signature:
+        """The signature of functions of a type, with the other parts as attributes have them."""
+        self = cls.__new__(cls)
+        self._fill_in(function, names, readonly, characters, lengths, written)
+        return self
+
+    def _fill_in(
+        self,
+        function: FunctionPointer,
+        names: tuple[str | None, ...],
+        readonly: tuple[bool, ...],
+        characters: tuple[str, ...],
+        lengths: tuple[int | str | None, ...],
+        written: str,
+    ) -> None:
+        parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
+        said = names, readonly, characters, lengths, written
+        for name, value in zip(_PARTS, (*parts, *said), strict=True):
+            object.__setattr__(self, name, value)
+
+    def c_declaration(self, name: str = "") -> str:
+        """Declare a function called `name` in C, for people to read: as it was written, if it was
+        written in C.
+
+        Examples
+        --------
+        >>> import nativecall
+        >>> m = nativecall.load("m", "double frexp(double x, int *exponent);")
+        >>> m.declarations.functions["frexp"].c_declaration("frexp")
+        'double frexp(double x, int *exponent)'
+        """
+        found = self._around()
+        if found is not None:
+            before, behind = found
+            gap = " " if before[-1:].isalnum() else ""
+            return f"{before}{gap}{name}{behind}".rstrip("; ")
+        return self.function.declare_function(name, self.names, self.readonly)
+
+    @property
+    def in_c(self) -> bool:
+        """Whether it was written in C, and not in codes."""
+        return "(" in self.written and ":" not in self.written  # codes have one
+
+    def _around(self) -> tuple[str, str] | None:
+        """What was written in C before the function's name and behind it."""
+        from .written import around_name
+
+        return around_name(self.written) if self.in_c else None
+
+    def shown(self, name: str) -> str:
+        """The declaration of a function where it was written in C, else the code."""
+        return self.c_declaration(name) if self.in_c else self.text
+
+    def spelled(self, index: int) -> str:
+        """The type of an argument as C declares it, without the name; where the signature was not
+        written in C its code, or what C calls the target of a pointer.
+        """
+        found = self._around()
+        given = [] if found is None else _parameters(found[1].lstrip())
+        if index >= len(given):
+            called: str = getattr(self.args[index], "name", "")
+            constant = "const " * self.readonly[index]
+            return f"{constant}{called} *" if called else self.args[index].text
+        name = self.names[index]
+        spaced = given[index]
+        if name is not None:
+            import re
+
+            spaced = re.sub(rf"(.*)\b{re.escape(name)}\b", r"\1", spaced)
+        return spaced.strip()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Signature):
+            return NotImplemented
+        return self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.written if self.in_c else self.text
+
+    def __repr__(self) -> str:
+        return f"Signature({self.text!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        said = (self.names, self.readonly, self.characters, self.lengths, self.written)
+        return Signature._of, (self.function, *said)
+
+
+def _parameters(text: str) -> list[str]:
+    """The parameters of a function in C, of what is behind its name."""
+    found = [""]
+    depth = 0
+    for one in text:
+        depth += (one in "([{") - (one in ")]}")
+        if depth == 0:
+            break
+        if one == "," and depth == 1:
+            found.append("")
+        elif depth > 1 or one != "(":
+            found[-1] += one
+    return [one.strip() for one in found if one.strip() != "..."]
+
+
+def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Which arguments are text, with `count` more before the result that are not."""
+    return (*characters[:-1], *[""] * count, characters[-1]) if characters else ()
+
+
+def _shown(function: FunctionPointer) -> str:
+    named = function.named[2:-1]
+    return function.text[2:-1] if "<" in named or "@" in named else named

@@ -1,0 +1,81 @@
+"""The text of a declaration in C, taken apart for people to read: no parser, and no error."""
+
+from __future__ import annotations
+
+import re
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+KEYWORDS = _words(
+    "auto break case char const continue default do double else enum extern float for goto if "
+    "inline int long register restrict return short signed sizeof static struct switch typedef "
+    "union unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic "
+    "_Imaginary _Noreturn _Static_assert _Thread_local bool complex"
+)
+#: Words of a declaration that are no type and no name.
+_AROUND = _words(
+    "const volatile restrict __restrict struct union enum extern static inline __inline "
+    "__extension__ register _Noreturn _Alignas alignas __attribute__ __attribute __declspec "
+    "__asm__ asm"
+)
+#: Those, and types, that have something in parentheses.
+_WITH_MORE = _words(
+    "_Alignas alignas __attribute__ __attribute __declspec __asm__ asm typeof __typeof__ _Atomic "
+    "_BitInt"
+)
+
+
+#: What a declarator in parentheses begins with, and parameters do not.
+_NESTED = ("*", "(", "__attribute__", "__cdecl")
+
+
+def around_name(written: str) -> tuple[str, str] | None:
+    """A declaration of a function, or of a pointer to one, without comments: what is before the
+    name, or the pointer in parentheses, and what is behind that, parameters first.
+    """
+    text = " ".join(re.sub(r"/\*.*?\*/|//[^\n]*", " ", written, flags=re.DOTALL).split())
+    tokens = [(found[0], *found.span()) for found in re.finditer(r"\w+|\S", text)]
+    words = [token for token, *_ in tokens] + [""] * 3
+
+    def search(at: int, typed: bool) -> tuple[int, int] | None:
+        """The name in a declarator that begins at a token, before parameters; `typed` is whether
+        the type was before it.
+        """
+        name: tuple[int, int] | None = None
+        while words[at] not in (")", ""):
+            token, start, end = tokens[at]
+            if token in ("(", "[", "{"):
+                close = _closing(words, at)
+                if token == "(" and (at == 0 or words[at - 1] not in _WITH_MORE):
+                    ahead, alone = words[at + 1], words[at + 2 : at + 4] == [")", "("]
+                    nests = ahead == "*" or (name is None and (ahead in _NESTED or alone))
+                    found = search(at + 1, True) if nests else name or (start, start)
+                    if found is not None:
+                        return found
+                    name = start, tokens[min(close, len(tokens) - 1)][2]
+                typed = typed or token == "{"
+                at = close + 1
+                continue
+            if token not in _AROUND:
+                is_name = typed and token.isidentifier() and token not in KEYWORDS
+                name = (start, end) if is_name else None
+                typed = True
+            at += 1
+        return None
+
+    found = search(0, False)
+    return None if found is None else (text[: found[0]], text[found[1] :])
+
+
+def _closing(words: list[str], at: int) -> int:
+    """The token that closes the bracket at a token."""
+    depth = 0
+    while words[at]:
+        depth += (words[at] in ("(", "[", "{")) - (words[at] in (")", "]", "}"))
+        if depth == 0:
+            break
+        at += 1
+    return at
