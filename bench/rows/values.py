@@ -82,10 +82,10 @@ def _structs(tools: Tools) -> list[Line]:
     ):
         function = f"take_{name.lower()}"
         subjects = {
-            "ours": ("f(p[0])", {"f": getattr(lib, function), "p": lib.new(f"{name} *")}),
+            "ours": ("f(s)", {"f": getattr(lib, function), "s": lib.new(f"{name} *")[0]}),
             "cffi": (
-                "f(p[0])",
-                {"f": getattr(cffi.lib, function), "p": cffi.ffi.new(f"{name} *")},
+                "f(s)",
+                {"f": getattr(cffi.lib, function), "s": cffi.ffi.new(f"{name} *")[0]},
             ),
         }
         if call:

@@ -49,6 +49,14 @@ int nc_cffi_long_double(PyObject *number, long double *out)
     return *out == -1.0L && PyErr_Occurred() ? -1 : 0;
 }
 
+int nc_cffi_store(void *memory, PyObject *type, PyObject *value)
+{
+    if (has_functions() < 0) {
+        return -1;
+    }
+    return _cffi_to_c((char *)memory, (struct _cffi_ctypedescr *)(void *)type, value);
+}
+
 void *nc_cffi_address(PyObject *pointer, PyObject *type)
 {
     if (has_functions() < 0) {

@@ -25,7 +25,7 @@
     ROW(nc_pin_export, "export", METH_O)                                                           \
     ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
     ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
-    ROW(nc_take_pointers, "take_pointers", METH_VARARGS)                                           \
+    ROW(nc_take_cffi, "take_cffi", METH_VARARGS)                                                   \
     ROW(nc_stack_left_now, "stack_left", METH_NOARGS)                                              \
     ROW(nc_native_offer, "native_offer", METH_O)                                                   \
     ROW(nc_native_entry, "native_entry", METH_VARARGS)                                             \

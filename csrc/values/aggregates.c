@@ -19,9 +19,21 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
     *keep = NULL;
     if (spec->arguments[index].code == 'T') {
         PyObject *layout = nc_record_layout(spec, index);
+        if (layout == NULL) {
+            return -1;
+        }
+        if (!Py_IS_TYPE(value, nc_record_class) && !PyTuple_CheckExact(value) &&
+            nc_take_struct(PyTuple_GET_ITEM(spec->types, index), value, memory)) {
+            *keep = nc_record_leads_on(layout) ? PyList_New(1) : NULL;
+            if (*keep == NULL) {
+                return PyErr_Occurred() ? -1 : 0;
+            }
+            PyList_SET_ITEM(*keep, 0, Py_NewRef(value));
+            return 1;
+        }
         memset(memory, 0, spec->arguments[index].size);
-        if (layout == NULL || nc_record_store(layout, value, memory)) {
-            return layout == NULL ? -1 : 0;
+        if (nc_record_store(layout, value, memory)) {
+            return 0;
         }
         memset(memory, 0, spec->arguments[index].size);
     }

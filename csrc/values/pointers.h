@@ -57,9 +57,11 @@ int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index
  * -1 with an exception for what a procedure reads or writes without asking. */
 int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
 
-/* A pointer or array of cffi that the pointer_argument hook has told of (take_pointers): 1 with its
+/* A pointer or array of cffi that the pointer_argument hook has told of (take_cffi): 1 with its
  * address in `out`, 0 where that hook is to see to it, -1 with an exception. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
+/* The same for a struct of cffi, which is copied: 1, or 0 without an exception. */
+int nc_take_struct(PyObject *wanted, PyObject *value, void *memory);
 /* The text at a pointer or array of cffi whose type is in `texts`, as nativecall.string gives it:
  * a vectorcall's arguments; NULL without an exception where Python code is to read it or refuse. */
 PyObject *nc_string_at(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

@@ -369,6 +369,11 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
     return 1;
 }
 
+int nc_record_leads_on(const PyObject *layout)
+{
+    return ((const Layout *)(const void *)layout)->leads_on;
+}
+
 /* ---- members --------------------------------------------------------------------------------- */
 
 static PyObject *read_member(Record *self, Py_ssize_t place)

@@ -59,6 +59,8 @@ static inline int nc_record_has(PyObject *value, const PyObject *layout)
            (const void *)((NcRecord *)(void *)value)->layout == (const void *)layout;
 }
 
+/* Whether a layout has pointers or Python objects. */
+int nc_record_leads_on(const PyObject *layout);
 /* Whether a value is a Record of what an argument, a pointer, leads to. */
 int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index);
 /* Stores a Record of the layout's type without pointers, or a tuple of the usual: numbers of the

@@ -27,13 +27,13 @@ static size_t wide_size(char text)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static PyObject *decode_wide(const void *text, size_t size)
+PyObject *nc_decode_wide(const void *text, size_t size, size_t most)
 {
     const char *start = (const char *)text;
     size_t count = 0;
     int order = PY_LITTLE_ENDIAN ? -1 : 1;
-    while (size == 2 ? ((const uint16_t *)text)[count] != 0
-                     : ((const uint32_t *)text)[count] != 0) {
+    while (count < most && (size == 2 ? ((const uint16_t *)text)[count] != 0
+                                      : ((const uint32_t *)text)[count] != 0)) {
         count++;
     }
     Py_ssize_t length = (Py_ssize_t)(size * count);
@@ -68,7 +68,7 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
 static PyObject *text_to_python(const NcCallSpec *spec, char text, const void *address)
 {
     if (text != 'c') {
-        return decode_wide(address, wide_size(text));
+        return nc_decode_wide(address, wide_size(text), SIZE_MAX);
     }
     const char *found = (const char *)address;
     if (spec->encoding == NULL) {

@@ -30,6 +30,10 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
  * copy of the bytes. */
 PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding);
 
+/* At most so many characters of 2 or 4 bytes, up to a null character, as a str: a new reference, or
+ * NULL with a UnicodeDecodeError. */
+PyObject *nc_decode_wide(const void *text, size_t size, size_t most);
+
 /* A pointer that C code gives, as a new reference: None for NULL; of a letter `text` what a call
  * spec makes of such text; else a cffi pointer of the type that the hook says for `ctype`, which
  * *foreign keeps. */

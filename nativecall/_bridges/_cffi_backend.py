@@ -144,13 +144,15 @@ def struct(obj: FFIData) -> Struct | None:
         return None
     ffi = _lib.ffi
     kind = ffi.typeof(obj)
-    if kind.kind == "pointer" and kind.item.kind in ("struct", "union"):
+    is_pointer = kind.kind == "pointer" and kind.item.kind in ("struct", "union")
+    if is_pointer:
         kind, obj = kind.item, obj[0]
     if kind.kind not in ("struct", "union"):
         return None
     address = int(ffi.cast("uintptr_t", ffi.addressof(obj)))
     named = c_name_of(kind), ffi.sizeof(kind)
-    return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj], named)
+    foreign = None if is_pointer else kind
+    return Struct(_pointee(kind), f"cffi's {kind.cname!r}", address, [obj], named, foreign)
 
 
 def kept(obj: FFIData) -> list[object]:

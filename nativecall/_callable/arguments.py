@@ -126,7 +126,7 @@ def pointer_argument(
             raise ValueError(f"{who} must {storage.misaligned(wanted, type(value).__name__)}")
         if found.kind is not None and not found.may_change and (is_known or is_whole(found.kind)):
             alignment = wanted.alignment if found.is_memory and wanted is not None else 1
-            _types.take_pointers(ctype, value, found.kind, alignment)
+            _types.take_cffi(ctype, value, found.kind, alignment)
         return found.address, found.owner
     if isinstance(ctype, Handle) and ctype.opaque:
         hint = ""

@@ -138,7 +138,9 @@ class Pointer(
     may_change: bool  # whether that type does not say all that is said here
 
 
-class Struct(namedtuple("Struct", "type shown address kept named", defaults=(("", 0),))):
+class Struct(
+    namedtuple("Struct", "type shown address kept named foreign", defaults=(("", 0), None))
+):
     """A struct by value found in a foreign box."""
 
     __slots__ = ()
@@ -148,6 +150,7 @@ class Struct(namedtuple("Struct", "type shown address kept named", defaults=((""
     # What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
     kept: list[object]
     named: tuple[str, int]  # what C calls it, and its size, where no more than that may be known
+    foreign: FFIType | None  # cffi's type of what is a struct of cffi
 
 
 # -- who knows an object -------------------------------------------------------------------------

@@ -244,8 +244,11 @@ def copy_same_bytes(
         return False
     if data is not None:
         _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
+    objects = object_offsets(struct)
+    if found is not None and found.foreign is not None and not objects:
+        _types.take_cffi(struct, value, found.foreign, 1)
     held = found = None  # or a traceback would keep them exported
-    for offset in object_offsets(struct):
+    for offset in objects:
         word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
         if word == 0:
             raise ValueError(f"{who} holds NULL where an object must be")

@@ -17,11 +17,15 @@ _WANTED = (
 )
 
 _typeof = _lib.ffi.typeof
-# What the core reads itself: cffi's types, and the pointers that they convert to. cffi has one
-# object for a type in all of a process.
+# What the core reads itself: cffi's types, the pointers that they convert to, and the bytes of a
+# character. cffi has one object for a type in all of a process.
 _texts = _lib.types.texts
-_POINTERS = [_typeof(f"{name} *") for name in ("char", "signed char", "int8_t", "unsigned char")]
-_texts.update({one: one for one in _POINTERS})
+_CHARACTERS = (
+    *("char", "signed char", "int8_t", "unsigned char", "uint8_t"),
+    *("wchar_t", "char16_t", "char32_t"),
+)
+_POINTERS = [_typeof(f"{name} *") for name in _CHARACTERS]
+_texts.update({one: (one, _lib.ffi.sizeof(one.item)) for one in _POINTERS})
 _MOST_TEXTS = 256
 
 
@@ -115,7 +119,7 @@ def _read_cffi(pointer: object) -> bytes | str | None:
         raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r})")
     for one in _POINTERS:
         if kind.kind == "array" and kind.item is one.item and len(_texts) < _MOST_TEXTS:
-            _texts[kind] = one
+            _texts[kind] = _texts[one]
     if kind.kind == "pointer" and pointer == ffi.NULL:
         return None
     check_open(pointer, "'pointer'")
