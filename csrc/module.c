@@ -10,7 +10,6 @@
 #include "platform/functions.h"
 #include "platform/gil.h"
 #include "platform/hooks.h"
-#include "platform/lists.h"
 #include "callable/failure.h"
 #include "callable/construct.h"
 #include "callable/overloadcost.h"
@@ -96,36 +95,6 @@ static PyObject *value_letter(PyObject *Py_UNUSED(module), PyObject *object)
     return PyUnicode_FromString(letter);
 }
 
-static PyObject *rows_of(const PyCustomSlotTable *table)
-{
-    PyObject *rows = PyList_New(0);
-    for (size_t i = 0; rows != NULL && table != NULL && i < (size_t)table->count; i++) {
-        const PyCustomSlot *slot = nc_slottable_rows(table) + i;
-        nc_list_take(&rows, Py_BuildValue("(KKK)", (unsigned long long)slot->id,
-                                          (unsigned long long)slot->flags,
-                                          (unsigned long long)slot->data.flags));
-    }
-    return rows;
-}
-
-/* slots(type): rows of a type's slot table as (id, flags, data) integers. */
-static PyObject *slots(PyObject *Py_UNUSED(module), PyObject *type)
-{
-    if (!PyType_Check(type)) {
-        PyErr_Format(PyExc_TypeError, "slots() takes a type (got %.200s)", Py_TYPE(type)->tp_name);
-        return NULL;
-    }
-    return rows_of(nc_type_has_metatype((PyTypeObject *)(void *)type, nc_metatype)
-                       ? ((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots
-                       : NULL);
-}
-
-/* object_slots(object): the same of an object's own table. */
-static PyObject *object_slots(PyObject *Py_UNUSED(module), PyObject *object)
-{
-    return rows_of(nc_slots_of_object(object));
-}
-
 /* call_table_offset(type): where objects of a type keep their call table; 0 for nowhere, also where
  * a call in Python runs other code than the table's (nc_abi_table). */
 static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object)
@@ -153,8 +122,6 @@ static PyMethodDef functions[] = {
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
-    {"slots", slots, METH_O, NULL},
-    {"object_slots", object_slots, METH_O, NULL},
     {"call_table_offset", call_table_offset, METH_O, NULL},
     NC_FUNCTIONS(ROW){NULL, NULL, 0, NULL},
 };

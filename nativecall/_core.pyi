@@ -1,4 +1,5 @@
-# The module that cffi generates from csrc/core/core.cdef.txt: the control plane, by its names in C.
+# The module that cffi generates from csrc/core/core.cdef.txt: the core's functions, by their names
+# in C.
 from typing import Any
 
 from cffi import FFI

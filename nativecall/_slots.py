@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple
 
+    from ._ext import Foreign
+
     class _Row(NamedTuple):
         key: bytes | int
         flags: int
@@ -64,13 +66,23 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     >>> nativecall.customslots(Shape())
     (Slot(key=b'area', flags=0, data=4096),)
     """
-    if isinstance(obj, extensibletype):
-        rows = _lib.types.slots(obj)
+    from ._core import ffi, lib
+
+    there = ffi.cast("PyObject *", id(obj))
+    if issubclass(type(obj), extensibletype):
+        rows = _rows(ffi.cast("PyHeapExtensibleTypeObject *", there).etp_custom_slots)
     else:
-        own = _lib.types.object_slots(obj)
-        keys = {id for id, _, _ in own} - {PADDING}
-        rows = own + [row for row in _lib.types.slots(type(obj)) if row[0] not in keys]
-    return tuple([Slot(_key(id), flags, data) for id, flags, data in rows])
+        own = _rows(lib.nc_slots_of_object(there))
+        keys = {row.id for row in own} - {PADDING}
+        rows = own + [row for row in _rows(lib.nc_slots_of(there)) if row.id not in keys]
+    return tuple([Slot(_key(row.id), row.flags, row.data.flags) for row in rows])
+
+
+def _rows(table: Foreign) -> list[Foreign]:
+    """The rows of a slot table, which lives as long as the type that it is of."""
+    from ._core import lib
+
+    return [*lib.nc_slottable_rows(table)[0 : table.count]] if table else []
 
 
 def _key(id: int) -> bytes | int:

@@ -1,9 +1,14 @@
-/* csrc/core/core.csrc.c: what cffi puts before its wrapper of the core: the declarations, and the
- * functions of cffipointer.h, most of which nothing but a wrapper of cffi's can have. */
+/* csrc/core/core.csrc.c: what cffi puts before its wrapper of the core: the headers whose functions
+ * core.cdef.txt lists, and the functions of cffipointer.h, most of which nothing but a wrapper of
+ * cffi's can have. */
 #include "core/cffipointer.h"
 #include "core/core.h"
 
-#include "nativecall/detail/core/base.h"
+#include "nativecall/customslots.h"
+#include "nativecall/detail/core/intern.h"
+#include "nativecall/detail/core/packedtable.h"
+#include "nativecall/detail/core/calltable.h"
+#include "nativecall/detail/core/slottable.h"
 
 /* cffi fills in its functions when the wrapper's module is imported, which Python does only when it
  * needs that. -1 with an exception when it cannot be. */

@@ -1,5 +1,5 @@
-/* csrc/core/core.h: the control plane: what Python reaches through cffi (core.cdef.txt), and
- * libraries, which module.c gives to Python as objects.
+/* csrc/core/core.h: what the core has beyond the headers in detail/core: a search of the process's
+ * interned keys, and shared libraries, which module.c gives to Python as objects.
  *
  * Rules: nothing here touches a Python object, because cffi drops the GIL around each call; status
  * codes, never exceptions. Everything may be called from any thread, once the module is loaded. */

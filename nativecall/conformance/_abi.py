@@ -1,7 +1,15 @@
 """The specification's structs, functions and words, as the kit reads and makes them.
 
-All of it is written from docs/abi, apart from the headers, and nothing of the package's core is
-used: what the kit expects is what the document says.
+A module under test is judged by code that is not its own. So structs, hashes, canonical texts,
+packed words and the search of a registry are those of nativecall's core, through cffi
+(csrc/core/core.cdef.txt). tests/core holds the core to readers that were written from docs/abi
+alone: for our own runtime and callables, those are the oracle, not the kit.
+
+The core trusts what lies in memory, and makes only what is right. What it would not notice, or
+refuse to make, is written here from docs/abi: a cell of a slot table that a hint hides, a table
+without an end, an entry of a later ABI.
+
+`_apart` loads the core without the package, which would bring a runtime.
 """
 
 from __future__ import annotations
@@ -9,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from cffi import FFI
+from nativecall._core import ffi, lib
 
 from ._rules import Broken, check
 
@@ -19,49 +27,8 @@ if TYPE_CHECKING:
 
     from .._ext import Foreign
 
-ffi = FFI()
-ffi.cdef("""
-typedef struct { uint64_t length, hash; } NcInternHeader;
-typedef struct { uintptr_t id; uint64_t flags; intptr_t data; } PyCustomSlot;
-typedef struct {
-    uint32_t abi_version, count;
-    uint64_t multiplier;
-    uint16_t *cells;
-    uint64_t f_high;
-    uint32_t g_shift, f_shift;
-    uint64_t size;
-    uint16_t expected[256];
-} PyCustomSlotTable;
-typedef struct { char *signature; uintptr_t flags; uintptr_t funcptr; } PyNativeCallableEntry;
-typedef struct { intptr_t count; PyNativeCallableEntry entries[]; } PyNativeCallableTable;
-typedef struct {
-    PyCustomSlotTable *etp_custom_slots;
-    intptr_t etp_obj_custom_slots_offset;
-    intptr_t etp_table_shift;
-    void *etp_private;
-} Extension;
-typedef struct { size_t mask; void *superseded; char *cells[]; } NcInternTable;
-typedef struct { uint32_t abi_version, reserved; NcInternTable *table; } NcRegistry;
-typedef struct {
-    uint32_t abi_version, struct_size, type_size, slot_size;
-    char *provider;
-    void *metatype;
-    NcRegistry *registry;
-    int (*intern)(NcRegistry *, const char *, size_t, char **);
-    void *ready;
-} NcRuntime;
-typedef struct {
-    size_t size;
-    uint64_t name;
-    void *release;
-    PyNativeCallableEntry *(*find)(uintptr_t object, const char *signature, uintptr_t refuse);
-    PyNativeCallableEntry *(*entry)(uintptr_t object, size_t position);
-} NcNativeApi;
-""")
-
 WORD: int = ffi.sizeof("void *")
-#: What the document calls H.
-HEAP_TYPE: int = type.__dict__["__basicsize__"].__get__(type)
+_ALL = 2**64 - 1
 ABI_VERSION = 1
 MODULE, ATTRIBUTE, CAPSULE = "_extensibletype", "runtime_v1", "_extensibletype.runtime_v1"
 NATIVECALLABLE, PACKEDCALLABLE = 0x04000001, 0x04000003
@@ -130,27 +97,11 @@ def metatype() -> type:
 
 def intern(text: bytes) -> int:
     """The address of an interned string."""
-    out = ffi.new("char **")
+    out = ffi.new("const char **")
     found = runtime()
     status = found.intern(found.registry, text, len(text), out)
     check(status == 0, f"intern() of {text[:40]!r} gives the status {status}")
     return number(out[0])
-
-
-_K = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
-_ALL = 2**64 - 1
-
-
-def hash_of(data: bytes) -> int:
-    """The pre-hash of a string."""
-    h = (_K[0] + len(data) * _K[1]) & _ALL
-    for start in range(0, len(data), 8):
-        w = int.from_bytes(data[start : start + 8], "little") * _K[1] & _ALL
-        w ^= w >> 32
-        h = (h ^ w) * _K[2] & _ALL
-        h ^= h >> 29
-    h = h * _K[3] & _ALL
-    return h ^ h >> 32
 
 
 # -- types and slot tables -----------------------------------------------------------------------
@@ -162,12 +113,12 @@ def is_extensible(kind: type) -> bool:
 
 
 def extension(kind: type) -> Foreign:
-    """The fields behind the PyHeapTypeObject of an extensible type."""
-    return at("Extension", id(kind) + HEAP_TYPE)
+    """The struct of an extensible type."""
+    return at("PyHeapExtensibleTypeObject", id(kind))
 
 
-def rows_of(table: Foreign) -> Foreign:
-    return ffi.cast("PyCustomSlot *", table + 1)
+def row(slot: Foreign) -> tuple[int, int, int]:
+    return int(slot.id), int(slot.flags), int(slot.data.objoffset)
 
 
 def rows(kind: type) -> list[tuple[int, int, int]]:
@@ -175,16 +126,16 @@ def rows(kind: type) -> list[tuple[int, int, int]]:
     table = extension(kind).etp_custom_slots
     if not table:
         return []
-    return [(row.id, row.flags, row.data) for row in rows_of(table)[0 : table.count]]
+    return [row(slot) for slot in lib.nc_slottable_rows(table)[0 : table.count]]
 
 
 def probe(table: Foreign, key: int) -> tuple[int, Foreign]:
-    """The row number that a key leads to, and the row."""
+    """The row number that a key leads to, and the row, whatever the table expects."""
     x = key * table.multiplier & _ALL
     f = (x >> table.f_shift | table.f_high) & _ALL
     f ^= table.cells[x >> table.g_shift]
     index = table.cells[f - 2**64]
-    return index, rows_of(table)[index]
+    return index, lib.nc_slottable_rows(table)[index]
 
 
 def find_slot(kind: type, key: int) -> Foreign:
@@ -192,8 +143,8 @@ def find_slot(kind: type, key: int) -> Foreign:
     table = extension(kind).etp_custom_slots
     if not table:
         return None
-    row = probe(table, key)[1]
-    return row if row.id == key else None
+    found = probe(table, key)[1]
+    return found if found.id == key else None
 
 
 # -- call tables ---------------------------------------------------------------------------------
@@ -206,23 +157,27 @@ def call_offset(kind: type) -> int:
     direct = int(extension(kind).etp_obj_custom_slots_offset)
     if direct:
         return direct
-    row = find_slot(kind, NATIVECALLABLE)
-    return 0 if row is None else int(row.data)
+    slot = find_slot(kind, NATIVECALLABLE)
+    return 0 if slot is None else int(slot.data.objoffset)
 
 
 def pointer_at(address: int) -> int:
     return int(ffi.cast("uintptr_t *", address)[0])
 
 
+def entry(found: Foreign) -> tuple[str, int, int, int]:
+    """(signature, flags, function, address of the signature) of an entry."""
+    text = ffi.string(found.signature, 4097).decode("latin-1")
+    return text, int(found.flags), number(found.funcptr), number(found.signature)
+
+
 def entries(table: Foreign) -> list[tuple[str, int, int, int]]:
-    """(signature, flags, function, address of the signature), until the signature is NULL."""
+    """The entries until the signature is NULL."""
     found: list[tuple[str, int, int, int]] = []
     for position in range(65536):
-        entry = table.entries[position]
-        if not entry.signature:
+        if not table.entries[position].signature:
             return found
-        text = ffi.string(entry.signature, 4097).decode("latin-1")
-        found.append((text, int(entry.flags), int(entry.funcptr), number(entry.signature)))
+        found.append(entry(table.entries[position]))
     raise Broken("the table has no entry with a NULL signature")
 
 
@@ -235,54 +190,64 @@ def kept(made: Foreign) -> Foreign:
     return made
 
 
+def fill(made: Foreign, text: str, flags: int, function: int, *, interned: bool = True) -> None:
+    """Fill in an entry, whose characters are interned or not."""
+    given = text.encode()
+    own = intern(given) if interned else kept(ffi.new("char[]", given))
+    made.signature, made.flags = ffi.cast("char *", own), flags
+    made.funcptr = ffi.cast("void *", function)
+
+
 def call_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
     """A call table of (signature, flags, function)."""
     given = list(given)
     made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + 1]))
     made.count = len(given)
-    for position, (text, flags, function) in enumerate(given):
-        entry = made.entries[position]
-        entry.flags, entry.funcptr = flags, function
-        entry.signature = ffi.cast("char *", intern(text.encode()))
+    for position, one in enumerate(given):
+        fill(made.entries[position], *one)
     if not given:
         made.entries[0].flags = ABI_MASK
     return made
 
 
-# -- packed tables -------------------------------------------------------------------------------
+# -- signatures, packed tables ---------------------------------------------------------------------
 
-_COMMON, _RARE = "d&iPfZqgvbO", "?BhHIQeX{}T=(),[].0123456789"
-_NIBBLES = {c: (code,) for code, c in enumerate(_COMMON, 1)} | {
-    c: (12 + code // 16, code % 16) for code, c in enumerate(_RARE)
-}
+
+def canonical(signature: str) -> str:
+    """The canonical form of a signature."""
+    given, size = signature.encode("latin-1"), ffi.new("size_t *")
+    out = ffi.new("char[]", len(given) + 1)
+    status = lib.nc_signature_canonical(given, len(given), out, len(out), size)
+    why = ffi.string(lib.nc_status_text(status)).decode()
+    check(status == lib.NC_OK, f"{signature!r} is no signature: {why} at offset {size[0]}")
+    return str(ffi.string(out).decode())
 
 
 def pack(signature: str, flags: int) -> list[int]:
     """The words of a canonical signature; flags that readers ignore are left out."""
-    unknown = {*signature} - {":", *_NIBBLES}
-    check(not unknown, f"{signature!r} has no packed form: it is not canonical")
-    nibbles = [n for c in signature if c != ":" for n in _NIBBLES[c]] + [0]
-    beyond = max(len(nibbles) - 14, 0)
-    nibbles += [0] * (14 + -(-beyond // 30) * 30 - len(nibbles))
+    check(canonical(signature) == signature, f"{signature!r} has no packed form")
+    given, count = signature.encode(), ffi.new("size_t *")
+    words = ffi.new("uint64_t[]", lib.NC_PACKED_MAX_WORDS)
+    lib.nc_signature_pack(given, len(given), flags & 0x7F, words, len(words), count)
+    return list(words[0 : count[0]])
 
-    def word(part: list[int]) -> int:
-        return int("".join([f"{n:x}" for n in part]), 16)
 
-    words = [1 << 63 | (flags & 0x7F) << 56 | word(nibbles[:14])]
-    return words + [1 << 62 | word(nibbles[n : n + 15]) for n in range(14, len(nibbles), 15)]
+def unpacked(words: list[int]) -> str:
+    """Packed words, and the signature and the flags that they have."""
+    out, size, flags = ffi.new("char[]", 4097), ffi.new("size_t *"), ffi.new("uintptr_t *")
+    shown = " ".join([f"{word:#018x}" for word in words])
+    status = lib.nc_signature_unpack(words, len(words), out, len(out), size, flags)
+    return f"{shown} ({ffi.string(out).decode()!r}, {flags[0]:#x})" if not status else shown
 
 
 def packed_entries(address: int) -> Iterator[tuple[list[int], int]]:
     """The entries of a packed table: words and function."""
     words = ffi.cast("uint64_t *", address)
     at = 0
-    while words[at]:
+    while count := lib.nc_packed_count(words + at):
         check(words[at] >> 63, f"word {at} is {words[at]:#x}, which starts no entry")
-        end = at + 1
-        while words[end + 1] >> 60 == 4:
-            end += 2
-        yield [words[n] for n in range(at, end)], int(words[end])
-        at = end + 1
+        yield list(words[at : at + count]), int(words[at + count])
+        at += count + 1
         check(at < 2**20, "the packed table has no word 0 at its end")
 
 

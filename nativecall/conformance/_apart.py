@@ -7,24 +7,27 @@ import os
 import subprocess
 import sys
 
-#: `python -c` with this loads the kit without the package (see __init__.py).
+#: `python -c` with this loads the core and the kit without the package (see __init__.py).
 LOAD = """
 import importlib.util as util, sys
-folders = sys.argv[1].split("\\n")
-spec = util.spec_from_file_location(
-    "nativecall_conformance", folders[0] + "/__init__.py", submodule_search_locations=folders
-)
-module = sys.modules[spec.name] = util.module_from_spec(spec)
-spec.loader.exec_module(module)
+core, *folders = sys.argv[1].split("\\n")
+kit = folders[0] + "/__init__.py"
+needed = ("nativecall._core", core, None), ("nativecall_conformance", kit, folders)
+for name, file, inside in needed:
+    if name not in sys.modules:
+        spec = util.spec_from_file_location(name, file, submodule_search_locations=inside)
+        module = sys.modules[name] = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 """
 
 
 def _folders() -> str:
-    """The folder of the kit, and that of its C providers, another one in an editable installation:
-    lines."""
-    compiled = importlib.util.find_spec(f"{__package__}._providers")
-    files = [__file__, compiled.origin if compiled is not None else None]
-    return "\n".join(dict.fromkeys([os.path.dirname(file) for file in files if file]))
+    """The core's file, the folder of the kit, and that of its C providers, another one in an
+    editable installation: lines."""
+    names = "nativecall._core", f"{__package__}._providers"
+    found = [importlib.util.find_spec(name) for name in names]
+    core, providers = [one.origin if one is not None and one.origin else "" for one in found]
+    return "\n".join(dict.fromkeys([core, os.path.dirname(__file__), os.path.dirname(providers)]))
 
 
 #: What it is told of.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from nativecall._core import ffi
+
 from . import _abi, _providers
-from ._abi import NATIVECALLABLE, PACKEDCALLABLE, ffi
+from ._abi import NATIVECALLABLE, PACKEDCALLABLE
 from ._rules import about
 
 TYPE_CHECKING = False
@@ -128,13 +130,9 @@ def offering(kind: type, entries: Entries) -> Foreign:
 
 
 def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
-    """The same for an object that is there."""
+    """The same for an object that is there. Mostly not interned: tier 2 compares characters."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
-    for position, (text, flags, function) in enumerate(entries):
-        memory[position].flags, memory[position].funcptr = flags, function
-        # Mostly not interned: characters are compared in tier 2.
-        given = text.encode()
-        own = _abi.intern(given) if interned else _abi.kept(ffi.new("char[]", given))
-        memory[position].signature = ffi.cast("char *", own)
+    for position, entry in enumerate(entries):
+        _abi.fill(memory[position], *entry, interned=interned)
     set_word(made, _API, memory)
     return made

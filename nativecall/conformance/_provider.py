@@ -11,8 +11,10 @@ import re
 import sys
 from types import BuiltinFunctionType
 
+from nativecall._core import ffi, lib
+
 from . import _abi, _providers
-from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at, ffi
+from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at
 from ._rules import Absent, Broken, a, about, attribute, check, rules_of, same
 
 TYPE_CHECKING = False
@@ -85,12 +87,11 @@ class Provider:
             raise Absent("'entry' of the struct is NULL: nothing is told")
         found = []
         for position in range(_abi.API_MOST):
-            entry = api.entry(id(self.object), position)
+            entry = api.entry(at("PyObject", id(self.object)), position)
             if not entry:
                 break
             check(entry.signature, f"the signature of entry {position} is NULL")
-            text = ffi.string(entry.signature, 4097).decode("latin-1")
-            found.append((text, int(entry.flags), int(entry.funcptr), _abi.number(entry.signature)))
+            found.append(_abi.entry(entry))
         return found
 
 
@@ -168,9 +169,8 @@ def slot_table(table: Foreign) -> None:
     check(0 < count <= 65536, f"'count' is {count}")
     least = ffi.sizeof("PyCustomSlotTable") + 24 * (count + 1)
     check(table.size > least, f"'size' is {table.size}, too small for {count} rows")
-    rows = _abi.rows_of(table)
-    last = int(rows[count].id), int(rows[count].flags), int(rows[count].data)
-    same(last, (0, 0, 0), f"row {count}, behind the last,")
+    rows = lib.nc_slottable_rows(table)
+    same(_abi.row(rows[count]), (0, 0, 0), f"row {count}, behind the last,")
     keys = [int(rows[index].id) for index in range(count)]
     for index, key in enumerate(keys):
         if key not in (0, 1):
@@ -186,7 +186,7 @@ def slot_table(table: Foreign) -> None:
 
 @slot_rule("abi/provide.md, Keys", "keys are allocated IDs or addresses")
 def slot_keys(table: Foreign) -> None:
-    for row in _abi.rows_of(table)[0 : table.count]:
+    for row in lib.nc_slottable_rows(table)[0 : table.count]:
         key = int(row.id)
         if key % 2 and key != 1:
             check(key < 2**32, f"the key {key:#x} has bits above bit 31")
@@ -210,12 +210,12 @@ def offset(it: Provider) -> None:
     same(shift, direct - _abi.OB_TYPE if direct else 0, "'etp_table_shift'")
     rows = {key: row for key in CALL_KEYS if (row := _abi.find_slot(it.kind, key)) is not None}
     for key, row in rows.items():
-        _within(it.kind, int(row.data), f"'objoffset' of the row {key:#010x}")
+        _within(it.kind, int(row.data.objoffset), f"'objoffset' of the row {key:#010x}")
         same(int(row.flags), 0, f"'flags' of the row {key:#010x}")
     if direct or rows:
         check(NATIVECALLABLE in rows, "there is a call table and no row 0x04000001")
     if direct:
-        same(int(rows[NATIVECALLABLE].data), direct, "'objoffset' of the row 0x04000001")
+        same(int(rows[NATIVECALLABLE].data.objoffset), direct, "'objoffset' of the row 0x04000001")
 
 
 # -- entries -------------------------------------------------------------------------------------
@@ -231,20 +231,13 @@ def call_table(it: Provider) -> None:
     last = table.entries[len(found)]
     wanted = 0 if found else _abi.ABI_MASK
     same(int(last.flags), wanted, "'flags' of the entry behind the last")
-    same(int(last.funcptr), 0, "'funcptr' of the entry behind the last")
+    same(_abi.number(last.funcptr), 0, "'funcptr' of the entry behind the last")
 
 
 @rule("abi/signatures.md, Canonical form", "signatures are in canonical form")
 def canonical(it: Provider) -> None:
-    from nativecall._cdecl.spelling import parse
-    from nativecall._errors import SignatureError
-
     for text, _, _, _ in it.entries():
-        try:
-            wanted = parse(text, hint="native").text
-        except SignatureError as error:
-            raise Broken(f"the signature {text!r} is malformed: {error}") from None
-        same(text, wanted, "a signature")
+        same(text, _abi.canonical(text), "a signature")
 
 
 @rule("abi/provide.md, Call tables", "signatures are interned in the registry")
@@ -294,7 +287,7 @@ def packed(it: Provider) -> None:
     row = _abi.find_slot(it.kind, PACKEDCALLABLE)
     if row is None:
         raise Absent("the type has no packed table")
-    address = _abi.pointer_at(id(it.object) + int(row.data))
+    address = _abi.pointer_at(id(it.object) + int(row.data.objoffset))
     check(address, "the pointer to the packed table is NULL")
     same(address % 8, 0, "the address of the packed table modulo 8")
     wanted = [
@@ -303,9 +296,9 @@ def packed(it: Provider) -> None:
         if not flags & _abi.ABI_MASK
     ]
     found = list(_abi.packed_entries(address))
-    shown = [" ".join([f"{word:#018x}" for word in words]) for words, _ in found]
     for position, (one, other) in enumerate(zip(found, wanted, strict=False)):
-        check(one[0] == other[0], f"entry {position} is {shown[position]}, not {other[0][0]:#018x}")
+        shown = [_abi.unpacked(words) for words, _ in (one, other)]
+        check(one[0] == other[0], f"entry {position} is {shown[0]}, not {shown[1]}")
         check(one[1] == other[1], f"entry {position} has another function than the call table")
     same(len(found), len(wanted), "the number of entries")
 
@@ -355,21 +348,21 @@ def api_without_gil(it: Provider) -> None:
 
 @rule("abi/provide.md, Tier 2", "'find' gives what is asked for, by its characters, or NULL")
 def api_find(it: Provider) -> None:
-    api = it.api()
+    api, there = it.api(), at("PyObject", id(it.object))
     for text, flags in {entry[0]: entry[1] for entry in reversed(it.entries())}.items():
-        found = api.find(id(it.object), text.encode("latin-1"), 0)
+        found = api.find(there, text.encode("latin-1"), 0)
         check(found, f"find({text!r}) gives nothing, though the object has that entry")
         given = ffi.string(found.signature).decode("latin-1")
         same(given, text, f"the signature that find({text!r}) gives")
         if flags:
-            other = api.find(id(it.object), text.encode("latin-1"), flags)
+            other = api.find(there, text.encode("latin-1"), flags)
             check(
                 not other or not other.flags & flags,
                 f"find({text!r}) with {flags:#x} refused gives an entry with such flags",
             )
     offered = {entry[0] for entry in it.entries()} if api.entry or it.offset else set()
     for text in _RARE - offered:
-        found = api.find(id(it.object), text.encode(), 0)
+        found = api.find(there, text.encode(), 0)
         if found:
             given = ffi.string(found.signature).decode("latin-1")
             same(given, text, f"the signature that find({text!r}) gives")

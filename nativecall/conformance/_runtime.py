@@ -10,8 +10,10 @@ import sys
 import types
 from pathlib import Path
 
+from nativecall._core import ffi, lib
+
 from . import _abi, _apart, _provider, _providers
-from ._abi import CALL_KEYS, PACKEDCALLABLE, ffi
+from ._abi import CALL_KEYS, PACKEDCALLABLE
 from ._hostile import FUNCTIONS, WORDS, assign_call, call_row, make_array, make_type, provider
 from ._rules import RULES, Absent, check, rules_of, same
 
@@ -82,7 +84,7 @@ def fields(it: Runtime) -> None:
     same(int(found.abi_version), _abi.ABI_VERSION, "'abi_version'")
     least = ffi.sizeof("NcRuntime")
     check(found.struct_size >= least, f"'struct_size' is {found.struct_size}, less than {least}")
-    least = _abi.HEAP_TYPE + ffi.sizeof("Extension")
+    least = ffi.sizeof("PyHeapExtensibleTypeObject")
     check(found.type_size >= least, f"'type_size' is {found.type_size}, less than {least}")
     same(int(found.slot_size), ffi.sizeof("PyCustomSlot"), "'slot_size'")
     for field in ("provider", "metatype", "registry", "intern", "ready"):
@@ -125,9 +127,10 @@ def interns(it: Runtime) -> None:
 @fit_rule("abi/signatures.md, The hash", "length and pre-hash stand before the string")
 def intern_header(it: Runtime) -> None:
     for text in _TEXTS:
-        header = _abi.at("NcInternHeader", _abi.intern(text) - 16)
-        same(int(header.length), len(text), f"the length before {text[:20]!r}")
-        same(int(header.hash), _abi.hash_of(text), f"the pre-hash before {text[:20]!r}")
+        there = ffi.cast("char *", _abi.intern(text))
+        same(lib.nc_interned_length(there), len(text), f"the length before {text[:20]!r}")
+        wanted = lib.nc_hash_bytes(text, len(text))
+        same(lib.nc_interned_hash(there), wanted, f"the pre-hash before {text[:20]!r}")
 
 
 @fit_rule("abi/runtime.md, The registry", "the registry can be searched by readers")
@@ -136,13 +139,11 @@ def registry(it: Runtime) -> None:
     addresses = [_abi.intern(text) for text in texts]
     found = _abi.runtime().registry
     same(int(found.abi_version), _abi.ABI_VERSION, "'abi_version'")
-    cells, mask = found.table.cells, int(found.table.mask)
+    mask = int(found.table.mask)
     check(mask & (mask + 1) == 0, f"the number of cells is {mask + 1}, no power of two")
     for text, address in zip(texts, addresses, strict=True):
-        position = _abi.hash_of(text)
-        while cells[position & mask] and _abi.number(cells[position & mask]) != address:
-            position += 1
-        check(cells[position & mask], f"a search misses {text[:20]!r}")
+        there = _abi.number(lib.nc_interned_find(found, text, len(text)))
+        check(there == address, f"a search misses {text[:20]!r}")
 
 
 # -- slot tables ---------------------------------------------------------------------------------

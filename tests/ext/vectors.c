@@ -1,7 +1,6 @@
-/* tests/ext/vectors.c: the core under names that cffi can call, and static types of any rows.
+/* tests/ext/vectors.c: what readers of each kind make of objects, and static types of any rows.
  *
- * A shared library, no module: tests/support/vectors.py opens it. Rows are three words each, tables
- * are bytes whose `cells` counts from their beginning. 0 is success, or a status. */
+ * A shared library, no module: tests/support/vectors.py opens it. */
 #define NC_PROVIDER "vectors"
 #include <Python.h>
 
@@ -9,96 +8,6 @@
 #include <nativecall/nativeapi.h>
 #include <nativecall/nativecall_abi.h>
 #include <nativecall/nativecallable.h>
-#include <nativecall/signature.h>
-
-int vec_canonical(const char *text, size_t length, char *out, size_t size, size_t *written)
-{
-    return nc_signature_canonical(text, length, out, size, written);
-}
-
-int vec_pack(const char *text, size_t length, size_t flags, uint64_t *out, size_t size,
-             size_t *count)
-{
-    return nc_signature_pack(text, length, (uintptr_t)flags, out, size, count);
-}
-
-int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written,
-               uintptr_t *flags)
-{
-    return nc_signature_unpack(words, count, out, size, written, flags);
-}
-
-int vec_slots(const uint64_t *rows, size_t count, char *out, size_t size, size_t *written)
-{
-    PyCustomSlotTable *table = NULL;
-    const PyCustomSlot *slots = (const PyCustomSlot *)(const void *)rows;
-    const int status = nc_slottable_build(slots, count, &table, NULL);
-    if (status != NC_OK) {
-        return status;
-    }
-    *written = (size_t)table->size;
-    if (*written <= size) {
-        const char *from = (const char *)table->cells;
-        table->cells = (const uint16_t *)(uintptr_t)(from - (const char *)table);
-        memcpy(out, table, *written);
-    }
-    nc_slottable_free(table);
-    return NC_OK;
-}
-
-/* The number of the row that a table leads to, or -1. */
-long vec_probe(char *bytes, uint64_t id, intptr_t position)
-{
-    PyCustomSlotTable *table = (PyCustomSlotTable *)(void *)bytes;
-    const uint16_t *cells = table->cells;
-    const PyCustomSlot *row;
-    table->cells = (const uint16_t *)(const void *)(bytes + (uintptr_t)cells);
-    row = nc_slottable_find_expected(table, (uintptr_t)id, position);
-    table->cells = cells;
-    return row != NULL ? (long)(row - nc_slottable_rows(table)) : -1;
-}
-
-/* The number of the entry that is found in a table of three words each, and a zero one; or -1. */
-long vec_call(const uint64_t *entries, uint64_t signature, uint64_t refuse)
-{
-    const char *before = (const char *)entries - offsetof(PyNativeCallableTable, entries);
-    const PyNativeCallableTable *table = (const PyNativeCallableTable *)(const void *)before;
-    const PyNativeCallableEntry *entry =
-        nc_calltable_find(table, (const char *)(uintptr_t)signature, (uintptr_t)refuse);
-    return entry != NULL ? (long)(entry - table->entries) : -1;
-}
-
-/* Entries are texts and flags; the functions are 1, 2 and so on. */
-int vec_packed(const char *const *texts, const uint64_t *flags, size_t entries, uint64_t *out,
-               size_t size, size_t *written)
-{
-    uint64_t words[NC_PACKED_MAX_WORDS];
-    NcPackedTable table;
-    size_t i, count;
-    int status = NC_OK;
-    nc_packedtable_init(&table);
-    for (i = 0; i < entries && status == NC_OK; i++) {
-        status = nc_signature_pack(texts[i], strlen(texts[i]), (uintptr_t)flags[i], words,
-                                   NC_PACKED_MAX_WORDS, &count);
-        if (status == NC_OK) {
-            status = nc_packedtable_append(&table, words, count, (void *)(uintptr_t)(i + 1));
-        }
-    }
-    *written = table.used + 1;
-    if (status == NC_OK && *written <= size) {
-        memcpy(out, nc_packedtable_published(&table), *written * sizeof(uint64_t));
-    }
-    nc_packedtable_clear(&table);
-    return status;
-}
-
-/* The function that is found, or 0. */
-uint64_t vec_packed_find(const uint64_t *table, const uint64_t *words, size_t count,
-                         uint64_t refuse)
-{
-    const uint64_t *entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
-    return entry != NULL ? (uint64_t)(uintptr_t)nc_packed_funcptr(entry, count) : 0;
-}
 
 /* Whether the handshake accepts what a module offers. */
 PyObject *vec_runtime(PyObject *module)

@@ -21,11 +21,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import cffi
-
 import nativecall as nc
-from nativecall import _lib
 from nativecall._cdecl.spelling import parse
+from nativecall._core import ffi, lib
 from nativecall._types.ctype import CType
 from nativecall.conformance import _abi
 
@@ -35,20 +33,6 @@ from .spellings import Maker
 Vector = dict[str, Any]
 Row = tuple[int, int, int]
 
-CDEF = """
-int vec_canonical(const char *text, size_t length, char *out, size_t size, size_t *written);
-int vec_pack(const char *text, size_t length, size_t flags, uint64_t *out, size_t size,
-             size_t *count);
-int vec_unpack(const uint64_t *words, size_t count, char *out, size_t size, size_t *written,
-               uintptr_t *flags);
-int vec_slots(const uint64_t *rows, size_t count, char *out, size_t size, size_t *written);
-long vec_probe(char *bytes, uint64_t id, intptr_t position);
-long vec_call(const uint64_t *entries, uint64_t signature, uint64_t refuse);
-int vec_packed(const char *const *texts, const uint64_t *flags, size_t entries, uint64_t *out,
-               size_t size, size_t *written);
-uint64_t vec_packed_find(const uint64_t *table, const uint64_t *words, size_t count,
-                         uint64_t refuse);
-"""
 API_NAME = 0x6E635F6170690001
 STATUS = {-4: "NC_E_TOOLONG", -5: "NC_E_FORMAT"}
 
@@ -76,14 +60,12 @@ class Api(ctypes.Structure):
 
 
 class Core:
-    """The core's functions, from tests/ext/vectors.c."""
+    """The core's functions: those that cffi calls, and those of tests/ext/vectors.c, which take
+    objects."""
 
     def __init__(self, builder: build.Builder, include: Path) -> None:
         flags = [f"-I{include}", "-isystem", build.sysconfig.get_path("include"), "-O1"]
         path = builder.library(build.EXT / "vectors.c", "vectors", flags=flags)
-        self.ffi = cffi.FFI()
-        self.ffi.cdef(CDEF)
-        self.lib: Any = self.ffi.dlopen(str(path))
         objects = ctypes.PyDLL(str(path))
         self._type, self._api = objects.vec_type, objects.vec_api
         self._ask, self._look = objects.vec_ask, objects.vec_look
@@ -103,54 +85,72 @@ class Core:
         self._ask.argtypes = self._look.argtypes = asks
         self._type.argtypes = [ctypes.c_char_p, ctypes.py_object, ctypes.py_object]
         self._type.argtypes += [ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_int]
-        self._size = self.ffi.new("size_t *")
+        self._size = ffi.new("size_t *")
 
     def canonical(self, text: str) -> tuple[int, str | int]:
         """The status; then the canonical form, or where the error is."""
         data = text.encode()
-        out = self.ffi.new("char[]", 5000)
-        status = self.lib.vec_canonical(data, len(data), out, 5000, self._size)
-        return status, self._size[0] if status else self.ffi.string(out).decode()
+        out = ffi.new("char[]", 5000)
+        status = lib.nc_signature_canonical(data, len(data), out, 5000, self._size)
+        return status, self._size[0] if status else ffi.string(out).decode()
 
     def pack(self, text: str, flags: int = 0) -> list[int]:
-        out = self.ffi.new("uint64_t[]", 547)
-        status = self.lib.vec_pack(text.encode(), len(text.encode()), flags, out, 547, self._size)
+        data = text.encode()
+        out = ffi.new("uint64_t[]", lib.NC_PACKED_MAX_WORDS)
+        status = lib.nc_signature_pack(data, len(data), flags, out, len(out), self._size)
         assert status == 0, text
         return list(out[0 : self._size[0]])
 
     def unpack(self, words: Sequence[int]) -> tuple[int, str, int]:
         """The status; then the signature and the flags."""
-        out, flags = self.ffi.new("char[]", 5000), self.ffi.new("uintptr_t *")
-        status = self.lib.vec_unpack(words, len(words), out, 5000, self._size, flags)
-        return status, self.ffi.string(out).decode(), flags[0]
+        out, flags = ffi.new("char[]", 5000), ffi.new("uintptr_t *")
+        status = lib.nc_signature_unpack(words, len(words), out, 5000, self._size, flags)
+        return status, ffi.string(out).decode(), flags[0]
 
     def slots(self, rows: Iterable[Row]) -> bytes:
         """A slot table, with its `cells` counted from its beginning."""
-        flat = [word for row in rows for word in row]
-        out = self.ffi.new("char[]", 1 << 20)
-        assert self.lib.vec_slots(flat, len(flat) // 3, out, 1 << 20, self._size) == 0
-        return bytes(self.ffi.buffer(out, self._size[0]))
+        filled = [(id, flags, {"flags": data}) for id, flags, data in rows]
+        given = ffi.new("PyCustomSlot[]", filled)
+        out = ffi.new("PyCustomSlotTable **")
+        assert lib.nc_slottable_build(given, len(given), out, ffi.NULL) == 0
+        table = out[0]
+        table.cells = ffi.cast("uint16_t *", _abi.number(table.cells) - _abi.number(table))
+        made = bytes(ffi.buffer(ffi.cast("char *", table), table.size))
+        lib.nc_slottable_free(table)
+        return made
 
     def probe(self, table: bytes, id: int, position: int) -> int | None:
-        aligned = self.ffi.new("uint64_t[]", len(table) // 8 + 1)
-        self.ffi.buffer(aligned)[0 : len(table)] = table
-        return found(self.lib.vec_probe(self.ffi.cast("char *", aligned), id, position))
+        aligned = ffi.new("uint64_t[]", len(table) // 8 + 1)
+        ffi.buffer(aligned)[0 : len(table)] = table
+        copy = ffi.cast("PyCustomSlotTable *", aligned)
+        copy.cells = ffi.cast("uint16_t *", _abi.number(copy) + _abi.number(copy.cells))
+        row = lib.nc_slottable_find_expected(copy, id, position)
+        return row - lib.nc_slottable_rows(copy) if row else None
 
     def call(self, entries: Sequence[tuple[int, int]], signature: int, refuse: int) -> int | None:
         """The entry found in a call table; the signatures are numbers."""
-        flat = [word for row in [*entries, (0, 0)] for word in (*row, row[0])]
-        return found(self.lib.vec_call(flat, signature, refuse))
+        table = ffi.new("PyNativeCallableTable *", [len(entries), len(entries) + 1])
+        for entry, (number, flags) in zip(table.entries, entries, strict=False):
+            entry.signature, entry.flags = ffi.cast("char *", number), flags
+        found = lib.nc_calltable_find(table, ffi.cast("char *", signature), refuse)
+        return found - ffi.addressof(table.entries, 0) if found else None
 
     def packed(self, entries: Sequence[tuple[str, int]]) -> list[int]:
         """The words of a packed table whose functions are 1, 2 and so on."""
-        texts = [self.ffi.new("char[]", text.encode()) for text, _ in entries]
-        flags = [flags for _, flags in entries]
-        out = self.ffi.new("uint64_t[]", 4096)
-        assert self.lib.vec_packed(texts, flags, len(texts), out, 4096, self._size) == 0
-        return list(out[0 : self._size[0]])
+        table = ffi.new("NcPackedTable *")
+        lib.nc_packedtable_init(table)
+        for number, (text, flags) in enumerate(entries, 1):
+            words = self.pack(text, flags)
+            function = ffi.cast("void *", number)
+            assert lib.nc_packedtable_append(table, words, len(words), function) == 0
+        made = list(table.published[0 : table.used + 1])
+        lib.nc_packedtable_clear(table)
+        return made
 
     def packed_find(self, table: Sequence[int], words: Sequence[int], refuse: int) -> int | None:
-        return found(self.lib.vec_packed_find(table, words, len(words), refuse) - 1)
+        memory = ffi.new("uint64_t[]", table)
+        found = lib.nc_packed_find(memory, words, len(words), refuse << 56)
+        return found[len(words)] - 1 if found else None
 
     def suits(self, module: ModuleType, *, look: bool = False) -> bool:
         """Whether a reader, one that looks only or another, accepts what stands for a runtime."""
@@ -206,10 +206,6 @@ class Core:
         return nc.extensibletype(name, tuple(bases), namespace)
 
 
-def found(index: int) -> int | None:
-    return None if index < 0 else index
-
-
 def number(text: str | int) -> int:
     return int(text, 0) if isinstance(text, str) else text
 
@@ -233,7 +229,7 @@ def hashes(core: Core) -> tuple[str, list[Vector]]:
     return about, [
         {
             "bytes": each.hex(),
-            "hash": word(_abi.at("NcInternHeader", _abi.intern(each) - 16).hash),
+            "hash": word(lib.nc_interned_hash(ffi.cast("char *", _abi.intern(each)))),
         }
         for each in dict.fromkeys(data)
     ]
@@ -744,7 +740,7 @@ def offset_of(made: type) -> int:
 
 
 def rows_of(made: type) -> list[Row]:
-    return [tuple(row) for row in _lib.types.slots(made)]
+    return [(key, flags, data % 2**64) for key, flags, data in _abi.rows(made)]
 
 
 def family(core: Core, vectors: Sequence[Vector]) -> dict[str, type]:
