@@ -76,6 +76,24 @@ def did_you_mean(names: "Sequence[str]") -> str:
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
+def closest(name: str, known: "Iterable[str]", most: int = 3) -> list[str]:
+    """The names that are most like one, the closest first."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, [*known], n=most)
+
+
+def wrong_type(who: str, wanted: str, value: object) -> TypeError:
+    """The error for a value of another type than is wanted."""
+    return TypeError(f"{who} must be {wanted} (got {type(value).__name__})")
+
+
+def require(who: str, value: object, kinds: "type | tuple[type, ...]", wanted: str) -> None:
+    """TypeError unless a value is of one of these types; a bool is no int."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise wrong_type(who, wanted, value)
+
+
 class SignatureError(NativeCallError, ValueError):
     """A text that does not describe a C type or function, or a type where C does not allow it.
 
@@ -242,9 +260,7 @@ class SymbolError(NativeCallError, AttributeError):
     @classmethod
     def missing(cls, symbol: str, where: str, candidates: "Iterable[str]" = ()) -> "SymbolError":
         """The error for `symbol`, absent from `where`, naming the closest of `candidates`."""
-        from difflib import get_close_matches
-
-        matches = tuple(get_close_matches(symbol, [*candidates], n=3, cutoff=0.6))
+        matches = tuple(closest(symbol, candidates))
         return cls(f"no symbol {symbol!r} in {where!r}{did_you_mean(matches)}", symbol, matches)
 
     def __reduce__(self) -> tuple[object, ...]:

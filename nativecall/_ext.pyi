@@ -7,9 +7,7 @@ from typing import (
     Self,
     SupportsIndex,
     TypeAlias,
-    TypedDict,
     TypeVar,
-    Unpack,
     final,
     overload,
 )
@@ -64,20 +62,7 @@ class Field:
     offset: int
     size: int
     atomic: bool
-    def __new__(
-        cls,
-        owner: type,
-        name: str,
-        letter: str,
-        offset: int,
-        size: int,
-        atomic: bool,
-        of: type | None,
-        load: Callable[..., object] | None,
-        store: Callable[..., object] | None,
-        doc: str | None,
-        /,
-    ) -> Self: ...
+    def __new__(cls, *parts: Foreign) -> Self: ...
     # Of atomic fields alone.
     def add(self, object: NativeObject, number: int, /) -> int: ...
     def exchange(self, object: NativeObject, value: Foreign, /) -> Foreign: ...
@@ -88,16 +73,7 @@ class Field:
 @final
 class Method:
     signature: str
-    def __new__(
-        cls,
-        owner: type,
-        name: str,
-        callable: NativeCallable | None,
-        takes_fields: bool,
-        signature: str,
-        doc: str | None,
-        /,
-    ) -> Self: ...
+    def __new__(cls, *parts: Foreign) -> Self: ...
     def __call__(self, object: NativeObject, /, *values: Foreign, **named: Foreign) -> Foreign: ...
 
 @final
@@ -194,20 +170,7 @@ class CallSpec:
 
 @final
 class ThunkSpec:
-    def __new__(
-        cls,
-        inner: CallSpec,
-        wanted: CallSpec | None,
-        outer: CallSpec,
-        flags: int,
-        stack: int,
-        bytes: int,
-        places: tuple[tuple[int, int], ...],
-        helper: object,
-        code: tuple[int, object] | bytes,
-        lasts: bool,
-        /,
-    ) -> Self: ...
+    def __new__(cls, *parts: Foreign) -> Self: ...
 
 @final
 class Thunk:
@@ -234,16 +197,7 @@ class Stash:
 
 @final
 class Memory:
-    def __new__(
-        cls,
-        address: int,
-        format: bytes,
-        size: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...] | None,
-        readonly: bool,
-        /,
-    ) -> Self: ...
+    def __new__(cls, *parts: Foreign) -> Self: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
@@ -270,29 +224,12 @@ class RecordBase:
 
 def set_record_class(record: type[RecordBase], /) -> None: ...
 
-class CallbackOptions(TypedDict, total=False):
-    keep: object
-    has_gil: bool
-    python_errors: bool
-    passed: bool
-    kept: bool
-    sets_errno: bool
-
 @final
 class CallbackSpec:
     objects: tuple[int, ...]
     @property
     def sentinel(self) -> bytes: ...
-    def __new__(
-        cls,
-        readers: tuple[object, ...],
-        objects: tuple[int, ...],
-        letter: str,
-        result: CallSpec | None,
-        plan: bytes,
-        sentinel: bytes,
-        **options: Unpack[CallbackOptions],
-    ) -> Self: ...
+    def __new__(cls, *parts: Foreign, **options: Foreign) -> Self: ...
 
 @final
 class PyCallback:
@@ -301,14 +238,7 @@ class PyCallback:
     stash: Stash | None
     spec: CallbackSpec
     address: int
-    def __new__(
-        cls,
-        spec: CallbackSpec,
-        function: Callable[..., object],
-        name: str,
-        who: str | tuple[str, int] | None,
-        /,
-    ) -> Self: ...
+    def __new__(cls, *parts: Foreign) -> Self: ...
     def close(self) -> object: ...
 
 @final

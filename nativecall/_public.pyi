@@ -22,7 +22,6 @@ from ._errors import SymbolError as SymbolError
 from ._ext import Field as _FieldDescriptor
 from ._ext import Foreign as _Foreign
 from ._ext import Method as _MethodDescriptor
-from ._hints import Complex, Integer, Real
 from ._library import Library as _Library
 from ._library import load as load
 from ._library.options import FunctionOptions as _FunctionOptions
@@ -45,7 +44,6 @@ _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
 _N = TypeVar("_N", bound=NativeObject, default=NativeObject)
 _V = TypeVar("_V")
-_S = TypeVar("_S")
 
 class NativeCallable(_NativeCallable, Generic[_P, _R]):
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
@@ -102,59 +100,42 @@ class _TypedCallbackOptions(_CallbackOptions):
     # With the types of a library: the annotations of the function say its signature.
     types: object
 
+class _AnyCallbackOptions(_CallbackOptions, total=False):
+    types: object
+
 class _Decorator:
     def __call__(self, function: Callable[_P, _R], /) -> Callback[_P, _R]: ...
 
+_Signed = str | Signature | None
+
 @overload
 def callback(
-    signature: str | Signature,
-    function: Callable[_P, _R],
-    *,
-    types: object = None,
-    **options: Unpack[_CallbackOptions],
+    signature: _Signed, function: Callable[_P, _R], **options: Unpack[_AnyCallbackOptions]
 ) -> Callback[_P, _R]: ...
 @overload
 def callback(  # type: ignore[overload-cannot-match]  # for lambdas where any Callback is wanted
-    signature: str | Signature,
-    function: Callable[..., _R],
-    *,
-    types: object = None,
-    **options: Unpack[_CallbackOptions],
+    signature: _Signed, function: Callable[..., _R], **options: Unpack[_AnyCallbackOptions]
 ) -> Callback[..., _R]: ...
 @overload
 def callback(
-    signature: str | Signature,
-    function: None = None,
-    *,
-    types: object = None,
-    **options: Unpack[_CallbackOptions],
+    signature: Callable[_P, _R], function: None = None, **options: Unpack[_TypedCallbackOptions]
+) -> Callback[_P, _R]: ...
+@overload
+def callback(
+    signature: str | Signature, function: None = None, **options: Unpack[_AnyCallbackOptions]
 ) -> _Decorator: ...
 @overload
 def callback(
-    signature: None,
-    function: Callable[_P, _R],
-    **options: Unpack[_TypedCallbackOptions],
-) -> Callback[_P, _R]: ...
-@overload
-def callback(
-    signature: Callable[_P, _R],
-    function: None = None,
-    **options: Unpack[_TypedCallbackOptions],
-) -> Callback[_P, _R]: ...
-@overload
-def callback(
-    signature: None = None,
-    function: None = None,
-    **options: Unpack[_TypedCallbackOptions],
+    signature: None = None, function: None = None, **options: Unpack[_TypedCallbackOptions]
 ) -> _Decorator: ...
 
-class _FieldOf(Generic[_V, _S]):
-    # A field whose code, or class, says what it gives and takes.
+class _FieldOf(Generic[_V]):
+    # A reference, or a field of a type that its code says, which no checker reads.
     @overload
     def __get__(self, object: None, type: type, /) -> _FieldDescriptor: ...
     @overload
     def __get__(self, object: object, type: type, /) -> _V: ...
-    def __set__(self, object: object, value: _S, /) -> None: ...
+    def __set__(self, object: object, value: _V, /) -> None: ...
 
 class _MethodOf(Generic[_P, _R]):
     # A method that is a function of Python's.
@@ -171,31 +152,10 @@ class _Method(_MethodOf[..., _Foreign]):
 
 @overload
 def field(
-    type: Literal["e", "f", "d", "g"], *, atomic: bool = False, doc: str | None = None
-) -> _FieldOf[float, Real]: ...
-@overload
-def field(
-    type: Literal["b", "B", "h", "H", "i", "I", "q", "Q", "c", "l", "L", "n", "N"],
-    *,
-    atomic: bool = False,
-    doc: str | None = None,
-) -> _FieldOf[int, Integer]: ...
-@overload
-def field(
-    type: Literal["?"], *, atomic: bool = False, doc: str | None = None
-) -> _FieldOf[bool, Integer]: ...
-@overload
-def field(
-    type: Literal["Zf", "Zd"], *, atomic: bool = False, doc: str | None = None
-) -> _FieldOf[complex, Complex]: ...
-@overload
-def field(
     type: type[_N], *, atomic: bool = False, doc: str | None = None
-) -> _FieldOf[_N | None, _N | None]: ...
+) -> _FieldOf[_N | None]: ...
 @overload
-def field(
-    type: object, *, atomic: bool = False, doc: str | None = None
-) -> _FieldOf[_Foreign, _Foreign]: ...
+def field(type: object, *, atomic: bool = False, doc: str | None = None) -> _FieldOf[_Foreign]: ...
 def method(
     target: object = None,
     signature: str | Signature | None = None,

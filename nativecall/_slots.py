@@ -12,20 +12,10 @@ PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NamedTuple
-
     from ._ext import Foreign
 
-    class _Row(NamedTuple):
-        key: bytes | int
-        flags: int
-        data: int
 
-else:  # without typing, which a load does not import
-    _Row = namedtuple("Slot", ["key", "flags", "data"])
-
-
-class Slot(_Row):
+class Slot(namedtuple("Slot", ["key", "flags", "data"])):
     """One row of a type's slot table.
 
     Attributes
@@ -39,6 +29,9 @@ class Slot(_Row):
     """
 
     __slots__ = ()
+    key: bytes | int
+    flags: int
+    data: int
 
 
 Slot.__module__ = "nativecall"

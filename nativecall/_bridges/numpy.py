@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._errors import require, wrong_type
 from .._values.boxes import Function
 
 TYPE_CHECKING = False
@@ -107,15 +108,14 @@ def loops(obj: Foreign) -> bool | None:
     return found is not None and bool(found.types)
 
 
-def ufunc_loop(ufunc: object, types: object) -> NativeCallable:
+def ufunc_loop(ufunc: object, types: str) -> NativeCallable:
     """`nativecall.ufunc_loop`."""
     from .._ufunc import loops
 
     found = _ufunc_of(ufunc)
     if found is None:
-        raise TypeError(f"'ufunc' must be a ufunc of NumPy's (got {type(ufunc).__name__})")
-    if not isinstance(types, str):
-        raise TypeError(f"'types' must be a str, as in ufunc.types (got {type(types).__name__})")
+        raise wrong_type("'ufunc'", "a ufunc of NumPy's", ufunc)
+    require("'types'", types, str, "a str, as in ufunc.types")
     return loops.both(found, types)
 
 

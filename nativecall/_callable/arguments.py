@@ -15,7 +15,7 @@ from .. import _lib
 from .._cdecl.cffitype import disagreement, is_whole, to_ffi
 from .._cdecl.characters import CONST
 from .._cdecl.spelling import parse, words
-from .._errors import SignatureError, refuse_reload
+from .._errors import SignatureError, refuse_reload, wrong_type
 from .._fifo import Cache
 from .._types import bufferformat
 from .._types.agreement import suits
@@ -91,12 +91,9 @@ def pointer_argument(
     if isinstance(ctype, FunctionPointer):
         keeps = spec is not None and spec.policies.keep != "call"
         return _function_argument(ctype, value, who, texts_of(spec, index), keeps, shown=shown)
+    handles.check_open(value, who)
     found = boxes.pointer(value)
     if found is not None:
-        closer = handles.ended_by(value)
-        if closer is not None:
-            del found
-            raise ValueError(f"{who} must be open, but {closer!r} was called with it")
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
         if found.at is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
             # ctypes passes such a variable by reference: the function is to fill it, and its value
@@ -306,7 +303,7 @@ def _function_argument(
         return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly, shown)
     if callable(value) and not handles.is_cdata(value):
         return _python_function(ctype, value, who, texts, keeps)
-    raise TypeError(f"{who} must be a function (got {type(value).__name__})")
+    raise wrong_type(who, "a function", value)
 
 
 def _any_function(value: object, who: str) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from _collections_abc import Mapping
 from _thread import RLock
 
 from .. import _lib
-from .._errors import NoEntryError, refuse_reload
+from .._errors import NoEntryError, refuse_reload, require
 from .._types.signature import Signature
 from .._values import boxes
 from .._values.calloptions import ENTRY, WRAP, spelled
@@ -137,7 +137,7 @@ class NativeCallable(_types.CallableBase):
             found = specialize.compiled(target, known, options)
             given.pop("name", None)
             given.pop("doc", None)
-            self.specialize = specialize.OnDemand(target, given)
+            self._specializer = specialize.OnDemand(target, given)
         else:
             found = [resolve(target, signature, options)]
         named = options.name or next(iter([one.name for one in found if one.name]), None)
@@ -246,8 +246,7 @@ class NativeCallable(_types.CallableBase):
         TypeError
             When this is what ``f[signature]`` gives, an entry of `f`.
         """
-        if not isinstance(replace, bool):
-            raise TypeError(f"'replace' must be True or False (got {type(replace).__name__})")
+        require("'replace'", replace, bool, "True or False")
         options = Options(**given)
         found = resolve(target, signature, options)
         with _writing:
@@ -330,11 +329,11 @@ class NativeCallable(_types.CallableBase):
 
     @specialize.setter
     def specialize(self, hook: specialize.Hook | None) -> None:
-        from .specialize import Specializer
+        from .specialize import specializer
 
         if hook is not None:
             self._refuse_change()
-        self._specializer = None if hook is None else Specializer(hook)
+        self._specializer = None if hook is None else specializer(hook)
 
     @specialize.deleter
     def specialize(self) -> None:

@@ -36,32 +36,12 @@ if TYPE_CHECKING:
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 
-if TYPE_CHECKING:
-    from typing import NamedTuple
-
-    class _Row(NamedTuple):
-        signature: str
-        address: int
-        flags: int
-        errors: Errors
-        gil: Gil
-        owner: object
-        trampoline: str
-        order: Order
-        encoding: str | None
-        check: Check | None
-        fortran: bool
-        out: tuple[Out, ...]
-        keep: str | int
-
-else:  # without typing, which a load does not import
-    _Row = namedtuple(
+class Entry(
+    namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
     )
-
-
-class Entry(_Row):
+):
     """One row of a native callable's table.
 
     Attributes
@@ -97,6 +77,19 @@ class Entry(_Row):
     """
 
     __slots__ = ()
+    signature: str
+    address: int
+    flags: int
+    errors: Errors
+    gil: Gil
+    owner: object
+    trampoline: str
+    order: Order
+    encoding: str | None
+    check: Check | None
+    fortran: bool
+    out: tuple[Out, ...]
+    keep: str | int
 
 
 Entry.__module__ = "nativecall"

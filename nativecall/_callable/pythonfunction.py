@@ -10,7 +10,7 @@ Python function gets and may return is decided here: for the callbacks that peop
 from __future__ import annotations
 
 from .. import _lib
-from .._fifo import Cache, Fifo
+from .._fifo import Fifo
 from .._plan import closureplan
 from .._types import bufferformat
 from .._types.ctype import VOID, CType, Scalar
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from .._ext import CallbackOptions as Options
     from .._ext import CallbackSpec, CallSpec, Memory
 
     #: Says how a Python object is made of an argument.
@@ -111,25 +110,6 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 # -- callbacks -----------------------------------------------------------------------------------
 
 
-class _Shared:
-    """What all callbacks of a signature share, whatever their options are."""
-
-    __slots__ = ("letter", "objects", "plan", "readers", "result")
-
-    def __init__(
-        self, signature: Signature, tells_last: bool, kept: bool, encoding: str | None
-    ) -> None:
-        result = signature.result
-        count = len(signature.args) - tells_last
-        text = (signature.characters or ("",) * len(signature.args))[:count]
-        told = zip(signature.args[:count], signature.readonly[:count], text, strict=True)
-        self.readers = tuple([reader(*one, encoding) for one in told])
-        self.objects = object_offsets(result)
-        self.letter = callspec.letter(result)
-        self.result = _result_spec(signature, kept, encoding)
-        self.plan = closureplan.plan(signature, tells_last=tells_last)
-
-
 def _result_spec(signature: Signature, kept: bool, encoding: str | None) -> CallSpec | None:
     """The call spec of a function that takes the result, by which it is converted."""
     result = signature.result
@@ -145,7 +125,6 @@ def _result_spec(signature: Signature, kept: bool, encoding: str | None) -> Call
     return callspec.of(taking, 0, DEFAULT._replace(encoding=encoding))
 
 
-_shared: Cache[object, _Shared] = Cache(1024)
 _specs: Fifo[object, CallbackSpec] = Fifo()
 
 
@@ -154,13 +133,9 @@ def spec_of(
     sentinel: bytes,
     *,
     keep: object = None,
-    has_gil: bool = False,
-    python_errors: bool = False,
-    passed: bool = False,
-    kept: bool = False,
     tells_last: bool = False,
-    sets_errno: bool = False,
     encoding: str | None = None,
+    **how: bool,
 ) -> CallbackSpec:
     """What all callbacks of a signature and of the same options share.
 
@@ -171,6 +146,11 @@ def spec_of(
         What C gets when there is no result.
     keep : object
         What the sentinel points to.
+    tells_last : bool
+        Whether the functions do not get the last argument, an int's address: that int is made 1
+        when there is no result.
+    encoding : str or None
+        Of arguments and results that are text; None for pointers.
     has_gil : bool
         Whether C code is known to have the GIL.
     python_errors : bool
@@ -179,39 +159,34 @@ def spec_of(
         Whether the functions are arguments of a call, which raises their exceptions.
     kept : bool
         Whether C keeps them, and with them the functions that they return.
-    tells_last : bool
-        Whether the functions do not get the last argument, an int's address: that int is made 1
-        when there is no result.
     sets_errno : bool
         Whether a failure sets errno.
-    encoding : str or None
-        Of arguments and results that are text; None for pointers.
 
     Raises
     ------
     SignatureError
         Types that C passes in no way that is known here.
     """
-    types = (signature.result.named, *[arg.named for arg in signature.args])
+    result = signature.result
+    types = (result.named, *[arg.named for arg in signature.args])
     texts = encoding and (signature.characters, encoding)
-    named = types, signature.readonly, tells_last, kept, texts
-    wanted = named, sentinel, has_gil, python_errors, passed, sets_errno
+    wanted = types, signature.readonly, texts, sentinel, tells_last, tuple(how.items())
     known = _specs.get(wanted) if not keep else None
     if known is not None:
         return known
-    shared = _shared.get(named)
-    if shared is None:
-        shared = _shared.keep(named, _Shared(signature, tells_last, kept, encoding))
-    options: Options = {
-        "keep": keep or None,
-        "has_gil": has_gil,
-        "python_errors": python_errors,
-        "passed": passed,
-        "kept": kept,
-        "sets_errno": sets_errno,
-    }
-    parts = shared.readers, shared.objects, shared.letter, shared.result, shared.plan
-    made = _types.CallbackSpec(*parts, sentinel, **options)
+    count = len(signature.args) - tells_last
+    text = (signature.characters or ("",) * count)[:count]
+    told = zip(signature.args[:count], signature.readonly[:count], text, strict=True)
+    made = _types.CallbackSpec(
+        tuple([reader(*one, encoding) for one in told]),
+        object_offsets(result),
+        callspec.letter(result),
+        _result_spec(signature, how.get("kept", False), encoding),
+        closureplan.plan(signature, tells_last=tells_last),
+        sentinel,
+        keep=keep or None,
+        **how,
+    )
     if not keep:
         _specs.put(wanted, made)
     return made

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._cdecl.spelling import parse
-from .._errors import NoEntryError, SignatureError
+from .._errors import NoEntryError, SignatureError, wrong_type
 from .._fifo import Fifo
 from .._singleflight import once
 from .._types.ctype import SCALARS, Scalar
@@ -47,25 +47,41 @@ class Specializer:
 
     def __init__(self, hook: Hook) -> None:
         if not callable(hook):
-            raise TypeError(
-                "'specialize' must be a function of a callable and a signature, or None "
-                f"(got {type(hook).__name__})"
-            )
+            wanted = "a function of a callable and a signature, or None"
+            raise wrong_type("'specialize'", wanted, hook)
         self.hook = hook
         self.missing: Fifo[str, None] = Fifo()
 
+    # What a compiler's function answers otherwise (`OnDemand`).
+
     def count(self) -> int:
-        """How many arguments there will be; -1 where that differs, or nobody knows."""
-        count = self.hook.count() if isinstance(self.hook, OnDemand) else None
-        return -1 if count is None else count
+        """How many arguments there will be; -1 where that differs, or is not known."""
+        return -1
 
     def python_signature(self) -> inspect.Signature | None:
         """What calls from Python follow, by names too; None where that is not known."""
-        return boxes.parameters(self.hook.target) if isinstance(self.hook, OnDemand) else None
+        return None
 
-    def refusal(self, whole: Native, text: str) -> str | None:
+    def refusal(self, whole: Native, wanted: str | Signature) -> str | None:
         """Why there is no entry of a signature, None where the hook does not say."""
-        return self.hook.refusal(whole, text) if isinstance(self.hook, OnDemand) else None
+        return None
+
+    def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
+        """What the core calls where no entry takes the arguments of a call exactly; None: that the
+        core chooses one. TypeError with the reason where nothing takes them."""
+        return None
+
+    def by_position(
+        self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
+    ) -> tuple[object, ...] | None:
+        """The arguments of a call in their order, of which the last have names; None where the hook
+        does not know these."""
+        return None
+
+    def entry(self, whole: Native, wanted: Signature) -> NewEntry | None:
+        """The entry of a signature, None where there is none."""
+        answer = self.hook(whole, wanted.text)
+        return None if answer is None else _checked(whole, self.hook, wanted.text, answer)
 
     def kin(self, wanted: Signature) -> list[str]:
         """The signatures that are converted to a wanted one without a loss, likeliest first:
@@ -81,28 +97,6 @@ class Specializer:
         if 0 <= count <= len(args):
             forms += [args[:count], [_referred(one) for one in args[:count]]]
         return [*dict.fromkeys([Signature(wanted.result, form).text for form in forms])]
-
-    def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
-        """What the core calls where no entry takes the arguments of a call exactly; None: that the
-        core chooses one."""
-        hook = self.hook
-        return hook.for_call(whole, values) if isinstance(hook, OnDemand) else None
-
-    def by_position(
-        self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
-    ) -> tuple[object, ...] | None:
-        """The arguments of a call in their order, of which the last have names; None where the hook
-        does not know these."""
-        hook = self.hook
-        if not isinstance(hook, OnDemand):
-            return None
-        first = len(values) - len(names)
-        named = dict(zip(names, values[first:], strict=True))
-        try:
-            return boxes.by_position(hook.target, values[:first], named)
-        except TypeError as error:
-            reason = str(error)
-        raise TypeError(f"{whole.__name__!r} cannot be called so: {reason}")
 
 
 def _referred(ctype: CType) -> CType:
@@ -181,13 +175,7 @@ def _has(whole: Native, text: str) -> bool:
 
 def _answer(whole: Native, specializer: Specializer, text: str, meant: Signature | None) -> None:
     """Ask the hook, and add what it answers."""
-    hook = specializer.hook
-    found: NewEntry | None
-    if isinstance(hook, OnDemand):
-        found = hook.entry(whole, meant or text)
-    else:
-        answer = hook(whole, text)
-        found = None if answer is None else _checked(whole, hook, text, answer)
+    found = specializer.entry(whole, meant or parse(text))
     if found is not None:
         whole._add_missing(found)
     elif not _has(whole, text):  # a hook may have added the entry by itself
@@ -225,7 +213,7 @@ def compiled(target: object, signatures: list[Signature], options: Options) -> l
     return found
 
 
-class OnDemand:
+class OnDemand(Specializer):
     """A hook that has a compiler's function compiled for the signatures that are asked for.
 
     Those that it is not compiled for, and those whose results cannot show the error convention,
@@ -236,41 +224,50 @@ class OnDemand:
     __slots__ = ("options", "target")
 
     def __init__(self, target: object, options: WrapOptions) -> None:
+        super().__init__(self)
         self.target = target
         self.options = options
 
     def __call__(self, whole: Native, text: str) -> object:
-        found = self.entry(whole, text)
+        found = self.entry(whole, parse(text))
         return None if found is None else whole._derived(*found.arguments())
 
-    def entry(self, whole: Native, wanted: str | Signature) -> NewEntry | None:
-        """The entry of a signature, None where it is not compiled for it."""
-        signature = parse(wanted)
+    def entry(self, whole: Native, wanted: Signature) -> NewEntry | None:
         try:
-            check_errors(signature, self.options.get("errors") or "none")
+            check_errors(wanted, self.options.get("errors") or "none")
         except ValueError:
             return None
         try:
-            return resolve(self.target, signature, self._options(whole))
+            return resolve(self.target, wanted, self._options(whole))
         except SignatureError:
             return None
 
     def refusal(self, whole: Native, wanted: str | Signature) -> str | None:
-        """Why it is not compiled for a signature."""
         try:
             resolve(self.target, wanted, self._options(whole))
         except ValueError as error:
             return error.reason if isinstance(error, SignatureError) else str(error)
         return None
 
-    def count(self) -> int | None:
-        """How many arguments it takes, -1 where that differs; None for what no call compiles."""
-        return boxes.count(self.target)
+    def count(self) -> int:
+        count = boxes.count(self.target)
+        return -1 if count is None else count
+
+    def python_signature(self) -> inspect.Signature | None:
+        return boxes.parameters(self.target)
+
+    def by_position(
+        self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
+    ) -> tuple[object, ...] | None:
+        first = len(values) - len(names)
+        named = dict(zip(names, values[first:], strict=True))
+        try:
+            return boxes.by_position(self.target, values[:first], named)
+        except TypeError as error:
+            reason = str(error)
+        raise TypeError(f"{whole.__name__!r} cannot be called so: {reason}")
 
     def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
-        """The entry for the arguments of a call; TypeError with the reason where there is none, and
-        None where the compiler does not say for what it would compile.
-        """
         signature = boxes.called(self.target, values)
         if signature is None:
             return None
@@ -293,6 +290,11 @@ class OnDemand:
     def again(self, name: str, doc: str | None) -> tuple[object, ...]:
         """For `pickle`: the arguments that make such a callable."""
         return self.target, None, name, doc, self.options
+
+
+def specializer(hook: Hook) -> Specializer:
+    """A hook for one callable: what `OnDemand` hooks of others have no answer to is theirs."""
+    return OnDemand(hook.target, hook.options) if isinstance(hook, OnDemand) else Specializer(hook)
 
 
 _PLAIN = Options()

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from .. import _lib
 from .._callable.callable import NativeCallable
-from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
+from .._errors import LibraryError, SignatureError, SymbolError, closest, did_you_mean
 from .output import CommandError
 
 TYPE_CHECKING = False
@@ -101,10 +101,8 @@ def _import_failure(module: str, error: BaseException) -> str:
 
 def _like(name: str, holder: object) -> str:
     """What `holder` has that may have been meant."""
-    from difflib import get_close_matches
-
     known = [one for one in dir(holder) if name.startswith("_") or not one.startswith("_")]
-    return did_you_mean(get_close_matches(name, known, n=3))
+    return did_you_mean(closest(name, known))
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:

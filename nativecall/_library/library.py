@@ -10,7 +10,7 @@ from .. import _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
 from .._cdecl.spelling import both, parse
-from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean
+from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean, require
 from .._locate import exported_like
 from .._types.agreement import Agreement, agreement
 from .._types.ctype import Single
@@ -147,10 +147,9 @@ class Library(Single):
         SymbolError
             An `AttributeError` that names close matches, when there is none.
         """
-        if not isinstance(symbol, str):
-            raise TypeError(f"'symbol' must be a str (got {type(symbol).__name__})")
-        if version is not None and not isinstance(version, str):
-            raise TypeError(f"'version' must be a str (got {type(version).__name__})")
+        require("'symbol'", symbol, str, "a str")
+        if version is not None:
+            require("'version'", version, str, "a str")
         return address(self._open(), self.name, self.path, symbol, version)
 
     @spelled(*FUNCTION)
@@ -388,8 +387,7 @@ class Library(Single):
 
     def __getitem__(self, name: str) -> Any:
         """What C calls `name`, also where a method is called so."""
-        if not isinstance(name, str):
-            raise TypeError(f"a library has names (got {type(name).__name__})")
+        require("a name of a library", name, str, "a str")
         if hasattr(type(self), name) or name.startswith("__"):
             hidden: dict[str, object] = self.__dict__["_hidden"]
             return hidden[name] if name in hidden else self._named(name, hidden)
@@ -485,8 +483,7 @@ class Library(Single):
 
     def __setitem__(self, name: str, value: object) -> None:
         """Write what C calls `name`, also where a method is called so."""
-        if not isinstance(name, str):
-            raise TypeError(f"a library has names (got {type(name).__name__})")
+        require("a name of a library", name, str, "a str")
         declarations = self.declarations
         if declarations is None or name not in declarations.variables:
             self._open()

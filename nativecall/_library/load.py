@@ -10,7 +10,7 @@ from _collections_abc import Iterable, Mapping
 from operator import index
 
 from .. import _lib
-from .._errors import LibraryError, SignatureError, warn
+from .._errors import LibraryError, SignatureError, require, warn, wrong_type
 from .._values.calloptions import refuse_unknown, spelled
 from .library import Library as Opened
 from .options import LIBRARY, NOTHING, LibraryOptions
@@ -38,7 +38,7 @@ def _flags(given: object) -> int:
     try:
         flags = index(given)  # type: ignore[arg-type]  # that is asked
     except TypeError:
-        raise TypeError(f"'flags' must be an int (got {type(given).__name__})") from None
+        raise wrong_type("'flags'", "an int", given) from None
     if not 0 <= flags < 1 << 31:
         raise ValueError(f"'flags' must be flags of the loader, as os.RTLD_LAZY is (got {flags})")
     return flags
@@ -50,10 +50,8 @@ def _procedures(given: object) -> Foreign:
         return given
     several = [given] if isinstance(given, str) else given
     if not isinstance(several, Iterable) or not all([isinstance(one, str) for one in several]):
-        raise TypeError(
-            "'fortran' must be True, False, or names or patterns of functions "
-            f"(got {type(given).__name__})"
-        )
+        wanted = "True, False, or names or patterns of functions"
+        raise wrong_type("'fortran'", wanted, given)
     return dict.fromkeys(several, True)
 
 
@@ -65,8 +63,7 @@ def _folders(given: object) -> list[str]:
     several = [given] if isinstance(given, (str, os.PathLike)) else given
     made = []
     for one in several if hasattr(several, "__iter__") else [several]:
-        if not isinstance(one, (str, os.PathLike)):
-            raise TypeError(f"'folders' must be a path or several (got {type(one).__name__})")
+        require("'folders'", one, (str, os.PathLike), "a path or several")
         made.append(os.path.abspath(os.fspath(one)))
     return made
 
@@ -172,12 +169,11 @@ def load(
     """
     if name is not None:
         name = os.fspath(name)
-        if not isinstance(name, str):
-            raise TypeError(f"'name' must be a str, a path or None (got {type(name).__name__})")
+        require("'name'", name, str, "a str, a path or None")
         if not name or "\0" in name:
             raise LibraryError(f"'name' must be the name of a library (got {name!r})")
-    if declarations is not None and not isinstance(declarations, str):
-        raise TypeError(f"'declarations' must be a str (got {type(declarations).__name__})")
+    if declarations is not None:
+        require("'declarations'", declarations, str, "a str")
     if name and declarations and "(" in name and declarations.isidentifier():
         hint = f"the library comes first, as in load({declarations!r}, 'double cos(double);')"
         raise SignatureError(f"{declarations!r} declares nothing", hint=hint)
@@ -186,17 +182,14 @@ def load(
     refuse_unknown(options, [*LIBRARY, *(load.__kwdefaults__ or ())])
     how = LibraryOptions(**options)
     if not hasattr(define, "items"):
-        raise TypeError(f"'define' must be a mapping (got {type(define).__name__})")
+        raise wrong_type("'define'", "a mapping", define)
     places = _folders(folders)
     said: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     said |= {"only": only, "skip": skip, **how.given}
     said |= {"flags": _flags(flags), "folders": places, "types": types}
     base = None
     if types is not None:
-        if not isinstance(types, (Opened, Types)):
-            raise TypeError(
-                f"'types' must be a library or its types (got {types.__class__.__name__})"
-            )
+        require("'types'", types, (Opened, Types), "a library or its types")
         base = types._owner
     lenient = header is not None or only is not None or bool(skip)
     known: Declarations | None = None

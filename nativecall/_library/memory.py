@@ -19,7 +19,7 @@ from .._callable.pythonfunction import spec_of
 from .._cdecl.cffitype import from_ffi, is_same_name
 from .._cdecl.nodes import c_name_of, element
 from .._cdecl.spelling import is_ffi_type
-from .._errors import SignatureError, extra
+from .._errors import SignatureError, closest, did_you_mean, extra, wrong_type
 from .._types.ctype import CType
 from .._types.signature import Signature
 from .._values import boxes, callspec, handles, storage
@@ -97,9 +97,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     elif is_ffi_type(given):
         row = row_of(owner, _checked(owner, given))
     else:
-        raise TypeError(
-            f"'ctype' must be a type in C or one of cffi's types (got {type(given).__name__})"
-        )
+        raise wrong_type("'ctype'", "a type in C or one of cffi's types", given)
     return _types.make(row, init)
 
 
@@ -423,7 +421,7 @@ def _items(value: Foreign, who: str) -> Sequence[object]:
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{who} must be a list, a tuple or an array (got {type(value).__name__})")
+        raise wrong_type(who, "a list, a tuple or an array", value)
     return [*value]
 
 
@@ -452,18 +450,14 @@ def _members(
                 reason = owner.names.reason(f"{struct.cname}.{name}")
                 if reason is not None:
                     raise TypeError(f"{who} cannot be given {name!r}: {reason}")
-                from difflib import get_close_matches
-
-                close = get_close_matches(name, names, n=1)
-                advice = f"did you mean {close[0]!r}? " if close else ""
+                advice = did_you_mean(closest(name, names, 1))
                 shown = ", ".join(map(repr, names))
-                raise TypeError(f"{who} has no field {name!r}; {advice}its fields are {shown}")
+                raise TypeError(
+                    f"{who} has no field {name!r}{advice or ';'} its fields are {shown}"
+                )
         return given
     if not isinstance(value, (list, tuple)):
-        raise TypeError(
-            f"{who} must be a mapping, a list, a tuple or such a {struct.kind} "
-            f"(got {type(value).__name__})"
-        )
+        raise wrong_type(who, f"a mapping, a list, a tuple or such a {struct.kind}", value)
     taken = _by_position(struct)
     if len(value) > len(taken):
         shown = ", ".join(map(repr, taken))
@@ -563,9 +557,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     numpy = extra("numpy", "an array of a library's memory")
     ffi = owner.ffi
     if not handles.is_cdata(value):
-        raise TypeError(
-            f"'value' must be a pointer or an array of cffi's (got {type(value).__name__})"
-        )
+        raise wrong_type("'value'", "a pointer or an array of cffi's", value)
     handles.check_open(value, "'value'")
     ctype = _cffi_backend.typeof(value)
     if ctype.kind not in ("pointer", "array"):
@@ -582,9 +574,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
             given = [shape] if hasattr(shape, "__index__") else shape
             lengths = tuple([operator.index(one) for one in given])
         except TypeError:
-            raise TypeError(
-                f"'shape' must be an integer or several (got {type(shape).__name__})"
-            ) from None
+            raise wrong_type("'shape'", "an integer or several", shape) from None
         if any([length < 0 for length in lengths]):
             raise ValueError(f"'shape' must have lengths (got {shape!r})")
     elif ctype.kind == "array":

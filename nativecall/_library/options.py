@@ -13,7 +13,7 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from .._callable.entry import kept_for
-from .._errors import did_you_mean
+from .._errors import closest, did_you_mean, require, wrong_type
 from .._types.derived import inner_types
 from .._values.calloptions import (
     CALL,
@@ -195,18 +195,14 @@ def _is_pattern(name: str) -> bool:
 
 def _checked_free(free: object) -> object:
     if not callable(free) and not (isinstance(free, str) and free):
-        raise TypeError(
-            f"'free' must be the name of a function or a callable (got {type(free).__name__})"
-        )
+        raise wrong_type("'free'", "the name of a function or a callable", free)
     return free
 
 
 def _checked_close(close: object) -> object:
     names = (close,) if isinstance(close, str) else close
     if not isinstance(names, (tuple, list)) or not names:
-        raise TypeError(
-            f"'close' must be the name of a function, or several (got {type(close).__name__})"
-        )
+        raise wrong_type("'close'", "the name of a function, or several", close)
     for name in names:
         if not isinstance(name, str) or not name:
             raise TypeError(f"'close' must be the names of functions (got {name!r})")
@@ -214,8 +210,7 @@ def _checked_close(close: object) -> object:
 
 
 def _checked_version(version: object) -> object:
-    if not isinstance(version, str):
-        raise TypeError(f"'version' must be a str (got {type(version).__name__})")
+    require("'version'", version, str, "a str")
     return version
 
 
@@ -303,9 +298,7 @@ class LibraryOptions:
         for option, one in self._by_name.items():
             missing = one.unmatched(known, has)
             if missing is not None:
-                from difflib import get_close_matches
-
-                close = get_close_matches(missing.strip("*?"), sorted(known), n=3)
+                close = closest(missing.strip("*?"), sorted(known))
                 nothing = "which neither the declarations nor the library have"
                 if _is_pattern(missing):
                     nothing = "which matches no name that is declared"
@@ -425,7 +418,5 @@ def _nothing_has(option: str, wanted: list[str | int], rows: Mapping[str, Row]) 
     if isinstance(strange[0], int):
         most = max([len(row[1]) for row in rows.values()])
         return f"{problem}; the most that one has are {most}"
-    from difflib import get_close_matches
-
     known = sorted({name for row in rows.values() for name in row[1] if name is not None})
-    return problem + did_you_mean(get_close_matches(strange[0], known, n=3))
+    return problem + did_you_mean(closest(strange[0], known))

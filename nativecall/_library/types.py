@@ -10,7 +10,7 @@ from _weakref import ref
 from itertools import count
 
 from .._cdecl.spelling import is_c, is_ffi_type, parse
-from .._errors import SignatureError, SymbolError
+from .._errors import SignatureError, SymbolError, require
 from .._fifo import Cache, Fifo
 from .._types.ctype import Single
 from .._types.grammar import owners
@@ -196,8 +196,7 @@ class Types(Single):
         return self._owner.signature(given)
 
     def __getitem__(self, name: str) -> FFIType:
-        if not isinstance(name, str):
-            raise TypeError(f"types have names (got {type(name).__name__})")
+        require("a name of types", name, str, "a str")
         names = self._owner.names
         node = names.find(name)
         if node is None:

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import TypeAlias, TypeGuard
 
-    from .._ext import Foreign, Native
+    from .._ext import FFIType, Foreign, Native
     from .._types.ctype import CType
     from .._types.signature import Signature
     from .calloptions import Policies

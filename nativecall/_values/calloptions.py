@@ -11,7 +11,7 @@ import codecs
 from collections import namedtuple
 
 from .. import _lib
-from .._errors import did_you_mean
+from .._errors import closest, did_you_mean, require, wrong_type
 from .failure import CONVENTIONS
 from .outparameters import check_out, visible
 
@@ -63,26 +63,13 @@ if TYPE_CHECKING:
         doc: str | None
 
 
-if TYPE_CHECKING:
-    from typing import NamedTuple
-
-    class _Row(NamedTuple):
-        order: Order = "C"
-        encoding: str | None = None
-        check: Check | None = None
-        fortran: bool = False
-        out: tuple[Out, ...] = ()
-        keep: str | int = "call"
-
-else:  # without typing, which a load does not import
-    _Row = namedtuple(
+class Policies(
+    namedtuple(
         "Policies",
-        ["order", "encoding", "check", "fortran", "out", "keep"],
+        "order encoding check fortran out keep",
         defaults=("C", None, None, False, (), "call"),
     )
-
-
-class Policies(_Row):
+):
     """All policies of a function.
 
     Attributes
@@ -103,6 +90,12 @@ class Policies(_Row):
     """
 
     __slots__ = ()
+    order: Order
+    encoding: str | None
+    check: Check | None
+    fortran: bool
+    out: tuple[Out, ...]
+    keep: str | int
 
     def options(self) -> dict[str, Foreign]:
         """What `wrap` takes for them."""
@@ -120,11 +113,12 @@ DEFAULT = Policies()
 GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 
 
-def _text(option: str) -> Callable[[object], object]:
+def _a(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callable[[object], object]:
+    """The check of an option that is of a type; text ends where C's would."""
+
     def checked(value: object) -> object:
-        if not isinstance(value, str):
-            raise TypeError(f"{option!r} must be a str or None (got {type(value).__name__})")
-        if "\0" in value:
+        require(repr(option), value, kinds, wanted)
+        if isinstance(value, str) and "\0" in value:
             raise ValueError(f"{option!r} must not contain a null character")
         return value
 
@@ -134,16 +128,7 @@ def _text(option: str) -> Callable[[object], object]:
 def _check_name(name: object) -> object:
     if name == "":
         raise ValueError("'name' must not be empty; None is the function's own")
-    return _text("name")(name)
-
-
-def _truth(option: str) -> Callable[[object], object]:
-    def checked(value: object) -> object:
-        if not isinstance(value, bool):
-            raise TypeError(f"{option!r} must be True or False (got {type(value).__name__})")
-        return value
-
-    return checked
+    return _a("name", str, "a str or None")(name)
 
 
 def _one_of(option: str, choices: Iterable[str], way_out: str = "") -> Callable[[object], object]:
@@ -156,9 +141,8 @@ def _one_of(option: str, choices: Iterable[str], way_out: str = "") -> Callable[
     return checked
 
 
-def _check_encoding(encoding: object) -> object:
-    if not isinstance(encoding, str):
-        raise TypeError(f"'encoding' must be a str (got {type(encoding).__name__})")
+def _check_encoding(encoding: Foreign) -> object:
+    require("'encoding'", encoding, str, "a str")
     try:
         "".encode(encoding)  # codecs.lookup finds what encodes no text, too
         return codecs.lookup(encoding).name
@@ -170,37 +154,26 @@ def _check_encoding(encoding: object) -> object:
 
 def _check_check(check: object) -> object:
     if not callable(check):
-        raise TypeError(
-            "'check' must be a function of result, function and arguments "
-            f"(got {type(check).__name__})"
-        )
+        raise wrong_type("'check'", "a function of result, function and arguments", check)
     return check
 
 
-def _check_keep(keep: object) -> object:
-    if isinstance(keep, bool) or not isinstance(keep, (str, int)):
-        raise TypeError(
-            "'keep' must be 'call', 'library', 'process', or the name or position of an argument "
-            f"(got {type(keep).__name__})"
-        )
-    return keep
-
-
+_KEEP = "'call', 'library', 'process', or the name or position of an argument"
 _PYTHON_CHECK = "; 'check' takes a Python function, which may look for any other sign of failure"
 #: Of each option what returns the value as it is kept, or raises for what can never be right.
 CHECKS: dict[str, Callable[[object], object]] = {
     "name": _check_name,
-    "doc": _text("doc"),
+    "doc": _a("doc", str, "a str or None"),
     "owner": lambda owner: owner,
     "gil": _one_of("gil", GIL),
     "errors": _one_of("errors", CONVENTIONS, _PYTHON_CHECK),
-    "errno": _truth("errno"),
+    "errno": _a("errno", bool, "True or False"),
     "order": _one_of("order", ("C", "F", "A")),
     "encoding": _check_encoding,
     "check": _check_check,
-    "fortran": _truth("fortran"),
+    "fortran": _a("fortran", bool, "True or False"),
     "out": check_out,
-    "keep": _check_keep,
+    "keep": _a("keep", (str, int), _KEEP),
 }
 #: What is meant where nobody says it, but for what is None then.
 DEFAULTS = {"gil": "hold", "errors": "none", "errno": False}
@@ -226,9 +199,7 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
     """Refuse a name that no option has."""
     for name in options:
         if name not in known:
-            from difflib import get_close_matches
-
-            close = did_you_mean(get_close_matches(name, known, n=1))
+            close = did_you_mean(closest(name, known, 1))
             raise TypeError(f"there is no option {name!r}{close}")
 
 

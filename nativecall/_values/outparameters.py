@@ -15,6 +15,7 @@ import sys
 from _collections_abc import Mapping, Sequence
 from collections import namedtuple
 
+from .._errors import wrong_type
 from .._types.ctype import CType, Scalar
 from .._types.derived import Array, Handle, Pointer, Record
 from .failure import convention
@@ -70,10 +71,8 @@ def check_out(out: object) -> object:
     elif isinstance(out, Sequence) and not isinstance(out, (bytes, bytearray)):
         given = tuple([one if _is_read(one) else (one, None) for one in out])
     else:
-        raise TypeError(
-            f"'out' must be names or positions of arguments, or a mapping of these to 'inout' or "
-            f"to lengths (got {type(out).__name__})"
-        )
+        wanted = "names or positions of arguments, or a mapping of these to 'inout' or to lengths"
+        raise wrong_type("'out'", wanted, out)
     for one in given:
         if isinstance(one, Out):
             continue

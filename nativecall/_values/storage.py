@@ -19,7 +19,7 @@ from math import prod
 from struct import pack
 
 from .. import _lib
-from .._errors import extra, refuse_reload
+from .._errors import extra, refuse_reload, wrong_type
 from .._fifo import Cache
 from .._types import bufferformat
 from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
@@ -130,11 +130,9 @@ def _store_struct(
             count = len(values) if len(values) < len(names) else "more"
             raise TypeError(_wrong_count(who, names, count))
     else:
-        raise TypeError(
-            f"{who} must be a tuple, a mapping or a "
-            f"{repr(struct.name) if struct.name else f'{struct.kind} of {struct.size} bytes'} with "
-            f"the fields {', '.join(map(repr, names))} (got {type(value).__name__})"
-        )
+        shown = repr(struct.name) if struct.name else f"{struct.kind} of {struct.size} bytes"
+        shown += f" with the fields {', '.join(map(repr, names))}"
+        raise wrong_type(who, f"a tuple, a mapping or a {shown}", value)
     if not struct.is_plain:
         _lib.ffi.memmove(_lib.ffi.cast("char *", address), bytes(struct.size), struct.size)
     for name, item in zip(names, values, strict=True):
@@ -324,9 +322,7 @@ def store_items(
         found = len(value)
         values = iter(value)
     except (TypeError, NotImplementedError):  # a memoryview does not list every format
-        raise TypeError(
-            f"{who} must be a sequence of {count} items (got {type(value).__name__})"
-        ) from None
+        raise wrong_type(who, f"a sequence of {count} items", value) from None
     if found != count:
         raise ValueError(f"{who} must have {count} items (got {found})")
     stored = 0

@@ -130,7 +130,7 @@ def test_what_is_not_there_names_what_is_like_it(path):
     with pytest.raises(KeyError, match="no type 'struct nod' is declared; did you mean 'node'"):
         lib.types["struct nod"]
     assert not hasattr(lib.types, "handel")
-    with pytest.raises(TypeError, match=r"types have names \(got int\)"):
+    with pytest.raises(TypeError, match=r"a name of types must be a str \(got int\)"):
         lib.types[3]
     with pytest.raises(
         nc.SignatureError, match=r"unknown type name 'pont' .*; did you mean 'point"

@@ -208,7 +208,7 @@ def test_names_that_methods_have(lib, fails):
         lib.close = 5
     with fails(AttributeError, f"variable 'limit' of library {lib.name!r} is const"):
         lib["limit"] = 5
-    with fails(TypeError, "a library has names (got int)"):
+    with fails(TypeError, "a name of a library must be a str (got int)"):
         lib[5] = 5
 
 

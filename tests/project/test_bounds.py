@@ -15,13 +15,11 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import nativecall as nc
 from nativecall import _locate
-from nativecall._callable import hooks, pythonfunction
-from nativecall._cdecl.spelling import parse
+from nativecall._callable import hooks
 from nativecall._fifo import Cache, Fifo
 from nativecall._values import callspec
 from nativecall._values import text as reading
@@ -42,7 +40,6 @@ SEEN = {
     "whether a buffer's": "types/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
     "signatures of Python functions": "values/test_scalars.py::"
     "test_signatures_of_passed_functions_are_kept_up_to_a_bound",
-    "how callbacks read": "test_how_callbacks_read_types",
     "what callbacks of": "callback/test_life.py::"
     "test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound "
     "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
@@ -152,15 +149,6 @@ def test_call_specs_of_declarations(monkeypatch):
             signature = callspec.of_row(row).signature
             assert (signature.text, signature.names) == row[:2]
             assert 0 < len(callspec._made) <= 8
-
-
-def test_how_callbacks_read_types(monkeypatch):
-    monkeypatch.setattr(pythonfunction, "_shared", Cache(8))
-    before = nc.callback("d:&T{d:bound:}d", lambda p, factor: p.bound * factor)
-    for n in range(30):
-        pythonfunction.spec_of(parse(f"d:&T{{d:x{n}_{next(_runs)}:}}d"), bytes(8))
-        assert 0 < len(pythonfunction._shared) <= 8
-    assert before(np.array([2.5]).view([("bound", "d")]), 4.0) == 10.0
 
 
 def test_types_of_cffi_pointers():

@@ -59,8 +59,6 @@ nc.method(None, "d:&v", errors="bogus")  # refused
 number: int = cos.entries[0].signature  # refused
 number = nc.customslots(cos)[0].key  # refused
 nc.field("q", atomic=True, typo=1)  # refused
-account.visits = "x"  # refused
-account.visits = 1.5  # refused
 account.parent = 5  # refused
 account.parent.nothing  # refused
 account.grown("x")  # refused
