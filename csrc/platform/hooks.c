@@ -13,7 +13,12 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
     const char *name = hook < &nc_hooks.pointer_argument ? "nativecall._callable.hooks"
                                                          : "nativecall._callable.arguments";
     PyObject *later = *hook;
+    /* What finalizers call would find the module half imported. */
+    const int collects = PyGC_Disable();
     PyObject *module = PyImport_ImportModule(name);
+    if (collects) {
+        PyGC_Enable();
+    }
     if (module == NULL) {
         return NULL;
     }
