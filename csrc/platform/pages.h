@@ -24,6 +24,7 @@ static inline void *nc_pages_map(size_t bytes)
     return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
+/* Unmaps a part; here all of it, by its start, and nothing where another part begins. */
 static inline void nc_pages_unmap(void *memory, size_t bytes)
 {
     (void)bytes;

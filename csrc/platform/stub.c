@@ -13,6 +13,7 @@
 
 #include "nativecall/detail/callbackcalls.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,39 +246,38 @@ static void append_free(Region *region, NcStubSlot *slot)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* More room; or why there is none, with *memory_is_short where that is the reason. */
-static const char *make_region(int *memory_is_short)
+/* More room: 0, or -1 with an exception. */
+static int make_region(void)
 {
-    *memory_is_short = 0;
     if (compiled_in.opened == 0) {
         NC_LINK(with_room, &compiled_in);
-        return NULL;
+        return 0;
     }
     Region *region = (Region *)calloc(1, sizeof(*region));
+    errno = ENOMEM; /* where mapping itself is refused, another number takes its place */
     unsigned char *memory = (unsigned char *)nc_pages_map(distance() + NC_STUB_REGION);
-    *memory_is_short = region == NULL || memory == NULL;
+    int memory_is_short = region == NULL || (memory == NULL && errno == ENOMEM);
     if (memory != NULL) {
-#if !defined(_WIN32)
         if (distance() > NC_STUB_REGION) {
             nc_pages_unmap(memory + NC_STUB_REGION, distance() - NC_STUB_REGION);
         }
-#endif
         if (region != NULL && copy_stubs(memory)) {
             region->stubs = memory;
             NC_LINK(with_room, region);
-            return NULL;
+            return 0;
         }
-#if defined(_WIN32)
-        nc_pages_unmap(memory, 0);
-#else
-        nc_pages_unmap(memory, NC_STUB_REGION);
         nc_pages_unmap(memory + distance(), NC_STUB_REGION);
-#endif
+        nc_pages_unmap(memory, NC_STUB_REGION);
     }
     free(region);
-    return *memory_is_short ? "memory is short"
-                            : "this system refuses executable memory, and no C function pointer "
-                              "that was made before that is free";
+    if (memory_is_short) {
+        PyErr_NoMemory();
+    } else {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this system refuses more executable memory, and every C function pointer "
+                        "that there is room for is in use: close callbacks that C no longer calls");
+    }
+    return -1;
 }
 
 static void open_granule(Region *region)
@@ -292,17 +292,8 @@ static void open_granule(Region *region)
 
 void *nc_stub_new(void *code, void *context)
 {
-    if (with_room == NULL) {
-        int memory_is_short;
-        const char *reason = make_region(&memory_is_short);
-        if (memory_is_short) {
-            PyErr_NoMemory();
-            return NULL;
-        }
-        if (reason != NULL) {
-            PyErr_SetString(PyExc_RuntimeError, reason);
-            return NULL;
-        }
+    if (with_room == NULL && make_region() < 0) {
+        return NULL;
     }
     Region *region = with_room;
     if (region->first == NULL) {

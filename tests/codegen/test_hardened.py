@@ -3,7 +3,7 @@ generated for conversions a warning says.
 
 A process of each test gives up rights by a filter of Linux for its system calls (seccomp):
 "written" is what systemd's MemoryDenyWriteExecute and SELinux leave, where files can be mapped with
-code still; "any" leaves no way to code that was not there.
+code still; "any" leaves no way to code that was not there, "mapping" none to pages of any kind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ warnings.simplefilter("always")
 lib = ctypes.CDLL(sys.argv[1])
 
 def forbid(rights):
-    if not lib.forbid(rights == "any"):
+    if not (lib.forbid_mapping() if rights == "mapping" else lib.forbid(rights == "any")):
         print("no filter here")
         sys.exit()
 
@@ -111,12 +111,13 @@ print(called(kept, 1.0, 2, 3.0, 4), called(mixed(), 1.0, 2, 3.0, 4))
     assert printed.replace(WARNED, "") == f"10.0\n8.0\n10.0 10.0\n{USED}"
 
 
-def test_where_no_memory_at_all_becomes_executable_it_is_said(hardened):
-    """Calls go on; what C would have to call is an error that names the reason."""
-    code = """
+@pytest.mark.parametrize("rights", ["any", "mapping"])
+def test_where_no_memory_at_all_becomes_executable_it_is_said(hardened, rights):
+    """Calls go on; what C would have to call is an error that names the reason and a way out."""
+    code = f"""
 sqrt = nc.load("m", "double sqrt(double x);").sqrt
 nc.load("m", "long double hypotl(long double x, long double y);").hypotl(3.0, 4.0)
-forbid("any")
+forbid({rights!r})
 warnings.simplefilter("ignore")
 print(sqrt(4.0))
 held = []
@@ -133,12 +134,14 @@ for attempt in (
         attempt()
     except RuntimeError as error:
         print(error)
+held.pop().close()
+print(called(mixed(), 1.0, 2, 3.0, 4), sqrt.bind(4.0)())
 """
     told = (
-        "this system refuses executable memory, and no C function pointer that was made before "
-        "that is free\n"
+        "this system refuses more executable memory, and every C function pointer that there is "
+        "room for is in use: close callbacks that C no longer calls\n"
     )
-    assert hardened(code) == f"2.0\n10.0\n{told * 3}"
+    assert hardened(code) == f"2.0\n10.0\n{told * 3}10.0 2.0\n"
 
 
 @generates

@@ -1,5 +1,6 @@
-/* tests/ext/hardened.c: takes from its process the right to make memory executable, by a filter of
- * Linux for system calls: where memory was written, or (`any`) of files too. 0 where it cannot. */
+/* tests/ext/hardened.c: takes from its process, by a filter of Linux for system calls, the right to
+ * make memory executable: where memory was written, or (`any`) of files too. Or the right to map
+ * memory at all (forbid_mapping). 0 where it cannot. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,6 +15,13 @@
 /* Skips `steps` where the call is another one, or its third argument lacks a right. */
 #define IS(call, steps) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, steps)
 #define HAS(right, steps) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, right, 0, steps)
+
+static int install(struct sock_filter *steps, size_t count)
+{
+    struct sock_fprog filter = {(unsigned short)count, steps};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
 
 int forbid(int any)
 {
@@ -35,7 +43,16 @@ int forbid(int any)
                                   REFUSE,
                                   ALLOW,
                                   ALLOW};
-    struct sock_fprog filter = {sizeof(steps) / sizeof(steps[0]), steps};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    return install(steps, sizeof(steps) / sizeof(steps[0]));
+}
+
+/* The heap still grows by brk. */
+int forbid_mapping(void)
+{
+    struct sock_filter steps[] = {LOAD(nr), IS(SYS_mmap, 1),
+                                  REFUSE,   IS(SYS_mremap, 1),
+                                  REFUSE,   IS(SYS_mprotect, 1),
+                                  REFUSE,   IS(SYS_pkey_mprotect, 1),
+                                  REFUSE,   ALLOW};
+    return install(steps, sizeof(steps) / sizeof(steps[0]));
 }
