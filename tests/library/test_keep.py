@@ -7,6 +7,7 @@ import gc
 import math
 import sys
 import weakref
+from pathlib import Path
 
 import cffi
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import LowLevelCallable
 
 import nativecall as nc
 from support import matrix
+from support.capsules import capsule
 
 SOURCE = """
 typedef double (*function)(double);
@@ -229,6 +231,112 @@ def test_every_box_is_kept(path, boxes, row):
     others = [make() for _ in range(20)]
     assert lib.use(0.5) == pytest.approx(row.function(0.5))
     del others
+
+
+#: Kinds of docs/boxes.md whose functions are of other types: of random bits, of XLA's older calls.
+OTHERS = """
+static double (*state)(void);
+static void (*custom)(void *, const void **);
+void keep_state(double (*f)(void)) { state = f; }
+double use_state(void) { return state(); }
+void keep_custom(void (*f)(void *, const void **)) { custom = f; }
+float use_custom(float a, float b)
+{
+    const void *in[] = {&a, &b};
+    float out;
+    custom(&out, in);
+    return out;
+}
+void add(float *out, const float **in) { *out = *in[0] + *in[1]; }
+double half(double x) { return x / 2; }
+"""
+OTHERS_DECLARED = (
+    "void keep_state(double (*f)(void)); double use_state(void);"
+    "void keep_custom(void (*f)(void *, const void **)); float use_custom(float a, float b);"
+)
+
+
+@pytest.fixture(scope="module")
+def others(builder):
+    return builder.library(OTHERS, "keeping_others")
+
+
+def test_a_generator_is_kept_with_its_random_bits(others):
+    lib = nc.load(others, OTHERS_DECLARED, keep="process")
+    lib.keep_state(nc.wrap(np.random.PCG64(5), "d:"))
+    gc.collect()
+    more = [nc.wrap(np.random.PCG64(n), "d:") for n in range(20)]
+    assert lib.use_state() == np.random.Generator(np.random.PCG64(5)).random()
+    del more
+
+
+def test_a_custom_call_of_xla_is_kept(others):
+    lib = nc.load(others, OTHERS_DECLARED, keep="process")
+    add = lib.address("add")
+    for name, signature in ((b"xla._CUSTOM_CALL_TARGET", "v:PP"), (None, "v:P&P")):
+        lib.keep_custom(nc.wrap(capsule(name, add), signature))
+        gc.collect()
+        more = [nc.wrap(capsule(name, add + 1), signature) for _ in range(20)]
+        assert lib.use_custom(1.5, 2.0) == 3.5
+        del more
+
+
+class Kernel:
+    """A box of a library that `register_box` was told of."""
+
+    __module__ = "nc_tests_kept"
+
+    def __init__(self, address):
+        self.address = address
+
+
+nc.register_box("nc_tests_kept", lambda one: nc.wrap(one.address, "d:d", owner=one))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda address: nc.wrap(capsule(b"half(float64)", address), "d:d"), Kernel],
+    ids=["Pythran", "register_box"],
+)
+def test_a_box_without_a_tool_is_kept(path, others, make):
+    lib = nc.load(path, DECLARED, keep="process")
+    half = nc.load(others).address("half")
+    lib.keep(make(half))
+    gc.collect()
+    more = [nc.wrap(make(half + 1)) for _ in range(20)]
+    assert lib.use(3.0) == 1.5
+    del more
+
+
+#: What XLA asks of a handler before all else: the version that it was compiled for.
+HANDLERS = """
+#include <xla/ffi/api/c_api.h>
+static XLA_FFI_Handler *kept;
+void keep(XLA_FFI_Handler *f) { kept = f; }
+int use(void)
+{
+    XLA_FFI_Metadata told = {.struct_size = XLA_FFI_Metadata_STRUCT_SIZE};
+    XLA_FFI_Metadata_Extension asks = {
+        {XLA_FFI_Metadata_Extension_STRUCT_SIZE, XLA_FFI_Extension_Metadata, NULL}, &told};
+    XLA_FFI_CallFrame frame = {
+        .struct_size = XLA_FFI_CallFrame_STRUCT_SIZE, .extension_start = &asks.extension_base};
+    return kept(&frame) == NULL && told.api_version.minor_version == XLA_FFI_API_MINOR;
+}
+"""
+
+
+def test_handlers_of_jaxlib_are_kept(builder):
+    lapack = pytest.importorskip("jaxlib.cpu._lapack")
+    include = Path(lapack.__file__).parents[1] / "include"
+    made = builder.library(HANDLERS, "keeping_handlers", flags=("-O1", "-isystem", str(include)))
+    lib = nc.load(made, "void keep(void *(*f)(void *)); int use(void);", keep="process")
+    names = ["lapack_dtrsm_ffi", "lapack_dgetrf_ffi", "lapack_dgeqrf_ffi"]
+    for name in names:
+        lib.keep(nc.wrap(lapack.registrations()[name], "P:P"))
+        gc.collect()
+        more = [nc.wrap(one, "P:P") for one in [*lapack.registrations().values()][:20]]
+        assert lib.use()
+        del more
 
 
 @pytest.mark.parametrize(
