@@ -78,8 +78,8 @@ class Graph:
 
         return type("Key", (str,), {"__eq__": equal, "__hash__": lambda this: hash(text)})("evil")
 
-    def body(self) -> dict[Any, Any]:
-        """A class body."""
+    def body(self, bases: list[Any]) -> dict[Any, Any]:
+        """The body of a class with these bases."""
         r = self.r
         body: dict[Any, Any] = {}
         if r.random() < 0.5:
@@ -89,7 +89,14 @@ class Graph:
         if r.random() < 0.4:
             body["__customslots__"] = self.slots()
         if r.random() < 0.15:
-            body["__slots__"] = r.choice([(), ("a",), ("__dict__",)])
+            slots = r.choice([(), ("a",), ("__dict__",)])
+            # Where `__bases__` brought a base with a dict to a class without one, CPython takes
+            # other memory for the dict of a subclass with slots: any class of Python's crashes.
+            if not any(
+                base.__dictoffset__ == 0 and any([one.__dictoffset__ for one in base.__mro__])
+                for base in bases
+            ):
+                body["__slots__"] = slots
         return body
 
     def slots(self) -> Any:
@@ -114,7 +121,7 @@ class Graph:
             bases = [r.choice([*self.native, nc.NativeCallable])]
             if r.random() < 0.4:
                 bases.insert(r.randrange(2), r.choice([*self.plain, *self.slotted]))
-            self.native.append(type(nc.NativeCallable)("N", tuple(bases), self.body()))
+            self.native.append(type(nc.NativeCallable)("N", tuple(bases), self.body(bases)))
         elif which == 3:
             bases = [r.choice([*self.slotted, *self.plain, object])]
             meta = self.meta
@@ -122,10 +129,10 @@ class Graph:
                 meta = type("M", (abc.ABCMeta, meta), {})
             elif r.random() < 0.2:
                 meta = type("M", (meta,), {"mro": self.mro})
-            self.slotted.append(meta("S", tuple(bases), self.body()))
+            self.slotted.append(meta("S", tuple(bases), self.body(bases)))
         else:
             bases = r.sample(self.plain, 1)
-            self.plain.append(type("P", tuple(bases), self.body()))
+            self.plain.append(type("P", tuple(bases), self.body(bases)))
 
     def mro(self, cls: Any) -> Any:
         """`mro` of a metaclass of its own."""

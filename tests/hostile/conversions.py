@@ -405,6 +405,9 @@ def _callable(world: World, scene: Scene, number: int, codes: list[str]) -> Any:
                 return bound(*args[1:])
             finally:
                 scene.running = before
+                del (
+                    bound
+                )  # it keeps what it was given, and an exception's traceback keeps this frame
 
         return bind_one
     if way == 5:
@@ -462,10 +465,12 @@ def _arguments(world: World, r: random.Random) -> None:
 
 
 def _flat(values: Any) -> list[Any]:
+    """What tuples and lists among the values hold, those in them too."""
     found = []
     for one in values:
         if type(one) in (tuple, list):
-            found += [one, *_flat([item for item in one if item is not values][:20])]
+            items = [item for item in one if item is not values][:20]
+            found += [*items, *_flat(items)]
     return found
 
 
