@@ -281,21 +281,12 @@ def shared() -> Cache:
 
 def _make_folders(where: str) -> None:
     """Make a folder and those above it that are missing, all of them for their owner alone."""
-    missing = []
-    while not os.path.isdir(where):
-        missing.append(where)
-        above = os.path.dirname(where)
-        if above == where:
-            break
-        where = above
-    for folder in reversed(missing):
-        # os.makedirs gives the folders above the last one what the umask allows.
-        _make_folder(folder)
-
-
-def _make_folder(folder: str) -> None:
+    # os.makedirs gives the folders above the last one what the umask allows.
+    above = os.path.dirname(where)
+    if above != where and not os.path.isdir(above):
+        _make_folders(above)
     try:
-        os.mkdir(folder, mode=0o700)
+        os.mkdir(where, mode=0o700)
     except FileExistsError:
         return  # by another process
 

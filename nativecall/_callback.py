@@ -210,13 +210,8 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     memory = _lib.ffi.new("char[]", result.size + 16)
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
-    try:
-        storage.store(result, errors, address, "'errors'", keep, False)
-        _types.settle(keep, None)  # no call waits for what Python functions among them raise
-    except BaseException:
-        # Tracebacks keep frames: nothing may stay exported in one.
-        keep.clear()
-        raise
+    storage.store_whole(result, errors, address, "'errors'", keep, False, DEFAULT)
+    _types.settle(keep, None)  # no call waits for what Python functions among them raise
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 

@@ -8,7 +8,6 @@ have their entry with them as well.
 
 from __future__ import annotations
 
-import ctypes
 from importlib import import_module
 
 from .. import _lib
@@ -18,6 +17,7 @@ from .._errors import SignatureError, SymbolError
 from .._types.signature import Signature
 from .._values import callspec
 from .._values.boxes import Function, Passing, bridge
+from .._values.capsules import get_context, get_name, get_pointer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from .._ext import Foreign, Native
     from .._values.calloptions import Gil
     from .._values.failure import Errors
-
-# Prototypes of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.
-_get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
-_get_context = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
-    ("PyCapsule_GetContext", ctypes.pythonapi)
-)
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-
 
 _BITS = b"BitGenerator"
 
@@ -51,15 +39,18 @@ def function(obj: object) -> Function | None:
     """The function in a capsule: its name is its signature, if it reads as one."""
     if type(obj).__name__ != "PyCapsule":
         return None  # what is bound to a capsule
-    name = _get_name(obj)
-    place = _get_pointer(obj, name) or 0
+    name = get_name(obj)
+    place = get_pointer(obj, name) or 0
     if name is None:
         return Function(place, None, obj)
     text = name.decode("utf-8", "replace")
     said = capsulename.read(text)
     if said.is_data:
         return None
-    flags, supposed, own = _promised(obj)
+    from . import _cython
+
+    # The name says nothing of calls; the .pxd beside the module that exports a capsule does.
+    flags, supposed, own = _cython.promised(obj)
     optional = capsulename.optional(text)
     if said.signature is not None and optional:
         found = _without_optional(place, said.signature, optional, obj, flags, supposed)
@@ -83,7 +74,7 @@ def native(obj: object) -> NativeCallable | None:
     """
     if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None:
         return None
-    if _get_name(obj) == _BITS:
+    if get_name(obj) == _BITS:
         found: NativeCallable | None = bridge("BitGenerator").native_at(address(obj, _BITS), obj)
         return found
     data = user_data(obj)
@@ -92,7 +83,7 @@ def native(obj: object) -> NativeCallable | None:
 
 def user_data(obj: object) -> int | None:
     """The context of a capsule, if its function takes a void pointer last: its user data."""
-    if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or _get_name(obj) is None:
+    if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or get_name(obj) is None:
         return None
     data = context(obj)
     found = function(obj) if data else None
@@ -135,7 +126,7 @@ def reason(obj: object) -> str | None:
     if type(obj).__name__ != "PyCapsule":
         older: str = bridge("pybind11_builtins").of_capsule(obj)
         return older
-    name = _get_name(obj)
+    name = get_name(obj)
     if name is None:
         return "it has no name"
     text = name.decode("utf-8", "replace")
@@ -147,20 +138,9 @@ def reason(obj: object) -> str | None:
 
 def declared(obj: object, types: Foreign) -> str | None:
     """A capsule's name as a declaration in C, with types of Cython's by the names of `types`."""
-    name = _get_name(obj) if type(obj).__name__ == "PyCapsule" else None
+    name = get_name(obj) if type(obj).__name__ == "PyCapsule" else None
     names = getattr(getattr(types, "_owner", None), "names", None)
     return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"), names)
-
-
-def _promised(obj: object) -> tuple[int, bool, str | None]:
-    """What is known of calls, as flags, whether that is no more than supposed, and the name.
-
-    A capsule's name says nothing of it. Of those that modules of Cython's export the .pxd beside
-    the module does; without one, the function may use Python objects, and set an exception.
-    """
-    from . import _cython
-
-    return _cython.promised(obj)
 
 
 def _without_optional(
@@ -218,12 +198,12 @@ def _exported_again(
 
 def address(obj: object, name: bytes | None) -> int:
     """What a capsule of a name, or of none, holds; 0 where it is of another name."""
-    return (_get_pointer(obj, name) or 0) if _get_name(obj) == name else 0
+    return (get_pointer(obj, name) or 0) if get_name(obj) == name else 0
 
 
 def context(obj: object) -> int:
     """The address in a capsule's context; 0 for NULL."""
-    return _get_context(obj) or 0
+    return get_context(obj) or 0
 
 
 def form(entry: NativeCallable) -> tuple[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import namedtuple
 
 from .. import _lib
 from .._cdecl.spelling import parse
@@ -56,16 +57,12 @@ _LIBRARY = [
 ]
 
 
-class Compiled:
-    """A function's code, which this keeps, and its IR: loops of ufuncs are compiled with it."""
+class Compiled(namedtuple("Compiled", ["code", "name", "text", "symbols"])):
+    """A function's code, which this keeps, and its IR: loops of ufuncs are compiled with it.
+    `symbols` are the addresses of what the module needs.
+    """
 
-    __slots__ = ("code", "name", "symbols", "text")
-
-    def __init__(self, code: engine.Code, name: str, text: str, symbols: dict[str, int]) -> None:
-        self.code = code
-        self.name = name
-        self.text = text
-        self.symbols = symbols  # the addresses of what the module needs
+    __slots__ = ()
 
     def pickled(
         self, signature: Signature, name: str, doc: str | None, options: Foreign

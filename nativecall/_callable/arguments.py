@@ -8,6 +8,7 @@ this module when it first asks for one of these, or for a conversion of _values/
 
 from __future__ import annotations
 
+from collections import namedtuple
 from itertools import islice
 from types import NoneType
 
@@ -39,7 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._ext import CallbackSpec, CallSpec, Foreign
+    from .._ext import CallbackSpec, CallSpec, Foreign, Native
     from .._values.calloptions import Policies
 
     #: What is said of the arguments and the result of a function (characters.py), and the encoding
@@ -57,21 +58,19 @@ _NO = -1
 # -- pointers ------------------------------------------------------------------------------------
 
 
-class _Shown:
+class _Shown(namedtuple("_Shown", ["spec", "index"])):
     """The type of an argument in messages, as C declares it; false where codes were written."""
 
-    __slots__ = ("_index", "_spec")
-
-    def __init__(self, spec: CallSpec | None, index: int) -> None:
-        self._spec = spec
-        self._index = index
+    __slots__ = ()
+    spec: CallSpec | None
+    index: int  # not what tuples have by this name
 
     def __bool__(self) -> bool:
-        return self._spec is not None and self._spec.signature.in_c
+        return self.spec is not None and self.spec.signature.in_c
 
     def __repr__(self) -> str:
-        assert self._spec is not None
-        return repr(self._spec.policies.spelled(self._spec.signature, self._index))
+        assert self.spec is not None
+        return repr(self.spec.policies.spelled(self.spec.signature, self.index))
 
 
 def pointer_argument(
@@ -240,7 +239,7 @@ def _returned_type(ctype: CType) -> object:
     """
     import atexit
 
-    found = storage.pointer_type(ctype)
+    found = to_ffi(ctype)
     if not _is_ready_for_end:
         _is_ready_for_end.append(True)
         atexit.register(pointer_argument, ctype, _lib.ffi.cast(found, 0), "a pointer", -1)
@@ -266,13 +265,9 @@ def _function_argument(
     With `exactly`, nothing is converted or compiled.
     """
     signature = _signature_of(ctype)
-    native = boxes.native(value)
-    if native is not None:
-        rows = native._offered()
-    else:
-        offer = _types.native_offer(value)  # another provider's
-        rows = [] if offer is None else offer[1]
-        entry = None if offer is None else _types.native_entry(value, signature)
+    native, rows = _rows_of(value)
+    if native is None and rows is not None:
+        entry = _types.native_entry(value, signature)
         if entry is not None:
             _check_gil(signature, entry[0], value, who)
             return entry[1], value
@@ -306,18 +301,27 @@ def _function_argument(
     raise wrong_type(who, "a function", value)
 
 
+def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] | None]:
+    """The native callable that a value stands for, and its entries, or those of an object of
+    another provider's; None where there are neither.
+    """
+    native = boxes.native(value)
+    if native is not None:
+        return native, native._offered()
+    offer = _types.native_offer(value)
+    return None, None if offer is None else offer[1]
+
+
 def _any_function(value: object, who: str) -> tuple[object, ...]:
     """The address of a C function where the declaration does not say which it has to be: as
     ``void *``, or as a pointer to a function that is declared ``()``.
     """
-    native = boxes.native(value)
-    offer = None if native is not None else _types.native_offer(value)
-    found = None if native is not None or offer is not None else boxes.function(value)
-    rows = native._offered() if native is not None else [] if offer is None else offer[1]
-    if len(rows) == 1:
+    _, rows = _rows_of(value)
+    if rows is not None and len(rows) == 1:
         text, address, flags = rows[0]
         _check_gil(text, flags, value, who)
         return address, value
+    found = boxes.function(value) if rows is None else None
     if found is not None:
         return found.address, found.owner
     if rows:

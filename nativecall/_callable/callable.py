@@ -163,7 +163,7 @@ class NativeCallable(_types.CallableBase):
         return tuple(
             [
                 Entry(
-                    text,
+                    signature.text,
                     address,
                     flags,
                     convention(flags).name,
@@ -172,20 +172,14 @@ class NativeCallable(_types.CallableBase):
                     one._trampoline_kind(),
                     *one._entry()[0].policies.options().values(),
                 )
-                for text, address, flags, owner, one in self._listed()
+                for one, signature, address, flags, owner in self._listed()
             ]
         )
 
-    def _listed(self) -> list[tuple[str, int, int, object, NativeCallable]]:
-        """The entries as native callers find them, each with its owner and its own callable."""
+    def _listed(self) -> list[tuple[NativeCallable, Signature, int, int, object]]:
+        """The entries as `_resolved` gives them, each with the owner of its function."""
         with _writing:
-            offered = self._offered()
-            overloads: tuple[NativeCallable, ...] = self._overloads or (self,)
-            owners = [one._owners for one in overloads]
-            return [
-                (*entry, owner[-1] if owner else None, one)
-                for entry, owner, one in zip(offered, owners, overloads, strict=False)
-            ]
+            return [(*row, [None, *row[0]._owners][-1]) for row in self._resolved()]
 
     def _resolved(self) -> list[tuple[NativeCallable, Signature, int, int]]:
         """The entries as native callers find them, read once: with each the callable of it alone.

@@ -72,13 +72,13 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         return _wrapped, (kind, target, *rest)
     entries = callable._listed()
     if len(entries) > 1:
-        parts = tuple([one for *_, one in entries])
+        parts = tuple([one for one, *_ in entries])
         for part in parts:
             part.__reduce__()  # says which of them cannot be pickled
         return _together, (kind, callable.__name__, callable._doc, parts)
     if not entries:
         raise TypeError(f"cannot pickle {callable!r}: it has no entries")
-    ((_, address, flags, owner, one),) = entries
+    ((one, _, address, flags, owner),) = entries
     spec = one._entry()[0]
     options: CallOptions = {
         "gil": gil_name(flags),
@@ -93,12 +93,8 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         owner = owner.box
     if pickled is not None:
         made = pickled(*how)
-    elif (native := boxes.native(owner)) is not None:
-        # Wrapped with other options.
-        if boxes.holds_entry(native, address):
-            made = _wrapped, (kind, native, *how)
-    elif (entry := boxes.own_entry(owner)) is not None:
-        # Wrapped from a box of ours.
+    elif (entry := boxes.native(owner) or boxes.own_entry(owner)) is not None:
+        # Wrapped with other options, or from a box of ours.
         if boxes.holds_entry(entry, address):
             made = _wrapped, (kind, entry, *how)
     elif owner is not None:

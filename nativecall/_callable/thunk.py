@@ -17,6 +17,8 @@ it. Thunks of functions that can be pickled can be pickled, as long as the bound
 from __future__ import annotations
 
 import struct
+from collections import namedtuple
+from functools import partial
 
 from .. import _lib
 from .._adapt import messages, rules
@@ -60,14 +62,10 @@ _BLOCKS = 768  # of all registers, twice, and more frames, where the core conver
 # -- what the core asks of a spec ----------------------------------------------------------------
 
 
-class _Maker:
+class _Maker(namedtuple("_Maker", ["plan", "name"])):
     """Makes the exceptions of one thunk; the core calls it, and shows it where it reports one."""
 
-    __slots__ = ("name", "plan")
-
-    def __init__(self, plan: Plan, name: str) -> None:
-        self.plan = plan
-        self.name = name
+    __slots__ = ()
 
     def __call__(self, step: int, bits: int, reported: bool) -> BaseException | None:
         if step == self.plan.tested and self.plan.before.shown_by == "exception":
@@ -92,15 +90,10 @@ class _Maker:
         return f"<native function {self.name} {self.plan.outer.text!r}>"
 
 
-class _Helper:
+class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
     """What thunks of a spec need Python code for."""
 
-    __slots__ = ("errors", "inner", "plan")
-
-    def __init__(self, plan: Plan, inner: CallSpec, errors: Errors | None) -> None:
-        self.plan = plan
-        self.inner = inner
-        self.errors = errors
+    __slots__ = ()
 
     def maker(self, name: str) -> _Maker:
         """What makes the exceptions of a thunk of the function with this name."""
@@ -136,19 +129,9 @@ class _Helper:
     ) -> tuple[object, ...]:
         """For `pickle`: how another process makes the same thunk."""
         if values:
-            return _bound_again, (function, *values)
+            return function.bind, values
         given = name if name != function.__name__ else None
-        return _converted_again, (function, self.plan.outer, self.errors, given)
-
-
-def _bound_again(function: Native, *values: object) -> object:
-    return function.bind(*values)
-
-
-def _converted_again(
-    function: Native, signature: Signature, errors: Errors | None, name: str | None
-) -> object:
-    return function.convert(signature, errors=errors, name=name)
+        return partial(function.convert, errors=self.errors, name=given), (self.plan.outer,)
 
 
 def spec_of(

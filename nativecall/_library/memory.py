@@ -103,12 +103,8 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
 
 def row_of(owner: Owner, ctype: FFIType) -> Row:
     """How memory of a complete pointer or array type is made."""
-
-    def row(ctype: FFIType) -> Row:
-        return _row(owner, ctype, 1)
-
-    found: Row = owner.plan(ctype, row)
-    return found
+    found: Row | None = owner.rows.get(ctype)
+    return owner.rows.keep(ctype, _row(owner, ctype, 1)) if found is None else found
 
 
 def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:

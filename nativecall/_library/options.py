@@ -81,18 +81,12 @@ class ByName:
         A value, or a mapping of names and patterns to values.
     """
 
-    # For instances that were never initialised.
-    option: str = ""
-    given: object = None
-    _everything: object = None
-    _named: Mapping[str, object] = NOTHING
-    _patterns: Mapping[str, object] = NOTHING
-
     def __init__(self, option: str, given: object) -> None:
-        named: dict[str, object] = {}
-        patterns: dict[str, object] = {}
         self.option = option
-        self.given, self._named, self._patterns = given, named, patterns
+        self.given = given
+        self._everything: object = None
+        self._named: dict[str, object] = {}
+        self._patterns: dict[str, object] = {}
         if not isinstance(given, Mapping):
             self._everything = _kept(option, given)
             return
@@ -107,7 +101,7 @@ class ByName:
                 kept = _kept(option, value)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error} for {name!r}") from None
-            (patterns if _is_pattern(name) else named)[name] = kept
+            (self._patterns if _is_pattern(name) else self._named)[name] = kept
 
     def of(self, *names: str) -> tuple[object, bool]:
         """What is said of a function of these names, None for nothing, and whether by name."""

@@ -18,7 +18,7 @@ from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from cffi import FFI
 
@@ -42,9 +42,8 @@ class Owner:
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
-        self._plans: Cache[object, Foreign] = Cache(1024)
-        #: How memory of types is made, by the texts that they were asked for by.
-        self.rows: Cache[str, Foreign] = Cache(1024)
+        #: How memory of types is made, by the types and the texts that they were asked for by.
+        self.rows: Cache[object, Foreign] = Cache(1024)
         serial = self.serial
         owners[serial] = ref(self, lambda _: owners.pop(serial, None))
 
@@ -77,12 +76,6 @@ class Owner:
         """The alignment of memory of a type in C, or of what a pointer type leads to."""
         node: Foreign = self.names.node(text)
         return int((node.item if node.kind == "pointer" else node).alignment)
-
-    def plan(self, ctype: Foreign, make: Callable[[Foreign], object]) -> Foreign:
-        """What is known of a type, or of a text of one, for one use: `make` is asked once."""
-        key = ctype, make.__name__
-        found = self._plans.get(key)
-        return self._plans.keep(key, make(ctype)) if found is None else found
 
     def variable(self, name: str) -> tuple[FFIType, str] | None:
         """cffi's type for a variable that is no number, and what characters it has if it is text;

@@ -12,6 +12,8 @@ against C code in other threads is for who runs these.
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 from .. import _lib
 from .._cdecl.cffitype import pointer_from
 from .._cdecl.characters import CHARACTERS
@@ -20,7 +22,7 @@ from .._types.ctype import Scalar
 from .._types.derived import pointer
 from .._types.grammar import read_type
 from .._values import boxes, storage
-from .._values.text import string
+from .._values.text import encoded, string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,47 +38,23 @@ _RECORDS = ("struct", "union")
 _pointed: dict[int, list[object]] = {}
 
 
-class Variable:
-    """A variable of a library.
+class Variable(namedtuple("Variable", "name ctype address owner handle const encoding")):
+    """A variable of a library, whose types `owner` has; `encoding` is that of text."""
 
-    Parameters
-    ----------
-    name : str
-    ctype : CType
-    address : int
-    owner : Owner
-        The types of the library.
-    handle : OpenLibrary
-    const : bool
-    encoding : str or None
-        Of text.
-    """
-
-    __slots__ = ("_address", "_const", "_ctype", "_encoding", "_handle", "_name", "_owner")
-
-    def __init__(
-        self,
-        name: str,
-        ctype: CType,
-        address: int,
-        owner: Owner,
-        handle: OpenLibrary,
-        const: bool,
-        encoding: str | None,
-    ) -> None:
-        self._name = name
-        self._ctype = ctype
-        self._address = address
-        self._owner = owner
-        self._handle = handle
-        self._const = const
-        self._encoding = encoding
+    __slots__ = ()
+    name: str
+    ctype: CType
+    address: int
+    owner: Owner
+    handle: OpenLibrary
+    const: bool
+    encoding: str | None
 
     def read(self) -> object:
         """Its value, or a view of it."""
-        if isinstance(self._ctype, Scalar):
-            return storage.load(self._ctype, self._address)
-        found = self._owner.variable(self._name)
+        if isinstance(self.ctype, Scalar):
+            return storage.load(self.ctype, self.address)
+        found = self.owner.variable(self.name)
         if found is None:
             return self._pointer()
         kind, text = found
@@ -85,45 +63,43 @@ class Variable:
         if kind.kind in _RECORDS:
             return self._at(kind)
         if text and (word := self._word()):
-            return string(self._owner.ffi.cast(kind, word), self._encoding)
+            return string(self.owner.ffi.cast(kind, word), self.encoding)
         return self._pointer()
 
     def _word(self) -> int:
-        return int(_lib.ffi.cast("uintptr_t *", self._address)[0])
+        return int(_lib.ffi.cast("uintptr_t *", self.address)[0])
 
     def _pointer(self) -> object:
         """A pointer's value; a pointer to what cffi has no type of."""
-        if self._ctype.kind not in _POINTERS:
-            return pointer_from(pointer(self._ctype), self._address, owner=self._handle)
+        if self.ctype.kind not in _POINTERS:
+            return pointer_from(pointer(self.ctype), self.address, owner=self.handle)
         word = self._word()
         # What it points to is often the library's own.
-        return None if word == 0 else pointer_from(self._ctype, word, owner=self._handle)
+        return None if word == 0 else pointer_from(self.ctype, word, owner=self.handle)
 
     def _at(self, kind: FFIType) -> object:
         """A pointer to something at the address, which keeps the library."""
         from .memory import pointer_to
 
-        ffi = self._owner.ffi
-        return ffi.gc(
-            ffi.cast(pointer_to(kind), self._address), _lib.types.Destructor(self._handle)
-        )
+        ffi = self.owner.ffi
+        return ffi.gc(ffi.cast(pointer_to(kind), self.address), _lib.types.Destructor(self.handle))
 
     def _array(self, kind: FFIType, text: str) -> object:
-        ffi = self._owner.ffi
+        ffi = self.owner.ffi
         if kind.length is None:
             start = self._at(kind.item)
-            return string(start, self._encoding) if text else start
+            return string(start, self.encoding) if text else start
         memory = ffi.buffer(self._at(kind), ffi.sizeof(kind))
         array = ffi.from_buffer(kind, memory)
         if text:
-            return string(array, self._encoding)
+            return string(array, self.encoding)
         item = element(kind)
         if item.kind not in ("primitive", "enum") or item.cname in CHARACTERS:
             return array
         from .memory import asarray
 
-        seen = asarray(self._owner, array, None)
-        if self._const:
+        seen = asarray(self.owner, array, None)
+        if self.const:
             seen.flags.writeable = False
         return seen
 
@@ -131,15 +107,15 @@ class Variable:
 
     def write(self, value: object, policies: Policies) -> None:
         """Store a value; one that does not fit changes nothing."""
-        who = f"variable {self._name!r}"
-        found = None if isinstance(self._ctype, Scalar) else self._owner.variable(self._name)
+        who = f"variable {self.name!r}"
+        found = None if isinstance(self.ctype, Scalar) else self.owner.variable(self.name)
         if found is not None and found[0].kind in ("array", *_RECORDS):
             from .memory import assign
 
-            self._keep(assign(self._owner, found[0], self._address, value, who))
+            self._keep(assign(self.owner, found[0], self.address, value, who))
             return
-        if not isinstance(self._ctype, Scalar) and self._ctype.kind not in _POINTERS:
-            raise TypeError(f"{who} is a {self._ctype.text!r}, of which cffi has no type")
+        if not isinstance(self.ctype, Scalar) and self.ctype.kind not in _POINTERS:
+            raise TypeError(f"{who} is a {self.ctype.text!r}, of which cffi has no type")
         if found is not None and found[1] and isinstance(value, str):
             value = self._encoded(found[0], value, who)
         self._store(value, who, policies)
@@ -149,45 +125,28 @@ class Variable:
         if "\0" in value:
             raise ValueError(f"{who} must have no null character, which ends text in C")
         if kind.item.cname != "char":
-            return self._owner.ffi.new(f"{kind.item.cname}[]", value)
-        if self._encoding is None:
-            raise TypeError(
-                f"{who} must be bytes, a pointer or None (got str); load the library with an "
-                "encoding for str"
-            )
-        encoded = value.encode(self._encoding)
-        if b"\0" in encoded:
-            raise ValueError(
-                f"{who} must have no null character once it is encoded, which ends text in C"
-            )
-        return encoded
+            return self.owner.ffi.new(f"{kind.item.cname}[]", value)
+        hint = "load the library with an encoding for str"
+        without = f"must be bytes, a pointer or None (got str); {hint}"
+        return encoded(value, self.encoding, who, without)
 
     def _store(self, value: object, who: str, policies: Policies) -> None:
         """Store a number or a pointer."""
-        ctype = self._ctype
+        ctype = self.ctype
         if ctype.kind == "function" and boxes.is_python_function(value):
             raise TypeError(
                 f"{who} must be a C function that stays (got {type(value).__name__}); make one "
                 f"with nativecall.callback({ctype.text[2:-1]!r}, function)"
             )
         keep: list[object] = []
-        # Into memory of ours first: a conversion that fails changes nothing.
-        memory = _lib.ffi.new("char[]", ctype.size + 16)
-        start = int(_lib.ffi.cast("uintptr_t", memory))
-        storage.store(ctype, value, start, who, keep, False, policies)
-        target = _lib.ffi.cast("char *", self._address)
-        before = _pointed.get(self._address)
-        if keep:
-            _pointed[self._address] = keep
-        _lib.ffi.memmove(target, memory, ctype.size)
-        if before is not None and not keep:
-            del _pointed[self._address]
+        storage.replace(ctype, value, self.address, who, keep, policies)
+        self._keep(keep)
 
     def _keep(self, kept: list[object]) -> None:
         if kept:
-            _pointed[self._address] = kept
+            _pointed[self.address] = kept
         else:
-            _pointed.pop(self._address, None)
+            _pointed.pop(self.address, None)
 
 
 def pointer_constant(named: str, address: int) -> object:

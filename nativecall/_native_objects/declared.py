@@ -6,6 +6,7 @@ to descriptors.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from types import FunctionType
 
 from .. import _lib
@@ -28,7 +29,7 @@ refuse_reload(globals(), "field")
 _ATOMIC = ("bool", "int", "float")
 
 
-class Field:
+class Field(namedtuple("Field", "type of atomic doc text", defaults=(None,))):
     """A field of a class of native objects, until the class is made; `field` makes it.
 
     Attributes
@@ -39,24 +40,17 @@ class Field:
         What a reference may refer to: a class, the name of one, or None for any native object.
     atomic : bool
     doc : str or None
+    text : str or None
+        The code, as it was written.
     """
 
-    __slots__ = ("atomic", "doc", "of", "text", "type")
+    __slots__ = ()
     __nativedeclares__ = True  # so that the metaclass knows it
-
-    def __init__(
-        self,
-        type: CType | None,
-        of: type | str | None,
-        atomic: bool,
-        doc: str | None,
-        text: str | None = None,
-    ) -> None:
-        self.type: CType | None = type
-        self.text: str | None = text
-        self.of: _Class | str | None = of
-        self.atomic: bool = atomic
-        self.doc: str | None = doc
+    type: CType | None
+    of: _Class | str | None
+    atomic: bool
+    doc: str | None
+    text: str | None
 
     @property
     def code(self) -> str | None:
@@ -67,7 +61,7 @@ class Field:
         return f"<native field {self.code or self.of!r}>"
 
 
-class Method:
+class Method(namedtuple("Method", "target signature options doc")):
     """A method of a class of native objects, until the class is made; `method` makes it.
 
     Attributes
@@ -80,20 +74,12 @@ class Method:
         As for `wrap`.
     """
 
-    __slots__ = ("doc", "options", "signature", "target")
+    __slots__ = ()
     __nativedeclares__ = True
-
-    def __init__(
-        self,
-        target: object,
-        signature: Signature | None,
-        options: dict[str, str],
-        doc: str | None,
-    ) -> None:
-        self.target: object = target
-        self.signature: Signature | None = signature
-        self.options: dict[str, str] = options
-        self.doc: str | None = doc
+    target: object
+    signature: Signature | None
+    options: dict[str, str]
+    doc: str | None
 
     def __call__(self, function: Callable[..., object]) -> Method:
         if self.target is not None or not isinstance(function, FunctionType):

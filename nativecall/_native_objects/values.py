@@ -12,7 +12,7 @@ from .._types.derived import Array, Struct, inner_types
 from .._values import boxes, callspec
 from .._values.calloptions import DEFAULT as _POLICIES
 from .._values.dtypes import dtype_of
-from .._values.storage import by_name, layout, load, store_whole
+from .._values.storage import by_name, layout, load, replace
 from .declared import is_array_of_numbers
 
 TYPE_CHECKING = False
@@ -103,18 +103,10 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
     words = _without_pointers(ctype)
 
     def store_value(object: object, value: Foreign, address: int) -> None:
-        # All or nothing: what does not convert must not leave half of an aggregate.
-        memory = _lib.ffi.new("char[]", ctype.size + 16)
-        place = int(_lib.ffi.cast("uintptr_t", memory))
-        place += -place % 16
         if words is not ctype and boxes.struct(value) is None:
-            value = _with_addresses(ctype, value, who)
-            store_whole(words, value, place, who, [], False, _POLICIES)
+            replace(words, _with_addresses(ctype, value, who), address, who, [], _POLICIES)
         else:
-            store_whole(ctype, value, place, who, [], False, _POLICIES)
-        _lib.ffi.memmove(
-            _lib.ffi.cast("char *", address), _lib.ffi.cast("char *", place), ctype.size
-        )
+            replace(ctype, value, address, who, [], _POLICIES)
 
     return store_value
 

@@ -325,14 +325,10 @@ def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int)
     return nodes.Plan(signature, whole, tuple(arguments), *settled, settles=True)
 
 
-class _Helper:
+class _Helper(namedtuple("_Helper", ["operands", "signature"])):
     """What scalar entries need Python code for."""
 
-    __slots__ = ("operands", "signature")
-
-    def __init__(self, operands: tuple[CType, ...] | None, signature: Signature) -> None:
-        self.operands = operands
-        self.signature = signature
+    __slots__ = ()
 
     def pickled(
         self, function: NativeCallable, values: tuple[object, ...], name: str

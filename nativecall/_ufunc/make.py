@@ -13,6 +13,7 @@ it; NumPy calls the others without it.
 from __future__ import annotations
 
 import ctypes
+from collections import namedtuple
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError, extra
@@ -43,15 +44,13 @@ class Keeper:
         self.arrays: object = None  # of NumPy's struct
 
 
-class _Loop:
-    """A loop: what it is called with, and its code once that is made."""
+class _Loop(namedtuple("_Loop", ["entry", "plan", "numbers"])):
+    """A loop: the callable of one entry, how that is called, and NumPy's numbers of its types."""
 
-    __slots__ = ("entry", "numbers", "plan")
-
-    def __init__(self, entry: NativeCallable, plan: LoopPlan, numbers: tuple[int, ...]) -> None:
-        self.entry = entry
-        self.plan = plan
-        self.numbers = numbers
+    __slots__ = ()
+    entry: NativeCallable
+    plan: LoopPlan
+    numbers: tuple[int, ...]
 
 
 def ufunc(

@@ -14,6 +14,8 @@ from __future__ import annotations
 import ctypes
 import sys
 
+from .._values.capsules import get_pointer
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +29,6 @@ KNOWN = ((1, 26), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (2, 5))
 _FROM_FUNC_AND_DATA = 31  # PyUFunc_FromFuncAndDataAndSignature
 _NO_IDENTITY = -1
 
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
 _take = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
 
 
@@ -118,7 +117,7 @@ def table() -> Foreign:
     if module is None:
         module = sys.modules["numpy.core._multiarray_umath"]
     capsule = module._UFUNC_API
-    return ctypes.cast(_get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    return ctypes.cast(get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
 
 
 def new(

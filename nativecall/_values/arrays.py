@@ -17,6 +17,7 @@ import sys
 
 from .. import _lib
 from . import boxes
+from .capsules import get_name, get_pointer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
 
 _types = _lib.types
 _ffi = _lib.ffi
-# A prototype of our own: the argtypes of ctypes.pythonapi's functions belong to the whole process.
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
 _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 _LONG_DOUBLE = ctypes.sizeof(ctypes.c_longdouble)
 #: PEP 3118's letters of NumPy's kinds and bytes.
@@ -103,9 +97,9 @@ _ARROW = dict(zip("cCsSiIlLefg", "bBhHiIqQefd", strict=True))
 def _arrow(value: Foreign) -> _Found:
     """A primitive array without nulls, which nobody writes to."""
     capsules = value.__arrow_c_array__()
-    (name,) = _unpack("@P", _get_pointer(capsules[0], b"arrow_schema"))
+    (name,) = _unpack("@P", get_pointer(capsules[0], b"arrow_schema"))
     form = _ffi.string(_ffi.cast("char *", name)).decode()
-    array = _get_pointer(capsules[1], b"arrow_array")
+    array = get_pointer(capsules[1], b"arrow_array")
     length, nulls, offset, _, _, buffers = _unpack("@5qP", array)
     code = _ARROW.get(form)
     if code is None:
@@ -141,13 +135,13 @@ def _dlpack(value: Foreign) -> _Found:
     except TypeError:
         capsule = value.__dlpack__()  # before version 1
     flags = 0
-    if _is_valid(capsule, b"dltensor_versioned"):
-        start = _get_pointer(capsule, b"dltensor_versioned")
+    if get_name(capsule) == b"dltensor_versioned":
+        start = get_pointer(capsule, b"dltensor_versioned")
         major, minor, _, _, flags, *tensor = _unpack("@IIPPQ" + _DLTENSOR, start)
         if major != 1:
             raise BufferError(f"its version of DLPack, {major}.{minor}, is not known")
     else:
-        tensor = [*_unpack("@" + _DLTENSOR, _get_pointer(capsule, b"dltensor"))]
+        tensor = [*_unpack("@" + _DLTENSOR, get_pointer(capsule, b"dltensor"))]
     data, _, _, ndim, code, bits, lanes, lengths, steps, offset = tensor
     if flags & _COPIED:
         raise BufferError("it gives a copy")

@@ -198,7 +198,7 @@ class _Registered:
                 ) from error
             self.reader = reader = imported
         found = reader(obj)
-        made = _native(found)
+        made = _lib.types.callable_of(found)
         if made is None and found is not None:
             raise TypeError(
                 f"what reads the boxes of {self.library!r} must return a native callable or None "
@@ -355,11 +355,6 @@ def _ask(question: str, obj: object, *given: object) -> Foreign:
 # -- what it is asked ----------------------------------------------------------------------------
 
 
-def _native(obj: object) -> Native | None:
-    """The native callable that `obj` is, or is the built-in view of."""
-    return _lib.types.callable_of(obj)
-
-
 def _asking(question: str) -> Callable[..., Foreign]:
     """A function that asks one question of the bridges."""
 
@@ -371,10 +366,8 @@ def _asking(question: str) -> Callable[..., Foreign]:
 
 def native(obj: object) -> Native | None:
     """The native callable that `obj` is, is the built-in view of, or stands for."""
-    found = _native(obj)
-    if found is None:
-        found = _ask("native", obj)
-    return found
+    found = _lib.types.callable_of(obj)
+    return _ask("native", obj) if found is None else found
 
 
 def holds_entry(obj: object, address: int) -> bool:

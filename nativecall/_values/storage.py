@@ -95,6 +95,18 @@ def store_whole(
         raise
 
 
+def replace(
+    ctype: CType, value: object, address: int, who: str, keep: list[object], policies: Policies
+) -> None:
+    """`store`, into memory of ours first: a value that does not fit changes nothing."""
+    memory = _lib.ffi.new("char[]", ctype.size + 16)
+    place = int(_lib.ffi.cast("uintptr_t", memory))
+    place += -place % 16
+    store_whole(ctype, value, place, who, keep, False, policies)
+    cast = _lib.ffi.cast
+    _lib.ffi.memmove(cast("char *", address), cast("char *", place), ctype.size)
+
+
 def _store_word(value: int, address: int) -> None:
     _lib.ffi.cast("uintptr_t *", address)[0] = value
 
@@ -474,13 +486,6 @@ def pointer_result(ctype: CType, address: int) -> object:
     from .._cdecl import cffitype
 
     return cffitype.pointer_from(ctype, address)
-
-
-def pointer_type(ctype: CType) -> object:
-    """The cffi type that pointers of a type come back as."""
-    from .._cdecl import cffitype
-
-    return cffitype.to_ffi(ctype)
 
 
 def load_result(ctype: CType, address: int, policies: Policies) -> object:

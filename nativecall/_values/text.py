@@ -75,6 +75,20 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     return found
 
 
+def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
+    """Text as C reads it, without what would end it before its end; `without` says what is wrong
+    where there is no encoding.
+    """
+    if encoding is None:
+        raise TypeError(f"{who} {without}")
+    found = text.encode(encoding)
+    if b"\0" in found:
+        raise ValueError(
+            f"{who} must have no null character once it is encoded, which ends text in C"
+        )
+    return found
+
+
 # The core reads cffi's objects whose types are in `_texts`.
 string = _lib.types.shortcut("string", string, ())
 

@@ -11,6 +11,7 @@ import operator
 from .. import _lib
 from .._types.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
 from . import boxes, callspec
+from .text import encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def extra_argument(
         return _integer_type(value), value
     who = f"argument {index + 1} of '{name}'"
     if isinstance(value, str):
-        return VOIDPTR, _encoded(value, encoding, who)
+        return VOIDPTR, encoded(value, encoding, who, _NO_ENCODING)
     struct = boxes.struct(value)
     if struct is not None and struct.type is not None:
         return struct.type, value
@@ -82,19 +83,10 @@ def extra_argument(
     )
 
 
-def _encoded(text: str, encoding: str | None, who: str) -> bytes:
-    """A text as C reads it, without what would end it before its end."""
-    if encoding is None:
-        raise TypeError(
-            f"{who} is a str, which has no bytes of its own; pass s.encode(), or load the function "
-            'with encoding="utf-8" or the like'
-        )
-    encoded = text.encode(encoding)
-    if b"\0" in encoded:
-        raise ValueError(
-            f"{who} must have no null character once it is encoded, which ends text in C"
-        )
-    return encoded
+_NO_ENCODING = (
+    "is a str, which has no bytes of its own; pass s.encode(), or load the function with "
+    'encoding="utf-8" or the like'
+)
 
 
 def _function_type(value: Foreign, who: str) -> CType | None:

@@ -220,7 +220,7 @@ def test_what_an_exporter_raises_is_told(refused):
         def __dlpack__(self):
             return 5
 
-    refused(Used(None), ValueError, "PyCapsule_GetPointer called with invalid PyCapsule object")
+    refused(Used(None), ValueError, "PyCapsule_GetName called with invalid PyCapsule object")
 
 
 def test_elements_of_array_interfaces_that_c_has_not_are_refused(refused):
