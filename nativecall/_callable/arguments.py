@@ -14,7 +14,7 @@ from types import NoneType
 
 from .. import _lib
 from .._cdecl.cffitype import disagreement, is_whole, to_ffi
-from .._cdecl.characters import CONST
+from .._cdecl.nodes import CONST
 from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, refuse_reload, wrong_type
 from .._fifo import Cache

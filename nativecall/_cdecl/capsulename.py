@@ -17,10 +17,8 @@ from collections import namedtuple
 from .._errors import SignatureError
 from .._types.ctype import MAX_TEXT, CType
 from .._types.signature import Signature
-from .integers import Unknown
 from .nodes import BASICS, ArrayOf, Converter, FunctionOf, Node, Record, Unusable, function_of
-from .parser import Parser
-from .plaintext import common_types
+from .parser import Parser, common_types
 from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
 from .source import CSource
 from .spelling import parse
@@ -173,7 +171,7 @@ def _declaration(name: str) -> Name:
     reader = _Reader(_plain(name))
     try:
         function = reader.function()
-    except (Unknown, SignatureError, RecursionError):
+    except (SignatureError, RecursionError):
         return Name(None, None, None, False)
     convert = Converter()
     parts = function.result, *function.args
@@ -222,17 +220,15 @@ class _Reader(Parser):
         return found
 
     def _whole(self) -> Node:
-        node = self.type_name()
-        self.accept(";")
-        if self.tokens[self.at]:
-            raise Unknown(f"unexpected {self.tokens[self.at]!r}")
-        return node
+        said, _, node = self.single()
+        self.finish(said)
+        return said.type(node)
 
     def is_type(self) -> bool:
         """Whether a type is named that a variable can have."""
         try:
             return self._whole().kind != "void" and not self.unknown
-        except (Unknown, SignatureError, RecursionError):
+        except (SignatureError, RecursionError):
             return False
 
     def _typedef(self, word: str) -> tuple[Node, bool] | None:

@@ -1,18 +1,17 @@
 """What declarations say: a table of plain data, kept between uses, and what is made of it.
 
 A type is in the table as the text of it, with the names of fields. `Declarations` makes signatures
-and types of a table when they are first asked for; the cache keeps tables by the texts that they
-were read from. Reading itself (texts.py), and its parsers, are not needed for what is kept.
+and types of a table when they are first asked for. Tables are kept on disk (header.py); reading
+itself (tables.py), and its parsers, are not needed for what is kept.
 """
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 from _collections_abc import Mapping
 
-from .. import _cache, _lib
+from .. import _lib
 from .._errors import SignatureError
 from .._types.grammar import bind, from_row, read_type
 from .._version import __version__
@@ -79,8 +78,10 @@ class _Lazy(Mapping[str, "Made"]):
         return len(self._rows)
 
 
-_DETAILS = ("declared", "files", "places", "readonly", "rows")
-_UNCOUNTED = (*_DETAILS, "key", "owner", "stamps", "text", "wanted", "whole")
+_COUNTED = (
+    *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
+    *("refused", "skipped", "symbols", "types", "variables"),
+)
 
 
 class Declarations:
@@ -139,33 +140,6 @@ class Declarations:
     owner : Owner or None
         What has the types that pointers name; set before anything is made.
     """
-
-    __slots__ = (
-        "_alike",
-        "constants",
-        "declared",
-        "enums",
-        "files",
-        "functions",
-        "inlines",
-        "key",
-        "layouts",
-        "opaque",
-        "owner",
-        "places",
-        "pointers",
-        "readonly",
-        "refused",
-        "rows",
-        "skipped",
-        "stamps",
-        "symbols",
-        "text",
-        "types",
-        "variables",
-        "wanted",
-        "whole",
-    )
 
     def __init__(self, table: Table, text: str | None, wanted: Wanted | None = None) -> None:
         def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
@@ -227,43 +201,9 @@ class Declarations:
 
     def __repr__(self) -> str:
         counts = ", ".join(
-            f"{len(getattr(self, kind))} {kind}"
-            for kind in self.__slots__
-            if kind[0] != "_" and kind not in _UNCOUNTED and getattr(self, kind)
+            f"{len(getattr(self, kind))} {kind}" for kind in _COUNTED if getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
-
-
-def kept(text: str) -> Declarations | None:
-    """What the cache has of a text; None where it has nothing that can be used."""
-    found = _cache.shared().get(_key(text))
-    if found is None:
-        return None
-    try:
-        table: Table = marshal.loads(found)
-        return Declarations(table, str.__str__(text))
-    except (ValueError, EOFError, TypeError):
-        return None
-
-
-def keep(text: str, table: Table) -> None:
-    """Have the cache keep what a text says."""
-    _cache.shared().put(_key(text), written(table))
-
-
-def written(table: Table) -> bytes:
-    """A table as it is kept: what rows have in common is written once, and is one object again."""
-    parts: dict[object, object] = {}
-    rows = {
-        name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
-        for name, row in table["functions"].items()
-    }
-    return marshal.dumps({**table, "functions": rows})
-
-
-def _key(text: str) -> bytes:
-    whole = f"declarations {edition()!r}\n{str.__str__(text)}"
-    return _cache.hashed(whole.encode(errors="backslashreplace")).digest()
 
 
 _editions: list[tuple[object, ...]] = []
@@ -272,8 +212,11 @@ _editions: list[tuple[object, ...]] = []
 def edition() -> tuple[object, ...]:
     """Everything but the text that determines a table, or how it is written."""
     if not _editions:
-        with os.scandir(os.path.dirname(__file__)) as found:
-            here = sorted([one.path for one in found if one.name.endswith(".py")])
+        folder = os.path.dirname(__file__)
+        here = []
+        for one in (folder, os.path.join(os.path.dirname(folder), "_types")):
+            with os.scandir(one) as found:
+                here += sorted([file.path for file in found if file.name.endswith(".py")])
         files = [
             (path, status.st_size, status.st_mtime_ns)
             for path in (*here, _lib.FILE, *_of_cffi())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .._ext import Foreign
+    from .._types.grammar import Row
     from .declarations import Table
     from .typenames import TypeNames
 
@@ -59,6 +60,7 @@ def wanted(
                 f"(got {type(value).__name__} for {name!r})"
             )
         defines.append((name, str(int(value)) if isinstance(value, int) else value))
+    text = str.__str__(text) if isinstance(text, str) else text  # a subclass may say anything
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
 
 
@@ -112,7 +114,7 @@ def read(
         said = repr((key, table)).encode(errors="backslashreplace")
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
-            made_of = marshal.dumps((stamps, digest, {**table}))
+            made_of = marshal.dumps((stamps, digest, {**table, **_shared(table)}))
             for one in {key, of_any}:  # the second is found where there is no compiler
                 _cache.shared().put(one, made_of)
     else:
@@ -136,6 +138,18 @@ def read(
         made.whole = Declarations(whole, wanted.text, wanted)
         made.whole.stamps = stamps
     return made
+
+
+def _shared(table: Table) -> dict[str, dict[str, Row]]:
+    """The functions of a table as they are kept: what rows have in common is written once, and is
+    one object again.
+    """
+    parts: dict[object, object] = {}
+    rows = {
+        name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
+        for name, row in table["functions"].items()
+    }
+    return {"functions": rows}  # type: ignore[dict-item]  # the rows are as they were
 
 
 def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
@@ -233,33 +247,17 @@ def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
 def _read(
     wanted: Wanted, names: TypeNames | None = None, strict: bool = False
 ) -> tuple[dict[str, Stamp], Table]:
-    from .integers import Unclosed
-    from .macros import HeaderTables, MacroTables
-    from .parser import Parser
-    from .plaintext import know
     from .preprocessor import Scanned, check_machine, preprocess
     from .searched import folders
     from .source import CSource
-    from .texts import table
+    from .tables import table
 
     if wanted.text is not None:
-        source = CSource(wanted.text, wanted.define)
-        if strict:
-            return {}, table(source, names)
-        given: CSource | Scanned = source
-    else:
-        text = preprocess(wanted)
-        check_machine(text)
-        given = scanned = Scanned(text)
-    parser = Parser(given.tokens)
-    know(parser, names)
-    try:
-        parser.read()
-    except Unclosed as error:
-        raise given.placed(error, error.at) from None
-    if wanted.text is not None:
-        return {}, MacroTables(parser, given).table()
-    found = HeaderTables(parser, scanned, wanted).table()
+        return {}, table(CSource(wanted.text, wanted.define), strict, names)
+    text = preprocess(wanted)
+    check_machine(text)
+    scanned = Scanned(text)
+    found = table(scanned, False, names, wanted)
     paths = *scanned.files, *folders(scanned.files, wanted)
     return {path: stamp(path) for path in paths}, found
 

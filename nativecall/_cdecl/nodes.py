@@ -36,7 +36,6 @@ from .._types.derived import (
 )
 from .._types.grammar import from_row
 from .._types.signature import Signature
-from .characters import texts
 from .lexer import CODES
 
 TYPE_CHECKING = False
@@ -346,6 +345,66 @@ class Later(Record):
         pass  # of a Record that has none yet
 
 
+# -- text ------------------------------------------------------------------------------------------
+#
+# Which pointers lead to text, that is to characters that C declares `const`; and which arguments of
+# a function that is an argument lead to arrays that it must not write to.
+
+#: The types whose characters make text, behind pointers to const ones.
+CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
+#: DeclSpecifiers in their place of a pointer to a const array.
+CONST = "const"
+
+
+def characters(ctype: FFIType, const: bool) -> str:
+    """Which characters a pointer leads to, to const ones or not; ``""`` where it is no text."""
+    text = const and ctype.kind == "pointer" and ctype.item.kind == "primitive"
+    return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
+
+
+def _characters_behind(ctype: FFIType) -> str:
+    """Which characters a pointer leads to by pointers to const ones, after ``*``."""
+    if ctype.kind != "pointer" or ctype.item.kind != "pointer":
+        return ""
+    found = characters(ctype.item, ctype.item.const)
+    return f"*{found}" if found else ""
+
+
+def texts(args: Sequence[FFIType], readonly: Sequence[bool], result: FFIType) -> tuple[str, ...]:
+    """Which characters each argument of a node's function leads to, and the result at the end; ()
+    where there is no text. Of an argument that is a function, those of its own arguments and of its
+    result, in parentheses, ``"(char,,)"``, with ``const`` for a pointer to a const array; of a
+    pointer to pointers ``"*char"``.
+    """
+    found = []
+    for arg, const in zip(args, readonly, strict=True):
+        text = characters(arg, const) or _characters_behind(arg)
+        if arg.kind == "pointer" and arg.item.kind == "function":
+            inner = zip(arg.item.args, arg.item.readonly, strict=True)
+            text = _together([*[_given(*one) for one in inner], _returned(arg.item.result)])
+        found.append(text)
+    found.append(_returned(result))
+    return tuple(found) if any(found) else ()
+
+
+def _given(arg: FFIType, const: bool) -> str:
+    """What is said of an argument of a function that is an argument."""
+    is_array = const and arg.kind == "pointer" and arg.item.kind == "array"
+    return CONST if is_array else characters(arg, const)
+
+
+def _returned(result: FFIType) -> str:
+    return characters(result, getattr(result, "const", False))
+
+
+def _together(found: Sequence[str]) -> str:
+    """What is said of a function's arguments and result in one text; ``""`` for nothing."""
+    return f"({','.join(found)})" if any(found) else ""
+
+
+# -- C types ---------------------------------------------------------------------------------------
+
+
 class TooLarge(SignatureError):
     """A function takes and returns more by value than cffi should list."""
 
@@ -653,7 +712,7 @@ def _flat(fields: Sequence[Foreign], start: int = 0) -> list[Foreign]:
     return found
 
 
-#: What C calls its own types, by the words of `clexer.basic_type`.
+#: What C calls its own types, by the words of `basic_type`.
 BASICS: dict[str, Node] = {
     name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
 } | {"void": Node()}

@@ -4,21 +4,32 @@ It reads what compilers and libraries write: GNU attributes and words, `__asm__`
 functions, ``#pragma pack``, C11's and C23's words. Of headers, a declaration that it cannot read is
 left out with its reason, and what depends on it has that reason, too; the rest is read. Bodies of
 functions are passed over. `strict`, for what people write, it stops at the first fault.
+
+Below, bottom up: faults; integers and other numbers, computed as gcc does, by type, width and sign;
+the words and attributes of declarations; and `Parser`, with constant expressions, specifiers and
+tags, declarators and whole declarations.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
+import operator
+import re
+from itertools import pairwise
+from math import copysign
+from struct import pack, unpack
 
-from .._errors import SignatureError
-from .._types.ctype import MAX_DEPTH
+from .._errors import SignatureError, did_you_mean
+from .._types.ctype import MAX_DEPTH, SCALARS, WORD, Scalar, integer
 from .._types.grammar import shown
+from .._types.written import KEYWORDS
 from .cffitype import of_c
-from .characters import CHARACTERS
-from .expression import cast
-from .integers import Unclosed, Unknown, fault
+from .lexer import BASIC, Unexpanded, basic_type, fit, tokenizer, typed_integer
 from .nodes import (
     ANONYMOUS,
+    BASICS,
+    CHARACTERS,
     ArrayOf,
     Enumeration,
     FunctionOf,
@@ -28,12 +39,363 @@ from .nodes import (
     Record,
     Unusable,
     agree,
+    name_of,
 )
-from .specifiers import ASM, OTHER_TYPES, TRANSPARENT, UNWRITTEN, WORDS, DeclSpecifiers, Specifiers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .expression import Value
+    from collections.abc import Iterable, Sequence
+
+    from .lexer import Integer
+
+    #: An integer with its type, or another value with its code (`"f"`, `"d"`, `"g"`, `"bytes"`),
+    #: or a pointer with its node.
+    Value = Integer | tuple[float | bytes, str] | tuple[int, Node]
+
+
+class Unknown(SignatureError):
+    """What cannot be read, or has no value that is known here.
+
+    Attributes
+    ----------
+    at : int or None
+        The token that it is about, by its index; None for the next one.
+    """
+
+    def __init__(self, reason: str, at: int | None = None, hint: str | None = None) -> None:
+        super().__init__(reason, hint=hint)
+        self.at = at
+
+
+def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
+    """What an error of a parser says, and the token that it is about: the one at `at` unless it
+    names another.
+    """
+    named = getattr(error, "at", None)
+    at = at if named is None else named
+    token = tokens[at] if at < len(tokens) else ""
+    if isinstance(token, Unexpanded):
+        return f"macro {token.rstrip()!r} has parameters, and is not expanded in a text", at
+    return getattr(error, "reason", "nested too deeply"), at
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+INT = typed_integer("0")[1]  # its bits
+_LEVELS = {
+    word: level
+    for level, words in enumerate(
+        ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"), 1
+    )
+    for word in words.split()
+}
+_COMPARED = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_COMPUTED = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+_ESCAPES = dict(zip("abefnrtv", b"\a\b\x1b\f\n\r\t\v", strict=True))
+_ESCAPE = rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))"
+_BUILTINS = {
+    "__builtin_inff": (float("inf"), "f"),
+    "__builtin_inf": (float("inf"), "d"),
+    "__builtin_huge_valf": (float("inf"), "f"),
+    "__builtin_huge_val": (float("inf"), "d"),
+    "__builtin_huge_vall": (float("inf"), "g"),
+    "__builtin_nanf": (float("nan"), "f"),
+    "__builtin_nan": (float("nan"), "d"),
+}
+
+
+def of_int(value: int) -> Integer:
+    """An enumerator's value with its type: int, or the first longer type that has it, of which the
+    last has no sign.
+    """
+    try:
+        _, bits, signed = typed_integer(f"{max(value, -1 - value)}{'u' * (value >= 2**63)}")
+    except OverflowError as error:
+        raise Unknown(str(error)) from None
+    return value, bits, signed
+
+
+def _common(left: Integer, right: Integer) -> tuple[int, bool]:
+    """The type that both operands are converted to."""
+    bits = max(left[1], right[1])
+    return bits, all([one[2] for one in (left, right) if one[1] == bits])
+
+
+def _promoted(value: Integer) -> Integer:
+    return value if value[1] >= INT else (value[0], INT, True)
+
+
+def _fitting(value: int, bits: int, signed: bool) -> Integer:
+    found = fit(value, bits, signed)
+    if signed and found != value:
+        raise Unknown("a constant overflows its type")
+    return found, bits, signed
+
+
+def _is_number(value: Value) -> bool:
+    return len(value) == 3 or isinstance(value[0], float)
+
+
+def _binary(op: str, left: Value, right: Value) -> Value:
+    """What an operator makes of two values."""
+    if not (_is_number(left) and _is_number(right)):
+        raise Unknown("arithmetic with what is no number")
+    if op in ("&&", "||"):
+        both = bool(left[0]), bool(right[0])
+        return int(all(both) if op == "&&" else any(both)), INT, True
+    if len(left) == 3 and len(right) == 3:
+        return _of_integers(op, _promoted(left), _promoted(right))
+    a, b = float(left[0]), float(right[0])
+    if op in _COMPARED:
+        return int(_COMPARED[op](a, b)), INT, True
+    code = max(["f" if len(one) == 3 else str(one[1]) for one in (left, right)], key="fdg".index)
+    if code == "g":
+        raise Unknown("arithmetic of long double is not computed")
+    if op == "/" and b == 0:
+        is_nan = a == 0 or a != a
+        return float("nan") if is_nan else copysign(float("inf"), a * copysign(1, b)), code
+    if op not in ("+", "-", "*", "/"):
+        raise Unknown(f"{op!r} of floats is not computed")
+    return _float(a / b if op == "/" else _COMPUTED[op](a, b), code)
+
+
+def _of_integers(op: str, left: Integer, right: Integer) -> Integer:
+    if op in ("<<", ">>"):
+        value, bits, signed = left
+        if not 0 <= right[0] < bits:
+            raise Unknown("a constant is shifted by more than its bits")
+        return fit(value << right[0] if op == "<<" else value >> right[0], bits, signed), *left[1:]
+    bits, signed = _common(left, right)
+    a, b = fit(left[0], bits, signed), fit(right[0], bits, signed)
+    if op in _COMPARED:
+        return int(_COMPARED[op](a, b)), INT, True
+    if op in _COMPUTED:
+        return _fitting(_COMPUTED[op](a, b), bits, signed)
+    if b == 0:
+        raise Unknown("a constant is divided by zero")
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return _fitting(quotient if op == "/" else a - quotient * b, bits, signed)
+
+
+def _float(value: float, code: str) -> Value:
+    if code == "f":
+        try:
+            value = unpack("f", pack("f", value))[0]
+        except OverflowError:
+            value = copysign(float("inf"), value)
+    return value, code
+
+
+def _number(token: str) -> Value:
+    text = token.replace("'", "").lower()
+    if text[:2] in ("0x", "0b") and "." not in text and "p" not in text:
+        floating = False
+    else:
+        floating = "." in text or "e" in text or "p" in text
+    try:
+        if not floating:
+            if not text.isalnum():
+                raise ValueError
+            return typed_integer(text)
+        match = re.fullmatch(r"(.*?[0-9.])(f(?:16|32x?|64x?|128)?|l|)", text)
+        if text.startswith("0x"):
+            match = re.fullmatch(r"(.*p[-+]?[0-9]+)(f|l|)", text)
+        if match is None or "_" in text:
+            raise ValueError
+        digits, suffix = match.groups()
+        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+        code = {"": "d", "f": "f", "l": "g", "f32": "f", "f64": "d", "f32x": "d"}.get(suffix)
+    except OverflowError as error:
+        raise Unknown(str(error)) from None
+    except ValueError:
+        raise Unknown(f"{token!r} is no number") from None
+    if code is None:
+        raise Unknown(f"{token!r} has a type that is not computed")
+    if code == "g" and (
+        value == float("inf") or (value == 0 and re.search("[1-9]", digits.split("e")[0]))
+    ):
+        raise Unknown(f"{token!r} is beyond a double")
+    return _float(value, code)
+
+
+def _bytes(token: str) -> bytes:
+    """What a string or character literal consists of."""
+
+    def escaped(match: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, short, long, other = match.groups()
+        if octal or hexadecimal:
+            number = int(octal, 8) if octal else int(hexadecimal, 16)
+            if number > 255:
+                raise Unknown("an escape sequence is out of range")
+            return bytes([number])
+        if short or long:
+            return chr(int(short or long, 16)).encode()
+        return bytes([_ESCAPES.get(chr(other[0]), other[0])])
+
+    return re.sub(_ESCAPE, escaped, token[1:-1].encode(errors="surrogateescape"), flags=re.DOTALL)
+
+
+def _character(token: str, prefix: str) -> Value:
+    found = _bytes(token)
+    if prefix:
+        text = found.decode(errors="replace")
+        code = {"L": "i", "u": "H", "U": "I", "u8": "B"}[prefix]
+        if len(text) != 1:
+            raise Unknown(f"{token} is no single character")
+        return ord(text), 8 * SCALARS[code].size, SCALARS[code].signed
+    if len(found) > INT // 8:
+        raise Unknown(f"{token} has too many characters")
+    char = BASICS["char"].scalar  # type: ignore[attr-defined]  # those of BASICS are Numbers
+    if len(found) == 1 and char.signed:
+        return int.from_bytes(found, "big", signed=True), INT, True
+    return fit(int.from_bytes(found, "big"), INT, True), INT, True
+
+
+def cast(value: Value, node: Node) -> Value:
+    number = value[0]
+    if isinstance(number, bytes):
+        if isinstance(node, PointerTo) and node.item.size == 1:
+            return value
+        raise Unknown("the address of a string is no constant")
+    if isinstance(node, PointerTo):
+        if isinstance(number, float):
+            raise Unknown("a float is no address")
+        return number % 2 ** (8 * WORD), node
+    if not isinstance(node, Number):
+        raise Unknown("a cast to a type that has no constants")
+    scalar = node.scalar
+    if scalar.kind == "bool":
+        return int(number != 0), 8, False
+    if scalar.kind == "int":
+        if isinstance(number, float) and not abs(number) < 2.0 ** (8 * scalar.size - scalar.signed):
+            raise Unknown("a float is beyond an integer type")
+        bits = 8 * scalar.size
+        return fit(int(number), bits, scalar.signed), bits, scalar.signed
+    if scalar.kind == "float" and scalar.native:
+        return _float(float(number), scalar.code)
+    raise Unknown("a cast to a type that has no constants")
+
+
+# -- words and attributes --------------------------------------------------------------------------
+
+_PACK = re.compile(
+    r"#pragma pack\s*\(\s*"
+    r"(?:(\d\w*)|(push|pop)(?:\s*,\s*([^\W\d]\w*))?(?:\s*,\s*(\d\w*))?)?\s*\)"
+)
+_GREATEST_ALIGNMENT = 1 << 28  # that compilers take
+_MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
+
+_ATTRIBUTES = ("__attribute__", "__attribute", "__declspec")
+# The words that can begin a declaration: what kind of word each is, and what it stands for.
+WORDS: dict[str, tuple[str, str]] = {word: ("basic", word) for word in BASIC}
+for _kind, _meant, _spelled in (
+    ("basic", "signed", "__signed __signed__"),
+    ("basic", "_Complex", "__complex __complex__"),
+    ("const", "", "const __const __const__"),
+    ("ignored", "", "volatile __volatile __volatile__ restrict __restrict __restrict__ auto"),
+    ("ignored", "", "__extension__ register _Noreturn _Thread_local __thread thread_local"),
+    ("ignored", "", "__cdecl __stdcall _Nonnull _Nullable constexpr"),
+    ("inline", "", "inline __inline __inline__"),
+    ("storage", "typedef", "typedef"),
+    ("storage", "extern", "extern"),
+    ("storage", "static", "static"),
+    ("record", "", "struct union"),
+    ("enum", "", "enum"),
+    ("typeof", "", "typeof __typeof __typeof__ typeof_unqual"),
+    ("attribute", "", " ".join(_ATTRIBUTES)),
+    ("alignas", "", "_Alignas alignas"),
+    ("atomic", "", "_Atomic"),
+):
+    WORDS |= dict.fromkeys(_spelled.split(), (_kind, _meant))
+ASM = ("__asm__", "__asm", "asm")
+UNWRITTEN = {word for word, (kind, _) in WORDS.items() if kind in ("ignored", "inline")}
+UNWRITTEN |= {"extern", "static"}
+_RESERVED = {*WORDS, *KEYWORDS} - {"bool", "complex"}
+# Attributes that change how a function is called, or a struct laid out, in ways not known here.
+_ODD = frozenset(
+    ("ms_abi", "sysv_abi", "stdcall", "fastcall", "thiscall", "vectorcall", "regparm", "pcs")
+    + ("aarch64_vector_pcs", "scalar_storage_order", "ms_struct", "interrupt", "transparent_union")
+)
+TRANSPARENT = "transparent_union"  # passed as its first member
+_MODES = {"QI": 1, "byte": 1, "HI": 2, "SI": 4, "DI": 8, "word": WORD, "pointer": WORD}
+OTHER_TYPES: dict[str, Node] = {
+    "_Float16": Number(SCALARS["e"], cname="_Float16"),
+    "__fp16": Number(SCALARS["e"], cname="_Float16"),
+    "_Float32": BASICS["float"],
+    "_Float64": BASICS["double"],
+    "_Float32x": BASICS["double"],
+    "_Float64x": BASICS["long double"],
+    "__builtin_va_list": Unusable(
+        "a 'va_list' cannot be made outside C",
+        24 if WORD == 8 else None,
+        WORD,
+        "__builtin_va_list",
+    ),
+    **{
+        name: Unusable(f"type {name!r} is not supported", size, size, name)
+        for size, names in (
+            (2, "__bf16"),
+            (4, "_Decimal32"),
+            (8, "_Decimal64"),
+            (16, "_Float128 __float128 _Decimal128 __int128 __int128_t __uint128_t _Float128x"),
+        )
+        for name in names.split()
+    },
+}
+
+
+def _alignment(word: str) -> int:
+    """The number that a word is, -1 where it is none."""
+    try:
+        return typed_integer(word)[0]
+    except (ValueError, OverflowError):
+        return -1
+
+
+class DeclSpecifiers:
+    """What specifiers and attributes say beside the type."""
+
+    const = packed = False
+    storage = asm = mode = odd = ""
+    aligned = vector = odd_at = 0
+
+    def refuse_odd(self) -> None:
+        """Refuse an attribute that changes a function or a type in a way that is not known."""
+        if self.odd:
+            raise Unknown(f"attribute {self.odd!r} is not known here", self.odd_at)
+
+    def type(self, node: Node) -> Node:
+        """The type with the attributes that make another one of it."""
+        if self.mode:
+            size = _MODES.get(self.mode)
+            if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
+                raise Unknown(f"mode {self.mode!r} is not known")
+            return Number(integer(size, node.scalar.signed))
+        if self.vector:
+            return Unusable("a vector type cannot be passed", self.vector, self.vector)
+        return node
+
+    def realigned(self, node: Node, name: str) -> Node:
+        """The type that a typedef with these attributes names."""
+        node = self.type(node)
+        if self.aligned and self.aligned != node.alignment and node.kind != "function":
+            node = node.realigned(self.aligned, name)
+        return node
+
 
 # What stands in expressions beside words and numbers.
 _OPERATORS = frozenset("_+-*/%&|^~!<>=?:().[],'\"")
@@ -62,8 +424,11 @@ def _elements(node: Node) -> Node:
     return node
 
 
-class Parser(Specifiers):
+class Parser:
     """What tokens declare.
+
+    `strict`: what C forbids, and what a text may not say, is `Unknown`; else C is taken to be as a
+    compiler takes it, and what is odd is left out.
 
     Attributes
     ----------
@@ -87,10 +452,9 @@ class Parser(Specifiers):
     """
 
     def __init__(self, tokens: list[str], strict: bool = False) -> None:
-        super().__init__()
         self.strict = strict
         self.tokens: list[str] = [*tokens, *[""] * 8]
-        self.at: int = 0
+        self.at: int = 0  # the token that is next
         self.functions: dict[str, tuple[FunctionOf, int, int]] = {}
         self.inlines: set[str] = set()
         self.variables: dict[str, tuple[Node, bool, int]] = {}
@@ -104,37 +468,773 @@ class Parser(Specifiers):
         self.skipped: dict[str, tuple[str, int]] = {}
         self.places: dict[str, int] = {}
         self._linkages: list[int] = []  # the brackets of those that are open
+        self._open: list[Record] = []  # whose bodies are being read
+        self._packs: list[tuple[str | None, int]] = []
+        self._pack = 0  # what '#pragma pack' says
+        self._unnamed = 0
+        self._in_parameters = False
+        self._dimensions = 0  # of the array that is being read
+        self._ignored = False  # whether what is read is not evaluated: it may divide by zero
         #: The token that the last declarator names; -1 where it names nothing.
         self.named: int = -1
         #: What names were declared as first: a kind, which is "" after a contradiction.
         self._declared: dict[str, tuple[str, Node, bool]] = {}
         self._fresh: list[str] = []  # the names that the declaration before `at` has declared
 
-    def read(self) -> None:
-        """Read all declarations. `strict`, a fault is `Unknown`, or a SignatureError at the next
-        token.
-        """
-        while self.tokens[self.at]:
-            if self.strict:
-                self._external()
-                continue
-            start = self.at
-            try:
-                self._external()
-            except (Unknown, SignatureError, RecursionError) as error:
-                self._leave_out(start, fault(error, self.tokens, self.at)[0])
-        if self._linkages:
-            raise Unclosed(self._linkages[-1], "{")
+    # -- tokens -----------------------------------------------------------------------------------
+
+    def accept(self, token: str) -> bool:
+        if self.tokens[self.at] == token:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            raise Unknown(f"expected {token!r}, found {shown(self.tokens[self.at])}", self.at)
+
+    def _end(self) -> int:
+        raise Unknown("unexpected end")
 
     def starts_type(self, token: str) -> bool:
         return token in WORDS or token in self.typedefs
+
+    def closing(self, at: int) -> int:
+        """The index after the bracket that closes the one at `at`."""
+        tokens, opening = self.tokens, at
+        depth = 0
+        while True:
+            token = tokens[at]
+            if token in ("(", "[", "{"):
+                depth += 1
+            elif token in (")", "]", "}"):
+                depth -= 1
+            elif not token:
+                raise Unknown(f"{tokens[opening]!r} is never closed", opening)
+            at += 1
+            if depth <= 0:
+                return at
+
+    def names(self, token: str) -> bool:
+        """Whether a token is a name, and no word of C's."""
+        return token.isidentifier() and token not in _RESERVED
+
+    # -- constant expressions ---------------------------------------------------------------------
+
+    def integer(self) -> int:
+        """The value of an integer constant expression."""
+        start = self.at
+        try:
+            value = self.expression()
+        except Unknown as error:
+            error.at = start if error.at is None else error.at
+            raise
+        if len(value) != 3:
+            raise Unknown("a constant is no integer", start)
+        return value[0]
+
+    def expression(self, level: int = 0) -> Value:
+        """The value of what comes next, up to an operator that binds less than `level`."""
+        left = self._unary()
+        while (found := _LEVELS.get(self.tokens[self.at], 0)) > level:
+            op = self.tokens[self.at]
+            self.at += 1
+            decided = op in ("&&", "||") and bool(left[0]) == (op == "||")
+            right = self._operand(found, decided)
+            try:
+                left = _binary(op, left, right)
+            except Unknown:
+                if not self._ignored:
+                    raise
+        if level == 0 and self.accept("?"):
+            yes = self._operand(0, not left[0])
+            self.expect(":")
+            no = self._operand(0, bool(left[0]))
+            if len(left) == 3 and len(yes) == 3 and len(no) == 3:
+                yes, no = _promoted(yes), _promoted(no)
+                bits, signed = _common(yes, no)
+                return fit((yes if left[0] else no)[0], bits, signed), bits, signed
+            if type(left[0]) is bytes or yes[1:] != no[1:]:
+                raise Unknown("a choice between values of several types")
+            return yes if left[0] else no
+        return left
+
+    def _operand(self, level: int, ignored: bool) -> Value:
+        before, self._ignored = self._ignored, self._ignored or ignored
+        try:
+            return self.expression(level)
+        finally:
+            self._ignored = before
+
+    def _unary(self) -> Value:
+        token = self.tokens[self.at]
+        self.at += 1
+        if token[:1].isdigit() or (token[:1] == "." and token[1:2].isdigit()):
+            return _number(token)
+        if token == "(":
+            if self.starts_type(self.tokens[self.at]):
+                node = self.type_name()
+                self.expect(")")
+                if self.tokens[self.at] == "{":
+                    raise Unknown("a compound literal is no constant")
+                return cast(self._unary(), node)
+            value = self.expression()
+            self.expect(")")
+            if isinstance(value[0], bytes) and self.accept("["):
+                return self._character_of(value[0])
+            return value
+        if token in ("+", "-", "~", "!"):
+            value = self._unary()
+            if not _is_number(value) or (token == "~" and len(value) != 3):
+                raise Unknown("an operator on what is no number")
+            if token == "!":
+                return int(not value[0]), INT, True
+            if len(value) != 3:
+                return (-value[0] if token == "-" else value[0]), str(value[1])  # type: ignore[operator]  # a float
+            number, bits, signed = _promoted(value)
+            return _fitting({"+": number, "-": -number, "~": ~number}[token], bits, signed)
+        if token in ("sizeof", "_Alignof", "alignof", "__alignof__", "__alignof"):
+            return self._size(token == "sizeof"), 8 * WORD, False
+        if token == "__extension__":
+            return self._unary()
+        if token in _BUILTINS and self.accept("("):
+            while not self.accept(")"):
+                self.at += 1 if self.tokens[self.at] else self._end()
+            return _BUILTINS[token]
+        if token == "__builtin_offsetof":
+            return self._offset(), 8 * WORD, False
+        if token in self.values and self.tokens[self.at] != "(":
+            return self.values[token]
+        prefix = token if token in ("L", "u", "U", "u8") else ""
+        if prefix and self.tokens[self.at][:1] in ("'", '"'):
+            token = self.tokens[self.at]
+            self.at += 1
+        if token[:1] == "'" and len(token) > 2:
+            return _character(token, prefix)
+        if token[:1] == '"':
+            if prefix not in ("", "u8"):
+                raise Unknown("a string of wide characters is not offered")
+            text = _bytes(token)
+            while self.tokens[self.at][:1] == '"':
+                text += _bytes(self.tokens[self.at])
+                self.at += 1
+            return self._character_of(text) if self.accept("[") else (text, "bytes")
+        if token.isidentifier():
+            raise Unknown(f"{token!r} is no constant", self.at - 1)
+        raise Unknown(f"{token or 'nothing'!r} is no constant expression", self.at - 1)
+
+    def _character_of(self, text: bytes) -> Value:
+        """An element of a string, after its '['."""
+        index = self.integer()
+        self.expect("]")
+        if not 0 <= index <= len(text):
+            raise Unknown("an index is beyond its string")
+        signed = BASICS["char"].scalar.signed  # type: ignore[attr-defined]  # it is a Number
+        return fit((text + b"\0")[index], 8, signed), 8, signed
+
+    def _size(self, size: bool) -> int:
+        """What `sizeof`, or `_Alignof`, says of what comes next."""
+        if self.tokens[self.at] == "(" and self.starts_type(self.tokens[self.at + 1]):
+            self.at += 1
+            node = self.type_name()
+            self.expect(")")
+        else:
+            value = self._unary()
+            if len(value) == 3:
+                return value[1] // 8
+            if isinstance(value[0], bytes):
+                return len(value[0]) + 1
+            node = Number(SCALARS[value[1]]) if isinstance(value[1], str) else value[1]
+        if node.size is None:
+            raise Unknown("the size of a type is not known")
+        return node.size if size else node.alignment
+
+    def _offset(self) -> int:
+        self.expect("(")
+        node = self.type_name()
+        offset = 0
+        while not self.accept(")"):
+            self.at += 1 if self.tokens[self.at] else self._end()  # ',' or '.'
+            name = self.tokens[self.at]
+            self.at += 1
+            fields = (node.fields or ()) if isinstance(node, Record) else ()
+            member = next((one for one in fields if one.name == name), None)
+            if member is None or member.width is not None:
+                raise Unknown("the offset of a member is not known")
+            offset += member.offset
+            node = member.type
+        return offset
+
+    # -- specifiers and attributes -----------------------------------------------------------------
+
+    def pragma(self) -> None:
+        """Take ``#pragma pack(…)`` as gcc does, which ignores what it cannot read; leave others."""
+        match = _PACK.fullmatch(self.tokens[self.at].rstrip())
+        self.at += 1
+        if match is None:
+            return
+        alone, action, label, number = match.groups()
+        if action == "pop":
+            known = label is not None and label in [one for one, _ in self._packs]
+            while self._packs and number is None:
+                found, self._pack = self._packs.pop()
+                if not known or found == label:
+                    break
+            return
+        wanted = self._pack if action and number is None else _alignment(number or alone or "0")
+        if wanted in (0, 1, 2, 4, 8, 16):  # compilers warn of others
+            if action:
+                self._packs.append((label, self._pack))
+            self._pack = wanted
+
+    def specifiers(self) -> tuple[DeclSpecifiers, Node]:
+        """The type that words name, and what they say beside it."""
+        tokens = self.tokens
+        said = DeclSpecifiers()
+        basic: list[str] = []
+        node: Node | None = None
+        start = first = self.at
+        while True:
+            token = tokens[self.at]
+            word = WORDS.get(token)
+            if word is None:
+                if node is None and not basic and token in self.typedefs:
+                    node, const = self.typedefs[token]
+                    if node.main is not None and node.size is None:  # its body may have come since
+                        node = node.main.realigned(node.alignment, node.typedef)
+                    said.const = said.const or const
+                    self.at += 1
+                    continue
+                if token == "[" and tokens[self.at + 1] == "[":
+                    self.at = self.closing(self.at)
+                    continue
+                break
+            kind, meant = word
+            if kind == "attribute":
+                self.attribute(said)
+                continue
+            self.at += 1
+            if kind == "basic":
+                first = first if basic else self.at - 1
+                basic.append(meant)
+            elif kind == "const":
+                said.const = True
+            elif kind == "storage":
+                if said.storage:
+                    both = f"'{said.storage} {meant}'"
+                    raise Unknown(f"{both} cannot be said of one thing", self.at - 1)
+                said.storage = meant
+            elif kind == "record":
+                node = self._record(token)
+            elif kind == "enum":
+                node = self._enum()
+            elif kind == "typeof":
+                node = self._typeof()
+            elif kind == "alignas":
+                said.aligned = max(said.aligned, self._alignas())
+            elif kind == "atomic" and self.accept("("):
+                node = self.type_name()
+                self.expect(")")
+        if basic:
+            found = basic_type(basic)
+            if node is not None and basic == ["_Complex"]:
+                raise Unknown("a complex type that is not known")
+            if node is not None:
+                raise Unknown(f"C has no type {' '.join(tokens[start : self.at])!r}", start)
+            if found is None:
+                raise Unknown(f"C has no type {' '.join(basic)!r}", first)
+            node = BASICS[found]
+        if node is None:
+            raise self.no_type(start)
+        node = said.type(node)
+        said.mode, said.vector = "", 0
+        return said, node
+
+    def no_type(self, start: int) -> Unknown:
+        """The error where a type should be, after words that begin at `start`."""
+        token = self.tokens[self.at]
+        if token.isidentifier() and token not in KEYWORDS:
+            hint = "declare it with typedef first"
+            if self.strict:  # a header has many such names, and nobody asks for most of them
+                from difflib import get_close_matches
+
+                known = sorted({*BASIC, *self.typedefs})
+                hint += did_you_mean(get_close_matches(token, known, n=2, cutoff=0.76))
+            return Unknown(f"unknown type name {token!r}", self.at, hint)
+        if self.at > start:
+            return Unknown(f"expected a type after {self.tokens[self.at - 1]!r}", start)
+        return Unknown(f"expected a type, found {shown(token)}", self.at)
+
+    def _typeof(self) -> Node:
+        self.expect("(")
+        token = self.tokens[self.at]
+        if self.starts_type(token):
+            node = self.type_name()
+        else:
+            known = self.functions.get(token) or self.variables.get(token)
+            if known is None or self.tokens[self.at + 1] != ")":
+                raise Unknown("the type of an expression is not known")
+            node = known[0]
+            self.at += 1
+        self.expect(")")
+        return node
+
+    def _alignas(self) -> int:
+        self.expect("(")
+        if self.starts_type(self.tokens[self.at]):
+            found = self.type_name().alignment
+        else:
+            found = self.alignment()
+        self.expect(")")
+        return found
+
+    def alignment(self) -> int:
+        """The alignment that is written next."""
+        start = self.at
+        found = self.integer()
+        if found < 0 or found & (found - 1) or found > _GREATEST_ALIGNMENT:
+            raise Unknown(f"an alignment is a power of two, at most 2**28 (found {found})", start)
+        return found
+
+    def attribute(self, said: DeclSpecifiers) -> None:
+        """Take one ``__attribute__((…))``."""
+        tokens, start = self.tokens, self.at
+        if tokens[start + 1] != "(":
+            raise Unknown("expected '(…)' after an attribute", start)
+        end = self.closing(start + 1)
+        self.at = start + (3 if tokens[start + 2] == "(" else 2)
+        while self.at < end:
+            name = tokens[self.at].strip("_")
+            self.at += 1
+            given = tokens[self.at] == "("
+            after = self.closing(self.at) if given else self.at
+            if name == "packed":
+                said.packed = True
+            elif name == "aligned":
+                self.at += 1
+                said.aligned = max(said.aligned, self.alignment() if given else _MAX_ALIGNMENT)
+            elif name == "mode" and given:
+                said.mode = tokens[self.at + 1].strip("_")
+            elif name == "vector_size":
+                self.at += 1
+                said.vector = self.integer()
+            elif name in _ODD:
+                said.odd, said.odd_at = name, start
+            self.at = after
+        self.at = end
+
+    def trailing(self, said: DeclSpecifiers) -> None:
+        """Take attributes and an `__asm__` name after a declarator."""
+        tokens = self.tokens
+        while True:
+            token = tokens[self.at]
+            if token in _ATTRIBUTES:
+                self.attribute(said)
+            elif token in ASM and tokens[self.at + 1] == "(":
+                self.at += 2
+                name = ""
+                while not self.accept(")"):
+                    name += tokens[self.at].strip('"')
+                    self.at += 1 if tokens[self.at] else self._end()
+                said.asm = name
+            elif token == "[" and tokens[self.at + 1] == "[":
+                self.at = self.closing(self.at)
+            elif token in ("__extension__", "_Noreturn"):
+                self.at += 1
+            else:
+                return
+
+    def assertion(self) -> bool:
+        """Take a ``_Static_assert``, if one is next: what it asserts must hold where it is known
+        here.
+        """
+        start = self.at
+        if self.tokens[start] not in ("_Static_assert", "static_assert"):
+            return False
+        self.at += 1
+        self.expect("(")
+        end = self.closing(start + 1)
+        try:
+            holds = bool(self.expression()[0])
+        except Unknown:
+            holds = True
+        if not holds:
+            said = self.tokens[self.at + 1] if self.tokens[self.at] == "," else ""
+            raise Unknown(f"a static assertion fails{': ' * bool(said)}{said}", start)
+        self.at = end
+        self.expect(";")
+        return True
+
+    def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
+        """The tag after `struct`, `union` or `enum`, and attributes; a made one without a tag."""
+        self.trailing(said)
+        token = self.tokens[self.at]
+        if self.names(token):
+            for other in {"struct", "union", "enum"} - {kind}:
+                found = self.tags.get(f"{other} {token}")
+                if found is not None and not found.is_kept:
+                    raise Unknown(f"{other} {token!r} is declared before", self.at)
+            self.at += 1
+            return token
+        if token != "{" and (kind, token) != ("enum", ":"):
+            raise Unknown(f"expected a name or '{{', found {shown(token)}", self.at)
+        self._unnamed += 1
+        return f"{ANONYMOUS}{self._unnamed}_"
+
+    def _record(self, kind: str) -> Node:
+        said = DeclSpecifiers()
+        tag = self._tagged(said, kind)
+        named = self.at - 1
+        record = self.tags.get(f"{kind} {tag}")
+        has_body = self.tokens[self.at] == "{"
+        if not isinstance(record, Record) or (has_body and record.is_kept):
+            record = self.tags[f"{kind} {tag}"] = Record(kind, tag)
+        if not has_body:
+            return record
+        if record.fields is not None or record in self._open:
+            raise Unknown(f"{kind} {tag!r} has another body before", named)
+        end = self.closing(self.at)
+        self._open.append(record)
+        try:
+            members = self._members(kind)
+            self.trailing(said)
+            record.transparent = said.odd == TRANSPARENT
+            if not record.transparent:
+                said.refuse_odd()
+            if said.packed:
+                members = [(*one[:4], True) for one in members]
+            record.lay_out(members, said.aligned, self._pack)  # what is said at its end
+            if self.strict and record.reason:
+                raise Unknown(f"{name_of(record)} has no size: {record.reason}", named)
+        except SignatureError as error:
+            if self.strict:
+                raise
+            record.reason = error.reason
+            record.size = record.fields = None
+            self.at = end
+            self.trailing(said)
+        self._open.pop()
+        return record
+
+    def _members(self, kind: str) -> list[tuple[str | None, Node, int | None, int, bool]]:
+        tokens = self.tokens
+        members: list[tuple[str | None, Node, int | None, int, bool]] = []
+        seen: set[str] = set()
+        self.expect("{")
+        while not self.accept("}"):
+            token = tokens[self.at]
+            if token[:1] == "#":
+                self.pragma()
+                continue
+            if token == ";":
+                self.at += 1
+                continue
+            if self.assertion():
+                continue
+            start = self.at
+            said, node = self.specifiers()
+            if said.storage:
+                raise Unknown(f"{said.storage!r} says nothing of a member", start)
+            last = members[-1][1] if members and kind == "struct" else None
+            if isinstance(last, ArrayOf) and last.length is None:
+                raise Unknown("an array of unknown length ends a struct", start)
+            if tokens[self.at] == ";":
+                if isinstance(node, Record) and ANONYMOUS in node.cname:
+                    self._once(node.names(), seen, start)
+                    members.append((None, node, None, said.aligned, said.packed))
+                continue
+            while True:
+                one = copy.copy(said)
+                name, found = None, node
+                if tokens[self.at] != ":":
+                    name, found, _ = self.declarator(node, said.const)
+                    self.call(node, name)
+                    if name is None:
+                        raise Unknown(f"expected a member, found {shown(tokens[self.at])}", self.at)
+                    self._once([name], seen, self.named)
+                width = self.integer() if self.accept(":") else None
+                what = found.scalar.kind if isinstance(found, Number) else ""
+                if width is not None and what not in ("int", "bool"):
+                    raise Unknown("a bit-field is an integer")
+                if (width == 0 and name is not None) or (what == "bool" and (width or 0) > 1):
+                    raise Unknown(f"the bit-field {name!r} has {width} bits")
+                self.trailing(one)
+                members.append((name, one.type(found), width, one.aligned, one.packed))
+                if not self.accept(","):
+                    break
+            self.expect(";")
+        return members
+
+    def _once(self, names: Iterable[str], seen: set[str], at: int) -> None:
+        """Take the names of members; the same one again is refused."""
+        for name in names:
+            if name in seen:
+                raise Unknown(f"there is a member {name!r} before", at)
+            seen.add(name)
+
+    def _enum(self) -> Node:
+        said = DeclSpecifiers()
+        tag = f"enum {self._tagged(said, 'enum')}"
+        named = self.at - 1
+        fixed: Scalar | None = None
+        # What is no type is the width of a bit-field without a name.
+        if self.tokens[self.at] == ":" and not re.match(r"[\d(]", self.tokens[self.at + 1]):
+            self.at += 1
+            start = self.at
+            _, node = self.specifiers()
+            fixed = node.scalar if isinstance(node, Number) else None
+            if fixed is None or fixed.kind not in ("int", "bool"):
+                raise Unknown("the type of an enum is an integer", start)
+        if self.tokens[self.at] != "{":
+            known = self.tags.get(tag)
+            return known or self.tags.setdefault(tag, Enumeration(tag, fixed or SCALARS["I"]))
+        before = self.tags.get(tag)
+        if isinstance(before, Enumeration) and before.values is not None and not before.is_kept:
+            raise Unknown(f"{tag!r} has another body before", named)
+        self.at += 1
+        least = greatest = 0
+        value = -1
+        values: list[tuple[str, int]] = []
+        unknown = missing = ""  # the last enumerator without a value, and why the first has none
+        first = self.at
+        while self.at == first or not self.accept("}"):
+            name, begun = self.tokens[self.at], self.at
+            if not self.names(name):
+                raise Unknown(f"expected an enumerator, found {shown(name)}", self.at)
+            self.at += 1
+            self.trailing(DeclSpecifiers())
+            start = self.at
+            try:
+                if name in self.values or name in self._declared:
+                    for kind in (self.values, self.functions, self.variables):
+                        kind.pop(name, None)
+                    raise Unknown(f"{name!r} is declared before", begun)
+                if not self.accept("=") and unknown:
+                    raise Unknown(f"it follows {unknown!r}")
+                value = self.integer() if self.at > start else value + 1
+                made = of_int(value)
+                if fixed is not None:
+                    fits = fit(value, 8 * fixed.size, fixed.signed) == value
+                else:
+                    fits = self.at > start or value != 2**63
+                if not fits:
+                    raise Unknown(f"{value} is beyond the type of the enum", start)
+                if self.tokens[self.at] not in (",", "}"):
+                    found = shown(self.tokens[self.at])
+                    raise Unknown(f"expected ',' or '}}', found {found}", self.at)
+            except SignatureError as error:
+                if self.strict:
+                    raise
+                unknown = name
+                missing = missing or (
+                    f"the value of its enumerator {name!r} is not known: {error.reason}"
+                )
+                self.skipped[name] = f"an enumerator without a value: {error.reason}", start - 1
+                self.at = start
+                while self.tokens[self.at] not in (",", "}"):
+                    self.at = self.closing(self.at)
+            else:
+                unknown = ""
+                least, greatest = min(least, value), max(greatest, value)
+                self.values[name] = made
+                values.append((name, value))
+            self.accept(",")
+        self.trailing(said)
+        if missing and fixed is None:
+            self.tags[tag] = Unusable(missing)
+            return self.tags[tag]
+        if fixed is None:
+            signed = least < 0
+            sizes = [
+                size
+                for size in ((1, 2, 4) if said.packed else (4,))
+                if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
+            ]
+            fixed = integer(sizes[0] if sizes else 8, signed)
+        enumeration = Enumeration(tag, fixed, values)
+        before = self.tags.get(tag)
+        if isinstance(before, Enumeration) and not before.is_kept:
+            # Pointers to it may have been made before.
+            vars(before).update(vars(enumeration), _pointers=before._pointers)
+            enumeration = before
+        self.tags[tag] = enumeration
+        return enumeration
+
+    # -- declarators ------------------------------------------------------------------------------
+
+    def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
+        """A name, if there is one, and what it is declared as, and whether that is `const`."""
+        tokens = self.tokens
+        said = DeclSpecifiers()
+        while True:
+            token = tokens[self.at]
+            if token == "*":
+                node, const = node.pointer(const), False
+                self.at += 1
+            elif (word := WORDS.get(token, ("",))[0]) in ("const", "ignored", "atomic"):
+                self.at += 1
+                const = const or word == "const"
+            elif token in _ATTRIBUTES:
+                self.attribute(said)
+            else:
+                break
+        said.refuse_odd()
+        if token == "(" and self._nests(tokens[self.at + 1]):
+            inside = self.at + 1
+            self.at = self.closing(self.at)
+            node = self._suffixes(node, const)
+            after, self.at = self.at, inside
+            const = const and node.kind == "array"
+            name, node, const = self.declarator(node, const)
+            self.expect(")")
+            self.at = after
+            return name, node, const
+        name, named = None, -1
+        if self.names(token):
+            name, named = token, self.at
+            self.at += 1
+            while tokens[self.at] == "[" == tokens[self.at + 1]:
+                self.at = self.closing(self.at)
+        if tokens[self.at] in ("(", "["):
+            node = self._suffixes(node, const)
+        self.named = named
+        return name, said.type(node), const
 
     def type_name(self) -> Node:
         said, node = self.specifiers()
         _, node, _ = self.declarator(node, said.const)
         return said.type(node)
 
+    def single(self) -> tuple[DeclSpecifiers, str | None, Node]:
+        """One declaration up to what may follow its declarator, which is taken, too."""
+        said, node = self.specifiers()
+        name, node, _ = self.declarator(node, said.const)
+        self.trailing(said)
+        return said, name, node
+
+    def finish(self, said: DeclSpecifiers) -> None:
+        """Refuse what follows the only declaration, and attributes that are not known."""
+        said.refuse_odd()
+        self.accept(";")
+        if self.tokens[self.at]:
+            raise Unknown(f"unexpected {self.tokens[self.at]!r}")
+
+    def _nests(self, token: str) -> bool:
+        """Whether a parenthesis before `token` holds a declarator and not parameters."""
+        if token in ("*", "(", "__attribute__", "__cdecl", "["):
+            return True
+        if not self.names(token) or self.starts_type(token):
+            return False
+        if self.tokens[self.at + 2] not in (")", "(", "["):
+            self.at += 1
+            raise self.no_type(self.at)
+        return True
+
+    def _suffixes(self, node: Node, const: bool) -> Node:
+        """`node` with the brackets that follow a name."""
+        if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
+            self._dimensions += 1
+            if self._dimensions > MAX_DEPTH:
+                raise Unknown(f"nested more than {MAX_DEPTH} levels deep", self.at)
+            opening = self.at
+            self.at += 1
+            while WORDS.get(self.tokens[self.at], ("",))[0] in ("const", "ignored", "storage"):
+                self.at += 1
+            length: int | None = None
+            written = ""
+            if self.tokens[self.at] == "*" and self.tokens[self.at + 1] == "]":
+                self.at += 1
+            elif self.tokens[self.at] != "]":
+                closing = self.closing(opening) - 1
+                begun = self.at
+                try:
+                    length = self.integer()
+                except Unknown:
+                    if not self._in_parameters:
+                        raise
+                    written = self._length(begun, closing)
+                    self.at = closing
+            self.expect("]")
+            node = self._suffixes(node, const)
+            self._dimensions = 0
+            known = node.reason or node.is_kept  # why its size is not known
+            if node.size is None and not known and not _has_variable_length(node):
+                raise Unknown("an array's elements have no size that is known", opening)
+            return ArrayOf(node, length, written)
+        if self.accept("("):
+            return self._function(node, const)
+        return node
+
+    def _length(self, start: int, end: int) -> str:
+        """The length of a parameter as it is written, where that is no constant."""
+        for at in range(start, end):
+            token = self.tokens[at]
+            if token in _NO_OPERATORS or not (token[0].isalnum() or token[0] in _OPERATORS):
+                raise Unknown(f"unexpected {token!r}", at)
+        return " ".join(self.tokens[start:end])
+
+    def _function(self, result: Node, const: bool) -> Node:
+        outer, self._in_parameters = self._in_parameters, True
+        self._dimensions = 0
+        found: list[tuple[Node, str | None, bool, int | str | None, int]] = []
+        ellipsis = False
+        reason = NO_PROTOTYPE if self.accept(")") else ""
+        while not reason:
+            start = self.at
+            if self.accept("..."):
+                ellipsis = True
+                if not self.accept(")") or not found:
+                    raise Unknown("'...' ends the arguments of a function, after others", start)
+                break
+            said, base = self.specifiers()
+            name, node, constant = self.declarator(base, said.const)
+            self.call(base, name)
+            if said.storage:
+                raise Unknown(f"{said.storage!r} says nothing of a parameter", start)
+            place = start if name is None else self.named
+            self.trailing(said)
+            node = said.type(node)
+            if name is not None and name in [one for _, one, *_ in found]:
+                raise Unknown(f"there is a parameter {name!r} before", self.named)
+            length: int | str | None = None
+            if isinstance(node, ArrayOf):
+                length = node.written or node.length
+                whole, node = node, _elements(node.item)
+                if whole.alignment > node.alignment:
+                    node = node.realigned(whole.alignment)
+                node = node.pointer(constant)
+            elif isinstance(node, PointerTo) and _has_variable_length(node.item):
+                node = _elements(node.item).pointer(node.const)
+            elif isinstance(node, FunctionOf):
+                node = node.pointer()
+            is_const = isinstance(node, PointerTo) and node.const
+            found.append((node, name, is_const, length, place))
+            if not self.accept(","):
+                self.expect(")")
+                break
+        if len(found) == 1 and found[0][0].kind == "void" and found[0][1] is None:
+            found = []
+        self._in_parameters = outer
+        result = self._suffixes(result, const)
+        args, names, readonly, lengths, places = zip(*found, strict=True) if found else ((),) * 5
+        lengths = lengths if any(lengths) else ()
+        return FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places)
+
+    def no_function(self) -> Unknown:
+        """The error where the last declarator should have been a function's: in parentheses, the
+        name of a type that nobody declared is taken for its own.
+        """
+        if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
+            self.at = self.named
+            return self.no_type(self.named)
+        return Unknown("not a function", 0, "write 'double (double)'")
+
     # -- declarations -----------------------------------------------------------------------------
+
+    def call(self, node: Node, name: str | None) -> None:
+        """Have messages call a struct or union without a tag by what is declared with it."""
+        if name and ANONYMOUS in node.cname and node.cname[-1] == "_" and node.kind != "enum":
+            node.cname += name
 
     def _external(self) -> None:
         tokens, start = self.tokens, self.at
@@ -170,14 +1270,14 @@ class Parser(Specifiers):
             end, named = self.at, self.named
             if said.storage != "typedef":
                 self.call(node, name)
-            one = said.copy()
+            one = copy.copy(said)
             self.trailing(one)
             if name is None:
                 raise Unknown(f"expected a name or ';', found {shown(tokens[self.at])}", self.at)
             if one.odd == TRANSPARENT and isinstance(declared, Record):
                 declared.transparent = True
-            elif one.odd:
-                raise Unknown(f"attribute {one.odd!r} is not known here")
+            else:
+                one.refuse_odd()
             alone = alone and tokens[self.at] != ","
             place = (start, end) if alone else (begun, end)
             declared = one.type(declared)
@@ -312,174 +1412,21 @@ class Parser(Specifiers):
             if self.typedefs.pop(one, None) is not None:
                 self.typedefs[one] = Unusable(reason), False
 
-    # -- declarators ------------------------------------------------------------------------------
-
-    def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
-        """A name, if there is one, and what it is declared as, and whether that is `const`."""
-        tokens = self.tokens
-        said = DeclSpecifiers()
-        while True:
-            token = tokens[self.at]
-            if token == "*":
-                node, const = node.pointer(const), False
-                self.at += 1
-            elif (word := WORDS.get(token)) is not None and word[0] in (
-                "const",
-                "ignored",
-                "atomic",
-            ):
-                self.at += 1
-                const = const or word[0] == "const"
-            elif token in ("__attribute__", "__attribute", "__declspec"):
-                self.attribute(said)
-            else:
-                break
-        if said.odd:
-            raise Unknown(f"attribute {said.odd!r} is not known here")
-        if token == "(" and self._nests(tokens[self.at + 1]):
-            inside = self.at + 1
-            self.at = self.closing(self.at)
-            node = self._suffixes(node, const)
-            after, self.at = self.at, inside
-            const = const and node.kind == "array"
-            name, node, const = self.declarator(node, const)
-            self.expect(")")
-            self.at = after
-            return name, node, const
-        name, named = None, -1
-        if self.names(token):
-            name, named = token, self.at
-            self.at += 1
-            while tokens[self.at] == "[" == tokens[self.at + 1]:
-                self.at = self.closing(self.at)
-        if tokens[self.at] in ("(", "["):
-            node = self._suffixes(node, const)
-        self.named = named
-        return name, said.type(node), const
-
-    def _nests(self, token: str) -> bool:
-        """Whether a parenthesis before `token` holds a declarator and not parameters."""
-        if token in ("*", "(", "__attribute__", "__cdecl", "["):
-            return True
-        if not self.names(token) or self.starts_type(token):
-            return False
-        if self.tokens[self.at + 2] not in (")", "(", "["):
-            self.at += 1
-            raise self.no_type(self.at)
-        return True
-
-    def _suffixes(self, node: Node, const: bool) -> Node:
-        """`node` with the brackets that follow a name."""
-        if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
-            self._dimensions += 1
-            if self._dimensions > MAX_DEPTH:
-                raise Unknown(f"nested more than {MAX_DEPTH} levels deep", self.at)
-            opening = self.at
-            self.at += 1
-            while WORDS.get(self.tokens[self.at], ("",))[0] in ("const", "ignored", "storage"):
-                self.at += 1
-            length: int | None = None
-            written = ""
-            if self.tokens[self.at] == "*" and self.tokens[self.at + 1] == "]":
-                self.at += 1
-            elif self.tokens[self.at] != "]":
-                closing = self.closing(opening) - 1
-                begun = self.at
-                try:
-                    length = self.integer()
-                except Unknown:
-                    if not self._in_parameters:
-                        raise
-                    written = self._length(begun, closing)
-                    self.at = closing
-            self.expect("]")
-            node = self._suffixes(node, const)
-            self._dimensions = 0
-            known = node.reason or node.is_kept  # why its size is not known
-            if node.size is None and not known and not _has_variable_length(node):
-                raise Unknown("an array's elements have no size that is known", opening)
-            return ArrayOf(node, length, written)
-        if self.accept("("):
-            return self._function(node, const)
-        return node
-
-    _in_parameters = False
-    _dimensions = 0  # of the array that is being read
-
-    def _length(self, start: int, end: int) -> str:
-        """The length of a parameter as it is written, where that is no constant."""
-        for at in range(start, end):
-            token = self.tokens[at]
-            if token in _NO_OPERATORS or not (token[0].isalnum() or token[0] in _OPERATORS):
-                raise Unknown(f"unexpected {token!r}", at)
-        return " ".join(self.tokens[start:end])
-
-    def _function(self, result: Node, const: bool) -> Node:
-        outer, self._in_parameters = self._in_parameters, True
-        self._dimensions = 0
-        args: list[Node] = []
-        names: list[str | None] = []
-        readonly: list[bool] = []
-        lengths: list[int | str | None] = []
-        ellipsis = False
-        places: list[int] = []
-        reason = ""
-        if self.accept(")"):
-            reason = NO_PROTOTYPE
-        else:
-            while True:
-                start = self.at
-                if self.accept("..."):
-                    ellipsis = True
-                    if self.tokens[self.at] != ")" or not args:
-                        reason = "'...' ends the arguments of a function, after others"
-                        raise Unknown(reason, start)
-                    self.at += 1
-                    break
-                said, base = self.specifiers()
-                name, node, constant = self.declarator(base, said.const)
-                self.call(base, name)
-                if said.storage:
-                    raise Unknown(f"{said.storage!r} says nothing of a parameter", start)
-                places.append(start if name is None else self.named)
-                self.trailing(said)
-                node = said.type(node)
-                if name is not None and name in names:
-                    raise Unknown(f"there is a parameter {name!r} before", self.named)
-                length: int | str | None = None
-                if isinstance(node, ArrayOf):
-                    length = node.written or node.length
-                    whole, node = node, _elements(node.item)
-                    if whole.alignment > node.alignment:
-                        node = node.realigned(whole.alignment)
-                    node = node.pointer(constant)
-                elif isinstance(node, PointerTo) and _has_variable_length(node.item):
-                    node = _elements(node.item).pointer(node.const)
-                elif isinstance(node, FunctionOf):
-                    node = node.pointer()
-                args.append(node)
-                names.append(name)
-                readonly.append(isinstance(node, PointerTo) and node.const)
-                lengths.append(length)
-                if self.accept(","):
-                    continue
-                self.expect(")")
-                break
-            if len(args) == 1 and args[0].kind == "void" and names == [None]:
-                args, names, readonly, lengths, places = [], [], [], [], []
-        self._in_parameters = outer
-        result = self._suffixes(result, const)
-        lengths = lengths if any(lengths) else []
-        return FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places)
-
-    def no_function(self) -> Unknown:
-        """The error where the last declarator should have been a function's: in parentheses, the
-        name of a type that nobody declared is taken for its own.
+    def read(self) -> None:
+        """Read all declarations. `strict`, a fault is `Unknown`, or a SignatureError at the next
+        token.
         """
-        if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
-            self.at = self.named
-            return self.no_type(self.named)
-        return Unknown("not a function", 0, "write 'double (double)'")
+        while self.tokens[self.at]:
+            if self.strict:
+                self._external()
+                continue
+            start = self.at
+            try:
+                self._external()
+            except (SignatureError, RecursionError) as error:
+                self._leave_out(start, fault(error, self.tokens, self.at)[0])
+        if self._linkages:
+            raise Unknown("'{' is never closed", self._linkages[-1])
 
     # -- what was written -------------------------------------------------------------------------
 
@@ -490,7 +1437,7 @@ class Parser(Specifiers):
         at = start
         while at < end:
             token = tokens[at]
-            if token in ("__attribute__", "__attribute", "__declspec"):
+            if token in _ATTRIBUTES:
                 at = self.closing(at + 1)
                 continue
             if token not in UNWRITTEN:
@@ -500,3 +1447,67 @@ class Parser(Specifiers):
         for found, wanted in _SPACING:
             text = text.replace(found, wanted)
         return text.replace("(*", " (*").replace("* ", "*")
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+def condition(tokens: list[str]) -> bool:
+    """Whether the expression of an ``#if`` is true, once its macros are expanded: all of its
+    integers have the longest type, and what is no macro is 0.
+    """
+
+    def longest(token: str) -> str:
+        if token[:1].isdigit():
+            digits = token.rstrip("uUlL")
+            return f"{digits}{'u' * ('u' in token[len(digits) :].lower())}ll"
+        return "0ll" if token.isidentifier() else token
+
+    for name, following in pairwise(tokens):
+        if name.isidentifier() and following == "(":
+            raise Unknown(f"{name!r} is used as a function")
+    parser = Parser([*map(longest, tokens)])
+    value = parser.integer()
+    if parser.tokens[parser.at]:
+        raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
+    return value != 0
+
+
+# -- what texts take for granted -------------------------------------------------------------------
+
+# Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdbool.h>.
+_MEANT = {
+    "bool": "_Bool",
+    "FILE": "struct _IO_FILE",
+    "PyObject": "struct _object",
+    "Py_ssize_t": "ssize_t",
+    "npy_intp": "intptr_t",
+    "npy_uintp": "uintptr_t",
+    "char8_t": "unsigned char",
+}
+_KNOWN = (
+    *("size_t", "ssize_t", "ptrdiff_t", "intptr_t", "uintptr_t", "intmax_t", "uintmax_t"),
+    *("wchar_t", "char16_t", "char32_t"),
+    *[
+        f"{sign}int{kind}{bits}_t"
+        for sign in ("", "u")
+        for kind in ("", "_least", "_fast")
+        for bits in (8, 16, 32, 64)
+    ],
+)
+
+
+@functools.cache
+def common_types() -> dict[str, tuple[Node, bool]]:
+    """The types that declarations given as text take for granted, as the typedefs of a parser."""
+    import _cffi_backend
+
+    meant = {**_MEANT}
+    _cffi_backend._get_common_types(meant)  # those of Windows, there
+    text = " ".join([f"typedef {words} {name};" for name, words in meant.items()])
+    first = Parser(tokenizer()(text))
+    for name in _KNOWN:
+        cname = name if name in CHARACTERS else ""
+        first.typedefs[name] = Number(of_c(name), cname=cname), False
+    first.read()
+    return first.typedefs

@@ -233,10 +233,11 @@ class Scanned:
         return self._places[at] if at >= 0 else (-1, 0)
 
     def placed(self, error: Exception, token: int) -> SignatureError:
-        """The error about a token."""
-        file, line = self.place(token)
+        """The error about the token that it names, or else about `token`."""
+        named = getattr(error, "at", None)
+        file, line = self.place(token if named is None else named)
         where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
-        return SignatureError(f"{error}{where}")
+        return SignatureError(f"{getattr(error, 'reason', error)}{where}")
 
     def _scan(self, text: str) -> None:
         find = tokenizer()

@@ -14,8 +14,6 @@ from itertools import pairwise
 from .._errors import SignatureError
 from .._types.ctype import MAX_DEPTH, SCALARS, WORD
 from .._types.grammar import shown
-from .expression import condition
-from .integers import Unknown, fault
 from .lexer import (
     SPLICE,
     TOKEN,
@@ -27,6 +25,7 @@ from .lexer import (
     with_pragmas,
     without_comments,
 )
+from .parser import Unknown, condition, fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

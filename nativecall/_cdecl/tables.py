@@ -1,31 +1,81 @@
-"""Nodes to the table of what declarations say (declarations.py), of headers and of texts alike.
+"""What a parser has read as a table of plain data (declarations.py), of headers and texts alike.
 
-`Tables` takes what a parser has read. What cannot be offered has its reason in the table.
+What cannot be offered has its reason in the table; in a text that is read strictly it is an error
+at its place. A macro that is a constant expression is a constant, one that is another name of
+something declared is that; others have their reasons.
 """
 
 from __future__ import annotations
 
 from .._errors import SignatureError
 from .._types.ctype import VOIDPTR
-from .characters import CHARACTERS, characters
-from .nodes import ANONYMOUS, UNUSABLE, Converter, Enumeration, Record
+from .cffitype import unit_of
+from .lexer import Unexpanded, tokenizer
+from .nodes import (
+    ANONYMOUS,
+    CHARACTERS,
+    UNUSABLE,
+    Converter,
+    Enumeration,
+    Record,
+    TooLarge,
+    characters,
+    element,
+)
+from .parser import Parser, Unknown, common_types, fault
+from .preprocessor import expansions, preprocess
+from .source import CSource, Expansion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .._ext import Foreign
     from .._types.grammar import Row
     from .declarations import Table
-    from .expression import Value
     from .nodes import FunctionOf, Node
-    from .parser import Parser
+    from .parser import Value
+    from .preprocessor import Scanned, Wanted
+    from .typenames import TypeNames
 
 
-class Tables:
+def parser_of(source: CSource | Scanned, strict: bool, names: TypeNames | None = None) -> Parser:
+    """What reads a source: it knows other types, those of `names`, or what C code for Python takes
+    for granted.
+    """
+    if strict and isinstance(source, CSource):
+        source.check_brackets()
+    parser = Parser(source.tokens, strict)
+    if names is not None:
+        names.lend(parser)
+    else:
+        parser.typedefs |= common_types()
+        parser.granted = {**parser.typedefs}
+    return parser
+
+
+def table(
+    source: CSource | Scanned,
+    strict: bool = True,
+    names: TypeNames | None = None,
+    wanted: Wanted | None = None,
+) -> Table:
+    """What a source declares; `wanted` are the headers that it is of."""
+    parser = parser_of(source, strict, names)
+    try:
+        parser.read()
+    except (SignatureError, RecursionError) as error:
+        raise source.placed(error, parser.at) from None
+    return _Tables(parser, source, wanted).table()
+
+
+class _Tables:
     """The table of what a parser has read."""
 
-    def __init__(self, parser: Parser) -> None:
+    def __init__(self, parser: Parser, source: CSource | Scanned, wanted: Wanted | None) -> None:
         self.parser = parser
+        self.source = source
+        self.wanted = wanted
         self.convert = Converter(remember=True)
         self.skipped: dict[str, str] = {}
         self.functions: dict[str, Row] = {}
@@ -34,67 +84,102 @@ class Tables:
         self.constants: dict[str, int | float | bytes] = {}
         self.pointers: dict[str, tuple[str, int]] = {}
         self.readonly: list[str] = []
+        self.refused: dict[str, tuple[str, int | None, int | None, str | None]] = {}
 
     def table(self) -> Table:
         parser = self.parser
+        for name, (reason, start) in parser.skipped.items():
+            file, line = self.source.place(start)
+            where = f"{self.source.files[file] if file >= 0 else ''}:{line}"
+            self.skipped[name or where] = reason
         for name, (function, start, end) in parser.functions.items():
-            self.attempt(name, self._function, name, function, start, end)
+            self._attempt(name, self._function, name, function, start, end)
         for name, (node, const, _) in parser.variables.items():
             if name not in self.functions:
-                self.attempt(name, self._variable, name, node, const)
+                self._attempt(name, self._variable, name, node, const)
         for name, value in parser.values.items():
-            self.constant(name, value)
-        return {
+            self._constant(name, value)
+        found: Table = {
             "functions": self.functions,
             "variables": self.variables,
             "declared": self.declared,
             "readonly": self.readonly,
             "opaque": self._opaque(),
             "constants": self.constants,
-            "refused": {},
+            "refused": self.refused,
             "pointers": self.pointers,
             "skipped": self.skipped,
             "layouts": self._layouts(),
             "types": self._types(),
             "enums": self._enums(),
+            "symbols": parser.symbols,
         }
+        self._macros()
+        for known in (self.functions, self.variables, self.constants, self.pointers):
+            for name in known:
+                self.skipped.pop(name, None)
+        found["inlines"] = sorted(parser.inlines & self.functions.keys())
+        if parser.strict:
+            self._check_types()
+        if self.wanted is not None:
+            found["files"] = self.source.files
+            found["places"] = self._places()
+        return found
 
-    def attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
+    def _attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
         """Take what is declared, or remember why it is left out."""
         try:
             take(*given)
-        except SignatureError as error:
-            self.skipped[name] = error.reason + (f"; {error.hint}" if error.hint else "")
+        except (SignatureError, RecursionError) as error:
+            if not self.parser.strict:
+                hint = getattr(error, "hint", None)
+                reason, _ = fault(error, (), 0)
+                self.skipped[name] = reason + (f"; {hint}" if hint else "")
+                return
+            at = self.parser.places[name] if self.convert.at is None else self.convert.at
+            placed = self.source.placed(error, at)
+            if not isinstance(error, TooLarge):
+                raise placed from None
+            self.refused[name] = placed.reason, placed.position, placed.line, placed.hint
 
     def _function(self, name: str, function: FunctionOf, start: int, end: int) -> None:
         self.functions[name] = self.convert.row(function, self.parser.written(start, end), name)
 
     def _variable(self, name: str, node: Node, const: bool) -> None:
-        element = node
-        while element.kind == "array":
-            element = element.item  # type: ignore[attr-defined]  # an array has items
+        item = element(node)
         self.convert.at = None
         self.convert.check_by_value(node, name)
         try:
             self.variables[name] = self.convert.type(node).named
         except SignatureError:
-            unusable = element.kind == "unusable" or node.kind not in ("array", "struct", "union")
-            if unusable:
+            if item.kind == "unusable" or node.kind not in ("array", "struct", "union"):
                 raise
             self.variables[name] = VOIDPTR.named  # no C type of ours; cffi has one
         if node.kind != "primitive":
             text = characters(node, getattr(node, "const", False))
-            if const and node.kind == "array" and element.cname in CHARACTERS:
-                text = element.cname
+            if const and node.kind == "array" and item.cname in CHARACTERS:
+                text = item.cname
             self.declared[name] = node.spell(""), text
         if const:
             self.readonly.append(name)
 
-    def constant(self, name: str, value: Value) -> None:
+    def _constant(self, name: str, value: Value) -> None:
         if len(value) == 3 or isinstance(value[1], str):
             self.constants[name] = value[0]
         else:
             self.pointers[name] = self.convert.type(value[1]).named, value[0]
+
+    def _places(self) -> dict[str, tuple[int, int]]:
+        """Where functions, and what is left out, are declared."""
+        parser = self.parser
+        starts = {name: start for name, (_, start) in parser.skipped.items()}
+        starts |= {name: row[2] for name, row in parser.variables.items()}
+        starts |= {name: row[1] for name, row in parser.functions.items()}
+        return {
+            name: self.source.place(start)
+            for name, start in starts.items()
+            if name in self.functions or name in self.skipped
+        }
 
     # -- types ------------------------------------------------------------------------------------
 
@@ -113,18 +198,18 @@ class Tables:
             if isinstance(record, Record) and record.fields is not None and record.size is not None
         }
 
-    def own_types(self) -> list[tuple[str, tuple[Node, bool]]]:
+    def _own_types(self) -> list[tuple[str, Node]]:
         """The typedefs that were declared."""
         granted = self.parser.granted
         found = self.parser.typedefs.items()
-        return [(name, one) for name, one in found if granted.get(name) is not one]
+        return [(name, one[0]) for name, one in found if granted.get(name) is not one]
 
     def _types(self) -> dict[str, str]:
         return {
             name: node.spell(name)
             if node.main is None
             else f"{node.main.spell(name)} __attribute__((aligned({node.alignment})))"
-            for name, (node, _) in self.own_types()
+            for name, node in self._own_types()
             if not node.cname.startswith(f"{UNUSABLE}0_")
         }
 
@@ -155,11 +240,93 @@ class Tables:
         """Say which members cffi's type of a struct has not: those that no integer of the struct's
         bytes holds, which only packed structs have.
         """
-        from .cffitype import unit_of
-
         for one in record.fields or ():
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:
                 self.skipped[f"{record.typedef or record.cname}.{one.name}"] = (
                     f"no integer within the struct holds the {one.width} bits of the "
                     "bit-field; read and write them in its bytes, by ffi.buffer()"
                 )
+
+    def _check_types(self) -> None:
+        """Refuse types that lead to functions with too much by value."""
+        parts = self._own_types()
+        for tag in self.parser.tags.values():
+            if isinstance(tag, Record):
+                parts += [(member.name or "", member.type) for member in tag.fields or ()]
+        for name, node in parts:
+            try:
+                self.convert.check_by_value(node, name)
+            except TooLarge as error:
+                raise self.source.placed(error, self.convert.at or 0) from None
+
+    # -- macros -----------------------------------------------------------------------------------
+
+    def _macros(self) -> None:
+        macros = self.source.macros
+        constants: dict[str, list[str]] = {}
+        beyond: list[str] = []  # those that use macros with parameters, or each other
+        expansion = Expansion(macros)
+        for name, macro in macros.items():
+            if macro.file < 0:
+                continue
+            if macro.parameters is not None:
+                if name not in self.functions and name not in self.variables:
+                    self.skipped.setdefault(name, "a macro with parameters is no function")
+            elif macro.text:
+                try:
+                    constants[name] = [token for token, _ in expansion.of([(name, 0)])]
+                except Unknown as error:
+                    self._no_constant(name, error)
+                    continue
+                if any([isinstance(token, Unexpanded) for token in constants[name]]):
+                    beyond.append(name)
+                    del constants[name]
+        expanded: dict[int, str] = {}
+        if beyond and self.wanted is not None:
+            expanded = expansions(preprocess(self.wanted, beyond))
+        split = tokenizer()
+        for at, name in enumerate(beyond):
+            if at in expanded:
+                constants[name] = split(expanded[at])
+            else:
+                self.skipped.setdefault(name, "a macro that only a C compiler expands")
+        for name, tokens in constants.items():
+            try:
+                self._macro(name, tokens)
+            except Unknown as error:
+                self._no_constant(name, error)
+
+    def _no_constant(self, name: str, error: Unknown) -> None:
+        self.skipped.setdefault(name, f"a macro that is no constant: {error.reason}")
+
+    def _macro(self, name: str, tokens: list[str]) -> None:
+        parser = self.parser
+        if not tokens:
+            return
+        first = tokens[0]
+        if len(tokens) == 1 and first.isidentifier():
+            kinds: tuple[dict[str, Foreign], ...] = (self.functions, self.variables)
+            for known in kinds:
+                if first in known:
+                    if first != name:
+                        known[name] = known[first]
+                        if known is self.variables and first in self.declared:
+                            self.declared[name] = self.declared[first]
+                        parser.symbols[name] = parser.symbols.get(first, first)
+                        if first in parser.inlines:
+                            parser.inlines.add(name)
+                    return
+            if first in self.skipped:
+                self.skipped.setdefault(name, self.skipped[first])
+                return
+        if parser.starts_type(first):
+            raise Unknown("it is a type, or a word of a declaration")
+        parser.tokens = [*tokens, *[""] * 8]
+        parser.at = 0
+        try:
+            value = parser.expression()
+        except RecursionError:
+            raise Unknown("nested too deeply") from None
+        if parser.tokens[parser.at]:
+            raise Unknown(f"{parser.tokens[parser.at]!r} follows an expression")
+        self._constant(name, value)

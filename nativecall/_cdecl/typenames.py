@@ -12,11 +12,10 @@ from .._types.ctype import SCALARS
 from .._types.derived import Field
 from .._types.signature import Signature
 from .._types.written import KEYWORDS
-from .characters import CHARACTERS
-from .integers import Unknown
 from .lexer import tokenizer
 from .nodes import (
     ANONYMOUS,
+    CHARACTERS,
     UNUSABLE,
     Converter,
     Enumeration,
@@ -26,9 +25,8 @@ from .nodes import (
     Unusable,
     function_of,
 )
-from .parser import Parser
+from .parser import OTHER_TYPES, Parser, Unknown
 from .source import CSource
-from .specifiers import OTHER_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.derived import Owner
     from .declarations import Declarations
-    from .expression import Value
+    from .parser import Value
 
 _UNUSABLE = (UNUSABLE, *OTHER_TYPES)
 _KINDS = ("struct", "union", "enum")
@@ -169,7 +167,7 @@ class TypeNames:
     def _commonly(self, name: str) -> tuple[Node, bool] | None:
         """A type that texts take for granted."""
         if self._common is None:
-            from .plaintext import common_types
+            from .parser import common_types
 
             self._common = common_types()
         return self._common.get(name)
@@ -193,12 +191,10 @@ class TypeNames:
         """What a text that was kept declares its name, or a member, as."""
         parser = _TextParser(tokenizer()(text), self)
         try:
-            said, node = parser.specifiers()
-            name, node, _ = parser.declarator(node, said.const)
-            parser.trailing(said)
+            said, name, node = parser.single()
             return said.realigned(node, name or "")
         except Unknown as error:
-            raise SignatureError(str(error), text) from None
+            raise SignatureError(error.reason, text) from None
 
     # -- what is written --------------------------------------------------------------------------
 
@@ -225,19 +221,13 @@ class TypeNames:
         try:
             if "{" in parser.tokens:
                 raise Unknown("a body cannot be declared here")
-            said, node = parser.specifiers()
-            name, node, _ = parser.declarator(node, said.const)
+            said, name, node = parser.single()
             if is_function and function_of(node) is None:
                 raise parser.no_function()
-            parser.trailing(said)
-            if said.odd:
-                raise Unknown(f"attribute {said.odd!r} is not known here")
-            parser.accept(";")
-            if parser.tokens[parser.at]:
-                raise Unknown(f"unexpected {parser.tokens[parser.at]!r}")
+            parser.finish(said)
             return said.type(node), name
-        except (Unknown, SignatureError, RecursionError) as error:
-            quoted = str(error).partition("'")[2].rpartition("'")[0]
+        except (SignatureError, RecursionError) as error:
+            quoted = str(getattr(error, "reason", "")).partition("'")[2].rpartition("'")[0]
             known = not quoted.isidentifier() or quoted in KEYWORDS
             raise source.placed(error, parser.at, None if known else self.like(quoted)) from None
 
@@ -281,7 +271,7 @@ class _WrittenParser(_TextParser):
 
 def _constant(names: TypeNames, name: str) -> Value | None:
     """A constant of the declarations, for the lengths of arrays."""
-    from .integers import of_int
+    from .parser import of_int
 
     value = names._declarations.constants.get(name)
     if value is None and names._base is not None:

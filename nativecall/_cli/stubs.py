@@ -18,7 +18,7 @@ from types import GenericAlias, UnionType
 from .._callable.annotations import arguments, results
 from .._callable.callable import NativeCallable
 from .._callback import Callback
-from .._cdecl.plaintext import common_types
+from .._cdecl.parser import common_types
 from .._library import Library
 from .._types.derived import Array, Pointer, Struct
 from .output import CommandError

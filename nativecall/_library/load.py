@@ -193,7 +193,7 @@ def load(
         base = types._owner
     lenient = header is not None or only is not None or bool(skip)
     known: Declarations | None = None
-    if lenient or (declarations is not None and (base is not None or define)):
+    if lenient or declarations is not None:
         if (header is None) == (declarations is None):
             raise TypeError("either 'declarations' or 'header' must be given, one of them")
         from .._cdecl import header as headers
@@ -201,14 +201,6 @@ def load(
         wanted = headers.wanted(header, include, define, declarations)
         skips = lenient and (skip is None or bool(skip))
         known = headers.read(wanted, only, skips, None if base is None else base.names)
-    elif declarations is not None:
-        from .._cdecl.declarations import kept
-
-        known = kept(declarations)
-        if known is None:
-            from .._cdecl.texts import read
-
-            known = read(declarations)
     given = _again, declarations, said
     handle = opened(name, _flags(flags), places)
     if known is not None and how:

@@ -147,11 +147,7 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
     """The types of declarations, the same for equal ones, and whatever names these are restricted
     to.
     """
-    if declarations is None:
-        key: object = None
-    else:
-        key = declarations.text if declarations.wanted is None else declarations.key
-    whole = (key, base)
+    whole = (None if declarations is None else declarations.key, base)
     found = _owners.get(whole)
     if found is None:
         named = None if declarations is None else declarations.whole or declarations

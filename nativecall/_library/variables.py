@@ -16,8 +16,7 @@ from collections import namedtuple
 
 from .. import _lib
 from .._cdecl.cffitype import pointer_from
-from .._cdecl.characters import CHARACTERS
-from .._cdecl.nodes import element
+from .._cdecl.nodes import CHARACTERS, element
 from .._types.ctype import Scalar
 from .._types.derived import pointer
 from .._types.grammar import read_type

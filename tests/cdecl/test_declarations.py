@@ -20,13 +20,9 @@ from hypothesis import strategies as st
 
 import nativecall as nc
 from nativecall._cdecl import cffitype as ffitype
+from nativecall._cdecl.cffitype import from_ffi, to_ffi
 from nativecall._cdecl.spelling import parse, parse_type
-from nativecall._cdecl.texts import (
-    from_ffi,
-    parse_declarations,
-    parse_function,
-    to_ffi,
-)
+from nativecall._cdecl.texts import parse_declarations, parse_function
 from nativecall._errors import SignatureError
 from nativecall._fifo import Cache
 from nativecall._lib import ffi

@@ -21,7 +21,8 @@ import pytest
 from nativecall._cdecl.nodes import Node, Record
 from nativecall._cdecl.source import CSource
 from nativecall._cdecl.spelling import parse_type
-from nativecall._cdecl.texts import _parser, parse_declarations
+from nativecall._cdecl.tables import parser_of
+from nativecall._cdecl.texts import parse_declarations
 from nativecall._types.derived import Struct
 from support import compilecache
 from support.declared import type_of
@@ -179,7 +180,7 @@ def test_members_lie_where_compilers_put_them(
     generator = Generator(seed)
     cases = [generator.declared(number) for number in range(BATCH)]
     texts = TYPEDEFS + "\n".join([text for text, _ in cases])
-    parser = _parser(CSource(texts))
+    parser = parser_of(CSource(texts), strict=True)
     parser.read()
     nodes = [parser.typedefs[f"r{number}"][0] for number in range(BATCH)]
     found = [{path: (first, bits) for path, first, bits in leaves(node)} for node in nodes]

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nativecall._cdecl.cffitype import to_ffi
 from nativecall._cdecl.spelling import parse_type
-from nativecall._cdecl.texts import parse_function, to_ffi
+from nativecall._cdecl.texts import parse_function
 from nativecall._errors import SignatureError
 from nativecall._lib import ffi
 from nativecall._types import ctype as ct
