@@ -166,9 +166,7 @@ def _without_optional(
     )
 
 
-def pickled(
-    obj: object, signature: Signature, name: str, doc: str | None, options: Foreign
-) -> tuple[object, ...] | None:
+def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:
     """For `pickle`: a capsule by the module that exports it to C; None for others."""
     from . import _cython
 
@@ -176,24 +174,18 @@ def pickled(
     if found is None or not found[1]:
         return None
     module, key = found
-    return _exported_again, (module.__name__, key, signature, name, doc, options)
+    return _exported_again, (module.__name__, key, *how)
 
 
-def _exported_again(
-    module: str,
-    key: str,
-    signature: Signature,
-    name: str,
-    doc: str | None,
-    options: Foreign,
-) -> NativeCallable:
+def _exported_again(module: str, key: str, *how: Foreign) -> object:
     """For `pickle`."""
-    from .._callable.wrap import wrap
+    from .._callable.callable import NativeCallable
+    from .._callable.pickled import wrapped
 
     table = getattr(import_module(module), "__pyx_capi__", {})
     if key not in table:
         raise SymbolError.missing(key, module, [*table])
-    return wrap(table[key], signature, name=name, doc=doc, **options)
+    return wrapped(NativeCallable, table[key], *how)
 
 
 def address(obj: object, name: bytes | None) -> int:

@@ -15,7 +15,6 @@ from contextlib import suppress
 import _cffi_backend
 
 from .. import _lib
-from .._callable.meant import entry_meant
 from .._callable.pickled import wrapped_there
 from .._cdecl import cffitype
 from .._cdecl.lexer import NAMES
@@ -77,9 +76,7 @@ def reason(obj: Foreign) -> str | None:
     )
 
 
-def pickled(
-    obj: Foreign, signature: Signature, name: str, doc: str | None, options: Foreign
-) -> tuple[object, ...] | None:
+def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
     """For `pickle`: a function of an API-mode module, by its name there; None for others."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     symbol: str = getattr(obj, "__name__", "")
@@ -89,7 +86,7 @@ def pickled(
     from .._callable.callable import NativeCallable
 
     place = module.__name__, f"lib.{symbol}"
-    return wrapped_there, (NativeCallable, *place, signature, name, doc, options)
+    return wrapped_there, (NativeCallable, *place, *how)
 
 
 def own_entry(obj: FFIData) -> NativeCallable | None:
@@ -334,7 +331,7 @@ def typed(
         return callable[_named(signature, ffi)], None
     meant = cffitype.from_ffi(kind)
     assert isinstance(meant, Signature)
-    entry = entry_meant(callable, meant)
+    entry = callable._matching(meant)
     if form(entry)[1] is kind:
         return entry, None
     return entry, (_cffi_backend.cast, kind)

@@ -7,7 +7,6 @@ import sys
 from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
 
 from .. import _lib
-from .._callable.meant import entry_meant
 from .._errors import SignatureError
 from .._types.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
 from .._types.derived import Array, Field, Struct
@@ -448,7 +447,7 @@ def typed(
         raise TypeError(
             f"'signature' must be a class that has argument types, all of ctypes' ({name} has not)"
         )
-    entry = entry_meant(callable, signature)
+    entry = callable._matching(signature)
     _refuse_gap(entry._chosen(None)[0].signature)
     return entry, (kind, ctypes.c_void_p, _cast_addr)
 
@@ -461,9 +460,7 @@ def _refuse_gap(signature: Signature) -> None:
         raise SignatureError(f"ctypes cannot call {signature.text!r}: {found}")
 
 
-def pickled(
-    obj: Foreign, signature: Signature, name: str, doc: str | None, options: Foreign
-) -> tuple[object, ...] | None:
+def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
     """For `pickle`: how another process finds a function of a ``ctypes.CDLL``; None for others."""
     symbol = getattr(obj, "__name__", None)
     kept = _objects_of(obj) if isinstance(obj, _CFuncPtr) else None
@@ -476,4 +473,4 @@ def pickled(
         return None
     from .._library.symbol import restored
 
-    return restored(loaded._name, symbol, signature, name, doc, options) if same else None
+    return restored(loaded._name, symbol, *how) if same else None

@@ -13,6 +13,8 @@ import re
 from collections import namedtuple
 
 from .. import _lib
+from .._callable.callable import NativeCallable
+from .._callable.pickled import wrapped
 from .._cdecl.spelling import parse
 from .._codegen import engine
 from .._errors import SignatureError
@@ -20,7 +22,6 @@ from .._values.boxes import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._callable.callable import NativeCallable
     from .._ext import Foreign
     from .._types.signature import Signature
 
@@ -64,11 +65,9 @@ class Compiled(namedtuple("Compiled", ["code", "name", "text", "symbols"])):
 
     __slots__ = ()
 
-    def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: Foreign
-    ) -> tuple[object, ...]:
+    def pickled(self, *how: Foreign) -> tuple[object, ...]:
         """For `pickle`: the IR, which another process compiles."""
-        return _restore, (self.text, self.name, signature, name, doc, options)
+        return _restore, (self.text, self.name, *how)
 
     def __repr__(self) -> str:
         return f"<compiled LLVM IR of {self.name!r}>"
@@ -119,21 +118,11 @@ def reason(obj: Foreign) -> str | None:
     return None if way is None else f"a module of LLVM's has many functions: pass one, as {way}"
 
 
-def _restore(
-    text: str,
-    function: str,
-    signature: Signature,
-    name: str,
-    doc: str | None,
-    options: Foreign,
-) -> NativeCallable:
+def _restore(text: str, function: str, *how: Foreign) -> object:
     """For `pickle`."""
     from llvmlite import binding
 
-    from .._callable.wrap import wrap
-
-    found = binding.parse_assembly(text).get_function(function)
-    return wrap(found, signature, name=name, doc=doc, **options)
+    return wrapped(NativeCallable, binding.parse_assembly(text).get_function(function), *how)
 
 
 def _signature(obj: Foreign, type_: Foreign) -> Signature:

@@ -18,6 +18,7 @@ from _thread import RLock
 
 from .. import _lib
 from .._errors import NoEntryError, refuse_reload, require
+from .._types.agreement import Agreement, agreement
 from .._types.signature import Signature
 from .._values import boxes
 from .._values.calloptions import ENTRY, WRAP, spelled
@@ -343,6 +344,34 @@ class NativeCallable(_types.CallableBase):
         if len(available) != 1:
             self._refuse(None)
         return available[0][0]._entry()
+
+    def _matching(self, signature: Signature) -> NativeCallable:
+        """The callable of the entry with a signature, or of the only one that agrees with it.
+
+        A consumer's function type says less of pointers than an entry does: `void *` where that
+        has `double *`, or a struct that no signature describes. What it says must agree: an
+        `int *` is no `double *`. NoEntryError when there is none, or several that only pointers
+        tell apart.
+        """
+        try:
+            return self[signature]
+        except NoEntryError:
+            alike = [
+                one
+                for one, own, _, _ in self._resolved()
+                if agreement(own, signature) >= Agreement.OPAQUE
+            ]
+            if not alike:
+                raise
+        if len(alike) > 1:
+            several = [one.signatures[0] for one in alike]
+            raise NoEntryError(
+                f"{self.__name__!r} has {len(alike)} entries that agree with {signature.text!r}, "
+                f"{', '.join(map(repr, several))}: choose one first, as in f[{several[0]!r}]",
+                signature.text,
+                several,
+            )
+        return alike[0]
 
     def to_ufunc(
         self, name: str | None = None, doc: str | None = None, signature: str | None = None

@@ -69,7 +69,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
             place = _place(target)
             if place is not None:
                 return wrapped_there, (kind, *place, *rest)
-        return _wrapped, (kind, target, *rest)
+        return wrapped, (kind, target, *rest)
     entries = callable._listed()
     if len(entries) > 1:
         parts = tuple([one for one, *_ in entries])
@@ -96,7 +96,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     elif (entry := boxes.native(owner) or boxes.own_entry(owner)) is not None:
         # Wrapped with other options, or from a box of ours.
         if boxes.holds_entry(entry, address):
-            made = _wrapped, (kind, entry, *how)
+            made = wrapped, (kind, entry, *how)
     elif owner is not None:
         made = boxes.pickled(owner, *how)
         if made is None and (place := _place(owner)) is not None:
@@ -184,7 +184,7 @@ def _found_there(module: str, qualname: str) -> object:
 # -- by what it was made of ----------------------------------------------------------------------
 
 
-def _wrapped(
+def wrapped(
     kind: Kind,
     target: object,
     signature: Signature | None,
@@ -192,13 +192,13 @@ def _wrapped(
     doc: str | None,
     options: EntryOptions,
 ) -> object:
-    """For `pickle`."""
+    """For `pickle`: a target, wrapped as it was."""
     return kind(target, signature, name=name, doc=doc, **options)
 
 
 def wrapped_there(kind: Kind, module: str, qualname: str, *how: Foreign) -> object:
     """For `pickle`: of a box of another library that is a module's attribute."""
-    return _wrapped(kind, _found_there(module, qualname), *how)
+    return wrapped(kind, _found_there(module, qualname), *how)
 
 
 def _together(kind: Kind, name: str, doc: str | None, parts: tuple[Foreign, ...]) -> object:

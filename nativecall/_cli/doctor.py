@@ -36,10 +36,11 @@ _PACKAGES = {
     "numba": "jitted functions",
     "Cython": "cimport nativecall",
 }
-#: What 1 is for in other settings of the environment.
+#: Settings of the environment: the value that changes something, and what it is for.
 _SETTINGS = {
-    "NATIVECALL_TRACE": "calls in frames with their names, a microsecond slower",
-    "NATIVECALL_PERF": "names of generated code for perf, in /tmp/perf-PID.map",
+    "NATIVECALL_JIT": ("0", "no generated code"),
+    "NATIVECALL_TRACE": ("1", "calls in frames with their names, a microsecond slower"),
+    "NATIVECALL_PERF": ("1", "names of generated code for perf, in /tmp/perf-PID.map"),
 }
 _REQUIRED = {"cffi"}
 _REPORT = "please report this"
@@ -81,21 +82,13 @@ def _system() -> Iterator[_Line]:
         " ".join(platform.libc_ver()),
     )
     yield _GOOD, "nativecall", metadata.version("nativecall"), os.path.dirname(get_include())
-    chosen = os.environ.get("NATIVECALL_JIT")
-    if chosen not in (None, "", "0", "1"):
-        found = f"NATIVECALL_JIT={chosen}"
-        yield _FALLBACK, "settings", found, "not known, so ignored: 0 is for no generated code"
-    for name, means in _SETTINGS.items():
-        chosen = os.environ.get(name)
-        if chosen == "1":
-            yield _GOOD, "settings", f"{name}=1", means
-        elif chosen not in (None, "", "0"):
-            yield (
-                _FALLBACK,
-                "settings",
-                f"{name}={chosen}",
-                f"not known, so ignored: 1 is for {means}",
-            )
+    for name, (value, means) in _SETTINGS.items():
+        chosen = os.environ.get(name, "")
+        if chosen == value:
+            yield _GOOD, "settings", f"{name}={chosen}", means
+        elif chosen not in ("", "0", "1"):
+            found = f"{name}={chosen}"
+            yield _FALLBACK, "settings", found, f"not known, so ignored: {value} is for {means}"
 
 
 def _tried() -> Iterator[_Line]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._callable.callable import NativeCallable
+    from .._ext import Foreign
     from .._ext import Library as OpenLibrary
     from .._types.signature import Signature
     from .._values.calloptions import CallOptions
@@ -81,27 +82,16 @@ class Symbol(
         comment = doc(*self.place)
         return f"{declared}\n\n{comment}" if comment else declared
 
-    def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: CallOptions
-    ) -> tuple[object, ...]:
+    def pickled(self, *how: Foreign) -> tuple[object, ...]:
         """For `pickle`: how another process finds the function."""
         if self.library is None and self.place is not None:
-            raise TypeError(f"cannot pickle {name!r}, which was compiled here; load it there")
-        return restored(self.library, self.name, signature, name, doc, options, self.version)
+            raise TypeError(f"cannot pickle {how[1]!r}, which was compiled here; load it there")
+        return restored(self.library, self.name, *how, self.version)
 
 
-def restored(
-    library: str | None,
-    symbol: str,
-    signature: Signature,
-    name: str,
-    doc: str | None,
-    options: CallOptions,
-    version: str | None = None,
-) -> tuple[object, ...]:
+def restored(library: str | None, symbol: str, *how: Foreign) -> tuple[object, ...]:
     """For `pickle`: a function by library and symbol, as what finds it and the arguments."""
-    found = library, symbol, signature, name, doc, options, version
-    return _restore, (*found, _by_name(library))
+    return _restore, (library, _by_name(library), symbol, *how)
 
 
 def _by_name(path: str | None) -> str | None:
@@ -119,13 +109,13 @@ def _by_name(path: str | None) -> str | None:
 
 def _restore(
     library: str | None,
+    file: str | None,
     symbol: str,
     signature: Signature,
     name: str,
     doc: str | None,
     options: CallOptions,
     version: str | None = None,
-    file: str | None = None,
 ) -> NativeCallable:
     """For `pickle`: by the library's path, or where that is not here by the file's name."""
     try:

@@ -47,18 +47,17 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
 def _array_loader(ctype: Foreign) -> Callable[[object, int], object]:
     np = extra("numpy", "a field that is an array")
     item = ctype.item
-    typestr = np.dtype(dtype_of(item) if item.kind == "complex" else item.letter).str
+    form = np.dtype(dtype_of(item) if item.kind == "complex" else item.letter)
+    return lambda object, address: _array(object, address, ctype.shape, form)
 
-    def load_array(object: object, address: int) -> object:
-        interface = {
-            "version": 3,
-            "data": (address, False),
-            "shape": ctype.shape,
-            "typestr": typestr,
-        }
-        return np.asarray(Memory(object, interface))
 
-    return load_array
+def _array(
+    keep: object, address: int, shape: tuple[int, ...], form: Foreign, strides: object = None
+) -> Foreign:
+    """A NumPy array over memory, which keeps an object."""
+    place = {"data": (address, False), "shape": shape, "strides": strides}
+    interface = {"version": 3, "typestr": form.str, **place}
+    return extra("numpy", "an array").asarray(Memory(keep, interface))
 
 
 def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:
@@ -78,10 +77,7 @@ def view(array: Foreign, name: str, address: int, code: str | None, owner: type)
     if not len(array):
         return np.empty(whole, form)
     inner = np.empty(shape, form).strides
-    size = (len(array) - 1) * array.stride + ctype.size
-    interface = {"version": 3, "data": (address, False), "shape": (size,), "typestr": "|u1"}
-    memory = np.asarray(Memory(array, interface))
-    return np.ndarray(whole, form, memory, strides=(array.stride, *inner))
+    return _array(array, address, whole, form, (array.stride, *inner)).view(form)
 
 
 def has_address(ctype: CType, value: Foreign) -> bool:

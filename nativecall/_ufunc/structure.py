@@ -39,16 +39,6 @@ class Unknown(TypeError):
 class _Fields(ctypes.Structure):
     """PyUFuncObject after its head, as far as all versions agree."""
 
-    nin: int
-    nout: int
-    nargs: int
-    ntypes: int
-    functions: Foreign
-    data: Foreign
-    name: bytes
-    types: int | None
-    obj: int | None
-
     _fields_ = [
         ("nin", ctypes.c_int),
         ("nout", ctypes.c_int),
@@ -78,7 +68,7 @@ def _require_known(module: Foreign) -> None:
         )
 
 
-def fields(ufunc: numpy.ufunc) -> _Fields:
+def fields(ufunc: numpy.ufunc) -> Foreign:
     """The struct of a ufunc, which is the caller's to keep meanwhile.
 
     Raises
