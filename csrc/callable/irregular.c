@@ -25,10 +25,20 @@ static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given
     wrong_count(self, given);
 }
 
-/* Where keyword `name` goes, or -1 with an exception. */
-static Py_ssize_t keyword_position(NcCallable *self, PyObject *name)
+/* Where keyword `name` goes, mostly at `likely`; or -1 with an exception. */
+static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t likely)
 {
     PyObject *names = self->spec->names;
+    Py_ssize_t count = names != NULL ? self->spec->nargs : 0;
+    /* Names are interned, here and by the compiler. */
+    if (likely < count && PyTuple_GET_ITEM(names, likely) == name) {
+        return likely;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyTuple_GET_ITEM(names, i) == name) {
+            return i;
+        }
+    }
     for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
         PyObject *known = PyTuple_GET_ITEM(names, i);
         int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
@@ -55,7 +65,9 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
     const NcCallSpec *spec = self->spec;
     Py_ssize_t given = PyVectorcall_NARGS(nargsf);
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject **ordered = NULL;
+    size_t room = (size_t)(given + keywords) + (size_t)spec->nargs;
+    PyObject *few[16] = {NULL};
+    PyObject **ordered = few;
     PyObject *result = NULL;
     if (keywords == 0) {
         if (given < spec->nargs || (given > spec->nargs && !spec->variadic)) {
@@ -63,17 +75,18 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
         }
         return self->vectorcall((PyObject *)self, args, (size_t)given, NULL);
     }
-    ordered = (PyObject **)PyMem_Calloc((size_t)(given + keywords) + (size_t)spec->nargs + 1,
-                                        sizeof(PyObject *));
-    if (ordered == NULL) {
-        return PyErr_NoMemory();
+    if (room > sizeof(few) / sizeof(few[0])) {
+        ordered = (PyObject **)PyMem_Calloc(room, sizeof(PyObject *));
+        if (ordered == NULL) {
+            return PyErr_NoMemory();
+        }
     }
     for (Py_ssize_t i = 0; i < given; i++) {
         ordered[i] = args[i];
     }
     for (Py_ssize_t k = 0; k < keywords; k++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, k);
-        Py_ssize_t position = keyword_position(self, name);
+        Py_ssize_t position = keyword_position(self, name, given + k);
         if (position < 0) {
             goto done;
         }
@@ -96,6 +109,8 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
     result = self->vectorcall((PyObject *)self, ordered, (size_t)(given + keywords), NULL);
 
 done:
-    PyMem_Free(ordered);
+    if (ordered != few) {
+        PyMem_Free(ordered);
+    }
     return result;
 }

@@ -161,7 +161,7 @@ int nc_take_struct(PyObject *wanted, PyObject *value, void *memory)
     return 1;
 }
 
-int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
+int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
 {
     const Taken *row = row_of(wanted, value);
     if (row == NULL) {
@@ -175,9 +175,8 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
     if (((uintptr_t)address & row->mask) != 0 || (row->may_end && nc_ended_by(value) != NULL)) {
         return 0;
     }
-    out->address = address;
-    out->keep = PyTuple_Pack(1, value);
-    return out->keep != NULL ? 1 : -1;
+    *out = address;
+    return 1;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

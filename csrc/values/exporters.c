@@ -22,6 +22,9 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
     if (found != '\0' || size == 0) {
         return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
     }
+    if (buffer->obj == value && nc_takes_structs(PyTuple_GET_ITEM(spec->types, index), value)) {
+        return (size_t)buffer->itemsize == size;
+    }
     answer =
         PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(spec->types, index),
                               value, buffer->format, buffer->itemsize);
@@ -405,9 +408,12 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
         /* A codec may be anybody's code. */
         return out->keep != NULL ? 1 : -1;
     }
-    int is_taken = nc_take_pointer(wanted, value, out);
-    if (is_taken != 0) {
-        return is_taken > 0 ? 0 : -1;
+    if (nc_take_pointer(wanted, value, &out->address)) {
+        out->keep = PyTuple_Pack(1, value);
+        return out->keep != NULL ? 0 : -1;
+    }
+    if (nc_take_ctypes_pointer(wanted, value, out)) {
+        return 1;
     }
     name = nc_name(name);
     if (name == NULL) {

@@ -105,7 +105,9 @@ NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *valu
     out->address = Py_IS_TYPE(value, &NcPin_Type) /* of a call that is passed on */
                        ? ((NcPin *)(void *)value)->pointer.address
                        : self_address(self, index, value);
-    return out->address != NULL
+    /* The caller holds its arguments. */
+    return out->address != NULL ||
+                   nc_take_pointer(PyTuple_GET_ITEM(self->spec->types, index), value, &out->address)
                ? 0
                : nc_convert_pointer_of(self->spec, (PyObject *)self, index, value, out);
 }
@@ -125,6 +127,15 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
+    if (self->spec->arguments[index].pointee == 'b' ||
+        self->spec->arguments[index].pointee == 'B') {
+        /* The caller holds its arguments. */
+        const char *text = nc_text_itself(self->spec, index, value);
+        if (text != NULL) {
+            out->address = (void *)(uintptr_t)text;
+            return 0;
+        }
+    }
     if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL)) {
         const NcExport *wanted = &self->spec->arguments[index].export;
         if (take_record(self->spec, index, value, out)) {

@@ -19,6 +19,22 @@ static int is_utf8(PyObject *encoding)
     return is_named(encoding, "utf-8", 5);
 }
 
+const char *nc_text_itself(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+{
+    const NcArgument *argument = &spec->arguments[index];
+    if (PyBytes_CheckExact(value)) {
+        int is_text = (argument->pointee == 'b' || argument->pointee == 'B') &&
+                      argument->count == 0 && !spec->fortran;
+        return is_text ? PyBytes_AS_STRING(value) : NULL;
+    }
+    if (!PyUnicode_CheckExact(value) || argument->text != 'c' || spec->encoding == NULL ||
+        spec->fortran || !PyUnicode_IS_COMPACT_ASCII(value) || !is_utf8(spec->encoding)) {
+        return NULL;
+    }
+    const char *text = (const char *)PyUnicode_1BYTE_DATA(value);
+    return strlen(text) == (size_t)PyUnicode_GET_LENGTH(value) ? text : NULL;
+}
+
 /* Bytes of a character, of a letter that is not 'c'. */
 static size_t wide_size(char text)
 {
@@ -88,9 +104,31 @@ static const char *wide_encoding(size_t size)
     return PY_LITTLE_ENDIAN ? "utf-32-le" : "utf-32-be";
 }
 
+/* The characters of a str of Latin-1, which all are whole ones, as encode_wide has them. */
+static PyObject *widen(const unsigned char *characters, size_t count, size_t size)
+{
+    PyObject *encoded = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 1) * size));
+    if (encoded == NULL) {
+        return NULL;
+    }
+    void *memory = PyBytes_AS_STRING(encoded);
+    for (size_t i = 0; i <= count; i++) { /* Python ends them by a null character, too */
+        if (size == 2) {
+            ((uint16_t *)memory)[i] = characters[i];
+        } else {
+            ((uint32_t *)memory)[i] = characters[i];
+        }
+    }
+    return encoded;
+}
+
 /* The characters as wide ones, with the null character that ends them, as bytes. */
 static PyObject *encode_wide(char text, PyObject *value)
 {
+    if (PyUnicode_KIND(value) == PyUnicode_1BYTE_KIND) {
+        return widen(PyUnicode_1BYTE_DATA(value), (size_t)PyUnicode_GET_LENGTH(value),
+                     wide_size(text));
+    }
     PyObject *end = PyUnicode_FromStringAndSize("", 1);
     PyObject *whole = end != NULL ? PyUnicode_Concat(value, end) : NULL;
     PyObject *encoded =

@@ -19,6 +19,10 @@ static inline int nc_takes_text(const NcCallSpec *spec, Py_ssize_t index)
     return text != '\0' && (text != 'c' || spec->encoding != NULL);
 }
 
+/* The characters of bytes or a str for argument `index` of a call spec, where C can have them as
+ * they are, which is as long as the object lives; NULL where that takes a closer look. */
+const char *nc_text_itself(const NcCallSpec *spec, Py_ssize_t index, PyObject *value);
+
 /* A str for argument `place` of a call spec, which takes one: its address for C, and the owner of
  * what is there, a new reference, or NULL with an exception. With a negative place the first
  * argument is meant, and `name` is the whole subject of messages. */

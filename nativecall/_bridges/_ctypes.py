@@ -29,6 +29,7 @@ _CFuncPtr: Foreign = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Foreign = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _SimpleCData: Foreign = ctypes.c_int.__mro__[1]
 _FORTRAN = 2  # NumPy's flag for the order of arrays; 1 is that of C
+_POINTER, _BYREF = 2, 3  # how the core takes such objects: csrc/values/ctypespointers.c
 _MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
 _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 # Not as attributes, which a class of the user's may define anew.
@@ -355,7 +356,8 @@ def pointer(obj: Foreign) -> Pointer | None:
             memory = _types.hold(obj)
             return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
         # Together, after all that may run code of the user's.
-        return Pointer(_address(obj), pointee, kept(obj), struct=is_struct)
+        taken = type(obj), _POINTER
+        return Pointer(_address(obj), pointee, kept(obj), struct=is_struct, taken=taken)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
         pointee = getattr(ctype_of(type(obj)), "pointee", None)
         return Pointer(_address(obj), pointee, kept(obj), ctypes.addressof(obj))
@@ -367,8 +369,11 @@ def pointer(obj: Foreign) -> Pointer | None:
         held = obj._obj
         pointee, is_struct = _pointee(type(held))
         address = _cast(obj, ctypes.c_void_p).value or 0
-        owner = _types.hold(held) if isinstance(held, _CData) else obj
-        return Pointer(address, pointee, owner, struct=is_struct)
+        if not isinstance(held, _CData):
+            return Pointer(address, pointee, obj, struct=is_struct)
+        _types.know_byref(obj, held, address)
+        taken = type(held), _BYREF
+        return Pointer(address, pointee, _types.hold(held), struct=is_struct, taken=taken)
     return None
 
 

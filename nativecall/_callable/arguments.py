@@ -53,6 +53,7 @@ _types = _lib.types
 # Costs of an overload's argument, in the core's measure (csrc/callable/overloadcost.h).
 _EXACT, _WIDER, _OBJECT, _NARROW, _REFUSED = _types.costs
 _NO = -1
+_STRUCTS = 1  # csrc/values/ctypespointers.c
 
 
 # -- pointers ------------------------------------------------------------------------------------
@@ -123,6 +124,8 @@ def pointer_argument(
         if found.kind is not None and not found.may_change and (is_known or is_whole(found.kind)):
             alignment = wanted.alignment if found.is_memory and wanted is not None else 1
             _types.take_cffi(ctype, value, found.kind, alignment)
+        if found.taken:
+            _types.take_ctypes(ctype, *found.taken)
         return found.address, found.owner
     if isinstance(ctype, Handle) and ctype.opaque:
         hint = ""
@@ -471,6 +474,8 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
         return bufferformat.suits(struct, form, itemsize)
     # A __buffer__ of the class may export something else.
     same = struct == (found.item if isinstance(found, Array) else found)
+    if same and type(type(origin)).__module__ == "_ctypes":
+        _types.take_ctypes(ctype, type(origin), _STRUCTS)
     return bool(same and itemsize == struct.size)
 
 

@@ -116,8 +116,8 @@ class Passing:
 class Pointer(
     namedtuple(
         "Pointer",
-        "address pointee owner at is_memory struct kind may_change",
-        defaults=(None, False, False, None, False),
+        "address pointee owner at is_memory struct kind may_change taken",
+        defaults=(None, False, False, None, False, ()),
     )
 ):
     """A data pointer found in a foreign box."""
@@ -136,6 +136,8 @@ class Pointer(
     struct: bool  # whether `pointee` is a struct, which may have no type
     kind: Foreign  # the cffi type that such boxes convert to
     may_change: bool  # whether that type does not say all that is said here
+    # How the core can take others like it: what take_ctypes() gets besides the type; or ().
+    taken: tuple[type, int] | tuple[()]
 
 
 class Struct(

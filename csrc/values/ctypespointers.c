@@ -1,0 +1,170 @@
+/* csrc/values/ctypespointers.c: ctypes' objects as pointer arguments, without asking Python.
+ *
+ * Python code is asked about the first object of each class, and tells how others of it are taken.
+ * Rows are few, and a class that has lost its row is asked about again.
+ *
+ * ctypes has no C API. The memory of its objects is their buffer. What byref() makes has none: it
+ * has the address and the object in two words, which are looked for in the first such object, and
+ * are not used where they are not found. */
+#include "pointers.h"
+
+#include "platform/address.h"
+#include "platform/functions.h"
+
+#include <string.h>
+
+/* How objects of a class are taken: nativecall/_bridges/_ctypes.py says it. */
+enum {
+    STRUCTS = 1, /* their memory is what the pointer leads to */
+    POINTER = 2, /* their memory has the pointer */
+    BYREF = 3    /* byref() of one is the pointer */
+};
+
+/* References are owned; a row is overwritten by the next one that has its place. */
+typedef struct {
+    PyObject *wanted; /* our type */
+    PyObject *class_;
+    int how;
+} Row;
+
+enum { ROWS = 64 };
+static Row rows[ROWS];
+
+static const PyTypeObject *byref_class; /* NULL before the first byref() */
+static Py_ssize_t address_at;           /* where it has the address; 0 where nobody knows */
+static Py_ssize_t object_at;            /* and the object */
+
+static Row *row_at(PyObject *wanted, const PyTypeObject *class_, int how)
+{
+    return &rows[(((uintptr_t)wanted >> 4) * 31 + ((uintptr_t)class_ >> 4) + (unsigned)how) % ROWS];
+}
+
+static int is_taken(PyObject *wanted, PyTypeObject *class_, int how)
+{
+    const Row *row = row_at(wanted, class_, how);
+    return row->wanted == wanted && row->class_ == (PyObject *)class_ && row->how == how;
+}
+
+/* take_ctypes(ctype, class, how): tells of such an argument that objects of the class are taken. */
+PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *wanted;
+    PyObject *class_;
+    int how;
+    if (!PyArg_ParseTuple(args, "OO!i", &wanted, &PyType_Type, &class_, &how)) {
+        return NULL;
+    }
+    Row *row = row_at(wanted, (PyTypeObject *)(void *)class_, how);
+    Row before = *row;
+    *row = (Row){Py_NewRef(wanted), Py_NewRef(class_), how};
+    Py_XDECREF(before.wanted);
+    Py_XDECREF(before.class_);
+    Py_RETURN_NONE;
+}
+
+static void *word_at(PyObject *object, Py_ssize_t offset)
+{
+    void *word;
+    memcpy(&word, (char *)object + offset, sizeof(word));
+    return word;
+}
+
+/* Where an object has a word, behind its header; 0 where it has none, or several. */
+static Py_ssize_t place_of(PyObject *object, const void *word)
+{
+    Py_ssize_t found = 0;
+    for (Py_ssize_t at = sizeof(PyObject);
+         at + (Py_ssize_t)sizeof(word) <= Py_TYPE(object)->tp_basicsize; at += sizeof(word)) {
+        if (word_at(object, at) == word) {
+            if (found != 0) {
+                return 0;
+            }
+            found = at;
+        }
+    }
+    return found;
+}
+
+/* know_byref(reference, object, address): what byref() made of an object, the address that it is
+ * of. The class has no instances with other members. */
+PyObject *nc_know_byref(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *reference;
+    PyObject *object;
+    void *address;
+    if (!PyArg_ParseTuple(args, "OOO&", &reference, &object, nc_take_address, &address)) {
+        return NULL;
+    }
+    if (byref_class == NULL) {
+        byref_class = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(reference));
+        address_at = place_of(reference, address);
+        object_at = place_of(reference, object);
+    }
+    Py_RETURN_NONE;
+}
+
+int nc_takes_structs(PyObject *wanted, PyObject *value)
+{
+    return is_taken(wanted, Py_TYPE(value), STRUCTS);
+}
+
+/* The buffer keeps the object from being resized while C has the address. */
+static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
+{
+    PyObject *object = address_at != 0 && object_at != 0 ? word_at(reference, object_at) : NULL;
+    if (object == NULL || !is_taken(wanted, Py_TYPE(object), BYREF)) {
+        return 0;
+    }
+    if (Py_TYPE(object)->tp_as_buffer->bf_getbuffer(object, &out->buffer, PyBUF_SIMPLE) < 0) {
+        out->buffer.obj = NULL;
+        PyErr_Clear();
+        return 0;
+    }
+    out->address = word_at(reference, address_at);
+    return 1;
+}
+
+/* All that the pointer leads to now, whatever it is set to later: None; a list; or NULL, perhaps
+ * with an exception, where ctypes has it in dicts of dicts, or in another object. */
+static PyObject *owners_of(PyObject *value)
+{
+    static PyObject *base_name;
+    static PyObject *objects_name;
+    if ((base_name == NULL && (base_name = PyUnicode_InternFromString("_b_base_")) == NULL) ||
+        (objects_name == NULL && (objects_name = PyUnicode_InternFromString("_objects")) == NULL)) {
+        return NULL;
+    }
+    PyObject *base = PyObject_GetAttr(value, base_name);
+    PyObject *objects = base == Py_None ? PyObject_GetAttr(value, objects_name) : NULL;
+    PyObject *found = objects == Py_None                              ? Py_NewRef(Py_None)
+                      : objects != NULL && PyDict_CheckExact(objects) ? PyDict_Values(objects)
+                                                                      : NULL;
+    Py_XDECREF(base);
+    Py_XDECREF(objects);
+    for (Py_ssize_t i = 0; found != NULL && found != Py_None && i < PyList_GET_SIZE(found); i++) {
+        if (PyDict_Check(PyList_GET_ITEM(found, i))) {
+            Py_CLEAR(found);
+        }
+    }
+    return found;
+}
+
+int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
+{
+    Py_buffer buffer;
+    if (Py_TYPE(value) == byref_class) {
+        return take_byref(wanted, value, out);
+    }
+    if (!is_taken(wanted, Py_TYPE(value), POINTER)) {
+        return 0;
+    }
+    PyObject *owners = owners_of(value);
+    if (owners != NULL && PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) == 0) {
+        memcpy(&out->address, buffer.buf, sizeof(out->address));
+        PyBuffer_Release(&buffer);
+        out->keep = PyTuple_Pack(3, Py_None, value, owners);
+    }
+    Py_XDECREF(owners);
+    PyErr_Clear();
+    return out->keep != NULL;
+}
