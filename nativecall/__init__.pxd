@@ -39,27 +39,45 @@
 # name of a constant, as above, it is written out wherever the constant is used, and folded by the C
 # compiler. An `enum` will not do: to Cython it is an `int`.
 #
-# Callbacks. Callback functions are made by macros at file scope, hence in verbatim C:
+# Callbacks. The signatures that are accepted are made by macros, hence in verbatim C. Python
+# functions are called by the consumer itself, between enter and leave, by CPython's functions: an
+# exception that these set is kept by leave, where Cython would print it.
 #
 #     cdef extern from "nativecall/callback.h":
 #         """
-#         NC_CALLBACK_DECLARE_WITH_DATA(integrand, double, (double, user_data), NAN);
-#         static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
-#                                                  NC_CALLBACK_ACCEPT(integrand)};
+#         static NcCallbackSignature accepted[] = {
+#             NC_CALLBACK_ACCEPT("double (double)"),
+#             NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)")};
 #         """
 #         nc.NcCallbackSignature accepted[2]
+#         PyObject *PyObject_CallFunction(PyObject *f, const char *format, ...) noexcept nogil
+#         double PyFloat_AsDouble(PyObject *value) noexcept nogil
+#         void Py_XDECREF(PyObject *value) noexcept nogil
+#
+#     cdef double call_python(nc.NcCallback *f, double x) noexcept nogil:
+#         cdef nc.NcCallbackCall call
+#         cdef PyObject *result
+#         cdef double y = -1.0
+#         if nc.nc_callback_enter(f, &call):
+#             result = PyObject_CallFunction(call.callable, "d", x)
+#             y = PyFloat_AsDouble(result) if result != NULL else -1.0
+#             Py_XDECREF(result)
+#             if nc.nc_callback_leave(&call) < 0:
+#                 y = -1.0
+#         return y
 #
 #     def integrate(f, double a, double b):
 #         cdef nc.NcCallback callback
 #         nc.nc_callback_prepare(&callback, f, accepted, 2, 0)
 #         try:
 #             with nogil:
-#                 value = ...      # callback.function, cast to the type that `matched` tells
+#                 value = ...      # callback.function, cast to the type that `matched` tells, or
+#                                  # call_python where it is NULL
 #         finally:
 #             nc.nc_callback_release(&callback)       # raises what the callback raised
 #         return value
 #
-# Calls by dispatch.h are made by macros too, and are declared as what they are:
+# Calls by dispatch.h are made by macros, and are declared as what they are:
 #
 #     cdef extern from "nativecall/dispatch.h":
 #         """
@@ -410,43 +428,38 @@ cdef extern from "nativecall/dynamiccall.h":
 
 # ---- callbacks -----------------------------------------------------------------------------------
 
-cdef extern from "nativecall/detail/callbackcalls.h" nogil:
-    enum:
-        NC_CALLBACK_POOL
-        NC_FAILED_RAISED
-        NC_FAILED_SHUTDOWN
-        NC_FAILED_RELEASED
+cdef extern from "nativecall/callback.h":
     const unsigned int NC_CALLBACK_HOLDS_GIL
-    const unsigned int NC_CALLBACK_SCOPED
+    const unsigned int NC_CALLBACK_NESTS
     const unsigned int NC_CALLBACK_CHECKS_ERRORS
+    const unsigned int NC_CALLBACK_TRUSTS_NAMES
     const unsigned int NC_CALLBACK_CHECKS_ARGUMENT
-    const unsigned int NC_CALLBACK_DISTRUSTS_NAMES
+    const unsigned int NC_CALLBACK_NATIVE_ONLY
 
-    ctypedef void (*NcFunction)() noexcept
+    ctypedef void (*NcFunction)() noexcept nogil
 
-    ctypedef struct NcCallbackFunction:
-        const char *signature
-        int user_data
+    ctypedef struct NcCallbackSignature:
+        const char *declaration
+        bint has_user_data
+        const char *signature   # NULL at first, as is what follows
+        const char *interned
 
     ctypedef struct NcCallback:
-        NcFunction function     # <the type that goes with `matched`>callback.function
+        NcFunction function     # <the type that goes with `matched`>callback.function; or NULL
         void *user_data
         size_t matched
         uintptr_t flags
-        int native
+        PyObject *object
         unsigned int options
-        intptr_t failed         # ask nc_callback_failed(&callback)
 
-
-cdef extern from "nativecall/callback.h":
-    ctypedef struct NcCallbackSignature:
-        const char *signature
-        int user_data
-        const NcCallbackFunction *python
-        const char *interned    # NULL at first
+    ctypedef struct NcCallbackCall:
+        PyObject *callable
 
     int nc_callback_prepare(
         NcCallback *callback, object obj, NcCallbackSignature *accepted, size_t count,
         unsigned int options) except -1
     int nc_callback_release(NcCallback *callback) except -1
     bint nc_callback_failed(const NcCallback *callback) noexcept nogil
+    NcCallback *nc_callback_current() noexcept nogil
+    bint nc_callback_enter(NcCallback *callback, NcCallbackCall *call) noexcept nogil
+    int nc_callback_leave(NcCallbackCall *call) noexcept nogil

@@ -21,7 +21,7 @@ else:
 
     def __getattr__(name):
         """A public name, whose module is imported when it is first used."""
-        if name[0] != "_" or name in ("__all__", "_open_box"):
+        if name[0] != "_" or name == "__all__":
             from ._public import found
 
             value = found(name)

@@ -43,10 +43,6 @@ def found(name: str) -> object:
     """What the package has by a name; None for what is no public name."""
     if name == "__all__":
         return [*_PLACES]
-    if name == "_open_box":  # detail/box.h asks for it
-        from ._callable.wrap import open_box
-
-        return open_box
     place = _PLACES.get(name)
     if place is None:
         return None

@@ -216,12 +216,6 @@ def integrating(builder: Any, include: Path) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def taking(builder: Any, include: Path) -> ModuleType:
-    """The extension module of tests/ext/boxes.c: what callback.h finds in a box."""
-    return build.load_extension(builder.extension("boxes.c", "boxes_c", include=include))
-
-
-@pytest.fixture(scope="session")
 def dispatch(builder: Any, include: Path) -> ModuleType:
     """The extension module of tests/ext/dispatch.c, which includes dispatch.h and dynamiccall.h."""
     return build.load_extension(builder.extension("dispatch.c", "dispatch_c", include=include))

@@ -5,7 +5,7 @@
 #include "platform/gil.h"
 #include "values/names.h"
 #include "values/scalars.h"
-#include "nativecall/detail/callbackcalls.h"
+#include "nativecall/detail/compat.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "values/names.h"
 
 #include "platform/address.h"
-#include "nativecall/detail/callbackcalls.h"
+#include "nativecall/detail/compat.h"
 
 #include <errno.h>
 

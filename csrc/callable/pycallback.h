@@ -41,7 +41,7 @@
 #include "failure.h"
 #include "values/pointers.h"
 
-#include "nativecall/detail/callbackcalls.h"
+#include "nativecall/detail/compat.h"
 
 #include <errno.h>
 

@@ -9,7 +9,7 @@
 #include "values/names.h"
 #include "values/pointers.h"
 
-#include "nativecall/detail/callbackcalls.h"
+#include "nativecall/detail/compat.h"
 
 #include <string.h>
 #include <structmember.h>

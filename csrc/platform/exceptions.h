@@ -24,7 +24,7 @@
  * nothing, CPython itself is asked to look as soon as the thread runs Python code again.
  *
  * What a report shows as its object is said by who reports: callable/pycallback.c,
- * nativecall/detail/callbackcalls.h.
+ * nativecall/callback.h.
  *
  * Limits of that. Python 3.11 can be asked for the main thread only: in others an exception that
  * such a caller overlooks comes out of a later instruction. From 3.12 on, C code that has dropped

@@ -18,7 +18,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "nativecall/detail/callbackcalls.h"
+#include "nativecall/detail/compat.h"
 
 #include <stdint.h>
 

@@ -11,7 +11,7 @@
 #include "links.h"
 #include "pages.h"
 
-#include "nativecall/detail/callbackcalls.h"
+#include "nativecall/detail/compat.h"
 
 #include <errno.h>
 #include <stdint.h>

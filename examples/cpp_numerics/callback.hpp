@@ -16,12 +16,13 @@ struct PythonError {};
 
 template <class Signature> class Callback;
 
-// Any callable of Python, prepared; it stays where it is, so there are no copies.
+// Any callable of Python that takes and gives numbers, prepared; it stays where it is, so there are
+// no copies.
 template <class Result, class... Arguments> class Callback<Result(Arguments...)>
 {
   public:
-    // What is taken: native functions without user_data, and the callback function, with user_data behind the
-    // arguments. To be defined, beside the callback function, for every type that is used.
+    // What is taken: native functions without user data, and with it behind the arguments. To be
+    // defined for every type that is used.
     static NcCallbackSignature accepted[2];
 
     Callback(PyObject *callable, unsigned options)
@@ -52,13 +53,16 @@ template <class Result, class... Arguments> class Callback<Result(Arguments...)>
 
     bool native() const
     {
-        return callback_.native != 0;
+        return callback_.function != nullptr;
     }
 
-    // work(f) for the f that this callable is. The work is compiled for both types of f, so what
+    // work(f) for the f that this callable is. The work is compiled for each type of f, so what
     // f is, is decided here, and never in a loop.
-    template <class Work> Result apply(const Work &work) const
+    template <class Work> Result apply(const Work &work)
     {
+        if (callback_.function == nullptr) {
+            return work(Python{&callback_});
+        }
         if (callback_.matched == 0) {
             return work(NC_CALLBACK_FUNCTION(&callback_, Result (*)(Arguments...)));
         }
@@ -66,18 +70,49 @@ template <class Result, class... Arguments> class Callback<Result(Arguments...)>
     }
 
   private:
-    // A function with user_data, which may be a callback function, and so may fail.
+    // A native function with user data.
     struct WithData {
         const NcCallback *callback;
 
         Result operator()(Arguments... arguments) const
         {
-            const Result result = NC_CALLBACK_FUNCTION(callback, Result (*)(Arguments..., void *))(
+            return NC_CALLBACK_FUNCTION(callback, Result (*)(Arguments..., void *))(
                 arguments..., callback->user_data);
-            if (nc_callback_failed(callback)) {
+        }
+    };
+
+    // What Python calls, which may raise.
+    struct Python {
+        NcCallback *callback;
+
+        Result operator()(Arguments... arguments) const
+        {
+            NcCallbackCall call;
+            double value = 0.0;
+            if (!nc_callback_enter(callback, &call)) {
                 throw PythonError();
             }
-            return result;
+            PyObject *values[] = {nullptr, PyFloat_FromDouble(arguments)...};
+            const size_t count = sizeof...(Arguments);
+            bool made = true;
+            for (size_t i = 1; i <= count; i++) {
+                made = made && values[i] != nullptr;
+            }
+            PyObject *result =
+                made ? PyObject_Vectorcall(call.callable, values + 1,
+                                           count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
+                     : nullptr;
+            for (size_t i = 1; i <= count; i++) {
+                Py_XDECREF(values[i]);
+            }
+            if (result != nullptr) {
+                value = PyFloat_AsDouble(result);
+                Py_DECREF(result);
+            }
+            if (nc_callback_leave(&call) < 0) {
+                throw PythonError();
+            }
+            return value;
         }
     };
 

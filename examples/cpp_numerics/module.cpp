@@ -7,16 +7,13 @@
 
 #include <cmath>
 
-// Callback functions for Python functions, and the C++ type that goes with each.
-NC_CALLBACK_DECLARE_WITH_DATA(python_1, double, (double, user_data), NAN);
-NC_CALLBACK_DECLARE_WITH_DATA(python_2, double, (double, double, user_data), NAN);
-
 template <>
-NcCallbackSignature Callback<double(double)>::accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
-                                                            NC_CALLBACK_ACCEPT(python_1)};
+NcCallbackSignature Callback<double(double)>::accepted[] = {
+    NC_CALLBACK_ACCEPT("double (double)"), NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)")};
 template <>
 NcCallbackSignature Callback<double(double, double)>::accepted[] = {
-    NC_CALLBACK_ACCEPT_NATIVE("d:dd", -1), NC_CALLBACK_ACCEPT(python_2)};
+    NC_CALLBACK_ACCEPT("double (double, double)"),
+    NC_CALLBACK_ACCEPT_WITH_DATA("double (double, double, void *)")};
 
 namespace
 {
@@ -28,7 +25,7 @@ struct Integrate {
 
     template <class Function> double operator()(const Function &f) const
     {
-        const WithoutGil no_gil; // Callback functions take the GIL when they need it.
+        const WithoutGil no_gil; // Python functions take it for each call.
         return numerics::integrate(f, a, b, n);
     }
 };
@@ -80,7 +77,7 @@ static PyObject *py_integrate(PyObject *, PyObject *args)
     if (!PyArg_ParseTuple(args, "Oddl", &callable, &work.a, &work.b, &work.n)) {
         return nullptr;
     }
-    return run<double(double)>(callable, 0, work);
+    return run<double(double)>(callable, NC_CALLBACK_TRUSTS_NAMES, work);
 }
 
 static PyObject *py_find_root(PyObject *, PyObject *args)

@@ -14,8 +14,7 @@ import nativecall as nc
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from _shared import broken, built, cosine, show_error, show_numerics
 
-# Run without site-packages, where nativecall is: the headers were compiled in, and what the package
-# would read is called through Python.
+# Run without site-packages, where nativecall is: the headers were compiled in.
 VENDORED = """
 import ctypes, importlib.util, sys
 sys.path.insert(0, sys.argv[1])
@@ -36,8 +35,8 @@ with built(Path(__file__).resolve().parent) as directory:
     boxes = {
         "native callable": libm.cos,
         "capsule": libm.cos.to_capsule(),
-        "ctypes pointer": pointer,
-        "cffi pointer": cffi.FFI().cast("double(*)(double)", libm.cos.address()),
+        "ctypes, wrapped": nc.wrap(pointer),
+        "cffi, wrapped": nc.wrap(cffi.FFI().cast("double(*)(double)", libm.cos.address())),
         "Python function": cosine,
     }
     show_numerics(cpp_numerics, boxes, libm.cos, libm.fdim)

@@ -1,16 +1,16 @@
 # cython: cdivision=True
 # numerics.pyx: a small numerical library in Cython that takes any callable.
 #
-# An integrator, a root finder and an ODE stepper. callback.h turns what Python gives into a C
-# function pointer: native callables, capsules and pointers of ctypes and cffi are called as they
-# are, Python functions through a callback function. An exception in the callback comes out of the function that
-# Python called. Of nativecall, the module needs the headers and the .pxd file when it is built, and
-# nothing when it runs.
+# An integrator, a root finder and an ODE stepper. callback.h finds the C function in what Python
+# gives: native callables, capsules and LowLevelCallables are called as they are, what else Python
+# can call by it. An exception in the callback comes out of the function that Python called. Of
+# nativecall, the module needs the headers and the .pxd file when it is built, and nothing when it
+# runs.
 #
 # The second half calls one function in a loop in four ways, to compare how long they take.
 
 from cpython.object cimport PyObject
-from libc.math cimport cos, fabs
+from libc.math cimport NAN, cos, fabs
 from libc.stdint cimport uint64_t, uintptr_t
 
 from nativecall cimport (
@@ -18,9 +18,12 @@ from nativecall cimport (
     NC_ERRORS_MASK,
     NC_FLAG_NEEDS_GIL,
     NcCallback,
+    NcCallbackCall,
     NcCallbackSignature,
     PyCustomSlots_Import,
+    nc_callback_enter,
     nc_callback_failed,
+    nc_callback_leave,
     nc_callback_prepare,
     nc_callback_release,
     nc_native_function_word,
@@ -32,18 +35,22 @@ ctypedef double (*Function1Data)(double, void *) noexcept nogil
 ctypedef double (*Function2)(double, double) noexcept nogil
 ctypedef double (*Function2Data)(double, double, void *) noexcept nogil
 
-# Callback functions for Python functions, and what is taken, the best first.
+# What is taken, the best first; and CPython's functions for calls of Python, whose exceptions
+# nc_callback_leave keeps.
 cdef extern from "nativecall/callback.h":
     """
-    NC_CALLBACK_DECLARE_WITH_DATA(python_1, double, (double, user_data), NAN);
-    NC_CALLBACK_DECLARE_WITH_DATA(python_2, double, (double, double, user_data), NAN);
-    static NcCallbackSignature accepted_1[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
-                                               NC_CALLBACK_ACCEPT(python_1)};
-    static NcCallbackSignature accepted_2[] = {NC_CALLBACK_ACCEPT_NATIVE("d:dd", -1),
-                                               NC_CALLBACK_ACCEPT(python_2)};
+    static NcCallbackSignature accepted_1[] = {
+        NC_CALLBACK_ACCEPT("double (double)"),
+        NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)")};
+    static NcCallbackSignature accepted_2[] = {
+        NC_CALLBACK_ACCEPT("double (double, double)"),
+        NC_CALLBACK_ACCEPT_WITH_DATA("double (double, double, void *)")};
     """
     NcCallbackSignature accepted_1[2]
     NcCallbackSignature accepted_2[2]
+    PyObject *PyObject_CallFunction(PyObject *f, const char *format, ...) noexcept nogil
+    double PyFloat_AsDouble(PyObject *value) noexcept nogil
+    void Py_XDECREF(PyObject *value) noexcept nogil
 
 # The packed signature, a constant for the C compiler.
 cdef extern from "nativecall/signature.h":
@@ -52,19 +59,37 @@ cdef extern from "nativecall/signature.h":
 
 # ---- the library ---------------------------------------------------------------------------------
 
-cdef inline double call_1(const NcCallback *f, double x) noexcept nogil:
+cdef double call_python(NcCallback *f, const char *format, double x, double y) noexcept nogil:
+    """f(x) or f(x, y) of Python's, by the format "d" or "dd"; NaN once it has failed."""
+    cdef NcCallbackCall call
+    cdef PyObject *result
+    cdef double value = NAN
+    if nc_callback_enter(f, &call):
+        result = PyObject_CallFunction(call.callable, format, x, y)
+        value = PyFloat_AsDouble(result) if result != NULL else NAN
+        Py_XDECREF(result)
+        if nc_callback_leave(&call) < 0:
+            value = NAN
+    return value
+
+
+cdef inline double call_1(NcCallback *f, double x) noexcept nogil:
+    if f.function == NULL:
+        return call_python(f, "d", x, 0.0)
     if f.matched == 0:
         return (<Function1>f.function)(x)
     return (<Function1Data>f.function)(x, f.user_data)
 
 
-cdef inline double call_2(const NcCallback *f, double t, double y) noexcept nogil:
+cdef inline double call_2(NcCallback *f, double t, double y) noexcept nogil:
+    if f.function == NULL:
+        return call_python(f, "dd", t, y)
     if f.matched == 0:
         return (<Function2>f.function)(t, y)
     return (<Function2Data>f.function)(t, y, f.user_data)
 
 
-cdef double simpson(const NcCallback *f, double a, double b, long n) noexcept nogil:
+cdef double simpson(NcCallback *f, double a, double b, long n) noexcept nogil:
     cdef double h = (b - a) / (2.0 * n)
     cdef double total = call_1(f, a) + call_1(f, b)
     cdef long i
@@ -75,7 +100,7 @@ cdef double simpson(const NcCallback *f, double a, double b, long n) noexcept no
     return total * h / 3.0
 
 
-cdef int bisect(const NcCallback *f, double a, double b, double *root) noexcept nogil:
+cdef int bisect(NcCallback *f, double a, double b, double *root) noexcept nogil:
     """0 with the root; -1 when the function has the same sign at both ends."""
     cdef double left = call_1(f, a)
     cdef double right = call_1(f, b)
@@ -96,7 +121,7 @@ cdef int bisect(const NcCallback *f, double a, double b, double *root) noexcept 
     return 0
 
 
-cdef double runge_kutta(const NcCallback *f, double t0, double y, double t1, long n) noexcept nogil:
+cdef double runge_kutta(NcCallback *f, double t0, double y, double t1, long n) noexcept nogil:
     cdef double h = (t1 - t0) / n
     cdef double t, k1, k2, k3, k4
     cdef long i
@@ -117,8 +142,8 @@ def integrate(f, double a, double b, long n):
     cdef NcCallback callback
     cdef double value
     nc_callback_prepare(&callback, f, accepted_1, 2, 0)
-    native = callback.native != 0
-    with nogil:  # callback functions take the GIL when they need it
+    native = callback.function != NULL
+    with nogil:  # a Python function takes the GIL for each call
         value = simpson(&callback, a, b, n)
     nc_callback_release(&callback)
     return value, native
@@ -129,7 +154,7 @@ def find_root(f, double a, double b):
     cdef NcCallback callback
     cdef double root = 0.0
     nc_callback_prepare(&callback, f, accepted_1, 2, NC_CALLBACK_HOLDS_GIL)
-    native = callback.native != 0
+    native = callback.function != NULL
     try:
         if bisect(&callback, a, b, &root) < 0:
             raise ValueError("the function has the same sign at both ends")
@@ -143,7 +168,7 @@ def solve(f, double t0, double y0, double t1, long n):
     cdef NcCallback callback
     cdef double value
     nc_callback_prepare(&callback, f, accepted_2, 2, NC_CALLBACK_HOLDS_GIL)
-    native = callback.native != 0
+    native = callback.function != NULL
     value = runge_kutta(&callback, t0, y0, t1, n)
     nc_callback_release(&callback)
     return value, native

@@ -42,7 +42,7 @@ with built(Path(__file__).resolve().parent, "--cython-c-in-temp"):
         "built-in view": libm.cos.builtin,
         # A capsule cannot say that the function is `noexcept nogil`.
         "cdef function": nc.wrap(numerics, "cosine", gil="release"),
-        "ctypes pointer": pointer,
+        "ctypes, wrapped": nc.wrap(pointer),
         "Python function": cosine,
     }
     show_numerics(numerics, boxes, libm.cos, libm.fdim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import cffi
 import numba
@@ -19,6 +20,16 @@ from _shared import broken, built, show_error
 def bell(x: float) -> float:
     """What is integrated."""
     return math.exp(-x * x)
+
+
+def scaled(x: float, scale: float, more: float) -> float:
+    """The same with parameters."""
+    return math.exp(-scale * x * x) + more
+
+
+def scaled_array(n: int, values: Any) -> float:
+    """The same, as C functions of SciPy's take them."""
+    return math.exp(-values[1] * values[0] * values[0]) + values[2]
 
 
 def show(name: str, answer: tuple[float, float, int, int]) -> None:
@@ -37,16 +48,29 @@ with built(Path(__file__).resolve().parent, "--cython-c-in-temp"):
     boxes = {
         "native callable": nc.wrap(cfunc.address, "d:d", owner=cfunc),
         "Cython capsule": capsules["bell"],
-        "Numba cfunc": cfunc,
         "LowLevelCallable": LowLevelCallable(cfunc.ctypes),
+        "Numba cfunc": cfunc,
         "ctypes pointer": cfunc.ctypes,
         "cffi pointer": cffi.FFI().cast("double(*)(double)", cfunc.address),
     }
     print("with callback.h")
     for name, box in boxes.items():
-        show(name, by_callback.quad(box, 0.0, 1.0))
+        # Other libraries' pointers are functions of Python, unless they are wrapped.
+        named = name.endswith(("callable", "Callable", "capsule"))
+        show(name, by_callback.quad(box if named else nc.wrap(box), 0.0, 1.0))
     show("Python function", by_callback.quad(bell, 0.0, 1.0))
     show_error(by_callback.quad, broken, 0.0, 1.0)
+
+    print("with args=(1.0, 0.0)")
+    plain = numba.cfunc("float64(float64, float64, float64)")(scaled)
+    in_array = numba.cfunc("float64(intc, CPointer(float64))")(scaled_array)
+    for name, box in {
+        "native callable": nc.wrap(plain.address, "d:ddd", owner=plain),
+        "LowLevelCallable": LowLevelCallable(in_array.ctypes),
+        "Python function": scaled,
+    }.items():
+        show(name, by_callback.quad(box, 0.0, 1.0, args=(1.0, 0.0)))
+    show_error(by_callback.quad, LowLevelCallable(plain.ctypes), 0.0, 1.0)
 
     print("with nativecall_abi.h")
     for name, box in boxes.items():

@@ -1,8 +1,7 @@
 /* module.c: the solvers for Python, where any callable is a function.
  *
- * Native callables, LowLevelCallables, capsules, pointers of ctypes and cffi and Numba's cfuncs are
- * called as they are, Python functions through a callback function; callback.h finds out which. The
- * solvers see a C function in any case. */
+ * Native callables, LowLevelCallables and capsules are called as they are, what else Python can
+ * call is called by it; callback.h finds out which. The solvers see a C function in any case. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
@@ -13,18 +12,30 @@
 
 /* ---- functions of one number ----------------------------------------------------------------- */
 
-NC_CALLBACK_DECLARE_WITH_DATA(python_function, double, (double, user_data), NAN);
-
 static NcCallbackSignature functions[] = {
-    NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
-    NC_CALLBACK_ACCEPT(python_function), /* "d:dP": native functions with user_data fit as well */
+    NC_CALLBACK_ACCEPT("double (double)"),
+    NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)"),
 };
 
 static double call_function(double x, void *data)
 {
-    const NcCallback *f = (const NcCallback *)data;
-    return f->matched == 0 ? NC_CALLBACK_FUNCTION(f, double (*)(double))(x)
-                           : NC_CALLBACK_FUNCTION(f, double (*)(double, void *))(x, f->user_data);
+    NcCallback *f = (NcCallback *)data;
+    NcCallbackCall python;
+    double value = NAN;
+    if (f->function != NULL) {
+        return f->matched == 0
+                   ? NC_CALLBACK_FUNCTION(f, double (*)(double))(x)
+                   : NC_CALLBACK_FUNCTION(f, double (*)(double, void *))(x, f->user_data);
+    }
+    if (nc_callback_enter(f, &python)) {
+        PyObject *result = PyObject_CallFunction(python.callable, "d", x);
+        value = result != NULL ? PyFloat_AsDouble(result) : NAN;
+        Py_XDECREF(result);
+        if (nc_callback_leave(&python) < 0) {
+            value = NAN;
+        }
+    }
+    return value;
 }
 
 /* ---- right sides of differential equations --------------------------------------------------- */
@@ -72,28 +83,26 @@ static int read_numbers(PyObject *object, Py_ssize_t n, double *values, const ch
     return status;
 }
 
-/* f(t, y) -> a sequence, as solve_ivp has it. Pointers need a length, so the call is our own. */
-static int call_python(PyObject *callable, char *unused, int n, double t, const double *y,
-                       double *dydt, void *data)
+/* f(t, y) -> a sequence, as solve_ivp has it. */
+static void call_python(NcCallback *f, int n, double t, const double *y, double *dydt)
 {
-    PyObject *state = tuple_of(n, y);
-    PyObject *slopes = state != NULL ? PyObject_CallFunction(callable, "dO", t, state) : NULL;
-    int status = slopes != NULL ? read_numbers(slopes, n, dydt, "the result of f(t, y)") : -1;
-    (void)unused;
-    (void)data;
-    Py_XDECREF(slopes);
-    Py_XDECREF(state);
-    return status;
+    NcCallbackCall python;
+    if (nc_callback_enter(f, &python)) {
+        PyObject *state = tuple_of(n, y);
+        PyObject *slopes =
+            state != NULL ? PyObject_CallFunction(python.callable, "dO", t, state) : NULL;
+        if (slopes != NULL) {
+            (void)read_numbers(slopes, n, dydt, "the result of f(t, y)");
+        }
+        Py_XDECREF(slopes);
+        Py_XDECREF(state);
+        (void)nc_callback_leave(&python);
+    }
 }
 
-NC_CALLBACK_DECLARE_CUSTOM_WITH_DATA(python_right_side, nothing, "v:id&d&dP",
-                                     (int n, double t, const double *y, double *dydt, void *data),
-                                     (n, t, y, dydt, data), data, 4, 0, call_python);
-
 static NcCallbackSignature right_sides[] = {
-    NC_CALLBACK_ACCEPT_NATIVE("v:d&d&d", -1),
-    NC_CALLBACK_ACCEPT_NATIVE("v:d&d&dP", 3),
-    NC_CALLBACK_ACCEPT(python_right_side),
+    NC_CALLBACK_ACCEPT("void (double, const double *, double *)"),
+    NC_CALLBACK_ACCEPT_WITH_DATA("void (double, const double *, double *, void *)"),
 };
 
 typedef void (*Plain)(double, const double *, double *);
@@ -101,13 +110,13 @@ typedef void (*WithData)(double, const double *, double *, void *);
 
 static void call_right_side(int n, double t, const double *y, double *dydt, void *data)
 {
-    const NcCallback *f = (const NcCallback *)data;
-    if (f->matched == 0) {
+    NcCallback *f = (NcCallback *)data;
+    if (f->function == NULL) {
+        call_python(f, n, t, y, dydt);
+    } else if (f->matched == 0) {
         NC_CALLBACK_FUNCTION(f, Plain)(t, y, dydt);
-    } else if (f->matched == 1) {
-        NC_CALLBACK_FUNCTION(f, WithData)(t, y, dydt, f->user_data);
     } else {
-        NC_CALLBACK_FUNCTION(f, RightSide)(n, t, y, dydt, f->user_data);
+        NC_CALLBACK_FUNCTION(f, WithData)(t, y, dydt, f->user_data);
     }
 }
 
@@ -129,7 +138,7 @@ static int finish(NcCallback *f, SolverStatus status, int *native)
         [SOLVER_TOO_LONG] = "the solver did not get there in its limit of steps",
         [SOLVER_STEP] = "the step would be smaller than the spacing of floating-point numbers",
     };
-    *native = f->native;
+    *native = f->function != NULL;
     if (nc_callback_release(f) < 0) {
         return -1;
     }
@@ -197,8 +206,8 @@ static PyObject *py_solve_ode(PyObject *module, PyObject *args, PyObject *named)
         return PyErr_NoMemory();
     }
     if (read_numbers(initial, n, y, "'y0'") == 0 &&
-        nc_callback_prepare(&f, callable, right_sides, 3, 0) == 0) {
-        PyThreadState *thread = PyEval_SaveThread(); /* callbacks take the GIL when needed */
+        nc_callback_prepare(&f, callable, right_sides, 2, NC_CALLBACK_TRUSTS_NAMES) == 0) {
+        PyThreadState *thread = PyEval_SaveThread(); /* call_python takes the GIL */
         status = solve_ode((int)n, call_right_side, &f, failed, t0, t1, y, rtol, atol, &calls);
         PyEval_RestoreThread(thread);
         if (finish(&f, status, &native) == 0) {

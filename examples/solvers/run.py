@@ -86,7 +86,7 @@ def boxes(
         "its built-in view": f.builtin,
         "LowLevelCallable": f.to_scipy(*f.signatures),
         "the same with user_data": with_data.to_scipy(*with_data.signatures, user_data=data),
-        "cffi pointer": f.to_cffi(),
+        "cffi pointer, wrapped": nc.wrap(f.to_cffi()),
     }
 
 
@@ -96,7 +96,7 @@ def jitted(signature: str, function: Callable[..., Any]) -> dict[str, Any]:
         import numba
     except ImportError:
         return {}
-    return {"Numba cfunc": numba.cfunc(signature)(function)}
+    return {"Numba cfunc, wrapped": nc.wrap(numba.cfunc(signature)(function))}
 
 
 def with_brentq(f: Any) -> tuple[float, int, bool]:
@@ -169,9 +169,8 @@ with tempfile.TemporaryDirectory() as built:
 
     problems, raw = nc.load(path, DECLARATIONS), ctypes.CDLL(path)
     functions = boxes(problems.kepler, problems.kepler_of, ORBIT)
-    functions["ctypes pointer"] = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(
-        ("kepler", raw)
-    )
+    pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(("kepler", raw))
+    functions["ctypes pointer, wrapped"] = nc.wrap(pointer)
     functions |= jitted("float64(float64)", kepler)
     functions["Python function"] = kepler
     ways: dict[str, Way] = {}
@@ -184,9 +183,8 @@ with tempfile.TemporaryDirectory() as built:
     times = {title: show(title, ROOT, 1e-11, ways)}
 
     functions = boxes(problems.pendulum, problems.pendulum_of, RATIO)
-    functions["ctypes pointer"] = ctypes.CFUNCTYPE(None, ctypes.c_double, DOUBLES, DOUBLES)(
-        ("pendulum", raw)
-    )
+    pointer = ctypes.CFUNCTYPE(None, ctypes.c_double, DOUBLES, DOUBLES)(("pendulum", raw))
+    functions["ctypes pointer, wrapped"] = nc.wrap(pointer)
     functions |= jitted("void(float64, CPointer(float64), CPointer(float64))", jitted_pendulum)
     functions["Python function"] = pendulum
     ways = {}

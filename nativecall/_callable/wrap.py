@@ -11,7 +11,7 @@ from .. import _lib
 from .._cdecl.spelling import parse_with
 from .._errors import SignatureError
 from .._types.signature import Signature
-from .._values import boxes, callspec
+from .._values import boxes
 from .._values.calloptions import DEFAULTS, WRAP, checked, spelled
 from .callable import NativeCallable
 from .entry import needs_gil
@@ -235,51 +235,3 @@ def plain(
     flags = needs_gil(signature, flags) if flags or "O" in signature.text else 0
     made._set_entry(spec, address, flags, owner)
     return made
-
-
-def open_box(obj: object) -> tuple[NativeCallable | str, int | None, bool] | None:
-    """Read another library's box for a consumer in C (detail/box.h: `nativecall._open_box`).
-
-    Returns
-    -------
-    tuple or None
-        A native callable with the entries of the box, or why no signature describes its function;
-        the user data that the function must get, or None; and whether nothing but a capsule's name
-        tells its type. None where `obj` is no box.
-
-    Raises
-    ------
-    ValueError
-        When the box holds NULL.
-    """
-    try:
-        data = boxes.user_data(obj)  # which the consumer passes: nothing is bound for it
-        native = boxes.native(obj) if data is None else None
-        if native is obj:
-            return None
-        if native is not None:
-            return (native, None, False) if isinstance(native, NativeCallable) else None
-        found = boxes.function(obj)
-        if found is None:
-            if boxes.loops(obj):
-                return NativeCallable(obj), None, False
-            why = None if callable(obj) else boxes.reason(obj)
-            return None if why is None else (why, None, False)
-        if not found.address:
-            raise ValueError(f"{obj!r} is a function pointer that is NULL")
-        if found.signature is None:
-            unknown = (
-                found.reason or "it does not tell its type; nativecall.wrap(it, signature) does"
-            )
-            return unknown, None, False
-    except SignatureError as error:
-        return str(error), None, False
-    native = plain(
-        found.address,
-        callspec.of(found.signature, 0, found.policies),
-        found.name or "box",
-        found.owner,
-        found.flags,
-    )
-    named = isinstance(obj, tuple) or type(obj).__name__ == "PyCapsule"  # SciPy's are tuples
-    return native, data, named and boxes.own_entry(obj) is None

@@ -33,17 +33,15 @@ library is met, and imports nothing that this object's library has not imported.
                                           TypeError with the reason where it cannot be
     parameters(obj) -> inspect.Signature | None
                                           what calls of such a function pass, by names too
-    loops(obj) -> bool | None             whether it is a ufunc with such functions: C consumers get
-                                          all of them
+    loops(obj) -> bool | None             whether it is a ufunc with such functions
     form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
                                           core wants it (csrc/callable/foreign.c)
     from_callable(f, signature, user_data)
                                           the box of whatever entry is meant, where there is no form
 
-and answers None for objects that it does not know after all. C code asks too (`wrap.open_box`): so
-a new box needs a bridge, and nothing else. Objects of other providers, which
-have a call table or `__nativecall_api__`, are known by that: `native` is their bridge, whatever
-module they are of.
+and answers None for objects that it does not know after all. A new box needs a bridge, and nothing
+else. Objects of other providers, which have a call table or `__nativecall_api__`, are known by
+that: `native` is their bridge, whatever module they are of.
 
 Boxes that are made here keep the entry that they were made of (csrc/callable/foreign.h), because
 no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
@@ -212,8 +210,8 @@ class _Registered:
 def register_box(library: str, reader: str | Reader) -> None:
     """Teach nativecall the functions inside of another library's objects.
 
-    From then on `wrap`, function arguments and C consumers (callback.h, dynamiccall.h) take these
-    objects as the native callables that `reader` makes of them.
+    From then on `wrap` and function arguments take these objects as the native callables that
+    `reader` makes of them.
 
     Parameters
     ----------

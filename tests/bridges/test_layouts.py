@@ -46,14 +46,11 @@ def agrees(found, expected):
 
 
 def read(box):
-    """What consumers in C get from a box, and `wrap`: a signature, or why there is none."""
-    found, _, _ = nc._open_box(box)
-    if isinstance(found, str):
-        with pytest.raises(nc.SignatureError):
-            nc.wrap(box)
-        return None, found
-    assert found.signatures == nc.wrap(box).signatures
-    return found.signatures[0], None
+    """What `wrap` gets from a box: a signature, or why there is none."""
+    try:
+        return nc.wrap(box).signatures[0], None
+    except nc.SignatureError as error:
+        return None, str(error)
 
 
 # -- cffi ----------------------------------------------------------------------------------------
@@ -276,16 +273,13 @@ class CheckedMore(Checked):
 
 
 @pytest.mark.parametrize("restype", [Checked, CheckedMore])
-def test_results_that_ctypes_checks_stay_checked(taking, path, restype):
+def test_results_that_ctypes_checks_stay_checked(path, restype):
     negate = ctypes.CDLL(path).negate
     negate.argtypes = [ctypes.c_int]
     negate.restype = ctypes.c_int
-    assert taking.count(negate, -3) == (3, True)
+    assert nc.wrap(negate)(-3) == 3
     negate.restype = restype
     assert agrees(read(negate), f"ctypes calls {restype.__name__}._check_retval_ with the results")
-    assert taking.count(negate, -3) == (1003, False)
-    with pytest.raises(OSError, match="failed with -3"):
-        taking.count(negate, 3)
     with pytest.raises(nc.SignatureError, match=f"{restype.__name__}._check_retval_"):
         nc.wrap(negate)
     address = ctypes.cast(negate, ctypes.c_void_p).value
@@ -315,7 +309,7 @@ def cfunc(signature):
     result = names[signature.partition(":")[0]]
     made = numba.cfunc(f"{result}({', '.join(names[part] for part in parts)})")(function)
     values = [(i + 1) * (1 + 0.5j if part[0] == "Z" else 1) for i, part in enumerate(parts)]
-    return made, function(*values)
+    return made, values, function(*values)
 
 
 SYSTEM_V = platform.machine() in ("x86_64", "AMD64") and sys.platform != "win32"
@@ -336,15 +330,13 @@ SYSTEM_V = platform.machine() in ("x86_64", "AMD64") and sys.platform != "win32"
         ("Zd:ddZdddqZddZd", True),
     ],
 )
-def test_complex_numbers_of_numba(taking, signature, same):
-    made, expected = cfunc(signature)
+def test_complex_numbers_of_numba(signature, same):
+    made, values, expected = cfunc(signature)
     if same and SYSTEM_V:
         assert read(made) == (signature, None)
-        assert taking.call(made, signature) == expected
+        assert nc.wrap(made)(*values) == expected
     else:
         assert agrees(read(made), COMPLEX)
-        with pytest.raises(TypeError, match=COMPLEX):
-            taking.call(made, signature)
 
 
 def test_single_complex_numbers_of_numba_are_refused():
@@ -358,8 +350,3 @@ def test_single_complex_numbers_of_numba_are_refused():
     text = "float32(float64, CPointer(int32), voidptr, boolean, uint8, intp, complex128)"
     made = numba.cfunc(text)(lambda a, b, c, d, e, f, g: numba.float32(a))
     assert read(made) == ("f:d&iP?BqZd", None)
-
-
-def test_what_is_no_box(lib):
-    for obj in (None, 1, "x", (), (1, 2, 3), len, int, object(), lib.function("square", "d:d")):
-        assert nc._open_box(obj) is None

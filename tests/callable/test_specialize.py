@@ -212,7 +212,7 @@ def test_callback_gets_an_entry_that_was_made_for_it(integrating, hook, view, gi
     options = integrating.HOLDS_GIL if gil else 0
     for _ in range(3):
         value, native, matched = integrating.integrate(
-            f.builtin if view else f, 0.0, 1.0, 1000, "vip", options
+            f.builtin if view else f, 0.0, 1.0, 1000, "cip", options
         )
         assert value == pytest.approx(2 / 3, abs=1e-4)
         assert (native, matched) == (True, 2)
@@ -223,11 +223,11 @@ def test_callback_gets_an_entry_that_was_made_for_it(integrating, hook, view, gi
 
 def test_callback_of_what_the_table_has_asks_nobody(integrating, hook):
     f = made(hook=hook)
-    assert integrating.integrate(f, 0.0, 1.0, 10, "vp")[1:] == (True, 1)
+    assert integrating.integrate(f, 0.0, 1.0, 10, "cp")[1:] == (True, 1)
     assert hook.asked == []
 
 
-def test_callback_without_an_answer_is_a_thunk(integrating):
+def test_callback_without_an_answer_is_called_by_python(integrating):
     asked = []
     f = made("d:dd", hook=lambda f, s: asked.append(s))
     with pytest.raises(TypeError, match="exactly 2 arguments"):

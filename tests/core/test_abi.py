@@ -38,16 +38,14 @@ H = type.__basicsize__
 
 # Headers whose structs are seen by the one module that includes them, and never by another.
 LOCAL = {
-    "box.h",
     "callback.h",
     "dispatch.h",
     "dynamiccall.h",
     "promotion.h",
+    "prototype.h",
     "registercall.h",
     "signaturecursor.h",
     "signaturetext.h",
-    "callbackcalls.h",
-    "callbackfunctions.h",
     "values.h",
     # Native objects are described in docs/objects.md; they are built on the ABI and no part of it.
     "nativeobject.h",

@@ -344,15 +344,25 @@ static PyObject *runtime_provider(PyObject *Py_UNUSED(module), PyObject *Py_UNUS
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-NC_CALLBACK_DECLARE(plain, double, (double), NAN);
-NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), NAN);
+static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT("double (double)"),
+                                         NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)")};
 
-static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(plain), NC_CALLBACK_ACCEPT(with_data)};
-
-static double call(const NcCallback *f, double x)
+static double call(NcCallback *f, double x)
 {
-    return f->matched == 0 ? NC_CALLBACK_FUNCTION(f, double (*)(double))(x)
-                           : NC_CALLBACK_FUNCTION(f, double (*)(double, void *))(x, f->user_data);
+    NcCallbackCall python;
+    double value = NAN;
+    if (f->function != NULL) {
+        return f->matched == 0
+                   ? NC_CALLBACK_FUNCTION(f, double (*)(double))(x)
+                   : NC_CALLBACK_FUNCTION(f, double (*)(double, void *))(x, f->user_data);
+    }
+    if (nc_callback_enter(f, &python)) {
+        PyObject *result = PyObject_CallFunction(python.callable, "d", x);
+        value = result != NULL ? PyFloat_AsDouble(result) : NAN;
+        Py_XDECREF(result);
+        (void)nc_callback_leave(&python);
+    }
+    return value;
 }
 
 /* integrate(object, x, n, options) -> (sum as total, native, matched), by callback.h */
@@ -381,7 +391,7 @@ static PyObject *integrate(PyObject *Py_UNUSED(module), PyObject *args)
     if (state != NULL) {
         PyEval_RestoreThread(state);
     }
-    native = f.native;
+    native = f.function != NULL;
     matched = (Py_ssize_t)f.matched;
     if (nc_callback_release(&f) < 0) {
         return NULL;

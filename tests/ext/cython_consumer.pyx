@@ -20,16 +20,16 @@ cdef extern from "nativecall/signature.h":
 
 cdef extern from "nativecall/callback.h":
     """
-    NC_CALLBACK_DECLARE(pooled, double, (double), -1.0);
-    NC_CALLBACK_DECLARE_WITH_DATA(with_data, double, (double, user_data), -1.0);
-    static NcCallbackSignature any_callable[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
-                                                 NC_CALLBACK_ACCEPT(with_data)};
-    static NcCallbackSignature counter[] = {NC_CALLBACK_ACCEPT_NATIVE("i:d", -1)};
+    static NcCallbackSignature any_callable[] = {
+        NC_CALLBACK_ACCEPT("double (double)"),
+        NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)")};
+    static NcCallbackSignature counter[] = {NC_CALLBACK_ACCEPT("int (double)")};
     """
-    const nc.NcCallbackFunction pooled
-    const nc.NcCallbackFunction with_data
     nc.NcCallbackSignature any_callable[2]
     nc.NcCallbackSignature counter[1]
+    PyObject *PyObject_CallFunction(PyObject *f, const char *format, ...) noexcept nogil
+    double PyFloat_AsDouble(PyObject *value) noexcept nogil
+    void Py_XDECREF(PyObject *value) noexcept nogil
 
 cdef extern from "nativecall/dispatch.h":
     """
@@ -522,23 +522,28 @@ def call_by_text(f, bytes signature, double x, int n):
 
 # ---- callbacks -----------------------------------------------------------------------------------
 
-def thunks():
-    """Signature and user_data position of the two thunks."""
-    return [(pooled.signature.decode(), pooled.user_data),
-            (with_data.signature.decode(), with_data.user_data)]
-
-
 def accepted():
     """What `any_callable` is after a call of prepare."""
-    return [(any_callable[i].signature.decode(), any_callable[i].user_data,
-             any_callable[i].python == &with_data, <uintptr_t>any_callable[i].interned)
+    return [(any_callable[i].declaration.decode(), any_callable[i].signature.decode(),
+             any_callable[i].has_user_data, <uintptr_t>any_callable[i].interned)
             for i in range(2)]
 
 
-cdef double call(const NcCallback *callback, double x) noexcept nogil:
-    if callback.matched == 0:
-        return (<Function>callback.function)(x)
-    return (<FunctionData>callback.function)(x, callback.user_data)
+cdef double call(NcCallback *f, double x) noexcept nogil:
+    cdef nc.NcCallbackCall python
+    cdef PyObject *result
+    cdef double value = -1.0
+    if f.function != NULL and f.matched == 0:
+        return (<Function>f.function)(x)
+    if f.function != NULL:
+        return (<FunctionData>f.function)(x, f.user_data)
+    if nc.nc_callback_enter(f, &python):
+        result = PyObject_CallFunction(python.callable, "d", x)
+        value = PyFloat_AsDouble(result) if result != NULL else -1.0
+        Py_XDECREF(result)
+        if nc.nc_callback_leave(&python) < 0:
+            value = -1.0
+    return value
 
 
 def apply(f, xs, unsigned int options=0):
@@ -554,9 +559,9 @@ def apply(f, xs, unsigned int options=0):
             with nogil:
                 y = call(&callback, x)
             found.append(y)
-        known = {"matched": callback.matched, "native": callback.native, "flags": callback.flags,
-                 "options": callback.options, "data": callback.user_data == <void *>&callback,
-                 "failed": callback.failed, "values": found}
+        known = {"matched": callback.matched, "native": callback.function != NULL,
+                 "flags": callback.flags, "options": callback.options,
+                 "current": nc.nc_callback_current() == &callback, "values": found}
     finally:
         nc.nc_callback_release(&callback)
     return known
@@ -566,7 +571,8 @@ def checked(f, double x):
     """An "i:d" function whose failures are looked for: its result and its error convention."""
     cdef NcCallback callback
     cdef int result
-    nc.nc_callback_prepare(&callback, f, counter, 1, nc.NC_CALLBACK_CHECKS_ERRORS)
+    nc.nc_callback_prepare(
+        &callback, f, counter, 1, nc.NC_CALLBACK_CHECKS_ERRORS | nc.NC_CALLBACK_NATIVE_ONLY)
     with nogil:
         result = (<int (*)(double) noexcept nogil>callback.function)(x)
     convention = callback.flags & nc.NC_ERRORS_MASK

@@ -1,5 +1,4 @@
-/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h, dynamiccall.h and callback
- * functions of no arguments.
+/* tests/ext/dispatch.c: C code that calls any callable by dispatch.h and dynamiccall.h.
  *
  * MODULE is the module's name; built as C99 and as C++11, against installed and vendored headers.
  * The functions of NC_DISPATCH are called with the GIL and without, from C; calls by a signature
@@ -7,7 +6,6 @@
 #include "module.h"
 
 #include <math.h>
-#include <nativecall/callback.h>
 #include <nativecall/dispatch.h>
 #include <nativecall/dynamiccall.h>
 #include <pthread.h>
@@ -382,59 +380,6 @@ static PyObject *in_threads(PyObject *Py_UNUSED(module), PyObject *args)
     return PyLong_FromLong(good);
 }
 
-/* ---- callbacks without arguments ------------------------------------------------------------- */
-
-NC_CALLBACK_DECLARE(source, double, (nothing), -12345.0);
-NC_CALLBACK_DECLARE(tick, nothing, (nothing), 0);
-
-/* sum(f, n) -> (the sum of n calls of f(), whether f is native) */
-static PyObject *sum(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(source), NC_CALLBACK_ACCEPT(tick)};
-    NcCallback f;
-    PyObject *obj;
-    double total = 0.0;
-    int native;
-    long n;
-    if (!PyArg_ParseTuple(args, "Ol", &obj, &n) ||
-        nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) {
-        return NULL;
-    }
-    native = f.native;
-    while (n-- > 0 && !nc_callback_failed(&f)) {
-        if (f.matched == 0) {
-            total += NC_CALLBACK_FUNCTION(&f, double (*)(void))();
-        } else {
-            NC_CALLBACK_FUNCTION(&f, void (*)(void))();
-        }
-    }
-    if (nc_callback_failed(&f) && NC_CALLBACK_FUNCTION(&f, double (*)(void))() != -12345.0) {
-        Py_FatalError("no sentinel");
-    }
-    return nc_callback_release(&f) < 0 ? NULL
-                                       : Py_BuildValue("(dO)", total, native ? Py_True : Py_False);
-}
-
-/* watch(f, n): n calls of f(), whose results are not looked at */
-static PyObject *watch(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(tick)};
-    NcCallback f;
-    PyObject *obj;
-    long n;
-    if (!PyArg_ParseTuple(args, "Ol", &obj, &n) ||
-        nc_callback_prepare(&f, obj, accepted, 1, NC_CALLBACK_HOLDS_GIL) < 0) {
-        return NULL;
-    }
-    while (n-- > 0 && !nc_callback_failed(&f)) {
-        NC_CALLBACK_FUNCTION(&f, void (*)(void))();
-    }
-    if (nc_callback_release(&f) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef methods[] = {
     {"dispatch", dispatch, METH_VARARGS, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
@@ -447,8 +392,6 @@ static PyMethodDef methods[] = {
     {"call", call, METH_VARARGS, NULL},
     {"release", release, METH_O, NULL},
     {"in_threads", in_threads, METH_VARARGS, NULL},
-    {"sum", sum, METH_VARARGS, NULL},
-    {"watch", watch, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,6 +4,7 @@
  * What the int was after the last call is the module's `told()`. */
 #include "module.h"
 
+#include <math.h>
 #include <nativecall/callback.h>
 #include <nativecall/dispatch.h>
 #include <nativecall/dynamiccall.h>
@@ -71,59 +72,41 @@ static PyObject *dynamic(PyObject *Py_UNUSED(module), PyObject *args)
     return status < 0 ? NULL : Py_BuildValue("(id)", call.way, y);
 }
 
-NC_CALLBACK_DECLARE(step, double, (double, failure), -7);
-NC_CALLBACK_DECLARE_WITH_DATA(step_data, double, (double, user_data, failure), -8);
-NC_CALLBACK_DECLARE(empty, nothing, (failure), 0);
-static NcCallbackSignature plain[] = {NC_CALLBACK_ACCEPT(step)};
-static NcCallbackSignature with_data[] = {NC_CALLBACK_ACCEPT(step_data)};
-static NcCallbackSignature nothings[] = {NC_CALLBACK_ACCEPT(empty)};
-static double given; /* what the last call gave */
+static NcCallbackSignature plain[] = {NC_CALLBACK_ACCEPT("double (double, int *)")};
+static NcCallbackSignature with_data[] = {
+    NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *, int *)")};
 
-/* callback(f, x, options, which, times=1) -> whether it is native; called until it fails */
+/* callback(f, x, options, which) -> the result of its native function, None when there is none */
 static PyObject *callback(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *f;
     double x;
+    double value = NAN;
     unsigned options;
-    int which, times = 1;
+    int which;
     int native;
     NcCallback call;
-    NcCallbackSignature *accepted;
-    if (!PyArg_ParseTuple(args, "OdIi|i", &f, &x, &options, &which, &times)) {
+    if (!PyArg_ParseTuple(args, "OdIi", &f, &x, &options, &which) ||
+        nc_callback_prepare(&call, f, which == 0 ? plain : with_data, 1, options) < 0) {
         return NULL;
     }
-    accepted = which == 0 ? plain : which == 1 ? with_data : nothings;
-    if (nc_callback_prepare(&call, f, accepted, 1, options) < 0) {
+    native = call.function != NULL;
+    last = 0;
+    if (native) {
+        value = which == 0 ? NC_CALLBACK_FUNCTION(&call, double (*)(double, int *))(x, &last)
+                           : NC_CALLBACK_FUNCTION(&call, double (*)(double, void *, int *))(
+                                 x, call.user_data, &last);
+    }
+    if (nc_callback_release(&call) < 0) {
         return NULL;
     }
-    native = call.native;
-    for (; times > 0; times--) {
-        last = 0;
-        if (which == 0) {
-            given = NC_CALLBACK_FUNCTION(&call, double (*)(double, int *))(x, &last);
-        } else if (which == 1) {
-            given = NC_CALLBACK_FUNCTION(&call, double (*)(double, void *, int *))(
-                x, call.user_data, &last);
-        } else {
-            NC_CALLBACK_FUNCTION(&call, void (*)(int *))(&last);
-        }
-    }
-    return nc_callback_release(&call) < 0 ? NULL : PyBool_FromLong(native);
-}
-
-static PyObject *result(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    return PyFloat_FromDouble(given);
+    return native ? PyFloat_FromDouble(value) : Py_NewRef(Py_None);
 }
 
 static PyMethodDef methods[] = {
-    {"told", told, METH_NOARGS, NULL},
-    {"look", look, METH_VARARGS, NULL},
-    {"dispatch", dispatch, METH_VARARGS, NULL},
-    {"dynamic", dynamic, METH_VARARGS, NULL},
-    {"callback", callback, METH_VARARGS, NULL},
-    {"result", result, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"told", told, METH_NOARGS, NULL},          {"look", look, METH_VARARGS, NULL},
+    {"dispatch", dispatch, METH_VARARGS, NULL}, {"dynamic", dynamic, METH_VARARGS, NULL},
+    {"callback", callback, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = MODULE_DEFINITION(methods);

@@ -13,9 +13,7 @@ cimport nativecall as nc
 
 cdef extern from "nativecall/callback.h":
     """
-    NC_CALLBACK_DECLARE(matrix_python, double, (double), -1.0);
-    static NcCallbackSignature matrix_accepted[] = {NC_CALLBACK_ACCEPT_NATIVE("d:d", -1),
-                                                    NC_CALLBACK_ACCEPT(matrix_python)};
+    static NcCallbackSignature matrix_accepted[] = {NC_CALLBACK_ACCEPT("double (double)")};
     static double matrix_sum(double (*f)(double), int count)
     {
         double sum = 0;
@@ -23,7 +21,7 @@ cdef extern from "nativecall/callback.h":
         return sum;
     }
     """
-    nc.NcCallbackSignature matrix_accepted[2]
+    nc.NcCallbackSignature matrix_accepted[1]
     double matrix_sum(double (*f)(double) noexcept nogil, int count) noexcept nogil
 
 ctypedef double (*Function)(double) noexcept nogil
@@ -71,11 +69,16 @@ def by_lookup(f, int count):
 
 
 def by_callback(f, int count):
-    """The sum by callback.h, and whether a Python function was called for it."""
+    """The sum by callback.h, and whether Python was called for it."""
     cdef nc.NcCallback callback
-    nc.nc_callback_prepare(&callback, f, matrix_accepted, 2, nc.NC_CALLBACK_HOLDS_GIL)
-    sum = matrix_sum(<Function><uintptr_t>callback.function, count)
-    native = callback.native
+    nc.nc_callback_prepare(&callback, f, matrix_accepted, 1, nc.NC_CALLBACK_HOLDS_GIL)
+    native = callback.function != NULL
+    if native:
+        sum = matrix_sum(<Function><uintptr_t>callback.function, count)
+    else:
+        sum = 0.0
+        for i in range(count):
+            sum += f((i + 0.5) / count)
     nc.nc_callback_release(&callback)
     return sum, not native
 

@@ -36,9 +36,9 @@ SUFFIXES = {"c": "c", "c++": "cpp"}
 
 # Headers whose functions are for providers, or for other headers.
 INTERNAL = {
-    *("base.h", "box.h", "compat.h", "hash.h", "intern.h", "metaclass.h", "nativetable.h"),
+    *("base.h", "compat.h", "hash.h", "intern.h", "metaclass.h", "nativetable.h"),
     *("packedtable.h", "promotion.h", "registercall.h", "runtime.h", "slotmapping.h"),
-    *("slottable.h", "callbackcalls.h", "callbackfunctions.h", "typetable.h", "values.h"),
+    *("slottable.h", "prototype.h", "typetable.h", "values.h"),
     # Native objects are made by C and C++ (docs/objects.md says what a Cython compiler would emit).
     *("nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"),
     *("objectbody.h", "objectmemory.h", "objectorder.h"),
@@ -56,10 +56,14 @@ EXCLUDED = {
         *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),
         *("nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
         *("nc_slottable_rows", "nc_slottable_find_expected"),
-        *("nc_callback_intern", "nc_callback_refuses", "nc_callback_refuse"),
-        *("nc_callback_suits", "nc_message_why"),
-        "nc_callback_from_entries",
-        *("nc_callback_from_python", "nc_message_add", "nc_message_offers"),
+        *(
+            "nc_callback_read",
+            "nc_callback_refuses",
+            "nc_callback_refuses_told",
+            "nc_callback_take",
+        ),
+        *("nc_callback_from_entries", "nc_callback_from_capsule", "nc_callback_is_named"),
+        *("nc_callback_capsule", "nc_callback_refuse", "nc_callback_fail"),
         *("nc_call_offer", "nc_call_search", "nc_call_box", "nc_call_unbox", "nc_call_boxed"),
         *("nc_call_unbox_integer", "nc_call_native", "nc_call_outcome"),
         *("nc_call_offer_found", "nc_call_ellipsis", "nc_call_unbox_float"),
@@ -91,7 +95,10 @@ EXCLUDED = {
         *("nc_calltable_clear", "nc_convention_fits", "nc_signature_checked"),
     },
 }
-EXCLUDED_CONSTANTS = {"NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"}
+EXCLUDED_CONSTANTS = {
+    *("NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"),
+    *("NC_FAILED_RAISED", "NC_FAILED_SHUTDOWN"),
+}
 
 
 def consumer_headers() -> list[str]:
@@ -107,10 +114,7 @@ def header_functions() -> set[str]:
 def header_constants() -> set[str]:
     """Their enumerators and constant macros, and those of inner headers that all have."""
     families = r"NC_(?:FLAG|ERRORS|CALLBACK|FAILED|NATIVEAPI|SIGNATURE_MAX)_\w+|PYCUSTOMSLOT_\w+"
-    shared = [
-        (HEADERS / name).read_text()
-        for name in ("detail/core/base.h", "detail/callbackcalls.h", "nativecall_abi.h")
-    ]
+    shared = [(HEADERS / name).read_text() for name in ("detail/core/base.h", "nativecall_abi.h")]
     found = set()
     for commented in [*consumer_headers(), *shared]:
         text = re.sub(r"/\*.*?\*/", "", commented, flags=re.S)
@@ -145,7 +149,7 @@ def test_every_function_for_consumers_is_declared():
 
 def test_every_constant_for_consumers_is_declared():
     found = header_constants()
-    assert found >= {"NC_FLAG_NEEDS_GIL", "NC_KIND_VIEW", "NC_CALLBACK_SCOPED", "NC_OK"}
+    assert found >= {"NC_FLAG_NEEDS_GIL", "NC_KIND_VIEW", "NC_CALLBACK_NESTS", "NC_OK"}
     assert found >= EXCLUDED_CONSTANTS
     assert not EXCLUDED_CONSTANTS & declared()
     assert found - EXCLUDED_CONSTANTS - declared() == set()
@@ -502,43 +506,42 @@ def test_a_native_callback(cy):
     called = cy.apply(libm("fabs"), [-1.0, 2.0], 0)
     assert called == {
         "matched": 0,
-        "native": 1,
+        "native": True,
         "flags": 0,
         "options": 0,
-        "data": False,
-        "failed": 0,
+        "current": False,
         "values": [1.0, 2.0],
     }
 
 
 def test_a_python_callback_without_the_gil(cy):
-    called = cy.apply(lambda x: 3 * x, [-1.0, 2.0])
+    nests = cy.constants()["NC_CALLBACK_NESTS"]
+    called = cy.apply(lambda x: 3 * x, [-1.0, 2.0], nests)
     assert called == {
-        "matched": 1,
-        "native": 0,
+        "matched": 0,
+        "native": False,
         "flags": 0,
-        "options": 0,
-        "data": True,
-        "failed": 0,
+        "options": nests,
+        "current": True,
         "values": [-3.0, 6.0],
     }
-    assert cy.thunks() == [("d:d", -1), ("d:dP", 1)]
     assert cy.accepted() == [
-        ("d:d", -1, False, cy.intern_key(b"d:d")[0]),
-        ("d:dP", 1, True, cy.intern_key(b"d:dP")[0]),
+        ("double (double)", "d:d", False, cy.intern_key(b"d:d")[0]),
+        ("double (double, void *)", "d:dP", True, cy.intern_key(b"d:dP")[0]),
     ]
 
 
 def test_a_capsule_of_cython(cy):
-    """A cdef function that Cython exports is a box that callbacks take. Nothing says whether it
-    needs the GIL, which this consumer does not hold: who knows that it does not says so.
+    """Nothing says whether a cdef function that Cython exports needs the GIL, which this consumer
+    does not hold: the consumer may trust it, or the user says so.
     """
     capsule = cy.__pyx_capi__["twice"]
-    with pytest.raises(TypeError, match="needs the GIL, which the caller does not hold"):
+    with pytest.raises(ValueError, match="which may need the GIL, and is called without it"):
         cy.apply(capsule, [5.0])
-    called = cy.apply(nc.wrap(capsule, gil="release"), [5.0])
-    assert called["native"] == 1
-    assert called["values"] == [10.0]
+    trusts = cy.constants()["NC_CALLBACK_TRUSTS_NAMES"]
+    for box, options in ((nc.wrap(capsule, gil="release"), 0), (capsule, trusts)):
+        called = cy.apply(box, [5.0], options)
+        assert (called["native"], called["values"]) == (True, [10.0])
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("callback"), KeyboardInterrupt()])

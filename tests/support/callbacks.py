@@ -9,16 +9,9 @@ from support.modes import DEBUG
 
 overlooked = pytest.mark.skipif(DEBUG, reason="debug builds end where C code overlooks exceptions")
 
-# What the C code of tests/ext/callback_consumer.c returns when it failed.
-FAILED = -12345.0
-
 
 class Custom(Exception):
     pass
-
-
-def same(x):
-    return x
 
 
 def raising(x):

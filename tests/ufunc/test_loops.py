@@ -382,11 +382,3 @@ def test_a_ufunc_passed_for_a_function_of_c_is_one():
     assert of_integer(np.sin, 1 << 40) == np.sin(2.0**40), "by the loop that loses least"
     with pytest.raises(TypeError, match="'sin' has no loop that is 'P:P'; it has"):
         nc.callback("P:X{P:P}P")(lambda g, x: g(x))(np.sin, None)
-
-
-def test_c_consumers_get_all_loops_of_a_ufunc():
-    found, data, named = nc._open_box(np.sin)
-    assert {"f:f", "d:d", "g:g"} <= {*found.signatures}
-    assert (data, named) == (None, False)
-    assert nc._open_box(np.frompyfunc(abs, 1, 1)) is None
-    assert nc._open_box(np.matmul) is None

@@ -1,100 +1,142 @@
-/* nativecall/callback.h: for C code that takes a callback: any callable as a C function pointer.
+/* nativecall/callback.h: for C libraries that take callbacks: what is in an object that was passed.
  *
- *     NC_CALLBACK_DECLARE(integrand, double, (double), NAN);
- *     NC_CALLBACK_DECLARE_WITH_DATA(integrand_data, double, (double, user_data), NAN);
- *     static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(integrand),
- *                                              NC_CALLBACK_ACCEPT(integrand_data)};
+ *     static NcCallbackSignature accepted[] = {
+ *         NC_CALLBACK_ACCEPT("double (double)"),
+ *         NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)"),
+ *     };
+ *
+ *     static double call(double x, void *data)                    what the library calls
+ *     {
+ *         NcCallback *f = (NcCallback *)data;
+ *         NcCallbackCall python;
+ *         double y = NAN;
+ *         if (f->function != NULL)
+ *             return f->matched == 0
+ *                        ? NC_CALLBACK_FUNCTION(f, double (*)(double))(x)
+ *                        : NC_CALLBACK_FUNCTION(f, double (*)(double, void *))(x, f->user_data);
+ *         if (nc_callback_enter(f, &python)) {
+ *             PyObject *result = PyObject_CallFunction(python.callable, "d", x);
+ *             y = result != NULL ? PyFloat_AsDouble(result) : NAN;
+ *             Py_XDECREF(result);
+ *             if (nc_callback_leave(&python) < 0) y = NAN;
+ *         }
+ *         return y;
+ *     }
  *
  *     NcCallback f;
  *     if (nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) return NULL;
- *     while (... && !nc_callback_failed(&f))
- *         y = f.matched == 0
- *                 ? NC_CALLBACK_FUNCTION(&f, double (*)(double))(x)
- *                 : NC_CALLBACK_FUNCTION(&f, double (*)(double, void *))(x, f.user_data);
- *     if (nc_callback_release(&f) < 0) return NULL;
+ *     while (... && !nc_callback_failed(&f)) ...                  call(x, &f)
+ *     if (nc_callback_release(&f) < 0) return NULL;               raises what the callback raised
  *
- * What is taken, in this order, each for the first accepted signature that it has an entry of:
+ * It needs no package and imports nothing. In this order, each for the first accepted signature:
  *
  *   1. native callables and their built-in views (nativecallable.h)
- *   2. objects whose type has __nativecall_api__ (nativeapi.h), which native callables have for the
- *      entries that their specialize hook makes: a missing one is asked for here
- *   3. boxes of other libraries, which the package reads (detail/box.h): LowLevelCallable,
- *      capsules named by a C declaration, function pointers of ctypes and of cffi, Numba's cfuncs,
- *      loops of NumPy's ufuncs, and what nativecall.register_box was given
- *   4. any Python callable, through the callback function of an accepted signature
- *      (detail/callbackfunctions.h); one with user_data is preferred: it needs no slot of the pool
+ *   2. objects whose type has __nativecall_api__ (nativeapi.h); a native callable has it for the
+ *      entries that its specialize hook makes
+ *   3. capsules, and SciPy's LowLevelCallables, by the capsule's name, a C declaration of the
+ *      function (detail/prototype.h)
+ *   4. what Python can call: `function` is NULL, and the consumer calls `object` as it likes
  *
- * A Numba dispatcher is a Python callable here, for which nothing is compiled, unless it is wrapped
- * (nativecall.wrap); so is a ufunc without a loop of the types. What is no such thing, or has none
- * of the signatures and cannot be called by Python, is a TypeError.
+ * ValueError: a capsule or LowLevelCallable whose function has another type. TypeError: an object
+ * that is none of these. Other boxes (function pointers of ctypes and cffi, Numba's cfuncs, ufuncs)
+ * are called by Python here; nativecall.wrap(box) makes native callables of them.
  *
- * user_data. A LowLevelCallable with user data fits only signatures that have a place for it, and
- * gets it there. A native function that has that argument but brings no data gets NULL. Functions
- * without the argument do not fit a signature with it: nothing is adapted.
+ * User data is the context of the capsule. A function that has some fits only signatures with a
+ * place for it; one without gets NULL there.
  *
- * Names. A capsule, also the one in a LowLevelCallable, has nothing but its name to tell what its
- * function is, unless nativecall made it, and no name tells whether the function needs the GIL or
- * sets exceptions, but for "PyObject *", which needs it. One that Cython exports may do both: `cdef
- * api double f(double)` sets an exception and returns -1 unless it is noexcept, and crashes without
- * the GIL if it uses Python objects. Here such functions count as needing nothing and reporting
- * nothing, and who passes one vouches for that; but a LowLevelCallable around a function pointer of
- * ctypes is asked for that one's flags. NC_CALLBACK_DISTRUSTS_NAMES passes all of them over.
+ * Entries that need the GIL are passed over unless the consumer says NC_CALLBACK_HOLDS_GIL, entries
+ * that report failures (NC_ERRORS_MASK) unless it says NC_CALLBACK_CHECKS_ERRORS, or for one
+ * convention NC_CALLBACK_CHECKS_ARGUMENT. Such a callable is then called through Python, which does
+ * right by both. A capsule's name does not say whether its function needs the GIL or sets
+ * exceptions, as `cdef` functions of Cython may that are not noexcept. So it counts as one that
+ * needs the GIL. With NC_CALLBACK_TRUSTS_NAMES it counts as one that does not: who passes it
+ * vouches for that.
  *
- * Native entries that report failures (NC_ERRORS_MASK) are passed over unless the consumer says
- * NC_CALLBACK_CHECKS_ERRORS (for one convention NC_CALLBACK_CHECKS_ARGUMENT), entries that need the
- * GIL unless it says NC_CALLBACK_HOLDS_GIL. Such a callable is then called through Python, which
- * does right by both.
+ * Errors. nc_callback_leave() keeps the exception of the call, and from then on enter is 0, so that
+ * the consumer returns its sentinel; nc_callback_failed() is one load; release raises the exception
+ * again, with its traceback. A native function that runs Python code itself may leave an exception
+ * set in the thread; then release is -1 as well, and the exception stays.
  *
- * Errors. A callback function never returns with an exception set. It keeps the exception and
- * returns its sentinel; nc_callback_failed() is one load; release raises the exception again, with
- * the traceback that it had. So the function that began it all returns NULL. A native function that
- * runs Python code itself (nativecall.callback) may leave an exception set in the thread; then
- * release is -1 as well, and the exception stays.
+ * Nesting. A library without a place for user data finds its callback by nc_callback_current(): the
+ * innermost one of this thread that was prepared with NC_CALLBACK_NESTS and is not released.
  *
- * Life. prepare and release hold the GIL. Between them the NcCallback stays where it is, and with
- * it what it was made of. Calls are free from then on: any thread, several at once, also such that
- * Python has never seen, unless an option restricts that (detail/callbackcalls.h). Release comes
- * when the C code has ended, and no other thread can be calling.
- *
- * One release may come earlier: by the callback itself while it runs, or of a scoped callback in
- * any callback function inside of the function that prepared it. What runs ends well,
- * nc_callback_failed() tells the C code to stop, and later calls give the sentinel, until the
- * second release, which says that the C code has ended:
- *
- *   - with user_data, as long as the NcCallback is there: it is freed after the second release
- *   - without, whatever becomes of the NcCallback: no other callback gets the function before the
- *     second release. An NcCallback that is freed without it costs one of the NC_CALLBACK_POOL
- *     functions, for good (a scoped one until the function ends that it was prepared in, if any)
- *
- * The callback may make the second release itself, and free the NcCallback while it runs, if the C
- * code calls no more. After a release when the C code had ended, a second does nothing.
- *
- * Threads enter Python by PyGILState, so callback functions belong to the main interpreter. */
+ * Threads. prepare and release hold the GIL; a nested callback is released by the thread that
+ * prepared it. Calls in between are free: any thread, several at once, also threads that Python has
+ * never seen. Between prepare and release the NcCallback stays where it is. Release comes when the
+ * C code has ended. Threads enter Python by PyGILState, hence the main interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
+#include <Python.h>
+#include <errno.h>
+
 #include "nativeapi.h"
 #include "nativecallable.h"
-#include "detail/box.h"
-#include "detail/callbackfunctions.h"
+#include "detail/compat.h"
+#include "detail/prototype.h"
 
 NC_C_BEGIN
 
-/* One signature that a consumer accepts. The array is the consumer's and static: prepare keeps the
- * canonical and the interned form in it. */
+/* options: The C code holds the GIL whenever it calls. Without it, nc_callback_enter() takes it. */
+#define NC_CALLBACK_HOLDS_GIL 1u
+/* nc_callback_current() finds the callback. */
+#define NC_CALLBACK_NESTS 2u
+/* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. */
+#define NC_CALLBACK_CHECKS_ERRORS 4u
+/* The functions of capsules neither need the GIL nor set exceptions. */
+#define NC_CALLBACK_TRUSTS_NAMES 8u
+/* The C code makes the int that the last argument points to 0 before each call and looks at it
+ * after it, in all signatures that it accepts: entries with NC_ERRORS_ARGUMENT are taken, too. */
+#define NC_CALLBACK_CHECKS_ARGUMENT 16u
+/* The C code does not call Python: what has no function for it is TypeError. */
+#define NC_CALLBACK_NATIVE_ONLY 32u
+
+/* Any C function; cast to its type before it is called. */
+typedef void (*NcFunction)(void);
+
+/* A signature that a consumer accepts. The array is static: prepare keeps in it what it found. */
 typedef struct {
-    const char *signature; /* canonical, but for blanks and the codes "clLnNg" */
-    int user_data;         /* the index of the argument that gets it, -1: there is none */
-    const NcCallbackFunction *python; /* for Python functions; NULL: none are taken */
-    const char *interned;             /* NULL until there are native callables in the process */
+    const char *declaration; /* a C declaration without the function's name */
+    int has_user_data;       /* whether one of its arguments is for user data */
+    const char *signature;   /* the canonical text; NULL until prepare was called */
+    const char *interned;    /* NULL until there are native callables in the process */
 } NcCallbackSignature;
 
-/* Initialisers: a signature with its callback function, and one for native functions only. */
-#define NC_CALLBACK_ACCEPT(python) {NULL, -1, &(python), NULL}
-#define NC_CALLBACK_ACCEPT_NATIVE(signature, user_data) {signature, user_data, NULL, NULL}
+/* Initialisers. */
+#define NC_CALLBACK_ACCEPT(declaration) {declaration, 0, NULL, NULL}
+#define NC_CALLBACK_ACCEPT_WITH_DATA(declaration) {declaration, 1, NULL, NULL}
+
+/* One callback, from prepare to release. */
+typedef struct NcCallback {
+    NcFunction function; /* of the C type that goes with `matched`; NULL: Python is called */
+    void *user_data;     /* what to pass in that signature's argument for it */
+    size_t matched;      /* which of the accepted signatures it is */
+    uintptr_t flags;     /* NC_FLAG_* and NC_ERRORS_* of the function */
+    PyObject *object;    /* what was passed; owned */
+    unsigned options;    /* NC_CALLBACK_* */
+
+    /* The rest is for this header only. */
+    intptr_t failed;          /* atomic: 0, or NC_FAILED_* */
+    NcRaised raised;          /* the exception, if it is NC_FAILED_RAISED */
+    struct NcCallback *outer; /* the next one that nc_callback_current() finds */
+    PyThreadState *finalizer; /* that shuts Python down, if it did so at prepare; else NULL */
+} NcCallback;
+
+/* Why a callback failed. */
+#define NC_FAILED_RAISED 1   /* it raised */
+#define NC_FAILED_SHUTDOWN 2 /* it was called when Python could not be entered any more */
 
 /* The function as a pointer of the C type that goes with `matched`. */
 #define NC_CALLBACK_FUNCTION(callback, type) ((type)(callback)->function)
+
+/* One for each thread and shared object. */
+#if defined(NC_MSVC)
+static NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
+#else
+NC_SHARED_VARIABLE NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
+#endif
+
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Whether to stop: the callback raised, or can no longer run. Any thread, with or without GIL. */
 NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
@@ -102,202 +144,175 @@ NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
     return nc_load_relaxed_intptr(&callback->failed) != 0;
 }
 
-/* ---- what is accepted ------------------------------------------------------------------------ */
-
-/* Makes a signature canonical, and interns it as soon as that can be. 0, or -1 with an exception.
- * What is checked are the characters, and that each function in it has one ':'. The canonical form
- * lives for ever, as the array does, once for a signature of the source. */
-NC_COLD int nc_callback_intern(NcCallbackSignature *accepted)
+/* This thread's innermost callback that nests, or NULL. */
+NC_STATIC_INLINE NcCallback *nc_callback_current(void)
 {
-    const char *at, *interned;
-    char *kept, *end;
-    int functions = 1;
-    if (accepted->python != NULL && accepted->signature == NULL) {
-        accepted->signature = accepted->python->signature;
-        accepted->user_data = accepted->python->user_data;
+    return nc_callback_innermost;
+}
+
+/* Says why the callback failed, unless that is said already. Whether this was the first reason. */
+NC_STATIC_INLINE int nc_callback_fail(NcCallback *callback, intptr_t why)
+{
+#if defined(NC_MSVC)
+    return _InterlockedCompareExchangePointer((void *volatile *)&callback->failed, (void *)why,
+                                              NULL) == NULL;
+#else
+    intptr_t expected = 0;
+    return __atomic_compare_exchange_n(&callback->failed, &expected, why, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* One call of Python on behalf of a callback. */
+typedef struct {
+    PyObject *callable; /* owned */
+    NcCallback *callback;
+    NcRaised before; /* what the C code had raised, which is put aside */
+    PyGILState_STATE gil;
+    int error_number; /* errno, which stays as the C code had it */
+} NcCallbackCall;
+
+/* Enters Python: 1, and nc_callback_leave() must follow; 0 when the sentinel is to be returned. */
+NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
+{
+    const int holds = (callback->options & NC_CALLBACK_HOLDS_GIL) != 0;
+    const PyThreadState *thread;
+    if (NC_UNLIKELY(nc_callback_failed(callback))) {
+        return 0;
     }
-    at = accepted->signature;
-    kept = end = (char *)PyMem_Malloc(at != NULL ? strlen(at) + 1 : 0);
-    if (at == NULL || kept == NULL) {
-        PyErr_SetString(at == NULL ? PyExc_SystemError : PyExc_MemoryError,
-                        at == NULL ? "nc_callback_prepare was given NULL for a signature" : "");
-        return -1;
-    }
-    for (; *at != '\0'; at++) {
-        *end = nc_scalar_spelt(*at);
-        functions += (*end == 'X') - (*end == ':');
-        if (functions < 0 || strchr(NC_PACKED_COMMON NC_PACKED_RARE ": clLnN", *at) == NULL) {
-            break;
+    call->error_number = errno;
+    call->gil = PyGILState_LOCKED; /* not used without; compilers cannot see that */
+    if (!holds) {
+        /* While Python shuts down, one thread alone may enter it: it has the GIL, or prepared. */
+        if (NC_UNLIKELY(nc_is_finalizing()) &&
+            ((thread = PyGILState_GetThisThreadState()) == NULL ||
+             (thread != nc_thread_unchecked() && thread != callback->finalizer))) {
+            (void)nc_callback_fail(callback, NC_FAILED_SHUTDOWN);
+            return 0;
         }
-        end += *at != ' ';
+        call->gil = PyGILState_Ensure();
+        /* Another thread's call may have failed while this one waited for the GIL. */
+        if (NC_UNLIKELY(nc_callback_failed(callback))) {
+            PyGILState_Release(call->gil);
+            errno = call->error_number;
+            return 0;
+        }
     }
-    *end = '\0';
-    if (*at != '\0' || functions != 0) {
-        PyErr_Format(PyExc_ValueError,
-                     "'%s', which a callback may have, is no signature in canonical form: "
-                     "unexpected %s at column %zd",
-                     accepted->signature, *at != '\0' ? "character" : "end",
-                     (Py_ssize_t)(at - accepted->signature) + 1);
-    } else if (strcmp(kept, accepted->signature) != 0) {
-        accepted->signature = kept;
-        kept = NULL;
+    call->callback = callback;
+    call->callable = Py_NewRef(callback->object);
+    nc_raised_take(&call->before);
+    return 1;
+}
+
+/* Leaves Python: 0, or -1 when the call left an exception, which is kept, and the sentinel is to be
+ * returned. */
+NC_STATIC int nc_callback_leave(NcCallbackCall *call)
+{
+    NcCallback *callback = call->callback;
+    const int failed = PyErr_Occurred() != NULL;
+    if (NC_UNLIKELY(failed)) {
+        if (nc_callback_fail(callback, NC_FAILED_RAISED)) {
+            nc_raised_take(&callback->raised);
+        } else {
+            PyErr_WriteUnraisable(call->callable); /* another thread's came first */
+        }
     }
-    PyMem_Free(kept);
-    if (PyErr_Occurred() || nc_signature_intern(accepted->signature, &interned) < 0) {
+    Py_DECREF(call->callable);
+    if (NC_UNLIKELY(nc_raised_is_set(&call->before))) {
+        nc_raised_restore(&call->before);
+    }
+    if ((callback->options & NC_CALLBACK_HOLDS_GIL) == 0) {
+        PyGILState_Release(call->gil);
+    }
+    errno = call->error_number;
+    return failed ? -1 : 0;
+}
+
+/* ---- prepare --------------------------------------------------------------------------------- */
+
+/* Finds the signature of a declaration, once, and interns it as soon as that can be. The text lives
+ * for ever, as the array does. 0, or -1 with an exception. */
+NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
+{
+    const char *signature = (const char *)nc_load_acquire_ptr(&accepted->signature);
+    const char *interned;
+    if (signature == NULL) {
+        char *text = (char *)PyMem_Malloc(strlen(accepted->declaration) + 1);
+        if (text == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (nc_prototype_signature(accepted->declaration, text) != NC_OK) {
+            PyErr_Format(PyExc_SystemError,
+                         "'%s', which a callback may be, is no declaration of a function, "
+                         "\"double (double, void *)\"",
+                         accepted->declaration);
+            PyMem_Free(text);
+            return -1;
+        }
+        signature = text;
+        nc_store_release_ptr(&accepted->signature, signature);
+    }
+    if (nc_signature_intern(signature, &interned) < 0) {
         return -1;
     }
     nc_store_release_ptr(&accepted->interned, interned);
     return 0;
 }
 
-/* The flags that a native entry must not have. */
+/* What no entry may have. */
 NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options)
 {
     return ((options & NC_CALLBACK_HOLDS_GIL) != 0 ? 0 : NC_FLAG_NEEDS_GIL) |
            ((options & NC_CALLBACK_CHECKS_ERRORS) != 0 ? 0 : NC_ERRORS_MASK);
 }
 
-/* Whether a native entry may have these flags. */
-NC_STATIC int nc_callback_suits(uintptr_t flags, unsigned options)
+/* The same of entries whose last argument tells of failures. */
+NC_STATIC_INLINE uintptr_t nc_callback_refuses_told(unsigned options)
 {
-    const int told = (options & NC_CALLBACK_CHECKS_ARGUMENT) != 0 &&
-                     (flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
-    const uintptr_t refuse = nc_callback_refuses(options);
-    return nc_calltable_flags_suit(flags, told ? refuse & ~NC_ERRORS_MASK : refuse);
+    const int looks = (options & NC_CALLBACK_CHECKS_ARGUMENT) != 0;
+    return nc_callback_refuses(options) & ~(looks ? NC_ERRORS_MASK : (uintptr_t)0);
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
-
-/* Appends to a string: "'a', 'b'". 0, or -1 with an exception. */
-NC_COLD int nc_message_add(PyObject **message, const char *text, const char *more, const char *why)
+/* Takes an entry whose flags suit: 1, else 0. */
+NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry *entry, size_t i)
 {
-    PyObject *before = *message;
-    *message = before != NULL ? PyUnicode_FromFormat("%U, '%s'%s%s", before, text, more, why)
-                              : PyUnicode_FromFormat("'%s'%s%s", text, more, why);
-    Py_DecRef(before);
-    return *message != NULL ? 0 : -1;
-}
-
-/* Why an entry was passed over whatever its signature is: " (...)", or "". */
-NC_COLD const char *nc_message_why(const PyNativeCallableEntry *entry, unsigned options, int named)
-{
-    uintptr_t refused = entry->flags & nc_callback_refuses(options);
-    if (NC_ABI_LOAD(&entry->funcptr) == NULL) {
-        return " (has no function yet)";
-    }
-    if (named && (options & NC_CALLBACK_DISTRUSTS_NAMES) != 0) {
-        return " (says a capsule's name, which the caller does not trust)";
-    }
-    if ((refused & NC_FLAG_NEEDS_GIL) != 0 && (refused & NC_ERRORS_MASK) != 0) {
-        return " (needs the GIL, which the caller does not hold, and reports failures, which it "
-               "does not look for)";
-    }
-    return (refused & NC_FLAG_NEEDS_GIL) != 0 ? " (needs the GIL, which the caller does not hold)"
-           : refused != 0 ? " (reports failures, which the caller does not look for)"
-                          : "";
-}
-
-/* The signatures that obj or the box that it is offers: a new reference, or NULL with an exception
- * or without any. */
-NC_COLD PyObject *nc_message_offers(PyObject *obj, const NcBox *box, unsigned options)
-{
-    PyObject *message = NULL;
-    PyObject *asked = box->native != NULL ? box->native : obj;
-    const PyNativeCallableEntry *entry = nc_native_next(asked, NULL);
-    const NcNativeApi *api = NULL;
-    const int has_table = entry != NULL;
-    size_t position = 0;
-    if (box->unknown != NULL) {
-        return PyUnicode_FromFormat("a function whose signature is unknown (%U)", box->unknown);
-    }
-    if (!has_table && (nc_nativeapi_of(asked, &api) < 0 || api == NULL || api->entry == NULL)) {
-        return NULL;
-    }
-    for (;; entry = has_table ? nc_native_next(asked, entry) : NULL) {
-        if (!has_table && position < NC_NATIVEAPI_MAX_ENTRIES) {
-            entry = api->entry(asked, position++);
-        }
-        if (entry == NULL) {
-            return message;
-        }
-        if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
-            nc_message_add(&message, entry->signature, box->has_user_data ? " with user_data" : "",
-                           nc_message_why(entry, options, box->named)) < 0) {
-            return NULL;
-        }
-    }
-}
-
-/* Raises TypeError for an object that none of the accepted signatures fits. */
-NC_COLD void nc_callback_refuse(PyObject *obj, const NcBox *box,
-                                const NcCallbackSignature *accepted, size_t count, unsigned options)
-{
-    PyObject *wanted = NULL, *offers = NULL;
-    char after[64];
-    for (size_t i = 0; i < count; i++) {
-        after[0] = '\0';
-        if (accepted[i].user_data >= 0) {
-            PyOS_snprintf(after, sizeof after, " with user_data as argument %d",
-                          accepted[i].user_data + 1);
-        }
-        if (nc_message_add(&wanted, accepted[i].signature, after, "") < 0) {
-            return;
-        }
-    }
-    offers = nc_message_offers(obj, box, options);
-    if (offers != NULL) {
-        PyErr_Format(PyExc_TypeError, "no function for %U in %R; it offers %U", wanted, obj,
-                     offers);
-    } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_TypeError,
-                     box->native != NULL || PyCallable_Check(obj)
-                         ? "no function for %U in %R; Python functions are not taken here"
-                         : "a callback must be a callable, a LowLevelCallable or a capsule with a "
-                           "function for %U (got %R)",
-                     wanted, obj);
-    }
-    Py_DecRef(wanted);
-    Py_DecRef(offers);
-}
-
-/* ---- prepare --------------------------------------------------------------------------------- */
-
-/* Entries that the object itself publishes, or those of the box that it is. 1, 0 when none fits, or
- * -1 with an exception. */
-NC_COLD int nc_callback_from_entries(NcCallback *callback, PyObject *obj, const NcBox *box,
-                                     const NcCallbackSignature *accepted, size_t count)
-{
-    uintptr_t refuse = nc_callback_refuses(callback->options);
-    PyObject *asked = nc_abi_behind(obj);
-    size_t tier, i;
-    if (box->named && (callback->options & NC_CALLBACK_DISTRUSTS_NAMES) != 0) {
+    const int told = (entry->flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
+    if (!nc_calltable_flags_suit(entry->flags, told ? nc_callback_refuses_told(callback->options)
+                                                    : nc_callback_refuses(callback->options))) {
         return 0;
     }
-    for (tier = 1; tier <= 2; tier++) {
-        for (i = 0; i < count; i++) {
-            const PyNativeCallableEntry *entry = NULL;
-            if (box->has_user_data && accepted[i].user_data < 0) {
-                continue;
+    callback->function = (NcFunction)(uintptr_t)nc_calltable_funcptr(entry);
+    callback->matched = i;
+    callback->flags = entry->flags;
+    return 1;
+}
+
+/* Entries of the object itself. 1, 0 when none fits, or -1 with an exception. */
+NC_COLD int nc_callback_from_entries(NcCallback *callback, const NcCallbackSignature *accepted,
+                                     size_t count)
+{
+    PyObject *behind = nc_abi_behind(callback->object);
+    const PyNativeCallableEntry *entry;
+    const NcNativeApi *api;
+    for (size_t i = 0; i < count; i++) {
+        for (entry = NULL; (entry = nc_native_next(behind, entry)) != NULL;) {
+            if (entry->signature == accepted[i].interned && nc_callback_take(callback, entry, i)) {
+                return 1;
             }
-            if (tier == 1) {
-                while ((entry = nc_native_next(obj, entry)) != NULL &&
-                       (entry->signature != accepted[i].interned ||
-                        !nc_callback_suits(entry->flags, callback->options))) {
-                }
-            } else if (nc_nativeapi_find(asked, accepted[i].signature, refuse, &entry) < 0 ||
-                       (entry == NULL && (callback->options & NC_CALLBACK_CHECKS_ARGUMENT) != 0 &&
-                        nc_nativeapi_find(asked, accepted[i].signature, refuse & ~NC_ERRORS_MASK,
-                                          &entry) < 0)) {
+        }
+    }
+    if (nc_nativeapi_of(behind, &api) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; api != NULL && i < count; i++) {
+        const uintptr_t refuse[2] = {nc_callback_refuses(callback->options),
+                                     nc_callback_refuses_told(callback->options)};
+        for (size_t j = 0; j < 2 && (j == 0 || refuse[j] != refuse[0]); j++) {
+            if (nc_nativeapi_find(behind, accepted[i].signature, refuse[j], &entry) < 0) {
                 return -1;
             }
-            if (entry != NULL && nc_callback_suits(entry->flags, callback->options)) {
-                Py_IncRef(obj);
-                callback->object = obj;
-                callback->function = (NcFunction)(uintptr_t)nc_calltable_funcptr(entry);
-                callback->user_data = box->user_data;
-                callback->matched = i;
-                callback->flags = entry->flags;
-                callback->native = 1;
+            if (entry != NULL && nc_callback_take(callback, entry, i)) {
                 return 1;
             }
         }
@@ -305,49 +320,76 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, PyObject *obj, const 
     return 0;
 }
 
-/* A callback function for a Python callable. 1, 0 when no accepted signature has one, -1 with an
- * exception. */
-NC_COLD int nc_callback_from_python(NcCallback *callback, PyObject *obj,
-                                    const NcCallbackSignature *accepted, size_t count)
+/* Whether a capsule's name declares this signature. The same spelling is the usual case. */
+NC_STATIC int nc_callback_is_named(const NcCallbackSignature *accepted, const char *name)
 {
-    NcCallbackState *state;
-    size_t chosen = count, i;
-    for (i = count; i-- > 0;) {
-        const NcCallbackFunction *python = accepted[i].python;
-        if (python != NULL &&
-            (chosen == count || python->user_data >= 0 || accepted[chosen].python->user_data < 0)) {
-            chosen = i;
+    char text[256];
+    return strcmp(name, accepted->declaration) == 0 ||
+           (strlen(name) < sizeof text && nc_prototype_signature(name, text) == NC_OK &&
+            strcmp(text, accepted->signature) == 0);
+}
+
+/* The function of a capsule: 1, or 0 when it does not fit, and *why not may be told. */
+NC_COLD int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
+                                     const NcCallbackSignature *accepted, size_t count,
+                                     const char **why)
+{
+    const char *name = PyCapsule_GetName(capsule);
+    void *user_data = PyCapsule_GetContext(capsule);
+    for (size_t i = 0; name != NULL && i < count; i++) {
+        if (!nc_callback_is_named(&accepted[i], name)) {
+            continue;
+        }
+        if (user_data != NULL && !accepted[i].has_user_data) {
+            *why = " with user data";
+        } else if ((callback->options & (NC_CALLBACK_HOLDS_GIL | NC_CALLBACK_TRUSTS_NAMES)) == 0) {
+            *why = ", which may need the GIL, and is called without it";
+        } else {
+            callback->function = (NcFunction)(uintptr_t)PyCapsule_GetPointer(capsule, name);
+            callback->user_data = user_data;
+            callback->matched = i;
+            return 1;
         }
     }
-    if (chosen == count) {
-        return 0;
+    return 0;
+}
+
+/* The capsule that obj is or, as a LowLevelCallable is a tuple, has in front; NULL: none. */
+NC_STATIC_INLINE PyObject *nc_callback_capsule(PyObject *obj)
+{
+    PyObject *first = obj;
+    if (PyTuple_Check(obj) && !PyTuple_CheckExact(obj) && PyTuple_GET_SIZE(obj) > 0) {
+        first = PyTuple_GET_ITEM(obj, 0);
     }
-    state = (NcCallbackState *)PyMem_Calloc(1, sizeof *state);
-    if (state == NULL) {
-        PyErr_NoMemory();
-        return -1;
+    return PyCapsule_CheckExact(first) ? first : NULL;
+}
+
+/* Raises the error for an object that none of the accepted signatures fits. */
+NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *why,
+                                const NcCallbackSignature *accepted, size_t count)
+{
+    PyObject *wanted = PyUnicode_FromFormat("'%s'", accepted[0].declaration);
+    for (size_t i = 1; wanted != NULL && i < count; i++) {
+        PyObject *before = wanted;
+        wanted = PyUnicode_FromFormat("%U, '%s'", before, accepted[i].declaration);
+        Py_DECREF(before);
     }
-    callback->matched = chosen;
-    callback->thread = &nc_callback_thread;
-    callback->depth = nc_callback_thread.depth;
-    callback->finalizing = nc_is_finalizing();
-    Py_IncRef(obj);
-    state->callable = obj;
-    state->owner = callback;
-    state->users = 1;
-    callback->state = state;
-    if (accepted[chosen].python->user_data >= 0) {
-        callback->function = accepted[chosen].python->functions[0];
-        callback->user_data = callback;
+    if (wanted == NULL) {
+        return;
+    }
+    if (capsule != NULL) {
+        const char *name = PyCapsule_GetName(capsule);
+        PyErr_Format(PyExc_ValueError, "the function in %R is '%s'%s; it must be one of %U", obj,
+                     name != NULL ? name : "", why, wanted);
     } else {
-        if (nc_callback_claim(callback, accepted[chosen].python->slots) < 0) {
-            callback->state = NULL;
-            nc_callback_state_drop(state);
-            return -1;
-        }
-        callback->function = accepted[chosen].python->functions[callback->slot];
+        PyErr_Format(PyExc_TypeError,
+                     PyCallable_Check(obj)
+                         ? "no function for %U in %R, and Python functions are not taken here"
+                         : "a callback must be a callable, a LowLevelCallable or a capsule with a "
+                           "function for %U (got %R)",
+                     wanted, obj);
     }
-    return 1;
+    Py_DECREF(wanted);
 }
 
 /* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
@@ -355,89 +397,76 @@ NC_COLD int nc_callback_from_python(NcCallback *callback, PyObject *obj,
 NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackSignature *accepted,
                                 size_t count, unsigned options)
 {
-    NcBox box;
-    int found;
-    size_t i;
-    memset(&box, 0, sizeof box);
+    PyObject *capsule = nc_callback_capsule(obj);
+    const char *why = "";
+    int found = 0;
     memset(callback, 0, sizeof *callback);
     callback->options = options;
-    if (obj == NULL || count == 0) {
-        PyErr_Format(PyExc_SystemError, "nc_callback_prepare was given %s",
-                     obj == NULL ? "NULL for an object" : "no signatures");
-        return -1;
-    }
-    for (i = 0; i < count; i++) {
-        if (accepted[i].interned == NULL && nc_callback_intern(&accepted[i]) < 0) {
+    callback->object = obj;
+    for (size_t i = 0; i < count; i++) {
+        if (accepted[i].interned == NULL && nc_callback_read(&accepted[i]) < 0) {
             return -1;
         }
     }
-    found = nc_callback_from_entries(callback, obj, &box, accepted, count);
-    if (found == 0 && (found = nc_box_open(obj, &box)) > 0) {
-        found = 0;
-        for (i = 0; i < count && found == 0; i++) { /* the package may have brought the runtime */
-            found = accepted[i].interned == NULL ? nc_callback_intern(&accepted[i]) : 0;
-        }
-        if (found == 0 && box.native != NULL) {
-            found = nc_callback_from_entries(callback, box.native, &box, accepted, count);
+    if (capsule != NULL) {
+        found = nc_callback_from_capsule(callback, capsule, accepted, count, &why);
+    } else {
+        found = nc_callback_from_entries(callback, accepted, count);
+        if (found == 0) {
+            found = (options & NC_CALLBACK_NATIVE_ONLY) == 0 && PyCallable_Check(obj);
         }
     }
-    if (found == 0 && PyCallable_Check(obj)) {
-        found = nc_callback_from_python(callback, obj, accepted, count);
+    if (found <= 0) {
+        callback->object = NULL;
+        if (found == 0) {
+            nc_callback_refuse(obj, capsule, why, accepted, count);
+        }
+        return -1;
     }
-    if (found == 0) {
-        nc_callback_refuse(obj, &box, accepted, count, options);
+    Py_INCREF(obj);
+    callback->finalizer = nc_is_finalizing() ? PyGILState_GetThisThreadState() : NULL;
+    if ((options & NC_CALLBACK_NESTS) != 0) {
+        callback->outer = nc_callback_innermost;
+        nc_callback_innermost = callback;
     }
-    nc_box_close(&box);
-    return found > 0 ? 0 : -1;
+    return 0;
 }
 
 /* ---- release --------------------------------------------------------------------------------- */
 
-/* Ends what prepare began: 0; or -1 when the callback failed, and the exception that it raised is
- * raised again. An exception that the C code had raised meanwhile stays, or goes to
- * sys.unraisablehook if there is one of the callback's, which came first. A second release ends
- * what a first one left because the callback ran: RuntimeError, because the C code was stopped, or
- * 0 as long as the callback function goes on in which the first was made. Any other does nothing.
- * GIL required. */
+/* Ends what prepare began, when the C code has ended: 0; or -1 with an exception, which the
+ * callback raised or was set before. The callback's came first: another goes to
+ * sys.unraisablehook. GIL required. A second release does nothing. */
 NC_COLD int nc_callback_release(NcCallback *callback)
 {
-    NcCallbackState *state = callback->state;
     PyObject *object = callback->object;
-    intptr_t failed = nc_load_acquire_intptr(&callback->failed);
-    int goes_on = state != NULL && nc_callback_end(callback);
+    const intptr_t failed = nc_load_acquire_intptr(&callback->failed);
     NcRaised raised;
-    if (failed == NC_FAILED_RELEASED && callback->thread == &nc_callback_thread &&
-        callback->depth <= nc_callback_thread.depth) {
-        failed = 0;
+    if (object == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
     }
-    if (!goes_on) {
-        nc_callback_give_back(callback);
-    }
-    callback->state = NULL;
-    callback->object = NULL;
-    nc_store_release_intptr(&callback->failed, goes_on ? NC_FAILED_RELEASED : 0);
-    nc_raised_take(&raised);
-    if (state != NULL) {
-        if (nc_raised_is_set(&state->raised)) {
-            if (nc_raised_is_set(&raised)) {
-                nc_raised_restore(&raised);
-                PyErr_WriteUnraisable(state->callable);
-            }
-            raised = state->raised;
-            memset(&state->raised, 0, sizeof state->raised);
+    for (NcCallback **at = &nc_callback_innermost; *at != NULL; at = &(*at)->outer) {
+        if (*at == callback) {
+            *at = callback->outer;
+            break;
         }
-        nc_callback_state_drop(state);
     }
-    Py_DecRef(object);
+    nc_raised_take(&raised);
+    if (failed == NC_FAILED_RAISED) {
+        if (nc_raised_is_set(&raised)) {
+            nc_raised_restore(&raised);
+            PyErr_WriteUnraisable(object);
+        }
+        raised = callback->raised;
+    }
+    memset(callback, 0, sizeof *callback);
+    Py_DECREF(object); /* may run Python code */
     if (nc_raised_is_set(&raised)) {
         nc_raised_restore(&raised);
-        failed |= object != NULL; /* a native function's own */
     } else if (failed == NC_FAILED_SHUTDOWN) {
         PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");
-    } else if (failed == NC_FAILED_RELEASED) {
-        PyErr_SetString(PyExc_RuntimeError, "a callback was released while it ran");
     }
-    return failed != 0 ? -1 : 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 NC_C_END

@@ -15,9 +15,9 @@
  *                     order of entries. Nothing is ever lost: int64 is not promoted to double.
  *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
  *
- * Entries are those of native callables and their views, of types with __nativecall_api__ (what
- * find() gives for the signature, and what entry() tells), and those of other libraries' boxes that
- * need no user_data, as the package reads them (detail/box.h).
+ * Entries are those of native callables and their views, and of types with __nativecall_api__ (what
+ * find() gives for the signature, and what entry() tells). Other libraries' boxes are called by
+ * Python; nativecall.wrap(box) makes native callables of them.
  *
  * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
  * (native callables themselves neither take nor give such integers when they are boxed); objects,
@@ -40,7 +40,6 @@
 
 #include "nativeapi.h"
 #include "nativecallable.h"
-#include "detail/box.h"
 #include "detail/core/signaturetext.h"
 #include "detail/promotion.h"
 #include "detail/registercall.h"
@@ -157,46 +156,31 @@ NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signa
     return 0;
 }
 
-/* All that obj, the call's, offers to a caller of a canonical signature, or the native callable
- * that the package makes of it, which is the call's then. Negative with an exception. */
+/* All that obj offers to a caller of a canonical signature. 0, or -1 with an exception. */
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
-    const PyNativeCallableEntry *entry = nc_native_next(obj, NULL);
+    const PyNativeCallableEntry *entry = NULL;
     const NcNativeApi *api = NULL;
-    NcBox box;
     size_t position = 0;
-    int opened;
 
-    for (; entry != NULL; entry = nc_native_next(obj, entry)) {
+    while ((entry = nc_native_next(obj, entry)) != NULL) {
         nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
     }
     if (call->function != NULL) {
-        return 1;
+        return 0;
     }
     obj = nc_abi_behind(obj);
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
-    if (api != NULL) {
-        if (nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE) < 0 ||
-            nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE_NOGIL) < 0) {
-            return -1;
-        }
-        while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
-            nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
-        }
-        return 1;
+    if (api != NULL && (nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE) < 0 ||
+                        nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE_NOGIL) < 0)) {
+        return -1;
     }
-    opened = nc_box_open(obj, &box);
-    if (opened > 0 && box.native != NULL && !box.has_user_data) {
-        (void)PyCustomSlots_Import(); /* the package may have brought the runtime */
-        opened = nc_call_search(call, box.native, signature);
-        if (call->function != NULL || !PyCallable_Check(obj)) {
-            Py_SETREF(call->callable, Py_NewRef(box.native)); /* it keeps obj */
-        }
+    while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
+        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
     }
-    nc_box_close(&box);
-    return opened;
+    return 0;
 }
 
 /* A signature in a message: for its text and nc_call_ellipsis() of it. */
@@ -243,7 +227,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     call->boxed = call->count;
     call->callable = Py_NewRef(obj);
     status = nc_call_search(call, obj, text);
-    if (status >= 0 && call->function == NULL && !PyCallable_Check(call->callable)) {
+    if (status == 0 && call->function == NULL && !PyCallable_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
                      "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", text,
                      nc_call_ellipsis(text), obj);
@@ -252,7 +236,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     if (status < 0) {
         Py_CLEAR(call->callable);
     }
-    return status < 0 ? -1 : 0;
+    return status;
 }
 
 /* Ends what prepare began. GIL required; a second release does nothing. */

@@ -20,22 +20,16 @@ def c(request, builder, include):
     )
 
 
-NATIVE_D_I_PD = """
-double first(int n, double *x) { return n * x[0]; }
-double with_data(double x, void *data) { return data ? x * *(double *)data : -1.0; }
-double data_first(void *data, double x) { return data ? x * *(double *)data : -2.0; }
-int by_int(int x) { return x; }
-"""
-
-
 @pytest.fixture(scope="session")
 def more(builder):
     """A library with functions that take user_data."""
-    text = NATIVE_D_I_PD
-    for line in text.strip().splitlines():
-        if line.startswith("double"):
-            text = line.partition("{")[0].strip() + ";\n" + text
-    return ctypes.CDLL(str(builder.library(text, "callback_callees")))
+    text = """
+    double first(int n, double *x) { return n * x[0]; }
+    double with_data(double x, void *data) { return data ? x * *(double *)data : -1.0; }
+    double data_first(void *data, double x) { return data ? x * *(double *)data : -2.0; }
+    """
+    flags = ("-O1", "-Wno-missing-prototypes")
+    return ctypes.CDLL(str(builder.library(text, "callback_callees", flags=flags)))
 
 
 @pytest.fixture

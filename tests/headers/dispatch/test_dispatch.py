@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import math
 import os
@@ -38,13 +37,11 @@ def compiled(include, folder, command, standard, flags, sources):
 GOOD = [
     "NC_DISPATCH(f, double, (nothing));",
     "NC_DISPATCH(f, nothing, (double));",
-    "NC_DISPATCH(f, double, (double, user_data));",
     # 13 nibbles are one word.
     "NC_DISPATCH(f, int8, (short, short, short, short, short, short));",
     "NC_DISPATCH_PROMOTED(f, double, (float), NC_PROMOTED(double, (double)));",
     "NC_DISPATCH_PROMOTED(f, double, (nothing), NC_PROMOTED(float, (nothing)));",
     "NC_DISPATCH_PROMOTED(f, nothing, (float), NC_PROMOTED(nothing, (double)));",
-    "NC_CALLBACK_DECLARE(f, double, (nothing), 0);",
 ]
 BAD = [
     "NC_DISPATCH(f, int8, (short, short, short, short, short, short, float));",
@@ -61,7 +58,6 @@ BAD = [
     # A promotion that loses something is -Wconversion's to tell.
     "NC_DISPATCH_PROMOTED(f, double, (double), NC_PROMOTED(double, (float)));",
     "NC_DISPATCH_PROMOTED(f, float, (float), NC_PROMOTED(double, (float)));",
-    "NC_CALLBACK_DECLARE_WITH_DATA(f, double, (nothing), 0);",
 ]
 
 
@@ -71,38 +67,28 @@ BAD = [
 def test_what_does_not_compile(include, tmp_path, command, standard):
     renamed = [line.replace("(f,", f"(f{n},") for n, line in enumerate(GOOD)]
     lines = ["\n".join(renamed), *BAD]
-    sources = [
-        f"#include <nativecall/callback.h>\n#include <nativecall/dispatch.h>\n{line}\n"
-        "extern int last;\n"
-        for line in lines
-    ]
+    sources = [f"#include <nativecall/dispatch.h>\n{line}\nextern int last;\n" for line in lines]
     all_done = compiled(include, tmp_path, command, standard, ["-fsyntax-only"], sources)
     for line, message in zip(lines, all_done, strict=True):
         assert (message == "") is (line not in BAD), f"{line}\n{message}"
 
 
 # One type, in memory of its own, as every argument and result; each call stands here once, so that
-# the compiler may inline it and compare its branches with that memory. What opens boxes and makes
-# the metaclass knows nothing of that type, and takes most of the time to compile: once is enough.
+# the compiler may inline it and compare its branches with that memory. What finds
+# the runtime knows nothing of that type, and takes most of the time to compile: once is enough.
 INSTANTIATED = r"""
 #ifdef ELSEWHERE
-#include <nativecall/detail/box.h>
 #include <nativecall/nativecallable.h>
-int opened_elsewhere(PyObject *obj, NcBox *box);
 int imported_elsewhere(void);
 int interned_elsewhere(const char *signature, const char **out);
-#define nc_box_open opened_elsewhere
 #define PyCustomSlots_Import imported_elsewhere
 #define nc_signature_intern interned_elsewhere
 #endif
-#include <nativecall/callback.h>
 #include <nativecall/dispatch.h>
 #include <nativecall/dynamiccall.h>
 #include <nativecall/detail/registercall.h>
 NC_DISPATCH(exact, WORD, (WORD));
 NC_DISPATCH_PROMOTED(wider, WORD, (WORD, float), NC_PROMOTED(WORD, (WORD, double)));
-NC_CALLBACK_DECLARE(thunk, WORD, (WORD, double), 0);
-NC_CALLBACK_DECLARE_WITH_DATA(thunk_with_data, WORD, (WORD, user_data), 0);
 typedef NC_OF(TYPE, WORD) Type;
 #define TEXT NC_SIGNATURE(WORD, (WORD))
 #ifdef GLOBAL
@@ -111,10 +97,6 @@ static Type x, y;
 int all(PyObject *f, void *function, Type given);
 int all(PyObject *f, void *function, Type given)
 {
-    static NcCallbackSignature accepted[] = {NC_CALLBACK_ACCEPT(thunk),
-                                             NC_CALLBACK_ACCEPT(thunk_with_data),
-                                             NC_CALLBACK_ACCEPT_NATIVE(TEXT, -1)};
-    NcCallback callback;
     NcRegisterCall how;
     NcCall call;
     const void *args[1];
@@ -135,13 +117,7 @@ int all(PyObject *f, void *function, Type given)
     if (nc_registercall_prepare(TEXT, strlen(TEXT), &how) == NC_OK) {
         nc_registercall(&how, function, &y, args);
     }
-    if (nc_callback_prepare(&callback, f, accepted, 3, NC_CALLBACK_HOLDS_GIL) < 0) {
-        return -1;
-    }
-    if (!nc_callback_failed(&callback)) {
-        y = NC_CALLBACK_FUNCTION(&callback, Type (*)(Type, double))(y, 1.0);
-    }
-    return nc_callback_release(&callback) | status | (y == x);
+    return status | (y == x);
 }
 """
 
@@ -312,27 +288,6 @@ def test_objects_stay_level(c):
 # -- callbacks without arguments -----------------------------------------------------------------
 
 
-def test_callbacks_without_arguments(c, functions, fails):
-    assert c.sum(functions.function("five", "d:"), 10) == (50.0, True)
-    assert c.sum(ctypes.CFUNCTYPE(ctypes.c_double)(functions.address("five")), 10) == (50.0, True)
-    numbers = iter(range(100))
-    assert c.sum(lambda: next(numbers), 10) == (45.0, False)
-    take = functions.function("take", "d:")
-    take()
-    # The second accepted signature is v:.
-    assert c.sum(functions.function("v_", "v:"), 10) == (0.0, True)
-    assert take() == 10.0
-    seen = []
-    c.watch(lambda: seen.append(1), 7)
-    assert len(seen) == 7
-    with fails(StopIteration, ""):
-        c.sum(functools.partial(next, iter([1.0])), 10)
-    with pytest.raises(ZeroDivisionError):
-        c.watch(lambda: 1 // 0, 5)
-    with pytest.raises(TypeError, match=r"missing 1 required positional argument"):
-        c.sum(lambda x: x, 1)
-
-
 # -- vendored, with the package absent -----------------------------------------------------------
 
 ALONE = """
@@ -350,7 +305,6 @@ for f in (kind(address), lambda x: x + 1):
 assert c.dispatch("one", False, math.sqrt, 4.0) == 2.0
 assert c.dispatch("one", True, math.sqrt, 4.0) == "the GIL is not held"
 assert c.dispatch("none", False, lambda: 3) == 3.0
-assert c.sum(lambda: 2.0, 3) == (6.0, False)
 try:
     import nativecall
 except ImportError:

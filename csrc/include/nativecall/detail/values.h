@@ -1,13 +1,12 @@
 /* nativecall/detail/values.h: C values as Python objects and back, and the words for C types in
  * macros.
  *
- * Macros that are given a signature (detail/callbackfunctions.h, dispatch.h) take it as words,
- * `double, (double, size)`. The words for types are those of the table below: double float
- * longdouble, int unsigned long ulong longlong ulonglong short ushort schar uchar, boolean, size
- * ssize, int8 ... uint64, complex64 complex128 (C only), pointer (an integer in Python, None for
- * NULL), user_data (argument only; not passed to Python), failure (the last argument only, `int *`:
- * where NC_ERRORS_ARGUMENT shows; not passed to Python), and nothing: a result, or, as C's (void),
- * the only word for arguments that are none. A word of your own:
+ * The macros of dispatch.h take a signature as words, `double, (double, size)`. The words for types
+ * are those of the table below: double float longdouble, int unsigned long ulong longlong ulonglong
+ * short ushort schar uchar, boolean, size ssize, int8 ... uint64, complex64 complex128 (C only),
+ * pointer (an integer in Python, None for NULL), failure (the last argument only, `int *`: where
+ * NC_ERRORS_ARGUMENT shows; not passed to Python), and nothing: a result, or, as C's (void), the
+ * only word for arguments that are none. A word of your own:
  *
  *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)
  *
@@ -292,8 +291,8 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 
 /* ---- the table of types ---------------------------------------------------------------------- */
 
-/* C type, its storage, whether a result is a value, code, box, unbox, whether it is user_data. */
-#define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_DATA_NO
+/* C type, its storage, whether a result is a value, code, box, unbox, whether Python gets it. */
+#define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_PYTHON_GETS
 
 #define NC_TYPE_double NC_TYPE(double, "d", nc_box_double, nc_unbox_double)
 #define NC_TYPE_float NC_TYPE(float, "f", nc_box_double, nc_unbox_float)
@@ -322,9 +321,8 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_TYPE_pointer NC_TYPE(void *, "P", nc_box_pointer, nc_unbox_pointer)
 #define NC_TYPE_complex64 NC_TYPE(float _Complex, "Zf", nc_box_complex64, nc_unbox_complex64)
 #define NC_TYPE_complex128 NC_TYPE(double _Complex, "Zd", nc_box_complex128, nc_unbox_complex128)
-#define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_DATA_NONE
-#define NC_TYPE_user_data void *, void *, VALUE, "P", nc_box_none, nc_unbox_none, NC_DATA_YES
-#define NC_TYPE_failure int *, int *, VALUE, "&i", nc_box_none, nc_unbox_none, NC_DATA_TOLD
+#define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_PYTHON_NOTHING
+#define NC_TYPE_failure int *, int *, VALUE, "&i", nc_box_none, nc_unbox_none, NC_PYTHON_NOT
 
 /* ---- the macros' workings -------------------------------------------------------------------- */
 
@@ -337,7 +335,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_PICK_CODE_(a, b, c, d, ...) d
 #define NC_PICK_BOX_(a, b, c, d, e, ...) e
 #define NC_PICK_UNBOX_(a, b, c, d, e, f, ...) f
-#define NC_PICK_DATA_(a, b, c, d, e, f, g, ...) g
+#define NC_PICK_PYTHON_(a, b, c, d, e, f, g, ...) g
 #define NC_PICK(what, ...) NC_EXPAND(NC_PICK_##what##_(__VA_ARGS__, ~))
 #define NC_OF(what, word) NC_EXPAND(NC_PICK(what, NC_TYPE_##word))
 
@@ -365,10 +363,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_COMMA_8(m, a, b, c, d, e, f, g, h) NC_COMMA_7(m, a, b, c, d, e, f, g), m(7, h)
 #define NC_COMMA(m, ...) NC_EXPAND(NC_PASTE(NC_COMMA_, NC_COUNT(__VA_ARGS__))(m, __VA_ARGS__))
 
-/* `return call` and `*out = call`, also of what gives nothing. */
-#define NC_RETURN(word) NC_PASTE(NC_RETURN_, NC_OF(RESULT, word))
-#define NC_RETURN_VALUE return
-#define NC_RETURN_NOTHING (void)
+/* `*out = call`, also of what gives nothing. */
 #define NC_STORE(word, out, call) NC_PASTE(NC_STORE_, NC_OF(RESULT, word))(out, call)
 #define NC_STORE_VALUE(out, call) (*(out) = (call))
 #define NC_STORE_NOTHING(out, call) ((void)(out), (call))
@@ -385,16 +380,14 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_MORE_VALUE(text) , text
 #define NC_MORE_NOTHING(text)
 #define NC_M_TYPE(i, word) NC_OF(TYPE, word)
-#define NC_M_PARAMETER(i, word) NC_OF(TYPE, word) NC_IF(word, nc_argument_##i)
 #define NC_M_NAME(i, word) NC_IF(word, nc_argument_##i)
 #define NC_M_MORE_PARAMETERS(i, word) NC_MORE(word, NC_OF(TYPE, word) nc_argument_##i)
 #define NC_M_MORE_NAMES(i, word) NC_MORE(word, nc_argument_##i)
 #define NC_M_ONE(i, word) NC_IF(word, +1)
 #define NC_M_CODE(i, word) NC_IF(word, NC_OF(CODE, word))
 #define NC_M_BOX(i, word)                                                                          \
-    NC_EXPAND(NC_PASTE(NC_OF(DATA, word), _BOX)(NC_OF(BOX, word), nc_argument_##i))
+    NC_EXPAND(NC_PASTE(NC_OF(PYTHON, word), _BOX)(NC_OF(BOX, word), nc_argument_##i))
 
-#define NC_PARAMETERS(words) NC_EXPAND(NC_COMMA(NC_M_PARAMETER, NC_LIST words))
 #define NC_NAMES(words) NC_EXPAND(NC_COMMA(NC_M_NAME, NC_LIST words))
 #define NC_MORE_PARAMETERS(words) NC_EXPAND(NC_EACH(NC_M_MORE_PARAMETERS, NC_LIST words))
 #define NC_MORE_NAMES(words) NC_EXPAND(NC_EACH(NC_M_MORE_NAMES, NC_LIST words))
@@ -402,13 +395,12 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_SIGNATURE(result, words)                                                                \
     NC_OF(CODE, result) ":" NC_EXPAND(NC_EACH(NC_M_CODE, NC_LIST words))
 
-#define NC_DATA_NO_BOX(box, value)                                                                 \
+#define NC_PYTHON_GETS_BOX(box, value)                                                             \
     if (nc_count == nc_wanted++ && (nc_values[nc_count + 1] = box(value)) != NULL) {               \
         nc_count++;                                                                                \
     }
-#define NC_DATA_YES_BOX(box, value) (void)value;
-#define NC_DATA_TOLD_BOX(box, value) (void)value;
-#define NC_DATA_NONE_BOX(box, value)
+#define NC_PYTHON_NOT_BOX(box, value) (void)value;
+#define NC_PYTHON_NOTHING_BOX(box, value)
 
 /* Boxes the arguments, calls, unboxes the result. */
 #define NC_BOXED_CALL(name, result, words)                                                         \

@@ -1,0 +1,141 @@
+/* nativecall/detail/prototype.h: the signature of a C declaration, "double (int, double *)".
+ *
+ * Idea:    the names of capsules, and what a C programmer writes, as the canonical text that call
+ *          tables have. Known are numbers, the usual names of integers, PyObject *, and pointers; a
+ *          pointer to a type that is not known is P. Names of parameters are skipped. Refused are
+ *          functions as parameters, structs by value and `...`.
+ * Threads: pure functions. */
+#ifndef NATIVECALL_PROTOTYPE_H
+#define NATIVECALL_PROTOTYPE_H
+
+#include <string.h>
+
+#include "core/base.h"
+
+NC_C_BEGIN
+
+#define NC_PROTOTYPE_UNKNOWN '@'
+
+/* What a type is that had the code `code` before a further word; 0: the word belongs to no type.
+ * Groups of three: the two codes and the code of both. */
+NC_COLD char nc_prototype_both(char code, char word)
+{
+    const char *group =
+        "llqlilldghihicbihhilliiiIcBIhHIiIIlLLlQLiLHiHqiqQiQlILqIQhIHcIBdCZfCzgCYCdZCfz";
+    for (; *group != '\0'; group += 3) {
+        if (group[0] == code && group[1] == word) {
+            return group[2];
+        }
+    }
+    return code == '\0' ? word : '\0';
+}
+
+/* Skips blanks; the length of the word there, 0: none. */
+NC_COLD size_t nc_prototype_word(const char **at)
+{
+    *at += strspn(*at, " \t\n");
+    return strspn(*at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+}
+
+/* The code of a word: "Z" and "z" are complex numbers, "C" makes one of a float; 0 for a word that
+ * says nothing; NC_PROTOTYPE_UNKNOWN for others. */
+NC_COLD char nc_prototype_code(const char *word, size_t length)
+{
+    static const struct {
+        const char *word, *code;
+    } known[] = {
+        {"void", "v"},        {"char", "c"},       {"short", "h"},
+        {"int", "i"},         {"long", "l"},       {"signed", "i"},
+        {"unsigned", "I"},    {"float", "f"},      {"double", "d"},
+        {"_Bool", "?"},       {"bool", "?"},       {"PyObject", "O"},
+        {"size_t", "N"},      {"uintptr_t", "N"},  {"npy_uintp", "N"},
+        {"ssize_t", "n"},     {"ptrdiff_t", "n"},  {"Py_ssize_t", "n"},
+        {"intptr_t", "n"},    {"npy_intp", "n"},   {"int8_t", "b"},
+        {"int16_t", "h"},     {"int32_t", "i"},    {"int64_t", "q"},
+        {"uint8_t", "B"},     {"uint16_t", "H"},   {"uint32_t", "I"},
+        {"uint64_t", "Q"},    {"const", ""},       {"volatile", ""},
+        {"restrict", ""},     {"__restrict", ""},  {"struct", ""},
+        {"_Complex", "C"},    {"complex", "C"},    {"__pyx_t_double_complex", "Z"},
+        {"npy_cdouble", "Z"}, {"npy_cfloat", "z"}, {"__pyx_t_float_complex", "z"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strncmp(known[i].word, word, length) == 0 && known[i].word[length] == '\0') {
+            return known[i].code[0];
+        }
+    }
+    return NC_PROTOTYPE_UNKNOWN;
+}
+
+/* Reads a type, with the name behind it if there is one, and writes its code. NC_OK, or NC_E_FORMAT
+ * for one that no signature has. */
+NC_COLD int nc_prototype_type(const char **at, char **out)
+{
+    size_t stars = 0, length;
+    char code = '\0';
+    for (;;) {
+        while ((length = nc_prototype_word(at)) != 0) {
+            const char word = nc_prototype_code(*at, length);
+            const char both = stars == 0 ? nc_prototype_both(code, word) : '\0';
+            if (both == '\0' && word != '\0' && word != NC_PROTOTYPE_UNKNOWN) {
+                return NC_E_FORMAT;
+            }
+            *at += length;
+            code = both != '\0' ? both : code;
+        }
+        if (**at == '[') {
+            *at += strcspn(*at, "]");
+        } else if (**at != '*') {
+            break;
+        }
+        *at += **at != '\0';
+        stars++;
+    }
+    if (code == '\0' || code == 'C' || (stars == 0 && strchr("O@", code) != NULL)) {
+        return NC_E_FORMAT;
+    }
+    if (strchr("v@O", code) != NULL && stars > 0) {
+        code = code == 'O' ? 'O' : 'P';
+        stars--;
+    }
+    memset(*out, '&', stars);
+    *out += stars;
+    if (strchr("zZY", code) != NULL) {
+        *(*out)++ = 'Z';
+        code = code == 'z' ? 'f' : code == 'Z' ? 'd' : 'g';
+    }
+    *(*out)++ = nc_scalar_spelt(code);
+    return NC_OK;
+}
+
+/* The canonical signature of a declaration; `out` has as many bytes as `text`, its end included.
+ * NC_OK, or NC_E_FORMAT for what is no declaration of a function, or one that is not known here. */
+NC_COLD int nc_prototype_signature(const char *text, char *out)
+{
+    char *first;
+    int status = nc_prototype_type(&text, &out);
+    if (status != NC_OK || *text++ != '(') {
+        return NC_E_FORMAT;
+    }
+    *out++ = ':';
+    first = out;
+    text += strspn(text, " ");
+    while (*text != ')' || out != first) {
+        status = nc_prototype_type(&text, &out);
+        if (status != NC_OK || (*text != ',' && *text != ')') ||
+            (out[-1] == 'v' && (out != first + 1 || *text == ','))) {
+            return NC_E_FORMAT;
+        }
+        if (*text == ')') {
+            break;
+        }
+        text++;
+    }
+    *(out != first && out[-1] == 'v' ? first : out) = '\0';
+    text++;
+    text += strspn(text, " ");
+    return *text == '\0' ? NC_OK : NC_E_FORMAT;
+}
+
+NC_C_END
+
+#endif
