@@ -235,7 +235,7 @@ class Library(Single):
             handle = self._open()
             found = [one for one in candidates if _lib.library_symbol(handle, one)]
         for one in found:
-            if one == name or fortran or self._options.is_fortran(one):
+            if one == name or fortran or self._options.of("fortran", one)[0]:
                 return one
         return None
 

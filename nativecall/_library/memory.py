@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from math import prod
 
 import _cffi_backend
 
@@ -146,7 +147,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
                 return made
             return allocate(init, kept)
         except MemoryError:
-            raise MemoryError(_no_memory(ctype, init)) from None
+            raise MemoryError(f"there is no memory for {name}") from None
         except _MISFITS as error:
             _explain(owner, whole, init, who)
             raise type(error)(f"{_named(who)}: {_unsuited(error, init)}") from None
@@ -479,7 +480,10 @@ def _explain(owner: Owner, ctype: FFIType, value: Foreign, who: Who) -> None:
         types = {name: field.type for name, field in ctype.fields}
         for name, one in _members(owner, ctype, value, [], _named(who)).items():
             if types[name].kind == "array" and types[name].length is None:
-                _refuse_length(ctype, name, one, _named((name, who)))
+                place_of = _named((name, who))
+                length = one if isinstance(one, int) else len(_items(one, place_of))
+                before = _lib.ffi.offsetof(ctype, name)
+                _refuse_length(place_of, length, types[name].item, before)
             if types[name].kind in (*RECORDS, "array") and isinstance(one, (dict, list, tuple)):
                 _explain(owner, types[name], one, (name, who))
             else:
@@ -490,12 +494,7 @@ def _explain(owner: Owner, ctype: FFIType, value: Foreign, who: Who) -> None:
     elif ctype.kind == "array" and value is None:
         raise TypeError(f"{_named(who)} has no length; give one, or items")
     elif ctype.kind == "array" and isinstance(value, int):
-        if value < 0:
-            raise ValueError(f"{_named(who)} must have a length of 0 or more (got {value})")
-        size = value * _lib.ffi.sizeof(ctype.item)
-        raise OverflowError(
-            f"{_named(who)} of {value} items has {size} bytes, more than memory has"
-        )
+        _refuse_length(_named(who), value, ctype.item)
     elif ctype.kind != "array":
         _assign(_newp(pointer_to(ctype), None), 0, value, who)
 
@@ -521,28 +520,13 @@ def _unsuited(error: Exception, value: object) -> str:
     return f"{text} (got {found})"
 
 
-def _refuse_length(struct: FFIType, name: str, value: object, who: str) -> None:
-    """Refuse a length of a last member that no struct has."""
-    length = value if isinstance(value, int) else len(_items(value, who))
+def _refuse_length(who: str, length: int, item: FFIType, before: int = 0) -> None:
+    """Refuse a length that no array of such items has behind so many bytes."""
     if length < 0:
         raise ValueError(f"{who} must have a length of 0 or more (got {length})")
-    size = _lib.ffi.offsetof(struct, name)
-    size += length * _lib.ffi.sizeof(dict(struct.fields)[name].type.item)
+    size = before + length * _lib.ffi.sizeof(item)
     if size > sys.maxsize:
-        raise OverflowError(f"{who} with {length} items needs {size} bytes, more than memory has")
-
-
-def _no_memory(ctype: FFIType, init: Foreign) -> str:
-    """What a MemoryError says."""
-    fields = ctype.item.fields if ctype.kind != "array" and ctype.item.kind == "struct" else None
-    if fields and fields[-1][1].type.kind == "array" and fields[-1][1].type.length is None:
-        return f"there is no memory for {ctype.item.cname!r} and its items"
-    count, what = 1, ctype.item
-    if ctype.kind == "array":
-        count, what = ctype.length, ctype
-    if count is None:
-        count = init if isinstance(init, int) else len(init)
-    return f"there is no memory for {what.cname!r}, {count * _lib.ffi.sizeof(ctype.item)} bytes"
+        raise OverflowError(f"{who} of {length} items has {size} bytes, more than memory has")
 
 
 # -- NumPy ---------------------------------------------------------------------------------------
@@ -575,9 +559,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
             raise ValueError(f"'shape' must have lengths (got {shape!r})")
     elif ctype.kind == "array":
         lengths = (len(value),)
-    count = 1
-    for length in lengths:
-        count *= length
+    count = prod(lengths)
     if shape is not None and ctype.kind == "array" and count > len(value):
         raise ValueError(f"'shape' is {lengths}, but {ctype.cname!r} has {len(value)} items")
     while element.kind == "array":

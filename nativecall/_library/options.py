@@ -13,7 +13,7 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from .._callable.entry import kept_for
-from .._errors import closest, did_you_mean, require, wrong_type
+from .._errors import closest, did_you_mean, wrong_type
 from .._types.derived import inner_types
 from .._values.calloptions import (
     CALL,
@@ -22,6 +22,7 @@ from .._values.calloptions import (
     DEFAULTS,
     Policies,
     checked,
+    of_type,
 )
 from .._values.failure import CONVENTIONS
 from .._values.outparameters import arguments, place, pointee, resolved
@@ -203,12 +204,7 @@ def _checked_close(close: object) -> object:
     return tuple(names)
 
 
-def _checked_version(version: object) -> object:
-    require("'version'", version, str, "a str")
-    return version
-
-
-_OWN = {"version": _checked_version, "free": _checked_free, "close": _checked_close}
+_OWN = {"version": of_type("version", str, "a str"), "free": _checked_free, "close": _checked_close}
 _CHECKS = {option: CHECKS[option] for option in CALL} | _OWN
 _OF_ONE = {option: CHECKS[option] for option in ("name", "doc")} | _CHECKS
 LIBRARY, FUNCTION = tuple(_CHECKS), tuple(_OF_ONE)
@@ -240,14 +236,10 @@ class LibraryOptions:
 
     def encoding(self, name: str) -> str | None:
         """What is said of the encoding of text in a variable."""
-        found = self._of("encoding", name)[0]
+        found = self.of("encoding", name)[0]
         return found if isinstance(found, str) else None
 
-    def is_fortran(self, symbol: str) -> bool:
-        """Whether what has a symbol is said to be a procedure of Fortran."""
-        return bool(self._of("fortran", symbol)[0])
-
-    def _of(self, option: str, name: str) -> tuple[object, bool]:
+    def of(self, option: str, name: str) -> tuple[object, bool]:
         """What an option says of a function; procedures of Fortran may be named without ``_``."""
         one = self._by_name.get(option)
         if one is None:
@@ -331,7 +323,7 @@ class LibraryOptions:
         """What is said of a function, but for what is said of all and does not suit it."""
         found: dict[str, object] = {}
         for option in self._by_name:
-            value, by_name = self._of(option, name)
+            value, by_name = self.of(option, name)
             if value is not None and (by_name or _suits(option, value, signature, found)):
                 found[option] = value
         return found

@@ -97,12 +97,12 @@ def _is_number(ctype: CType) -> bool:
     return isinstance(ctype, Scalar) and ctype.kind in ("bool", "int", "float", "complex")
 
 
-def _shown(signature: Signature, index: int, ctype: CType | None = None) -> str:
-    """An argument as the subject of a message, with its name and type."""
+def _shown(signature: Signature, index: int, typed: bool = False) -> str:
+    """An argument as the subject of a message, with its name, and `typed` its type."""
     name = signature.names[index]
     said = [repr(name)] if name else []
-    if ctype is not None:
-        said.append(repr(ctype.text))
+    if typed:
+        said.append(repr(signature.spelled(index)))
     return ", ".join([f"argument {index + 1}", *said]) + ("," if said else "")
 
 
@@ -124,9 +124,9 @@ class _Reader:
         self.errors = errors
 
     def refusal(self, why: str, hint: str | None = None) -> SignatureError:
-        return SignatureError(
-            f"{self.name!r} of {self.signature.text!r} cannot be a ufunc: {why}", hint=hint
-        )
+        shown = repr(self.signature.shown(self.name))
+        who = shown if self.signature.in_c else f"{self.name!r} of {shown}"
+        return SignatureError(f"{who} cannot be a ufunc: {why}", hint=hint)
 
     def result(self) -> list[tuple[CType, int]]:
         """What the function returns: numbers, and where in its result."""
@@ -189,7 +189,7 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
             one.inputs.append(pointee)
         else:
             raise one.refusal(
-                f"{_shown(one.signature, index, ctype)} is no number",
+                f"{_shown(one.signature, index, True)} is no number",
                 "out= of wrap() and load() makes results of pointers, "
                 "to_ufunc(signature=...) takes arrays",
             )
@@ -384,7 +384,7 @@ def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], want
     items = prod(shape)
     declared = one.signature.lengths[index] if one.signature.lengths else None
     least = items * declared if isinstance(declared, int) else items
-    what, has = _shown(one.signature, index, ctype), "item" if least == 1 else "items"
+    what, has = _shown(one.signature, index, True), "item" if least == 1 else "items"
     if all([name.isdecimal() for name in row]):
         said = prod(map(int, row))
         if said < least or said % items:
@@ -412,7 +412,7 @@ def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CTyp
     ctype = one.signature.args[index]
     found = _element(ctype)
     if found is None:
-        raise one.refusal(f"{_shown(one.signature, index, ctype)} is no array of numbers")
+        raise one.refusal(f"{_shown(one.signature, index, True)} is no array of numbers")
     if isinstance(ctype, Pointer):
         _require_room(one, index, ctype, [wanted.names[place] for place in row], wanted)
     if _is_number(ctype) and row:

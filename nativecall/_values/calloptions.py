@@ -113,7 +113,7 @@ DEFAULT = Policies()
 GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 
 
-def _a(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callable[[object], object]:
+def of_type(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callable[[object], object]:
     """The check of an option that is of a type; text ends where C's would."""
 
     def checked(value: object) -> object:
@@ -128,7 +128,7 @@ def _a(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callable[[ob
 def _check_name(name: object) -> object:
     if name == "":
         raise ValueError("'name' must not be empty; None is the function's own")
-    return _a("name", str, "a str or None")(name)
+    return of_type("name", str, "a str or None")(name)
 
 
 def _one_of(option: str, choices: Iterable[str], way_out: str = "") -> Callable[[object], object]:
@@ -163,17 +163,17 @@ _PYTHON_CHECK = "; 'check' takes a Python function, which may look for any other
 #: Of each option what returns the value as it is kept, or raises for what can never be right.
 CHECKS: dict[str, Callable[[object], object]] = {
     "name": _check_name,
-    "doc": _a("doc", str, "a str or None"),
+    "doc": of_type("doc", str, "a str or None"),
     "owner": lambda owner: owner,
     "gil": _one_of("gil", GIL),
     "errors": _one_of("errors", CONVENTIONS, _PYTHON_CHECK),
-    "errno": _a("errno", bool, "True or False"),
+    "errno": of_type("errno", bool, "True or False"),
     "order": _one_of("order", ("C", "F", "A")),
     "encoding": _check_encoding,
     "check": _check_check,
-    "fortran": _a("fortran", bool, "True or False"),
+    "fortran": of_type("fortran", bool, "True or False"),
     "out": check_out,
-    "keep": _a("keep", (str, int), _KEEP),
+    "keep": of_type("keep", (str, int), _KEEP),
 }
 #: What is meant where nobody says it, but for what is None then.
 DEFAULTS = {"gil": "hold", "errors": "none", "errno": False}

@@ -381,15 +381,15 @@ def test_rows_have_fixed_dimensions(kernels):
     summed = total.to_ufunc(signature="(n,3)->()")
     assert summed(np.ones((4, 5, 3))).tolist() == [15] * 4
     for f, signature, message in (
-        (rotated, "(3),(3)->(3)", "argument 1, 'r', '&(3)d', has 9 items, where"),
-        (rotated, "(2,3),(3)->(3)", "argument 1, 'r', '&(3)d', has 9 items, where"),
-        (rotated, "(3,3),(2)->(3)", "argument 2, 'p', '&d', has 3 items, where"),
-        (rotated, "(3,3),(3)->(2)", "argument 3, 'q', '&d', has 3 items, where"),
-        (rotated, "(3,3),()->(3)", "argument 2, 'p', '&d', has 3 items, where"),
+        (rotated, "(3),(3)->(3)", "argument 1, 'r', 'const double [3][3]', has 9 items, where"),
+        (rotated, "(2,3),(3)->(3)", "argument 1, 'r', 'const double [3][3]', has 9 items, where"),
+        (rotated, "(3,3),(2)->(3)", "argument 2, 'p', 'const double [3]', has 3 items, where"),
+        (rotated, "(3,3),(3)->(2)", "argument 3, 'q', 'double [3]', has 3 items, where"),
+        (rotated, "(3,3),()->(3)", "argument 2, 'p', 'const double [3]', has 3 items, where"),
         (
             rotated,
             "(n,3),(3)->(3)",
-            "argument 1, 'r', '&(3)d', has 9 items, where '(n,3),(3)->(3)' ",
+            "argument 1, 'r', 'const double [3][3]', has 9 items, where '(n,3),(3)->(3)' ",
         ),
         (rotated, "(3,3),(n)->(3)", "has 3 items, where '(3,3),(n)->(3)' has any number of them; "),
         (rotated, "(3,3),(²)->(3)", "any number of them"),
@@ -415,7 +415,8 @@ def test_each_dimension_is_told(kernels, fails):
         (crossed, "(n),(n)->(n)", "argument 1, 'a', has the dimension 'n'"),
         (crossed, "(3),(n)->(3)", "argument 2, 'b', has the dimension 'n'"),
     ):
-        told = f"{f.__name__!r} of {f.signatures[0]!r} cannot be a ufunc: {which} in {wanted!r}"
+        declared = repr(f).removeprefix("<native callable ").removesuffix(">")
+        told = f"{declared!r} cannot be a ufunc: {which} in {wanted!r}"
         with fails(nc.SignatureError, f"{told}, and no argument tells its length{hint}"):
             f.to_ufunc(signature=wanted)
 
@@ -466,7 +467,7 @@ def test_threads_call_one_ufunc_at_once(twice):
     ("name", "signature", "options", "message"),
     [
         ("parts", "d:d&d", {}, "argument 2, '&d', is no number; out= of wrap"),
-        ("parts", "double (double x, double *y)", {}, "argument 2, 'y', '&d', is no number;"),
+        ("parts", "double (double x, double *y)", {}, "argument 2, 'y', 'double *', is no number;"),
         ("scaled", "v:d", {}, "nothing comes out of it"),
         ("calls", "q:", {}, "it takes nothing"),
         ("add", "d:d.", {}, "it is variadic"),
