@@ -2,54 +2,19 @@
  * conformance kit needs C for: it makes types and objects that no Python code can make, right ones
  * and wrong ones.
  *
- * It includes no header of this project. The structs are those of docs/abi, written out again, so
- * that the kit judges by the document. The kit puts its cases together in Python
- * (nativecall/conformance/_hostile.py); tables lie in memory that it makes with cffi.
+ * It includes nativecall_abi.h alone, as any provider could. The kit puts its cases together in
+ * Python (nativecall/conformance/_hostile.py); tables lie in memory that it makes with cffi.
  *
- *     make_type(name, kind, rows, room, offset, bases, call)
- *                                                        -> (type, address of its array of rows)
+ *     make_type(name, is_ready, array, room, offset, bases, call)     a static type
  *     view(object)                                       a built-in function bound to it
+ *     behind(object)                                     what it is a built-in view of, or itself
  *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends in a thread
  *                                                        without a thread state, while this one has
  *                                                        the GIL
  *
  * All that is made lives as long as the process. With the GIL, but for what is said to drop it. */
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-/* ---- the structs of the document ------------------------------------------------------------- */
-
-typedef struct {
-    uintptr_t id;
-    uint64_t flags;
-    intptr_t data;
-} Slot;
-
-typedef struct {
-    PyHeapTypeObject heap;
-    void *slots;
-    Py_ssize_t offset;
-    Py_ssize_t shift;
-    void *own;
-} ExtensibleType;
-
-typedef struct {
-    uint32_t abi_version, struct_size, type_size, slot_size;
-    const char *provider;
-    PyTypeObject *metatype;
-    void *registry;
-    int (*intern)(void *registry, const char *bytes, size_t length, const char **out);
-    int (*ready)(ExtensibleType *type, Py_ssize_t rows);
-} Runtime;
-
-typedef struct {
-    const char *signature;
-    uintptr_t flags;
-    void *function;
-} Entry;
+#include "nativecall/nativecall_abi.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
@@ -61,20 +26,6 @@ typedef struct {
     uintptr_t words[WORDS];
     PyMethodDef view;
 } Object;
-
-static const Runtime *runtime(void)
-{
-    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
-    PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
-    const Runtime *found = NULL;
-    if (capsule != NULL) {
-        found = (const Runtime *)PyCapsule_GetPointer(capsule, "_extensibletype.runtime_v1");
-        Py_DECREF(capsule);
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_RuntimeError, "there is no runtime in this process");
-    }
-    return found;
-}
 
 static PyObject *object_call(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args),
                              PyObject *Py_UNUSED(kwargs))
@@ -109,52 +60,34 @@ static PyMethodDef object_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int read_rows(PyObject *list, Slot *out)
-{
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        unsigned long long id;
-        unsigned long long flags;
-        long long data;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "KKL", &id, &flags, &data)) {
-            return -1;
-        }
-        out[i].id = (uintptr_t)id;
-        out[i].flags = flags;
-        out[i].data = (intptr_t)data;
-    }
-    return 0;
-}
-
-/* make_type(name, kind, rows, room, offset, bases, call): a static type. kind "ready": made so by
- * the runtime; "imposter": of an ordinary metatype, but laid out and filled in as if it were
- * extensible, with `offset` and `shift`; "plain": of an ordinary metatype. `room`: rows of its
- * array, of which the first are `rows`. `call`: 'a' or 'b' for one of two functions, else none. */
+/* make_type(name, is_ready, array, room, offset, bases, call): a static type, made ready by the
+ * runtime, or of an ordinary metatype. `array`: the address of its rows, 0 for none, of which there
+ * are `room`. `call`: 'a' or 'b' for one of two functions, else none. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
-    const char *kind;
-    PyObject *rows;
+    int is_ready;
+    unsigned long long array;
     Py_ssize_t room;
     Py_ssize_t offset;
     PyObject *bases;
     const char *call;
-    const Runtime *found = runtime();
-    if (found == NULL || !PyArg_ParseTuple(args, "ssO!nnO!s", &name, &kind, &PyList_Type, &rows,
-                                           &room, &offset, &PyTuple_Type, &bases, &call)) {
+    if (!PyArg_ParseTuple(args, "spKnnO!s", &name, &is_ready, &array, &room, &offset, &PyTuple_Type,
+                          &bases, &call)) {
         return NULL;
     }
-    ExtensibleType *made = (ExtensibleType *)PyMem_RawCalloc(1, sizeof *made);
+    if (nc_abi_intern("") == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "there is no runtime in this process");
+        return NULL;
+    }
+    PyHeapExtensibleTypeObject *made =
+        (PyHeapExtensibleTypeObject *)PyMem_RawCalloc(1, sizeof *made);
     char *kept = (char *)PyMem_RawMalloc(strlen(name) + 1);
-    Py_ssize_t most = room > PyList_GET_SIZE(rows) ? room : PyList_GET_SIZE(rows);
-    Slot *array = (Slot *)PyMem_RawCalloc((size_t)most + 1, sizeof(Slot));
-    if (made == NULL || kept == NULL || array == NULL) {
+    if (made == NULL || kept == NULL) {
         return PyErr_NoMemory();
     }
-    if (read_rows(rows, array) < 0) {
-        return NULL;
-    }
     strcpy(kept, name);
-    PyTypeObject *type = &made->heap.ht_type;
+    PyTypeObject *type = (PyTypeObject *)(void *)made;
     Py_SET_REFCNT((PyObject *)type, 1);
     type->tp_name = kept;
     type->tp_basicsize = (Py_ssize_t)sizeof(Object);
@@ -166,19 +99,12 @@ static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
         type->tp_bases = Py_NewRef(bases);
         type->tp_base = (PyTypeObject *)(void *)Py_NewRef(PyTuple_GET_ITEM(bases, 0));
     }
-    if (strcmp(kind, "ready") == 0) {
-        made->slots = room == 0 && PyList_GET_SIZE(rows) == 0 ? NULL : array;
-        made->offset = offset;
-        if (found->ready(made, room) < 0) {
-            return NULL;
-        }
-    } else if (PyType_Ready(type) < 0) {
+    made->etp_custom_slots = (PyCustomSlotTable *)(uintptr_t)array;
+    made->etp_obj_custom_slots_offset = offset;
+    if ((is_ready ? nc_runtime->ready(made, room) : PyType_Ready(type)) < 0) {
         return NULL;
-    } else if (strcmp(kind, "imposter") == 0) {
-        made->offset = offset;
-        made->shift = offset - (Py_ssize_t)offsetof(PyObject, ob_type);
     }
-    return Py_BuildValue("(ON)", type, PyLong_FromVoidPtr(array));
+    return Py_NewRef(made);
 }
 
 static PyObject *view(PyObject *Py_UNUSED(module), PyObject *self)
@@ -186,16 +112,21 @@ static PyObject *view(PyObject *Py_UNUSED(module), PyObject *self)
     return PyCFunction_New(&((Object *)(void *)self)->view, self);
 }
 
-/* ---- tier 2 ---------------------------------------------------------------------------------- */
-
-static const Entry *offered(PyObject *object)
+static PyObject *behind(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    return (const Entry *)((Object *)(void *)object)->words[API_WORD];
+    return Py_NewRef(nc_abi_behind(object));
 }
 
-static const Entry *find(PyObject *object, const char *signature, uintptr_t refuse)
+/* ---- tier 2 ---------------------------------------------------------------------------------- */
+
+static const PyNativeCallableEntry *offered(PyObject *object)
 {
-    for (const Entry *entry = offered(object); entry->signature != NULL; entry++) {
+    return (const PyNativeCallableEntry *)((Object *)(void *)object)->words[API_WORD];
+}
+
+static const PyNativeCallableEntry *find(PyObject *object, const char *signature, uintptr_t refuse)
+{
+    for (const PyNativeCallableEntry *entry = offered(object); entry->signature != NULL; entry++) {
         if (strcmp(entry->signature, signature) == 0 && (entry->flags & refuse) == 0) {
             return entry;
         }
@@ -204,15 +135,16 @@ static const Entry *find(PyObject *object, const char *signature, uintptr_t refu
 }
 
 /* One that raises, and yet gives an entry. */
-static const Entry *find_and_raise(PyObject *object, const char *signature, uintptr_t refuse)
+static const PyNativeCallableEntry *find_and_raise(PyObject *object, const char *signature,
+                                                   uintptr_t refuse)
 {
     PyErr_SetString(PyExc_LookupError, signature);
     return find(object, signature, refuse);
 }
 
-static const Entry *entry_at(PyObject *object, size_t position)
+static const PyNativeCallableEntry *entry_at(PyObject *object, size_t position)
 {
-    const Entry *entry = offered(object);
+    const PyNativeCallableEntry *entry = offered(object);
     while (position > 0 && entry->signature != NULL) {
         entry++;
         position--;
@@ -221,7 +153,7 @@ static const Entry *entry_at(PyObject *object, size_t position)
 }
 
 typedef struct {
-    const Entry *(*find)(PyObject *, const char *, uintptr_t);
+    const PyNativeCallableEntry *(*find)(PyObject *, const char *, uintptr_t);
     PyObject *object;
     char signature[64];
     PyThread_type_lock done;
@@ -278,6 +210,7 @@ ALL(FUNCTION)
 static PyMethodDef methods[] = {
     {"make_type", make_type, METH_VARARGS, NULL},
     {"view", view, METH_O, NULL},
+    {"behind", behind, METH_O, NULL},
     {"finds_alone", finds_alone, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from .._cli import guarded
@@ -32,6 +34,17 @@ _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
 _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 
 
+#: Each role, what the user names, and what is done with it.
+_ROLES = {
+    "provider": ("MODULE:OBJECT", "check what an object, or an extensible type, offers"),
+    "consumer": (
+        "MODULE:FUNCTION",
+        "check what find(obj, signature, refuse), which gives an address or None, finds",
+    ),
+    "runtime": ("MODULE", "import a module first, and check the runtime that it brings"),
+}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m nativecall.conformance",
@@ -39,32 +52,12 @@ def _parser() -> argparse.ArgumentParser:
         "one is broken.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--provider",
-        metavar="MODULE:OBJECT",
-        help="check what an object, or an extensible type, offers native code",
-    )
-    what.add_argument(
-        "--consumer",
-        metavar="MODULE:FUNCTION",
-        help="check what find(obj, signature, refuse), which gives an address or None, finds",
-    )
-    what.add_argument(
-        "--runtime",
-        metavar="MODULE",
-        help="import a module first, and check the runtime that it brings",
-    )
-    parser.add_argument(
-        "--rule",
-        action="append",
-        metavar="NAME",
-        help="check this rule only; may be given several times",
-    )
-    parser.add_argument(
-        "--tier2",
-        action="store_true",
-        help="of a consumer: it finds by '__nativecall_api__' only, and reads no call table",
-    )
+    for role, (metavar, does) in _ROLES.items():
+        what.add_argument(f"--{role}", metavar=metavar, help=does)
+    only = "check this rule only; may be given several times"
+    parser.add_argument("--rule", action="append", metavar="NAME", help=only)
+    only = "of a consumer: it finds by '__nativecall_api__' only, and reads no call table"
+    parser.add_argument("--tier2", action="store_true", help=only)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -91,22 +84,19 @@ def _run(role: str, place: str, tier2: bool, skip: Collection[str]) -> Verdicts:
                     ended = f"the process ended with {_status(code)}"
             except subprocess.TimeoutExpired:
                 ended = f"it takes more than {_apart.LIMIT} seconds"
-            started = about = ""
+            last: dict[str, str] = {}
             for line in report.read_text(encoding="utf-8").splitlines():
-                told = json.loads(line)
-                if "fault" in told:
-                    raise CommandError(told["fault"])
-                about = told.get("about", "")
-                if "rule" not in told:
-                    continue
-                started = told["rule"] if "status" not in told else ""
-                if not started:
-                    found[told["rule"]] = told["status"], told["found"]
+                last = json.loads(line)
+                if "fault" in last:
+                    raise CommandError(last["fault"])
+                if "status" in last:
+                    found[last["rule"]] = last["status"], last["found"]
             if not ended:
                 return found
-            if not started:
+            if not last or "status" in last:
                 raise CommandError(f"{place!r} cannot be checked: {ended}")
-            found[started] = "broken", f"{ended} while this was checked{about and ', '}{about}"
+            about = f", {last['about']}" if "about" in last else ""
+            found[last["rule"]] = "broken", f"{ended} while this was checked{about}"
 
 
 def _skipped(role: str, wanted: list[str] | None) -> list[str]:
@@ -119,11 +109,8 @@ def _skipped(role: str, wanted: list[str] | None) -> list[str]:
 
 
 def _status(code: int) -> str:
-    if code < 0:
-        try:
-            return f"signal {signal.Signals(-code).name}"
-        except ValueError:
-            pass
+    with suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
     return f"status {code}"
 
 
@@ -134,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _checked(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
-    role = next(one for one in ("provider", "consumer", "runtime") if getattr(options, one))
+    role = next(one for one in _ROLES if getattr(options, one))
     place = getattr(options, role)
     output = Output()
     if options.tier2 and role != "consumer":
@@ -142,34 +129,25 @@ def _checked(argv: Sequence[str] | None) -> int:
     skip = _skipped(role, options.rule)
     with output.working(f"checking {place}"):
         verdicts = _run(role, place, options.tier2, skip)
-    rules = [(one, *verdicts[one.name]) for one in _rules.of(role) if one.name in verdicts]
-    broken = len([status for _, status, _ in rules if status == "broken"])
+    rules = [one for one in _rules.of(role) if one.name in verdicts]
+    count = Counter([status for status, _ in verdicts.values()])
     if options.json:
-        told = [
-            {
-                "rule": one.name,
-                "says": one.says,
-                "status": status,
-                "found": found,
-                "document": one.document,
-                "heading": one.heading,
-            }
-            for one, status, found in rules
-        ]
-        print(json.dumps({role: place, "broken": broken, "rules": told}, indent=1))
-        return 1 if broken else 0
+        told = [one.told(*verdicts[one.name]) for one in rules]
+        print(json.dumps({role: place, "broken": count["broken"], "rules": told}, indent=1))
+        return 1 if count["broken"] else 0
     output.heading(f"{place} as a {role}")
-    width = max([len(one.name) for one, _, _ in rules])
-    for one, status, found in rules:
+    width = max([len(one.name) for one in rules])
+    for one in rules:
+        status, found = verdicts[one.name]
         where = f"({one.document}, {one.heading!r})"
         output.text(f"{_SIGNS[status]} {one.name:{width}}  {one.says} {where}", _STYLES[status])
         if found:
             output.text(f"  {'':{width}}  {found}", _STYLES[status])
     output.space()
-    kept = len([status for _, status, _ in rules if status == "kept"])
-    verdict = f"{broken} broken" if broken else "none is broken"
-    output.text(f"{kept} of {len(rules)} rules are kept, {verdict}", "bad" if broken else "good")
-    return 1 if broken else 0
+    verdict = f"{count['broken']} broken" if count["broken"] else "none is broken"
+    style = "bad" if count["broken"] else "good"
+    output.text(f"{count['kept']} of {len(rules)} rules are kept, {verdict}", style)
+    return 1 if count["broken"] else 0
 
 
 if __name__ == "__main__":

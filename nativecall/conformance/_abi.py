@@ -47,11 +47,8 @@ CONVENTIONS = {
     0x60: r"[^&)\]]&i$",
 }
 ABI_MASK = 2 ** (8 * WORD) - 2**24 | 0x80
-API_ATTRIBUTE, API_CAPSULE, API_NAME = (
-    "__nativecall_api__",
-    "nativecall_api_v1",
-    0x6E635F6170690001,
-)
+API_ATTRIBUTE, API_CAPSULE = "__nativecall_api__", "nativecall_api_v1"
+API_NAME = 0x6E635F6170690001
 API_MOST = 64
 #: Of a Python object: where its type is.
 OB_TYPE = object.__basicsize__ - WORD

@@ -9,10 +9,6 @@ import sys
 
 from . import _rules
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .._ext import Foreign
-
 
 def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
     """Check the rules of a role for what the user named, but for those in `skip`, which have their
@@ -31,17 +27,16 @@ def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
         _rules.go_through(role, thing, skip, file)
 
 
-def _load(role: str, place: str, only_tier2: bool) -> Foreign:
+def _load(role: str, place: str, only_tier2: bool) -> object:
     """What the rules of a role are functions of."""
     if role == "runtime":
         importlib.import_module(place)
         from . import _runtime
 
         return _runtime.Runtime(place)
-    import nativecall  # noqa: F401  # its runtime
-    from nativecall._cli.place import find
+    from nativecall._cli.place import find  # and nativecall, its runtime
 
-    found: Foreign = find(place)
+    found = find(place)
     if role == "provider":
         from . import _provider
 

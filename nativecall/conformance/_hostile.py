@@ -28,32 +28,21 @@ def make_type(
     name: str,
     rows: Sequence[tuple[int, int, int]] = (),
     *,
-    kind: str = "ready",
+    ready: bool = True,
     room: int | None = None,
     offset: int = 0,
-    base: type | None = None,
-) -> type:
-    """A type made in C."""
-    made: type = make_array(name, rows, kind=kind, room=room, offset=offset, base=base)[0]
-    return made
-
-
-def make_array(
-    name: str,
-    rows: Sequence[tuple[int, int, int]] = (),
-    *,
-    kind: str = "ready",
-    room: int | None = None,
-    offset: int = 0,
-    base: type | tuple[type, ...] | None = None,
+    bases: tuple[type, ...] = (),
     call: str | None = None,
-) -> tuple[Foreign, int]:
-    """The same, and the address of its array of rows; see csrc/conformance/providers.c."""
+) -> type:
+    """A static type, with an array of `room` rows; see csrc/conformance/providers.c."""
     about(f"with the type {name!r}")
-    bases = base if isinstance(base, tuple) else (base,) if base is not None else ()
     room = len(rows) if room is None else room
+    array = _abi.kept(ffi.new("PyCustomSlot[]", max(room, len(rows)) + 1))
+    for slot, (key, flags, data) in zip(array, rows, strict=False):
+        slot.id, slot.flags, slot.data.objoffset = key, flags, data
+    address = _abi.number(array) if room or rows else 0
     call = ("" if bases else "a") if call is None else call
-    return _providers.make_type(f"hostile.{name}", kind, [*rows], room, offset, bases, call)
+    return _providers.make_type(f"hostile.{name}", ready, address, room, offset, bases, call)
 
 
 def assign_call(kind: type, function: Callable[..., object]) -> None:
@@ -77,8 +66,7 @@ class Types:
         self.elsewhere = make_type("Elsewhere", [*others[:20], call_row(), packed, *others[20:]])
         self.far = make_type("Far", [call_row(word=_PACKED)], offset=WORDS[_PACKED])
         self.no_table = make_type("NoTable", others[:3])
-        self.imposter = make_type("Imposter", kind="imposter", offset=WORDS[_CALLS])
-        self.plain = make_type("Plain", kind="plain")
+        self.plain = make_type("Plain", ready=False)
 
 
 def set_word(made: object, word: int, memory: Foreign) -> None:
@@ -121,16 +109,12 @@ def api_capsule(
 
 def tier2(base: type, capsule: object, entries: Entries, **namespace: object) -> Foreign:
     """An object of a Python class with `__nativecall_api__`."""
-    return offering(type("Tier2", (base,), {_abi.API_ATTRIBUTE: capsule, **namespace}), entries)
-
-
-def offering(kind: type, entries: Entries) -> Foreign:
-    """An object whose tier 2 functions give these entries."""
+    kind = type("Tier2", (base,), {_abi.API_ATTRIBUTE: capsule, **namespace})
     return offer(kind(), entries)
 
 
 def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
-    """The same for an object that is there. Mostly not interned: tier 2 compares characters."""
+    """Have tier 2 of an object give these entries, mostly not interned: it compares characters."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, entry in enumerate(entries):
         _abi.fill(memory[position], *entry, interned=interned)

@@ -5,17 +5,15 @@ Each rule looks at one object (`Provider`); one that the object has nothing for 
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import re
 import sys
-from types import BuiltinFunctionType
 
 from nativecall._core import ffi, lib
 
 from . import _abi, _providers
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at
-from ._rules import Absent, Broken, a, about, attribute, check, rules_of, same
+from ._rules import Absent, Broken, a, about, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +35,7 @@ class Provider:
     """
 
     def __init__(self, given: Foreign) -> None:
-        self.object = given if _viewed(given) is None else _viewed(given)
-        self.views = [] if self.object is given else [given]
+        self.object: Foreign = _providers.behind(given)
         is_type = isinstance(given, type) and _abi.is_extensible(given)
         self.kind: type = given if is_type else type(self.object)
         self.offset = 0 if is_type else _abi.call_offset(self.kind)
@@ -96,11 +93,6 @@ class Provider:
 
 
 rule = rules_of("provider")
-#: Of rules whose functions are given the type's slot table.
-slot_rule = rules_of("provider", Provider.slot_table)
-_get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
 
 
 def _api_capsule(kind: type) -> object:
@@ -118,33 +110,15 @@ def _interface(kind: type) -> Foreign:
     capsule = _api_capsule(kind)
     if capsule is None:
         raise Absent(f"the type has no '{_abi.API_ATTRIBUTE}'")
-    name = _get_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
-    if name is None or name.decode() != _abi.API_CAPSULE:
-        raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}")
-    api, least = at("NcNativeApi", _abi.capsule_pointer(capsule, name)), ffi.sizeof("NcNativeApi")
+    try:
+        address = _abi.capsule_pointer(capsule, _abi.API_CAPSULE.encode())
+    except ValueError:
+        raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}") from None
+    api, least = at("NcNativeApi", address), ffi.sizeof("NcNativeApi")
     check(api.size >= least, f"'size' is {api.size}, less than {least}")
     same(int(api.name), _abi.API_NAME, "'name'")
     check(api.find, "'find' is NULL")
     return api
-
-
-class _Function(ctypes.Structure):
-    """The beginning of a PyCFunctionObject, behind the type."""
-
-    _fields_ = [("m_ml", ctypes.c_void_p), ("m_self", ctypes.c_void_p)]
-
-
-def _definition(function: BuiltinFunctionType) -> int:
-    return _Function.from_address(id(function) + object.__basicsize__).m_ml or 0
-
-
-def _viewed(given: Foreign) -> Foreign:
-    """What a built-in function is a view of, None when it is none."""
-    if type(given) is not BuiltinFunctionType or given.__self__ is None:
-        return None
-    owner = given.__self__
-    within = _definition(given) - id(owner)
-    return owner if 0 <= within < type(owner).__basicsize__ else None
 
 
 # -- the slot table ------------------------------------------------------------------------------
@@ -162,7 +136,9 @@ def offers(it: Provider) -> None:
     )
 
 
-@slot_rule("abi/runtime.md, Building a slot table", "header, rows, and what leads to them")
+@rules_of("provider", Provider.slot_table)(
+    "abi/runtime.md, Building a slot table", "header, rows, and what leads to them"
+)
 def slot_table(table: Foreign) -> None:
     same(int(table.abi_version), _abi.ABI_VERSION, "'abi_version'")
     count = int(table.count)
@@ -184,23 +160,6 @@ def slot_table(table: Foreign) -> None:
         check(row <= count, f"'expected[{place}]' is row {row} of {count}")
 
 
-@slot_rule("abi/provide.md, Keys", "keys are allocated IDs or addresses")
-def slot_keys(table: Foreign) -> None:
-    for row in lib.nc_slottable_rows(table)[0 : table.count]:
-        key = int(row.id)
-        if key % 2 and key != 1:
-            check(key < 2**32, f"the key {key:#x} has bits above bit 31")
-            check(key >> 24, f"the key {key:#x} has no registrar in bits 24 to 31")
-
-
-def _within(kind: type, offset: int, what: str) -> None:
-    most = kind.__basicsize__ - _abi.WORD
-    check(
-        object.__basicsize__ <= offset <= most and offset % _abi.WORD == 0,
-        f"{what} is {offset}; a word of the object's own is at {object.__basicsize__} to {most}",
-    )
-
-
 @rule("abi/runtime.md, Types", "direct offset, shift and slot say the same")
 def offset(it: Provider) -> None:
     if not _abi.is_extensible(it.kind):
@@ -209,8 +168,10 @@ def offset(it: Provider) -> None:
     direct, shift = int(extension.etp_obj_custom_slots_offset), int(extension.etp_table_shift)
     same(shift, direct - _abi.OB_TYPE if direct else 0, "'etp_table_shift'")
     rows = {key: row for key in CALL_KEYS if (row := _abi.find_slot(it.kind, key)) is not None}
+    places = range(object.__basicsize__, it.kind.__basicsize__, _abi.WORD)
     for key, row in rows.items():
-        _within(it.kind, int(row.data.objoffset), f"'objoffset' of the row {key:#010x}")
+        place = int(row.data.objoffset)
+        check(place in places, f"'objoffset' of the row {key:#010x} is {place}, not in {places}")
         same(int(row.flags), 0, f"'flags' of the row {key:#010x}")
     if direct or rows:
         check(NATIVECALLABLE in rows, "there is a call table and no row 0x04000001")
@@ -303,23 +264,6 @@ def packed(it: Provider) -> None:
     same(len(found), len(wanted), "the number of entries")
 
 
-# -- views ---------------------------------------------------------------------------------------
-
-
-@rule("abi/provide.md, Built-in views", "built-in views lead to a callable")
-def view(it: Provider) -> None:
-    names = [] if isinstance(it.object, type) else dir(type(it.object))
-    members = [attribute(it.object, name) for name in names if not name.startswith("__")]
-    views = [*it.views, *[one for one in members if _viewed(one) is it.object]]
-    if not views:
-        raise Absent("the object has no attribute that is a view of it")
-    for one in views:
-        offers = it.offset or _api_capsule(type(it.object)) is not None
-        check(offers, f"{one!r} is a view of an object without a call table or tier 2")
-        name, method = ffi.cast("uintptr_t *", _definition(one))[0:2]
-        check(name and method, f"the PyMethodDef of {one!r} has no name or no function")
-
-
 # -- tier 2 --------------------------------------------------------------------------------------
 
 
@@ -371,34 +315,16 @@ def api_find(it: Provider) -> None:
 # -- inheritance ---------------------------------------------------------------------------------
 
 
-def _subclass(it: Provider, namespace: dict[str, object]) -> type:
+@rule("abi/runtime.md, Inheritance", "objects of a Python subclass come and go")
+def subclass_objects(it: Provider) -> None:
     if not _abi.is_extensible(it.kind):
         raise Absent("the type's metatype is not the runtime's")
     try:
-        made: type = type(it.kind)("Subclass", (it.kind,), namespace)
-    except TypeError as error:
-        raise Absent(f"the type cannot be subclassed: {error}") from None
-    return made
-
-
-@rule("abi/runtime.md, Inheritance", "a Python subclass has the rows and the call table")
-def subclass(it: Provider) -> None:
-    made = _subclass(it, {"__slots__": ()})
-    same(_abi.rows(made), _abi.rows(it.kind), "the rows of a subclass")
-    wanted, found = [
-        int(_abi.extension(kind).etp_obj_custom_slots_offset) for kind in (it.kind, made)
-    ]
-    same(found, wanted, "'etp_obj_custom_slots_offset' of a subclass")
-
-
-@rule("abi/runtime.md, Inheritance", "objects of a Python subclass come and go")
-def subclass_objects(it: Provider) -> None:
-    made = _subclass(it, {"__slots__": ()})
-    kept = [made] * 1000  # a reference that is given back too often is not the last
-    try:
+        made: type = type(it.kind)("Subclass", (it.kind,), {"__slots__": ()})
+        kept = [made] * 1000  # a reference that is given back too often is not the last
         made()
     except Exception as error:
-        raise Absent(f"a subclass cannot be called without arguments: {error}") from None
+        raise Absent(f"no subclass can be made, and called without arguments: {error}") from None
     gc.collect()
     before = sys.getrefcount(made)
     for _ in range(100):
@@ -410,16 +336,3 @@ def subclass_objects(it: Provider) -> None:
         f"100 objects that came and went change the references to their class, a Python subclass, "
         f"from {before} to {after}; {len(kept)} of these are the kit's",
     )
-
-
-@rule("abi/runtime.md, Inheritance", "a subclass with a __call__ has no call table")
-def override(it: Provider) -> None:
-    if not it.offset and _abi.call_offset(it.kind) == 0:
-        raise Absent("the object has no call table")
-    made = _subclass(it, {"__slots__": (), "__call__": lambda self, *args: None})
-    same(_abi.call_offset(made), 0, "where objects of the subclass have a call table")
-    left = [hex(row[0]) for row in _abi.rows(made) if row[0] in CALL_KEYS]
-    same(left, [], "the rows for call tables of the subclass")
-    wanted = [row for row in _abi.rows(it.kind) if row[0] not in CALL_KEYS and row[0] != 1]
-    found = [row for row in _abi.rows(made) if row[0] != 1]
-    same(found, wanted, "the other rows of the subclass")

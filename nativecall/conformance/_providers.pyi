@@ -7,13 +7,14 @@ words: int
 
 def make_type(
     name: str,
-    kind: str,
-    rows: list[tuple[int, int, int]],
+    is_ready: bool,
+    array: int,
     room: int,
     offset: int,
     bases: tuple[type, ...],
     call: str,
     /,
-) -> tuple[type, int]: ...
+) -> type: ...
+def behind(object: object, /) -> object: ...
 def view(object: object, /) -> Callable[..., object]: ...
 def finds_alone(find: int, object: object, signature: str, seconds: int, /) -> bool: ...

@@ -39,6 +39,11 @@ class Rule:
     says: str  # in a few words
     check: Callable[[Foreign], object]
 
+    def told(self, status: str, found: str) -> dict[str, str]:
+        """What came of it, for JSON."""
+        told = {"rule": self.name, "says": self.says, "status": status, "found": found}
+        return {**told, "document": self.document, "heading": self.heading}
+
 
 #: All rules, in the order in which they are checked.
 RULES: list[Rule] = []
@@ -88,15 +93,13 @@ def a(name: str) -> str:
 
 
 _report: TextIO | None = None
-_told = ""
+_rule = ""
 
 
 def about(what: str) -> None:
     """Tell the report what is looked at now: a message names it where the process ends there."""
-    global _told
-    if _report is not None and what != _told:
-        _told = what
-        print(json.dumps({"about": what}), file=_report, flush=True)
+    if _report is not None:
+        print(json.dumps({"rule": _rule, "about": what}), file=_report, flush=True)
 
 
 def _shown(value: object) -> str:
@@ -109,13 +112,13 @@ def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO)
     The report has a line of JSON before and after each: `__main__` reads it, also when this process
     ends in a crash.
     """
-    global _report, _told
+    global _report, _rule
     _report = report
     for one in of(role):
         if one.name in skip:
             continue
         print(json.dumps({"rule": one.name}), file=report, flush=True)
-        status, found, _told = "kept", "", ""
+        status, found, _rule = "kept", "", one.name
         try:
             one.check(thing)
         except Broken as error:
@@ -126,11 +129,3 @@ def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO)
             status, found = "broken", f"{type(error).__name__}: {error}"
         verdict = {"rule": one.name, "status": status, "found": found}
         print(json.dumps(verdict), file=report, flush=True)
-
-
-def attribute(obj: object, name: str) -> object:
-    """An attribute of somebody's object, which may raise whatever it likes: None then."""
-    try:
-        return getattr(obj, name)
-    except Exception:  # it is theirs
-        return None

@@ -14,7 +14,7 @@ from nativecall._core import ffi, lib
 
 from . import _abi, _apart, _provider, _providers
 from ._abi import CALL_KEYS, PACKEDCALLABLE
-from ._hostile import FUNCTIONS, WORDS, assign_call, call_row, make_array, make_type, provider
+from ._hostile import FUNCTIONS, WORDS, assign_call, call_row, make_type, provider
 from ._rules import RULES, Absent, check, rules_of, same
 
 TYPE_CHECKING = False
@@ -171,13 +171,10 @@ def slot_tables(it: Runtime) -> None:
 @fit_rule("abi/provide.md, Static types", "own rows, direct offset and shift of static types")
 def ready(it: Runtime) -> None:
     rows = [call_row(), call_row(PACKEDCALLABLE, 1), (0x05000001, 7, -1)]
-    made, array = make_array("Ready", rows, room=5, offset=WORDS[0])
+    made = make_type("Ready", rows, room=5, offset=WORDS[0])
     same(type(made), _abi.metatype(), "the metatype")
     same(table(made), (rows, WORDS[0]), "rows and offset")
-    extension = _abi.extension(made)
-    check(extension.etp_private, "'etp_private' is NULL once the type is ready")
-    published = _abi.number(extension.etp_custom_slots)
-    check(published != array, "the provider's array was published as the table")
+    check(_abi.extension(made).etp_private, "'etp_private' is NULL once the type is ready")
     same(table(make_type("Bare")), ([], 0), "rows and offset of a type without rows")
 
 
@@ -193,19 +190,11 @@ def make_class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) ->
 @fit_rule("abi/provide.md, Python classes", "keys and data of __customslots__")
 def customslots(it: Runtime) -> None:
     given = {"a key": 5, b"bytes\0": (3, 6), 0x05000001: -1, id(it): 2**64 - 1, "é": 0}
-    made = make_class("Given", __customslots__=given)
-    wanted = [
-        (_abi.intern(b"a key"), 0, 5),
-        (_abi.intern(b"bytes\0"), 3, 6),
-        (0x05000001, 0, -1),
-        (id(it), 0, -1),
-        (_abi.intern("é".encode()), 0, 0),
-    ]
-    same(_abi.rows(made), wanted, "the rows")
-    _sound(made)
-    bare = make_class("Bare")
-    check(_abi.is_extensible(bare), "a class without __customslots__ has another metatype")
-    check(not _abi.extension(bare).etp_custom_slots, "a class without rows has a table")
+    texts = [_abi.intern(text) for text in (b"a key", b"bytes\0", "é".encode())]
+    wanted = [(texts[0], 0, 5), (texts[1], 3, 6), (0x05000001, 0, -1), (id(it), 0, -1)]
+    made = table(make_class("Given", __customslots__=given))
+    same(made, ([*wanted, (texts[2], 0, 0)], 0), "rows and offset")
+    same(table(make_class("Bare")), ([], 0), "rows and offset of a class without __customslots__")
 
 
 # -- inheritance ---------------------------------------------------------------------------------
@@ -250,11 +239,8 @@ def _described(one: dict[str, Foreign], bases: list[type]) -> type:
     rows = [_numbers(row) for row in one["rows"]]
     if one["kind"] == "static":
         given = tuple([base for base in bases if base is not object])
-        call, offset = one["call"] or "", one["offset"]
-        made: type = make_array(
-            one["name"], rows, room=one["room"], offset=offset, base=given, call=call
-        )[0]
-        return made
+        more = {"room": one["room"], "offset": one["offset"], "call": one["call"] or ""}
+        return make_type(one["name"], rows, bases=given, **more)
     namespace: dict[str, object] = {} if one["call"] is None else {"__call__": _call}
     if one["kind"] == "plain":
         return type(one["name"], tuple(bases), namespace)
@@ -270,17 +256,14 @@ def call_assigned(it: Runtime) -> None:
     base = make_type("Base", [*_CALLS, (0x05000001, 0, 5)], offset=WORDS[0])
     parent = make_class("Parent", (base,))
     child = make_class("Child", (parent,), __customslots__={"a": 1})
-    before = [table(kind) for kind in (parent, child)]
+    before = table(parent), table(child)
     hidden = [([(1, 0, 0) if row[0] in CALL_KEYS else row for row in had], 0) for had, _ in before]
+    what = "rows and offsets of a class that {}, and of a subclass,"
     for _ in range(3):
         assign_call(parent, _call)
-        found = [table(kind) for kind in (parent, child)]
-        same(found, hidden, "rows and offsets of a class that was given a __call__, and a subclass")
+        same([table(parent), table(child)], hidden, what.format("was given a __call__"))
         delattr(parent, "__call__")
-        found = [table(kind) for kind in (parent, child)]
-        same(
-            found, before, "rows and offsets of a class that has lost its __call__, and a subclass"
-        )
+        same((table(parent), table(child)), before, what.format("has lost its __call__"))
 
 
 @fit_rule("abi/runtime.md, Threads and memory", "superseded tables stay, and serve again")
@@ -301,7 +284,7 @@ def old_tables(it: Runtime) -> None:
 
 
 #: Rules of a provider that nativecall's own callables keep on the runtime.
-_OF_NATIVECALL = ("slot-table", "offset", "call-table", "interned", "packed", "override")
+_OF_NATIVECALL = ("slot-table", "offset", "call-table", "interned", "packed")
 
 
 @fit_rule("abi/README.md, Words", "nativecall works on the runtime")
