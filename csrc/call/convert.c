@@ -25,13 +25,17 @@
 
 #if NC_HAS_MACHINE_CODE
 
-enum { OUT_OF_RANGE = ERANGE, INPUT_OUTPUT_ERROR = EIO, MOST_SCALAR = 32 };
+enum { MOST_SCALAR = 32 };
 
 /* One call. */
 typedef struct {
     const NcConversion *plan;
+    void *function;
+    NcThunk *thunk; /* not of loops, which have no ops that need it */
     char *base[NC_BASES];
-    uint32_t step; /* that failed, and what did not pass */
+    int taken; /* how the GIL was */
+    uint32_t
+        step; /* that failed, and what did not pass; NC_NOWHERE where there is nothing to say */
     uint64_t bits;
 } Run;
 
@@ -96,6 +100,7 @@ static int narrow(Run *now, const NcOp *op, const char *from, char *to)
 /* Carries out so many ops: 0, or -1 where one failed. */
 static int perform(Run *now, const NcOp *op, uint32_t count)
 {
+    const int keep = (now->plan->flags & NC_CONVERSION_KEEPS) != 0;
     for (const NcOp *end = op + count; op < end; op++) {
         const char *from = place(now, op->source, op->from) + op->offset;
         char *to = place(now, op->target, op->to);
@@ -150,6 +155,23 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
         case NC_OP_RAISED:
             nc_word_put(to, (uint64_t)nc_thunk_raised());
             break;
+        case NC_OP_CALL:
+            nc_invoke(now->base[NC_BASE_FRAME], now->function, now->plan->stack, now->plan->how);
+            break;
+        case NC_OP_NO_ERRNO:
+            errno = 0;
+            break;
+        case NC_OP_TAKE_GIL:
+            if ((now->taken = nc_thunk_take_gil()) < 0) {
+                return fail(now, NC_NOWHERE, 0);
+            }
+            break;
+        case NC_OP_DROP_GIL:
+            nc_thunk_drop_gil(now->thunk, now->taken, keep);
+            break;
+        case NC_OP_SETTLE:
+            nc_thunk_settle(now->thunk);
+            break;
         default:
             if (convert_number(now, op, from, to) < 0) {
                 return -1;
@@ -159,80 +181,31 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
     return 0;
 }
 
-static void tell(const Run *now, int code)
-{
-    if (now->plan->told != NC_NOWHERE) {
-        memcpy(place(now, NC_BASE_BLOCK | NC_BASE_POINTER, now->plan->told), &code, sizeof(code));
-    }
-}
-
-/* A step failed: raises that, unless the caller sees it; shows it to the caller. */
-NC_NOINLINE void show(const Run *now, const NcThunk *thunk)
-{
-    const uint32_t flags = now->plan->flags;
-    if (now->step == now->plan->tested && (flags & NC_CONVERSION_REACHES_C)) {
-        if ((flags & NC_CONVERSION_SETS_ERRNO) && errno == 0) {
-            errno = INPUT_OUTPUT_ERROR; /* else what the function left there may say why */
-        }
-        if (flags & NC_CONVERSION_TELLS) {
-            tell(now, flags & NC_CONVERSION_BY_CODE ? (int)now->bits : 1);
-        }
-        return;
-    }
-    nc_thunk_failed(thunk, now->step, now->bits, (flags & NC_CONVERSION_KEEPS) != 0);
-    if (flags & NC_CONVERSION_SETS_ERRNO) {
-        errno = OUT_OF_RANGE;
-    }
-    tell(now, 1);
-}
-
-/* Calls the function by the conversion; 0 where C gets the sentinel. */
-static int run(Run *now, NcThunk *thunk)
+/* An op failed: says so, and puts into the block what C gets. */
+NC_NOINLINE void show(Run *now)
 {
     const NcConversion *plan = now->plan;
-    const uint32_t flags = plan->flags;
-    int taken = 0;
-    if (NC_UNLIKELY(perform(now, plan->ops, plan->before) < 0)) {
-        show(now, thunk);
-        return 0;
+    int *told = NULL;
+    if (plan->told != NC_NOWHERE) {
+        told = (int *)(void *)place(now, NC_BASE_BLOCK | NC_BASE_POINTER, plan->told);
     }
-    if (NC_UNLIKELY(flags & NC_CONVERSION_CLEARS_BEFORE)) {
-        errno = 0;
+    if (now->step != NC_NOWHERE) {
+        nc_thunk_failed(now->thunk, now->step, now->bits, plan->flags, plan->tested, told);
     }
-    if (NC_UNLIKELY(flags & NC_CONVERSION_TAKES_GIL)) {
-        taken = nc_thunk_take_gil();
-        if (taken < 0) {
-            return 0;
-        }
-    }
-    nc_invoke(now->base[NC_BASE_FRAME], thunk->target, plan->stack, plan->how);
-    if (NC_UNLIKELY(flags & NC_CONVERSION_TAKES_GIL)) {
-        nc_thunk_drop_gil(thunk, taken, (flags & NC_CONVERSION_KEEPS) != 0);
-    }
-    if (NC_UNLIKELY(flags & NC_CONVERSION_SETTLES)) {
-        nc_thunk_settle(thunk);
-    }
-    if (NC_UNLIKELY(perform(now, plan->ops + plan->before, plan->after) < 0)) {
-        show(now, thunk);
-        return 0;
-    }
-    if (NC_UNLIKELY(flags & NC_CONVERSION_CLEARS_AFTER)) {
-        errno = 0;
-    }
-    return 1;
+    (void)perform(now, plan->ops + plan->count, plan->failed);
 }
 
 uint32_t nc_convert(NcStubSlot *slot, char *block)
 {
     NcThunk *thunk = (NcThunk *)slot->context;
     const NcConversion *plan = thunk->spec->conversion;
-    Run now = {.plan = plan};
+    Run now = {.plan = plan, .function = thunk->target, .thunk = thunk};
     now.base[NC_BASE_FRAME] = (char *)__builtin_alloca_with_align(plan->bytes, 128);
     now.base[NC_BASE_BLOCK] = block;
     now.base[NC_BASE_BOUND] = (char *)thunk;
     now.base[NC_BASE_DATA] = (char *)(uintptr_t)plan + plan->data;
-    if (NC_UNLIKELY(!run(&now, thunk))) {
-        (void)perform(&now, plan->ops + plan->before + plan->after, plan->failed);
+    if (NC_UNLIKELY(perform(&now, plan->ops, plan->count) < 0)) {
+        show(&now);
     }
     return plan->x87;
 }
@@ -347,15 +320,13 @@ static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const P
     return 0;
 }
 
-/* The function failed: what its convention means is set. */
-NC_NOINLINE void raise_failure(const Run *now, NcCallable *function)
+void nc_loop_failed(const NcLoopData *data, uint64_t bits, uint32_t flags, uint32_t errors)
 {
-    const uint32_t errors = now->plan->errors;
-    const int is_code = (now->plan->flags & NC_CONVERSION_BY_CODE) != 0;
+    const int is_code = (flags & NC_CONVERSION_BY_CODE) != 0;
     if (errors != NC_ERRORS_PYTHON) {
         PyGILState_STATE state = PyGILState_Ensure();
-        (void)nc_fail(function, PyLong_FromLongLong(is_code ? 0 : (long long)now->bits), errors,
-                      is_code ? (int)now->bits : 0);
+        (void)nc_fail(data->callable, PyLong_FromLongLong(is_code ? 0 : (long long)bits), errors,
+                      is_code ? (int)bits : 0);
         PyGILState_Release(state);
     }
 }
@@ -370,13 +341,8 @@ static void run_loop(const Loop *loop, Run *now, char **args, Py_ssize_t count,
             loop->at[k] = args[k] + i * loop->steps[k];
         }
         begin_arrays(loop);
-        (void)perform(now, plan->ops, plan->before);
-        if (plan->flags & NC_CONVERSION_CLEARS_BEFORE) {
-            errno = 0;
-        }
-        nc_invoke(now->base[NC_BASE_FRAME], data->function, plan->stack, plan->how);
-        if (perform(now, plan->ops + plan->before, plan->after) < 0) {
-            raise_failure(now, data->callable);
+        if (perform(now, plan->ops, plan->count) < 0) {
+            nc_loop_failed(data, now->bits, plan->flags, plan->errors);
             return;
         }
         for (uint32_t k = 0; k < loop->loop->arrays; k++) {
@@ -399,7 +365,7 @@ void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps,
                 steps,        block,
                 block + words};
     const NcLoopLength *lengths = (const NcLoopLength *)(const void *)(now.arrays + loop->arrays);
-    Run one = {.plan = plan};
+    Run one = {.plan = plan, .function = data->function};
     PyGILState_STATE state = loop->needs_gil ? PyGILState_Ensure() : PyGILState_UNLOCKED;
     now.axes = (const uint32_t *)(const void *)(lengths + loop->lengths);
     memset(now.copies, 0, loop->arrays * sizeof(char *));

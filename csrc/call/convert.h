@@ -16,10 +16,14 @@ typedef struct {
 } NcLoopData;
 
 #if NC_HAS_MACHINE_CODE
+/* The function failed, with these bits: sets the exception that its convention means. */
+void nc_loop_failed(const NcLoopData *data, uint64_t bits, uint32_t flags, uint32_t errors);
 void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps, void *data);
 #define NC_LOOP ((void *)(uintptr_t)nc_loop)
+#define NC_LOOP_FAILED ((void *)(uintptr_t)nc_loop_failed)
 #else
 #define NC_LOOP NULL
+#define NC_LOOP_FAILED NULL
 #endif
 
 #endif

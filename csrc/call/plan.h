@@ -103,9 +103,9 @@ typedef struct NcClosurePlan {
 } NcClosurePlan;
 
 /* A conversion: how a C function of one signature calls one of another. _plan/conversion.py makes
- * it of a plan of _adapt/plan.py, and call/convert.c carries it out, without Python. Each op moves
- * or checks one value. Where a value is counts from one of four bases; it may be a pointer to the
- * value. */
+ * it of a plan of _adapt/plan.py, and call/convert.c carries it out, without Python, or code that
+ * _codegen/conversioncode.py writes of it. Each op moves or checks one value, or is a step of the
+ * call. Where a value is counts from one of four bases; it may be a pointer to the value. */
 enum {
     NC_BASE_FRAME, /* the frame of the call that is made, as for call plans */
     NC_BASE_BLOCK, /* the block of the call that is taken, as for closure plans */
@@ -131,6 +131,11 @@ enum {
     NC_OP_OTHER,    /* nothing; one that is `size` fails */
     NC_OP_ERRNO,    /* errno, as a word */
     NC_OP_RAISED,   /* whether a Python exception is set, as a word */
+    NC_OP_CALL,     /* the function is called */
+    NC_OP_NO_ERRNO, /* errno becomes 0 */
+    NC_OP_TAKE_GIL, /* the GIL is taken, or C gets the result of a failure */
+    NC_OP_DROP_GIL, /* and given back */
+    NC_OP_SETTLE,   /* an exception that the function left finds a place */
 };
 
 typedef struct {
@@ -148,21 +153,16 @@ typedef struct {
 } NcOp;
 
 enum {
-    NC_CONVERSION_CLEARS_BEFORE = 1, /* errno is 0 when the function is called */
-    NC_CONVERSION_CLEARS_AFTER = 2,  /* and when it has succeeded */
-    NC_CONVERSION_TAKES_GIL = 4,     /* around the call */
-    NC_CONVERSION_KEEPS = 8,         /* what failed stays set in the thread state */
-    NC_CONVERSION_SETS_ERRNO = 16,   /* a failure is shown by errno */
-    NC_CONVERSION_REACHES_C = 32,    /* the caller sees that the function itself failed */
-    NC_CONVERSION_TELLS = 64,        /* by the caller's int, which the function does not know */
-    NC_CONVERSION_BY_CODE = 128,     /* the function fails by errno, or by its last argument */
-    NC_CONVERSION_SETTLES = 256,     /* an exception that the function left finds a place */
+    NC_CONVERSION_KEEPS = 1,      /* what failed stays set in the thread state */
+    NC_CONVERSION_SETS_ERRNO = 2, /* a failure is shown by errno */
+    NC_CONVERSION_REACHES_C = 4,  /* the caller sees that the function itself failed */
+    NC_CONVERSION_TELLS = 8,      /* by the caller's int, which the function does not know */
+    NC_CONVERSION_BY_CODE = 16,   /* the function fails by errno, or by its last argument */
 };
 
 typedef struct NcConversion {
-    uint32_t before; /* how many ops come before the call */
-    uint32_t after;  /* how many after it, if all is well */
-    uint32_t failed; /* and how many if not */
+    uint32_t count;  /* how many ops there are */
+    uint32_t failed; /* and how many, behind them, where one of them fails */
     uint32_t bytes;  /* of the frame */
     uint32_t stack;  /* as of a call plan */
     uint32_t how;

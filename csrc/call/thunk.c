@@ -1,6 +1,8 @@
 /* csrc/call/thunk.c: failures of C -> C thunks, and their rarer conversions. */
 #include "thunk.h"
 
+#include "plan.h"
+
 #include "platform/exceptions.h"
 #include "platform/gil.h"
 #include "values/names.h"
@@ -30,7 +32,7 @@ static int take_gil(void)
     return acquired;
 }
 
-void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
+static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
     NcRaised before;
@@ -78,6 +80,32 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int kee
     Py_DECREF(helper);
     nc_gil_release(acquired);
     errno = code;
+}
+
+void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_t flags,
+                     uint32_t tested, int *told)
+{
+    const int sets_errno = (flags & NC_CONVERSION_SETS_ERRNO) != 0;
+    int code = 1;
+    if (step == tested && (flags & NC_CONVERSION_REACHES_C)) {
+        if (sets_errno && errno == 0) {
+            errno = EIO; /* else what the function left there may say why */
+        }
+        if (!(flags & NC_CONVERSION_TELLS)) {
+            return;
+        }
+        if (flags & NC_CONVERSION_BY_CODE) {
+            code = (int)bits;
+        }
+    } else {
+        raise_failure(thunk, step, bits, (flags & NC_CONVERSION_KEEPS) != 0);
+        if (sets_errno) {
+            errno = ERANGE;
+        }
+    }
+    if (told != NULL) {
+        *told = code;
+    }
 }
 
 int nc_thunk_take_gil(void)

@@ -9,11 +9,16 @@
 
 #include "callable/thunkobject.h"
 
-/* Raises what the maker of the thunk's helper returns for (step, bits, reported): an exception, or
- * None where the function raised one itself, or is a Python one that has just reported one. It goes
- * where those of callbacks go (platform/exceptions.h); with `keep` it stays set in any case, for
- * callers that have the GIL and look. Takes the GIL; errno stays. */
-void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep);
+/* A step failed, with these bits. Where that is the failure of the function itself (`tested`), and
+ * its caller sees that, shows it by errno or at `told`, as the flags say (NC_CONVERSION_*).
+ *
+ * Else raises what the maker of the thunk's helper returns for (step, bits, reported), an exception
+ * or None where the function raised one itself, or is a Python one that has just reported one. It
+ * goes where those of callbacks go (platform/exceptions.h); with NC_CONVERSION_KEEPS it stays set
+ * in any case, for callers that have the GIL and look. Takes the GIL; errno stays, unless that
+ * shows failures. */
+void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_t flags,
+                     uint32_t tested, int *told);
 /* For thunks of functions that need the GIL: takes it, whoever has it. Returns what
  * nc_thunk_drop_gil takes; -1, the GIL as it was, where the function must not be called: Python
  * ends, the thread is in another interpreter, or it has an exception that was left in it. errno

@@ -5,7 +5,6 @@
 #include "call/thunk.h"
 
 #include "values/pointers.h"
-#include "callable/failure.h"
 #include "platform/stub.h"
 
 #include <string.h>
@@ -48,12 +47,11 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \
     FUNCTION(PyGILState_Release)                                                                   \
-    FUNCTION(PyLong_FromLongLong)                                                                  \
     FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_exception_settle)                                                                  \
-    FUNCTION(nc_fail)                                                                              \
     FUNCTION(nc_left_raise)                                                                        \
     DATA(nc_loop, NC_LOOP)                                                                         \
+    DATA(nc_loop_failed, NC_LOOP_FAILED)                                                           \
     FUNCTION(nc_thunk_convert)                                                                     \
     FUNCTION(nc_thunk_errno)                                                                       \
     FUNCTION(nc_thunk_failed)                                                                      \

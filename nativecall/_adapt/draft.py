@@ -43,7 +43,7 @@ class Refused(Exception):
 def _number(source: Scalar, target: Scalar) -> str:
     """How a number becomes another: ``"same"``, ``"widened"``, or checked by one of two rules.
 
-    ``"exact"`` and ``"rounded"`` are those of `Convert`, which thunkcode.py compiles and
+    ``"exact"`` and ``"rounded"`` are those of `Convert`, which code is written by and
     the core carries out.
     """
     if source == target:

@@ -2,9 +2,9 @@
 
 A `Plan` says what each of the function's arguments is made of, as a `Node`, what is checked before
 the call and tested after it, where results go, and how failure shows on both sides. It is immutable
-and has neither native code nor addresses. `rules` makes plans;
-_codegen/thunk.py compiles one, _plan/conversion.py writes it as what the core carries out, and
-`messages` makes the exception for a step of it that failed.
+and has neither native code nor addresses. `rules` makes plans; _plan/conversion.py writes one as
+what the core and generated code carry out, and `messages` makes the exception for a step of it that
+failed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 #: Bytes at the start of a Thunk that bound values follow (csrc/callable/thunkobject.h).
 HEADER: Final = _lib.types.code_layout()["thunk_values"]
-# errno of thunks that fail.
-INPUT_OUTPUT_ERROR: Final = 5  # EIO
-OUT_OF_RANGE: Final = 34  # ERANGE
 
 
 class Argument(namedtuple("Argument", ["index", "type"])):

@@ -2,8 +2,8 @@
 
 The new callable's C function pointer is a stub with data of its own, namely the function to call
 and the values that were bound. It leads to generated code, which all functions of its shape share,
-or to the core, which carries out the same plan (_plan/conversion.py). Where that would only jump to
-the function, the pointer is the function's own.
+or to the core, which carries out the same conversion (_plan/conversion.py). Where that would only
+jump to the function, the pointer is the function's own.
 
 What is made again is made by the core (csrc/callable/bind.c) of a `ThunkSpec`, which is worked out
 here once; what its methods leave, options, several entries and what is wrong, comes here, too.
@@ -25,9 +25,9 @@ from .._adapt import messages, rules
 from .._adapt.draft import losses
 from .._adapt.plan import HEADER, Bound, Plan
 from .._cdecl.spelling import parse
-from .._codegen.thunk import thunk
+from .._codegen.conversions import thunk
 from .._errors import NoEntryError, SignatureError
-from .._plan import conversion
+from .._plan.conversion import conversion
 from .._types.derived import FunctionPointer
 from .._types.signature import Signature
 from .._values import boxes, callspec, storage
@@ -152,7 +152,8 @@ def spec_of(
     else:
         errors = rest.decode() or None
         plan = rules.adapt(name, inner.signature, flags, wanted.signature, errors)
-    code, lasts = (_ITSELF, True) if conversion.changes_nothing(plan) else thunk(plan)
+    made = conversion(plan)
+    code, lasts = (_ITSELF, True) if made.changes_nothing else thunk(made)
     below = stack
     if code is not _ITSELF:
         stack += _FRAME + sum([one.size for side in (plan.outer, plan.inner) for one in side.args])
@@ -183,7 +184,7 @@ def spec_of(
 def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
     """The function at an address, which the owner keeps, by a plan that binds nothing."""
     inner = callspec.of(plan.inner)
-    code, lasts = thunk(plan)
+    code, lasts = thunk(conversion(plan))
     helper = _Helper(plan, inner, None)
     stack = 2 * (_FRAME + _BLOCKS)
     spec = _types.ThunkSpec(

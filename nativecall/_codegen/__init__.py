@@ -1,6 +1,6 @@
 """Machine code generated while the program runs.
 
-`thunk` and `loop` give the code of a plan; `thunkcode` and `loopcode` write it as LLVM IR;
+`conversions` gives the code of thunks and loops; `conversioncode` writes it as LLVM IR;
 `engine` compiles, links and frees it, once for all threads that want it at once, while no other has
 LLVM (`idle`); `abi` says in IR how C passes values (_plan/). Object files are kept by
 `nativecall._cache`.

@@ -1,7 +1,8 @@
-"""Makes conversions: plans of `_adapt`, as the ops that the core carries out.
+"""Makes conversions: plans of `_adapt`, as the ops by which one C function calls another.
 
-csrc/call/plan.h says what a conversion is, and what a loop of a ufunc, and has the structs that are
-packed here. _codegen/thunkcode.py and loopcode.py compile the same plans.
+A `Conversion` is all that there is to do, in order, and where each value is. Two carry it out: the
+core, for which it is packed as the structs of csrc/call/plan.h, and code that is written of it
+(_codegen/conversioncode.py). The element of a ufunc's loop is one, too.
 """
 
 from __future__ import annotations
@@ -26,40 +27,25 @@ if TYPE_CHECKING:
     from .._values.failure import Convention
 
 # Structs NcConversion, NcOp, NcLoop, NcLoopArray and NcLoopLength.
-_CONVERSION = struct.Struct("=12I")
+_CONVERSION = struct.Struct("=11I")
 _OP = struct.Struct("=4B2cH4I")
 _LOOP = struct.Struct("=8I")
 _ARRAY = struct.Struct("=9I")
 _LENGTH = struct.Struct("=Ic3x")
-_NOWHERE = 2**32 - 1
-_FRAME, _BLOCK, _BOUND, _DATA = range(4)
-_POINTER = 4
-(
-    _COPY,
-    _SIGNED,
-    _UNSIGNED,
-    _TRUTH,
-    _ADDRESS,
-    _CLEAR,
-    _NUMBER,
-    _WIDEN,
-    _NARROW,
-    _INTEGER,
-    _EQUAL,
-    _OTHER,
-    _ERRNO,
-    _RAISED,
-) = range(14)
-_CLEARS_BEFORE, _CLEARS_AFTER, _TAKES_GIL, _KEEPS, _SETS_ERRNO, _REACHES_C = [
-    1 << bit for bit in range(6)
-]
-_TELLS, _BY_CODE, _SETTLES = 64, 128, 256
+NOWHERE = 2**32 - 1
+FRAME, BLOCK, BOUND, DATA = range(4)
+POINTER = 4
+COPY, SIGNED, UNSIGNED, TRUTH, ADDRESS, CLEAR = range(6)
+NUMBER, _WIDEN, _NARROW, _INTEGER = range(6, 10)
+EQUAL, OTHER, ERRNO, RAISED = range(10, 14)
+CALL, NO_ERRNO, TAKE_GIL, DROP_GIL, SETTLE = range(14, 19)
+KEEPS, SETS_ERRNO, REACHES_C, TELLS, BY_CODE = [1 << bit for bit in range(5)]
 _WORD = 8
-#: Conversions of numbers that have an op of their own.
+#: Conversions of numbers that have a code of their own for the core.
 _DIRECT = {("f", "d"): _WIDEN, ("i", "d"): _INTEGER, ("d", "f"): _NARROW}
 
 
-class _At(namedtuple("_At", ["base", "at", "offset"], defaults=(0,))):
+class At(namedtuple("At", ["base", "at", "offset"], defaults=(0,))):
     """Where a value is: so many bytes from a base, or behind the pointer that is there."""
 
     __slots__ = ()
@@ -68,11 +54,146 @@ class _At(namedtuple("_At", ["base", "at", "offset"], defaults=(0,))):
     offset: int
 
 
-#: The target of an op that only checks.
-_NO_TARGET = _At(_FRAME, 0)
+#: The place of an op that has none.
+_NO_PLACE = At(FRAME, 0)
 
 
-def conversion(plan: nodes.Plan) -> bytes:
+class Op(
+    namedtuple(
+        "Op",
+        "code source to size width types step exact",
+        defaults=(_NO_PLACE, _NO_PLACE, 0, 0, (VOID, VOID), -1, False),
+    )
+):
+    """Something that is done (NC_OP_* of plan.h).
+
+    Attributes
+    ----------
+    code : int
+    source, to : At
+    size : int
+        The bytes of the source, or what an integer is compared with.
+    width : int
+        How many bytes of the target an extended integer must fill. The core fills a word.
+    types : (CType, CType)
+        What a number is, and what it becomes.
+    step : int
+        The step of the plan that fails with this; -1 for none.
+    exact : bool
+        Whether a number may not be rounded.
+    """
+
+    __slots__ = ()
+    code: int
+    source: At
+    to: At
+    size: int
+    width: int
+    types: tuple[CType, CType]
+    step: int
+    exact: bool
+
+    @property
+    def packed(self) -> bytes:
+        letters = callspec.letter(self.types[0]), callspec.letter(self.types[1])
+        code = self.code
+        if code == NUMBER and not self.exact:
+            code = _DIRECT.get(letters, code)
+        one, other = [letter.encode() for letter in letters]
+        bases = self.source.base, self.to.base
+        places = self.source.at, self.source.offset, self.to.at, self.size
+        return _OP.pack(code, *bases, self.exact, one, other, max(self.step, 0), *places)
+
+
+class Conversion(
+    namedtuple("Conversion", "outer inner fixed ops failed areas data flags errors tested told")
+):
+    """How a call that C makes becomes one of a C function.
+
+    Attributes
+    ----------
+    outer, inner : Call
+        The call that is taken, whose block is `BLOCK`, and the one that is made: `FRAME`.
+    fixed : int or None
+        How many arguments the function names if it is variadic.
+    ops, failed : list of Op
+        What is done, and what puts a result into the block where that fails.
+    areas : dict of int to int
+        The bytes of each place of the frame behind its block.
+    data : bytes
+        Constants.
+    flags : int
+    errors : int
+        The flags of the function's error convention.
+    tested : int
+        The step that is the function's own failure, or `NOWHERE`.
+    told : int
+        Where in the block the address is of an int by which the caller sees failures; `NOWHERE`.
+    """
+
+    __slots__ = ()
+    outer: Call
+    inner: Call
+    fixed: int | None
+    ops: list[Op]
+    failed: list[Op]
+    areas: dict[int, int]
+    data: bytes
+    flags: int
+    errors: int
+    tested: int
+    told: int
+
+    @property
+    def packed(self) -> bytes:
+        inner = self.inner
+        assert steps.ABI is not None
+        ops = [one.packed for one in (*self.ops, *self.failed)]
+        # Integers are written as words, so there is more of an area.
+        end = max([inner.stack, *[at + size + _WORD for at, size in self.areas.items()]])
+        header = _CONVERSION.pack(
+            len(self.ops),
+            len(self.failed),
+            -(-end // 16) * 16,
+            (inner.stack - steps.ABI.stack) // 8,
+            callplan.how(inner.vectors, inner.result, [one.ctype for one in inner.args]),
+            _x87(self.outer),
+            self.flags,
+            self.errors,
+            self.tested,
+            self.told,
+            _CONVERSION.size + len(ops) * _OP.size,
+        )
+        return b"".join([header, *ops, self.data])
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the function itself can be called in place of this.
+
+        So it is when it finds each of its arguments in the register where the caller put it, and
+        others in registers that it does not look at: ``d:d`` called as ``d:dP``.
+        """
+        assert steps.ABI is not None
+        if self.fixed is not None or _x87(self.outer) != _x87(self.inner):
+            return False
+        return all(
+            [
+                one.code in (COPY, SIGNED, UNSIGNED)
+                and (one.source.base, one.to.base) in ((BLOCK, FRAME), (FRAME, BLOCK))
+                and one.source.at == one.to.at < steps.ABI.stack
+                and one.types[0] == one.types[1]
+                for one in self.ops
+                if one.code != CALL
+            ]
+        )
+
+
+def _x87(call: Call) -> int:
+    """How many long doubles are the result in registers of x86-64."""
+    return [piece.kind for piece in call.result.pieces].count("x87")
+
+
+def conversion(plan: nodes.Plan) -> Conversion:
     """The conversion of a plan.
 
     Raises
@@ -85,10 +206,14 @@ def conversion(plan: nodes.Plan) -> bytes:
     writer = _Writer(outer, steps.place(plan.inner, plan.variadic, more))
     for check in plan.checks:
         writer.check(check)
-    writer.arguments(plan.arguments)
-    before = len(writer.ops)
+    writer.arguments(plan.arguments, isinstance(plan.result, nodes.Result))
+    writer.perform(NO_ERRNO, plan.clears_errno_before)
+    writer.perform(TAKE_GIL, plan.takes_gil)
+    writer.perform(CALL)
+    writer.perform(DROP_GIL, plan.takes_gil)
+    writer.perform(SETTLE, plan.settles)
     writer.gather()
-    told = outer.args[-1].places[0] if plan.after.hidden else _NOWHERE
+    told = outer.args[-1].places[0] if plan.after.hidden else NOWHERE
     if plan.tested >= 0:
         writer.test(plan.before, plan.tested, told)
     # Nothing is written unless all has passed; the result may lie where the pointers are.
@@ -98,36 +223,24 @@ def conversion(plan: nodes.Plan) -> bytes:
         writer.store(index, at, _type_of(node).size)
     if given is not None:
         writer.give(given)
-    after = len(writer.ops) - before
+    writer.perform(NO_ERRNO, plan.clears_errno_after)
+    ops, writer.ops = writer.ops, []
     if plan.outer.result.kind != "void":
         bits = storage.sentinel_of(plan.outer.result, plan.after.sentinel)
         writer.give(writer.constant(bits))
-    tested = plan.tested if plan.tested >= 0 else _NOWHERE
-    return writer.packed(before, after, _flags(plan), plan.before, tested, told)
-
-
-def _flags(plan: nodes.Plan) -> int:
-    return sum(
-        [
-            flag
-            for flag, holds in (
-                (_CLEARS_BEFORE, plan.clears_errno_before),
-                (_CLEARS_AFTER, plan.clears_errno_after),
-                (_TAKES_GIL, plan.takes_gil),
-                (_KEEPS, plan.after.shown_by == "exception"),
-                (_SETS_ERRNO, plan.after.shown_by == "errno"),
-                (_REACHES_C, plan.after.reaches_c),
-                (_TELLS, plan.tells),
-                (_BY_CODE, plan.before.is_code),
-                (_SETTLES, plan.settles),
-            )
-            if holds
-        ]
+    flags = (
+        KEEPS * (plan.after.shown_by == "exception")
+        | SETS_ERRNO * (plan.after.shown_by == "errno")
+        | REACHES_C * plan.after.reaches_c
+        | TELLS * plan.tells
+        | BY_CODE * plan.before.is_code
     )
+    tested = plan.tested if plan.tested >= 0 else NOWHERE
+    return writer.made(plan.variadic, ops, flags, plan.before, tested, told)
 
 
-def loop(plan: LoopPlan) -> bytes:
-    """The loop of a ufunc, with the conversion of one element.
+def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
+    """The loop of a ufunc, as the core carries it out, and the conversion of one element.
 
     Raises
     ------
@@ -143,7 +256,7 @@ def loop(plan: LoopPlan) -> bytes:
     given = [nodes.Argument(index, VOIDPTR) for index in range(words)]
     arguments: list[nodes.Node] = []
     arrays, lengths, axes = [], [], b""
-    outputs: list[tuple[int, _At, int]] = []  # what they have before the call
+    outputs: list[tuple[int, At, int]] = []  # what they have before the call
     for how, ctype in zip(plan.arguments, plan.signature.args, strict=True):
         if isinstance(how, ufunc.ErrorOut):
             arguments.append(nodes.ErrorOut(scalar("i")))
@@ -165,13 +278,13 @@ def loop(plan: LoopPlan) -> bytes:
         is_output = isinstance(how, ufunc.Address) and how.is_output
         if row:
             first = plan.steps_of(operand)
-            before = _NOWHERE if how.given is None else how.given
+            before = NOWHERE if how.given is None else how.given
             before_step = 0 if how.given is None else plan.steps_of(how.given)
             numbers = operand, before, first, before_step, len(axes) // 4, len(row), item.size
             arrays.append(_ARRAY.pack(*numbers, isinstance(how, ufunc.Address), is_output))
             axes += struct.pack(f"={len(row)}I", *row)
         elif is_output and how.given is not None:
-            outputs.append((operand, _At(_BLOCK | _POINTER, how.given * _WORD), item.size))
+            outputs.append((operand, At(BLOCK | POINTER, how.given * _WORD), item.size))
         elif is_output:
             outputs.append((operand, writer.constant(bytes(item.size)), item.size))
         if isinstance(how, ufunc.Viewed):
@@ -185,46 +298,19 @@ def loop(plan: LoopPlan) -> bytes:
     # After all values are read: an output may be the memory of an input.
     for operand, at, size in outputs:
         writer.store(operand, at, size)
-    before = len(writer.ops)
-    writer.gather()
     errors = CONVENTIONS[plan.errors]
-    writer.test(errors, 0, _NOWHERE)
+    writer.perform(NO_ERRNO, errors.shown_by == "errno")
+    writer.perform(CALL)
+    writer.gather()
+    writer.test(errors, 0, NOWHERE)
     for operand, offset in plan.results:
-        at = _At(_FRAME, writer.answer + offset)
+        at = At(FRAME, writer.answer.at + offset)
         writer.store(operand, at, plan.operands[operand].size)
-    flags = _CLEARS_BEFORE * (errors.shown_by == "errno") | _BY_CODE * errors.is_code
-    made = writer.packed(before, len(writer.ops) - before, flags, errors, 0, _NOWHERE)
+    made = writer.made(None, writer.ops, BY_CODE * errors.is_code, errors, 0, NOWHERE)
     tables = b"".join([*arrays, *lengths, axes])
     counts = len(arrays), len(lengths), len(axes) // 4, _LOOP.size + len(tables)
     head = operands, dimensions, words - operands - dimensions, plan.needs_gil
-    return _LOOP.pack(*head, *counts) + tables + made
-
-
-def changes_nothing(plan: nodes.Plan) -> bool:
-    """Whether the function itself can be called in the thunk's place.
-
-    So it is when it finds each of its arguments in the register where the caller put it, and others
-    in registers that it does not look at: ``d:d`` called as ``d:dP``.
-    """
-    if plan.checks or plan.stores or plan.tested >= 0 or plan.variadic is not None:
-        return False
-    if plan.clears_errno_before or plan.clears_errno_after or plan.takes_gil or plan.settles:
-        return False
-    if not isinstance(plan.result, nodes.Result | None):
-        return False
-    outer, inner = steps.place(plan.outer), steps.place(plan.inner)
-    passed = ("void", "value") if plan.result is None else ("value",)
-    if outer.result.how not in passed or inner.result.how not in passed:
-        return False
-    assert steps.ABI is not None
-    stack = steps.ABI.stack
-    for node, own in zip(plan.arguments, inner.args, strict=True):
-        if own.how != "value" or own.places[0] >= stack or not isinstance(node, nodes.Argument):
-            return False
-        given = outer.args[node.index]
-        if (given.how, given.places) != (own.how, own.places):
-            return False
-    return True
+    return _LOOP.pack(*head, *counts) + tables + made.packed, made
 
 
 class _Writer:
@@ -234,144 +320,130 @@ class _Writer:
         self.outer = outer
         self.inner = inner
         self.end = inner.stack
-        self.ops: list[bytes] = []
+        self.areas: dict[int, int] = {}
+        self.ops: list[Op] = []
         self.data = b""
-        self.given: dict[int, _At] = {}
-        self.room = self.told = self.answer = -1
+        self.given: dict[int, At] = {}
+        self.room = self.told = -1
+        self.answer = _NO_PLACE
 
-    def packed(
+    def made(
         self,
-        before: int,
-        after: int,
+        fixed: int | None,
+        ops: list[Op],
         flags: int,
         errors: Convention,
         tested: int,
         told: int,
-    ) -> bytes:
-        """All of it; `told` is where the caller has the address of its int."""
-        inner = self.inner
-        assert steps.ABI is not None
-        header = _CONVERSION.pack(
-            before,
-            after,
-            len(self.ops) - before - after,
-            -(-self.end // 16) * 16,
-            (inner.stack - steps.ABI.stack) // 8,
-            callplan.how(inner.vectors, inner.result, [one.ctype for one in inner.args]),
-            [piece.kind for piece in self.outer.result.pieces].count("x87"),
-            flags,
-            errors.flags,
-            tested,
-            told,
-            _CONVERSION.size + len(self.ops) * _OP.size,
-        )
-        return b"".join([header, *self.ops, self.data])
+    ) -> Conversion:
+        """All of it: `ops`, and what was written since."""
+        failed = [] if ops is self.ops else self.ops
+        sides = self.outer, self.inner, fixed
+        rest = self.areas, self.data, flags, errors.flags, tested, told
+        return Conversion(*sides, ops, failed, *rest)
 
     # -- ops -------------------------------------------------------------------------------------
 
-    def op(
-        self,
-        code: int,
-        source: _At,
-        to: _At = _NO_TARGET,
-        size: int = 0,
-        *,
-        letters: tuple[str, str] = ("v", "v"),
-        step: int = 0,
-        exact: bool = False,
-    ) -> None:
-        one, other = [letter.encode() for letter in letters]
-        places = source.at, source.offset, to.at, size
-        self.ops.append(
-            _OP.pack(code, source.base, to.base, exact, one, other, max(step, 0), *places)
-        )
+    def perform(self, code: int, holds: bool = True) -> None:
+        """Do what has no places, where that is wanted."""
+        if holds:
+            self.ops.append(Op(code))
+
+    def op(self, code: int, source: At, to: At, size: int = 0) -> None:
+        self.ops.append(Op(code, source, to, size))
 
     def reserve(self, size: int) -> int:
-        """A place behind the block. Integers are written as words, so there is more."""
+        """A place behind the block."""
         start = -(-self.end // 16) * 16
+        self.areas[start] = size
         self.end = start + size + _WORD
         return start
 
-    def constant(self, bits: bytes) -> _At:
+    def constant(self, bits: bytes) -> At:
         at = len(self.data)
         self.data += bits + bytes(-len(bits) % 16)
-        return _At(_DATA, at)
+        return At(DATA, at)
+
+    def compare(self, code: int, at: At, number: int, ctype: CType, step: int) -> None:
+        """Fail where an integer, or a pointer, is not the number, or is it (`OTHER`)."""
+        if ctype.kind not in ("bool", "int"):
+            ctype = scalar("Q")
+        self.ops.append(Op(code, at, size=number, types=(ctype, VOID), step=step))
 
     def check(self, check: nodes.Check) -> None:
         """Fail where a wanted argument is not what it must be."""
-        code, count = (_OTHER, 0) if check.count is None else (_EQUAL, check.count)
-        letter = "Q" if check.count is None else callspec.letter(self.outer.args[check.index].ctype)
-        self.op(code, self.taken(check.index), size=count, letters=(letter, "v"), step=check.step)
+        code, count = (OTHER, 0) if check.count is None else (EQUAL, check.count)
+        ctype = self.outer.args[check.index].ctype
+        self.compare(code, self.taken(check.index), count, ctype, check.step)
 
     def test(self, errors: Convention, step: int, told: int) -> None:
         """Fail where the function did; `told` is where the caller has the address of its int."""
-        result, code, letter = self.inner.result.ctype, _EQUAL, "i"
-        at = _At(_FRAME, self.told) if self.told >= 0 else _At(_BLOCK | _POINTER, told)
         if errors.shown_by == "nothing":
             return
+        if errors.shown_by == "result":
+            code = EQUAL if errors.is_status else OTHER
+            self.compare(code, self.answer, 0, self.inner.result.ctype, step)
+            return
+        at = At(FRAME, self.told) if self.told >= 0 else At(BLOCK | POINTER, told)
         if errors.shown_by in ("errno", "exception"):
-            at = _At(_FRAME, self.reserve(_WORD))
-            self.op(_ERRNO if errors.is_code else _RAISED, at, at)
-        elif errors.shown_by == "result":
-            code = _EQUAL if errors.is_status else _OTHER
-            at = _At(_FRAME, self.answer)
-            letter = "Q" if errors.needs == "pointer" else callspec.letter(result)
-        self.op(code, at, letters=(letter, "v"), step=step)
+            at = At(FRAME, self.reserve(_WORD))
+            self.op(ERRNO if errors.is_code else RAISED, at, at)
+        self.compare(EQUAL, at, 0, scalar("i"), step)
 
     # -- values ----------------------------------------------------------------------------------
 
-    def located(self, node: nodes.Node) -> _At | None:
+    def located(self, node: nodes.Node) -> At | None:
         """Where a value is already, which C has somewhere; None for what has to be made."""
         match node:
             case nodes.Argument(index, _):
                 return self.taken(index)
             case nodes.Load(pointer, offset, _):
                 at = self.taken(pointer.index)
-                return _At(at.base | _POINTER, at.at, offset)
+                return At(at.base | POINTER, at.at, offset)
             case nodes.Bound(offset, _):
-                return _At(_BOUND, offset)
+                return At(BOUND, offset)
             case nodes.Constant(number, ctype):
                 return self.constant(number.to_bytes(ctype.size, sys.byteorder, signed=number < 0))
             case nodes.OutValue(_):
-                return _At(_FRAME, self.room)
+                return At(FRAME, self.room)
             case nodes.Result(_):
-                return _At(_FRAME, self.answer)
+                return self.answer
         return None
 
-    def taken(self, index: int) -> _At:
+    def taken(self, index: int) -> At:
         """Where an argument of the caller's is."""
         found = self.given.get(index)
         if found is None:
             passing = self.outer.args[index]
             first = passing.places[0]
             if passing.how == "reference":
-                found = _At(_BLOCK | _POINTER, first)
+                found = At(BLOCK | POINTER, first)
             elif len(passing.places) == 1:
-                found = _At(_BLOCK, first)
+                found = At(BLOCK, first)
             else:
-                found = _At(_FRAME, self.reserve(passing.ctype.size))
+                found = At(FRAME, self.reserve(passing.ctype.size))
                 for piece, place in zip(passing.pieces, passing.places, strict=True):
-                    to = _At(_FRAME, found.at + piece.offset)
-                    self.op(_COPY, _At(_BLOCK, place), to, piece.size)
+                    to = At(FRAME, found.at + piece.offset)
+                    self.op(COPY, At(BLOCK, place), to, piece.size)
             self.given[index] = found
         return found
 
-    def ready(self, node: nodes.Node) -> _At:
+    def ready(self, node: nodes.Node) -> At:
         """Where a value is once it is made, outside of the block."""
         at = self.located(node)
         if at is None:
-            at = _At(_FRAME, self.reserve(_type_of(node).size))
+            at = At(FRAME, self.reserve(_type_of(node).size))
             self.write(node, at)
         return at
 
-    def write(self, node: nodes.Node, to: _At, *, wide: bool = False) -> None:
+    def write(self, node: nodes.Node, to: At, *, wide: bool = False) -> None:
         """Put a value somewhere; as a `wide` one into a whole word."""
         match node:
             case nodes.Memory(values, item):
                 at = self.reserve(len(values) * item.size)
                 for index, one in enumerate(values):
-                    self.write(one, _At(_FRAME, at + index * item.size))
-                self.op(_ADDRESS, _At(_FRAME, at), to)
+                    self.write(one, At(FRAME, at + index * item.size))
+                self.op(ADDRESS, At(FRAME, at), to)
             case nodes.OutSlot(ctype):
                 self.room = self.cleared(ctype, to)
             case nodes.ErrorOut(ctype):
@@ -381,47 +453,62 @@ class _Writer:
             case _:
                 self.move(self.ready(node), to, _type_of(node), wide=wide)
 
-    def cleared(self, ctype: CType, to: _At) -> int:
+    def cleared(self, ctype: CType, to: At) -> int:
         at = self.reserve(ctype.size)
-        self.op(_CLEAR, _At(_FRAME, 0), _At(_FRAME, at), ctype.size)
-        self.op(_ADDRESS, _At(_FRAME, at), to)
+        self.op(CLEAR, At(FRAME, 0), At(FRAME, at), ctype.size)
+        self.op(ADDRESS, At(FRAME, at), to)
         return at
 
-    def move(self, at: _At, to: _At, ctype: CType, *, wide: bool) -> None:
+    def move(self, at: At, to: At, ctype: CType, *, wide: bool) -> None:
         """Copy a value; an integer that is a word's becomes one."""
-        code = _COPY
         if wide and ctype.kind in ("int", "bool"):
-            code = _integer_code(ctype)
-        self.op(code, at, to, ctype.size)
+            # C's own bools are 0 or 1, those behind pointers may be anything.
+            is_truth = ctype.kind == "bool" and at.base & POINTER
+            self.extend(at, to, ctype, ctype, _WORD, is_truth=bool(is_truth))
+        else:
+            self.op(COPY, at, to, ctype.size)
 
-    def convert(self, node: nodes.Convert, to: _At, *, wide: bool) -> None:
+    def extend(
+        self, at: At, to: At, source: CType, target: CType, width: int, *, is_truth: bool = False
+    ) -> None:
+        """Make an integer as wide as that."""
+        least = source if source.size <= target.size else target
+        code = SIGNED if getattr(least, "signed", False) else UNSIGNED
+        code = TRUTH if is_truth else code
+        self.ops.append(Op(code, at, to, least.size, width, (source, target)))
+
+    def convert(self, node: nodes.Convert, to: At, *, wide: bool) -> None:
         """Convert a number."""
         source, target = _type_of(node.value), node.type
         at = self.ready(node.value)
-        letters = callspec.letter(source), callspec.letter(target)
-        direct = _DIRECT.get(letters)
-        if direct is not None and not node.exact:
-            self.op(direct, at, to, step=node.step)
-        elif node.step < 0 and source.kind in ("int", "bool") and target.kind == "int":
-            least = source if source.size <= target.size else target
-            self.op(_integer_code(least), at, to, least.size)
-        else:
-            size = target.size
-            self.op(_NUMBER, at, to, size, letters=letters, step=node.step, exact=node.exact)
-            if wide and target.kind in ("int", "bool"):
-                self.op(_integer_code(target), to, to, size)
+        width = _WORD if wide else target.size
+        if node.step < 0 and source.kind in ("int", "bool") and target.kind == "int":
+            self.extend(at, to, source, target, width)
+            return
+        types = source, target
+        self.ops.append(Op(NUMBER, at, to, target.size, 0, types, node.step, node.exact))
+        if wide and target.kind in ("int", "bool"):
+            self.extend(to, to, target, target, width)
 
     # -- the call --------------------------------------------------------------------------------
 
-    def arguments(self, arguments: Sequence[nodes.Node]) -> None:
-        """Put all arguments of the function where it finds them."""
-        result = self.inner.result
-        if result.how == "reference" or len(result.places) > 1:
-            self.answer = self.reserve(result.ctype.size)
-        elif result.how != "void":
-            self.answer = result.places[0]
+    def arguments(self, arguments: Sequence[nodes.Node], passes: bool = False) -> None:
+        """Put all arguments of the function where it finds them; where it `passes` on the result,
+        it writes that to the caller's memory."""
+        result, memory = self.inner.result, At(FRAME, 0)
         if result.how == "reference":
-            self.op(_ADDRESS, _At(_FRAME, self.answer), _At(_FRAME, result.places[0]))
+            place = At(FRAME, result.places[0])
+            if passes and self.outer.result.how == "reference":
+                given = At(BLOCK, self.outer.result.places[0])
+                self.answer = given._replace(base=BLOCK | POINTER)
+                self.op(COPY, given, place, _WORD)
+            else:
+                self.answer = memory._replace(at=self.reserve(result.ctype.size))
+                self.op(ADDRESS, self.answer, place)
+        elif len(result.places) > 1:
+            self.answer = memory._replace(at=self.reserve(result.ctype.size))
+        elif result.how != "void":
+            self.answer = memory._replace(at=result.places[0])
         for node, passing in zip(arguments, self.inner.args, strict=True):
             self.argument(node, passing)
 
@@ -430,51 +517,47 @@ class _Writer:
         result = self.inner.result
         if result.how == "pieces" and len(result.places) > 1:
             for piece, place in zip(result.pieces, result.places, strict=True):
-                to = _At(_FRAME, self.answer + piece.offset)
-                self.op(_COPY, _At(_FRAME, place), to, piece.size)
+                to = At(FRAME, self.answer.at + piece.offset)
+                self.op(COPY, At(FRAME, place), to, piece.size)
 
-    def store(self, index: int, at: _At, size: int) -> None:
+    def store(self, index: int, at: At, size: int) -> None:
         """Write a value where an argument of the caller's points to."""
         to = self.taken(index)
-        self.op(_COPY, at, to._replace(base=to.base | _POINTER), size)
+        self.op(COPY, at, to._replace(base=to.base | POINTER), size)
 
     def argument(self, node: nodes.Node, passing: Passing) -> None:
         """An argument of the function's."""
-        places = [_At(_FRAME, place) for place in passing.places]
+        places = [At(FRAME, place) for place in passing.places]
         if passing.how in ("value", "stack") and len(places) == 1:
             wide = passing.how == "value" and not steps.is_packed(places[0].at)
             self.write(node, places[0], wide=wide)
             return
-        at = _At(_FRAME, self.reserve(passing.ctype.size))
+        at = At(FRAME, self.reserve(passing.ctype.size))
         self.write(node, at)
         if passing.how == "reference":
             for place in places:
-                self.op(_ADDRESS, at, place)
+                self.op(ADDRESS, at, place)
             return
         pieces = passing.pieces * (len(places) // len(passing.pieces))
         for piece, place in zip(pieces, places, strict=True):
-            self.op(_COPY, at._replace(at=at.at + piece.offset), place, piece.size)
+            self.op(COPY, at._replace(at=at.at + piece.offset), place, piece.size)
 
-    def give(self, at: _At) -> None:
+    def give(self, at: At) -> None:
         """Return a value to the caller."""
         result = self.outer.result
-        ctype, places = result.ctype, [_At(_BLOCK, place) for place in result.places]
+        ctype, places = result.ctype, [At(BLOCK, place) for place in result.places]
         if result.how == "reference":
             first = places[0]
-            self.op(_COPY, at, first._replace(base=_BLOCK | _POINTER), ctype.size)
+            to = first._replace(base=BLOCK | POINTER)
+            if at != to:
+                self.op(COPY, at, to, ctype.size)
             for place in places[1:]:
-                self.op(_COPY, first, place, _WORD)
+                self.op(COPY, first, place, _WORD)
         elif result.how == "value":
             self.move(at, places[0], ctype, wide=True)
         else:
             for piece, place in zip(result.pieces, places, strict=True):
-                self.op(_COPY, at._replace(at=at.at + piece.offset), place, piece.size)
-
-
-def _integer_code(ctype: CType) -> int:
-    if ctype.kind == "bool":
-        return _TRUTH
-    return _SIGNED if getattr(ctype, "signed", False) else _UNSIGNED
+                self.op(COPY, at._replace(at=at.at + piece.offset), place, piece.size)
 
 
 def _type_of(node: nodes.Node) -> CType:

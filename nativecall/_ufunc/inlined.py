@@ -45,36 +45,36 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
 
 def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
     """A loop that is compiled with the function's module."""
-    from .._codegen import loop, loopcode
+    from .._codegen import conversions
     from .._plan.abi import Unsupported
 
     try:
-        code = loopcode.joined(plan, owner.text, owner.name, owner.symbols)
+        address, code = conversions.joined(plan, owner.text, owner.name, owner.symbols)
     except (Unsupported, RuntimeError):
         return None  # it is called through its pointer
-    return code.address(loop.EXPORT), (owner, code)
+    return address, (owner, code)
 
 
 def _numba_loop(
     plan: LoopPlan, library: Foreign, callee: str, *, is_cfunc: bool = False
 ) -> tuple[int, object] | None:
     """A loop in a library of Numba's, around the C function `callee` of another one."""
-    from .._codegen import abi, loopcode
-    from .._codegen.loop import key as key_of
+    from .._codegen import abi, conversioncode
+    from .._codegen.conversions import loop_key
 
     registry = sys.modules["numba.core.registry"]
     lock = sys.modules["numba.core.compiler_lock"].global_compiler_lock
     context = registry.cpu_target.target_context
     with lock:
         known = library.__dict__.setdefault("_nativecall_loops", {})
-        key = key_of(plan)
+        key = loop_key(plan)
         address: int | None = known.get(key)
         if address is None:
             name = f"{callee}_loop_{len(known)}"
             made = context.codegen().create_library(name)
             module = made.create_ir_module(name)
             try:
-                loopcode.LoopCode(plan, name, callee, module).write()
+                conversioncode.loop(plan, name, callee, module)
             except abi.Unsupported:
                 return None
             made.add_ir_module(module)

@@ -285,9 +285,10 @@ def _spec(
     loop: Loop, signature: Signature, operands: tuple[CType, ...] | None
 ) -> tuple[ThunkSpec, bool]:
     """What all thunks of a shape share; whether it is what another time would make, too."""
-    from .._codegen.thunk import thunk
+    from .._codegen.conversions import thunk
+    from .._plan.conversion import conversion
 
-    code, lasts = thunk(_plan(signature, operands, loop.ufunc.nin))
+    code, lasts = thunk(conversion(_plan(signature, operands, loop.ufunc.nin)))
     made = _types.ThunkSpec(
         callspec.of(parse(_SETTLED)),
         None,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from .._adapt.ufunc import LoopPlan
     from .._callable.callable import NativeCallable
+    from .._ext import Foreign
     from .operands import Core
 
 _MOST = 32  # operands that every version of NumPy takes
@@ -154,34 +155,20 @@ def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
         address, kept = known
         keeper.kept += [entry, kept]
         return address, 0
-    generated = _generated(plan) if plan.core is None else None
+    generated = None
+    if plan.core is None:
+        from .._codegen import conversions
+
+        generated = conversions.loop(plan)
+    owner: Foreign
     if generated is not None:
         address, owner = generated
         third = _lib.types.symbols_address()
     else:
         from .._plan.conversion import loop as written
 
-        owner = ctypes.create_string_buffer(written(plan))
+        owner = ctypes.create_string_buffer(written(plan)[0])
         address, third = _lib.types.code_symbols()["nc_loop"], ctypes.addressof(owner)
     data = (ctypes.c_void_p * 3)(entry.address(), id(entry), third)
     keeper.kept += [entry, owner, data]
     return address, ctypes.addressof(data)
-
-
-def _generated(plan: LoopPlan) -> tuple[int, object] | None:
-    """The address of the code for a plan, and what keeps it; None where none can be generated."""
-    from .._codegen import engine
-    from .._codegen.loop import EXPORT, key
-    from .._codegen.shape import made
-    from .._plan.abi import Unsupported
-
-    def text() -> str:
-        from .._codegen.loopcode import LoopCode
-
-        return LoopCode(plan).text()
-
-    try:
-        code = made(key(plan), text, EXPORT, 2)
-    except (Unsupported, engine.Unloadable):
-        return None
-    return None if code is None else (code.address(EXPORT), code)

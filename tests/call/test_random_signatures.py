@@ -22,7 +22,6 @@ import pytest
 
 import nativecall as nc
 from nativecall._callable import thunk
-from nativecall._plan.conversion import conversion
 from support.levels import sweep
 from support.randomcalls import BUFFER, C_TYPES, HALF, PRELUDE, WAYS, Case, check, check_callback
 
@@ -96,7 +95,7 @@ def compiled(builder, name, cases, half):
 
 def test_chosen_signatures(builder, monkeypatch):
     # Generated code would take ten times as long; that for random signatures is tried below.
-    monkeypatch.setattr(thunk, "thunk", lambda plan: (conversion(plan), False))
+    monkeypatch.setattr(thunk, "thunk", lambda made: (made.packed, False))
     cases = [Case.of(number, text) for number, text in enumerate(chosen())]
     for fixed in ("i:i", "d:dq", "q:dP", "i:Piq"):
         cases += [Case.of(len(cases) + n, f"{fixed}.", one) for n, one in enumerate(VARIADIC)]

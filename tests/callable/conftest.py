@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from nativecall._callable import hooks, thunk
-from nativecall._plan.conversion import conversion
 from support.modes import GENERATED, REFUSED
 
 
@@ -20,6 +19,6 @@ def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         yield "generated"
         return
     hooks._thunk_specs.clear()
-    monkeypatch.setattr(thunk, "thunk", lambda plan: (conversion(plan), False))
+    monkeypatch.setattr(thunk, "thunk", lambda made: (made.packed, False))
     yield "core"
     hooks._thunk_specs.clear()

@@ -582,7 +582,7 @@ def test_threads(c):
 
 @generated
 def test_the_usual_way_has_no_frame_and_calls_nothing():
-    from nativecall._codegen.thunkcode import written
+    from nativecall._codegen.conversioncode import thunk
 
     plans = [
         rules.adapt("f", parse("d:ddd"), 0, parse("d:i&d")),
@@ -590,7 +590,8 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
         rules.bind(parse("d:ddd"), 0, [True, False, False]),
     ]
     for plan in plans:
-        code = assembly(written(plan, "thunk"), 2).partition("thunk:")[2].partition("\nfailed:")[0]
+        text = assembly(thunk(conversion.conversion(plan), "thunk"), 2)
+        code = text.partition("thunk:")[2].partition("\nfailed:")[0]
         for word in ("push", "call", "sub\t", "subq", "stp"):
             assert f"\t{word}" not in code, code
 
@@ -607,9 +608,9 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
         ("d:f", "d:fP", "none", "SYSV_X86_64 AAPCS64 WIN64"),
         ("d:f", "d:d", "none", ""),
         ("d:dP", "d:d", "none", ""),
-        ("g:d", "v:d", "none", ""),
+        ("g:d", "v:d", "none", "AAPCS64"),
         ("d:g", "d:gP", "none", ""),
-        ("T{d}:d", "T{d}:dP", "none", ""),
+        ("T{d}:d", "T{d}:dP", "none", "SYSV_X86_64 AAPCS64 WIN64"),
         ("d:T{d}", "d:T{d}P", "none", ""),
         ("d:d", "d:dP", "python", "SYSV_X86_64 AAPCS64 WIN64"),
         ("i:d", "i:dP", "errno", "SYSV_X86_64 AAPCS64 WIN64"),
@@ -624,7 +625,7 @@ def test_a_thunk_that_would_only_jump_is_the_function(
     for name in ABIS:
         monkeypatch.setattr(steps, "ABI", ABIS[name])
         with contextlib.suppress(nc.SignatureError):
-            if conversion.changes_nothing(plan):
+            if conversion.conversion(plan).changes_nothing:
                 found.append(name)
     assert found == conventions.split()
 

@@ -833,8 +833,8 @@ def test_a_call_with_too_few_values_is_refused() -> None:
 
 
 def test_memory_is_reserved_once_though_calls_are_in_a_loop() -> None:
-    struct = parse_type("T{(40)b}")
-    lowering = abi.AAPCS64.lower(struct, [struct])
+    struct = parse_type("T{qq}")
+    lowering = abi.AAPCS64.lower(VOID, [struct])
     module = ir.Module()
     function = lowering.define(module, "f")
     first = ir.IRBuilder(function.append_basic_block("first"))
@@ -842,8 +842,9 @@ def test_memory_is_reserved_once_though_calls_are_in_a_loop() -> None:
     loop = function.append_basic_block("loop")
     first.branch(loop)
     builder = ir.IRBuilder(loop)
-    lowering.emit_call(builder, function, entry.arguments, entry.result_memory)
+    copy = abi.reserve(builder, struct.size, 16)
+    lowering.emit_call(builder, function, [copy], entry.result_memory)
     builder.branch(loop)
-    assert "alloca" in str(function.basic_blocks[0])
+    assert str(function.basic_blocks[0]).count("alloca") == 2
     assert "alloca" not in "".join(map(str, loop.instructions))
     llvm.parse_assembly(str(module)).verify()

@@ -92,9 +92,8 @@ def reraised():
         nc.callback("d:d", raising).to_cffi()(1.0)
 vector = nc.callback("d:[1]d", lambda values: values[1])
 from nativecall._callable import thunk
-from nativecall._plan.conversion import conversion
 compiled = thunk.thunk
-def by_plans(): thunk.thunk = lambda plan: (conversion(plan), False)
+def by_plans(): thunk.thunk = lambda made: (made.packed, False)
 def by_code(): thunk.thunk = compiled
 import copy
 class Node(nc.NativeObject):

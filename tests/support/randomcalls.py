@@ -12,7 +12,7 @@ import numpy as np
 
 import nativecall as nc
 from nativecall._cdecl.spelling import parse, parse_type
-from nativecall._codegen.abi.lowering import MAX_BY_VALUE
+from nativecall._codegen.abi import MAX_BY_VALUE
 from nativecall._types import derived
 from nativecall._types.ctype import CType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nativecall._ufunc import make
+from nativecall._codegen import conversions
 from support.modes import GENERATED, REFUSED
 
 
@@ -12,6 +12,6 @@ from support.modes import GENERATED, REFUSED
 def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of the two carries out the loops that a test makes."""
     if request.param == "core":
-        monkeypatch.setattr(make, "_generated", lambda plan: None)
+        monkeypatch.setattr(conversions, "loop", lambda plan: None)
     elif not GENERATED:
         pytest.skip(REFUSED)

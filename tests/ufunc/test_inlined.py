@@ -76,7 +76,7 @@ def test_the_function_is_in_the_loop(optimized, monkeypatch, kind):
 def test_functions_of_llvmlite():
     from llvmlite import ir
 
-    from nativecall._codegen import loopcode
+    from nativecall._codegen import conversioncode
 
     module = ir.Module()
     double = ir.DoubleType()
@@ -91,7 +91,7 @@ def test_functions_of_llvmlite():
     owner = f._owners[-1]
     address, (_, code) = inlined.loop(f, make._loop(f, None).plan)
     assert address != f.address()
-    text = loopcode.LoopCode(make._loop(f, None).plan, "loop", owner.name).text()
+    text = conversioncode.loop(make._loop(f, None).plan, "loop", owner.name)
     assert "call double @" in text
     body = owner.text + "".join(
         [line + "\n" for line in text.splitlines() if not line.startswith(("declare", "target"))]

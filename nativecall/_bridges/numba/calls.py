@@ -24,8 +24,7 @@ from numba.np.arrayobj import make_array
 from ... import _lib
 from ..._callable.callable import NativeCallable
 from ..._codegen import abi
-from ..._codegen.abi.lowering import POINTER, reserve
-from ..._codegen.failurecode import failed
+from ..._codegen.abi import POINTER, reserve
 from ..._errors import SignatureError
 from ..._types.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.boxes import holds_entry
@@ -180,7 +179,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
     if ctype.kind == "view":
         return values.described(kind, value)
     if abi.in_memory(ctype):
-        memory = reserve(builder, ctype.size, max(ctype.alignment, 8))
+        memory = reserve(builder, ctype.size, 16)
         values.store(ctype, kind, value, memory, 0)
         return memory
     return values.number(ctype, kind, value)
@@ -363,7 +362,11 @@ def _look(
     shown, shown_type = _INT64(0), types.int64
     if errors.needs == "integer":
         shown, shown_type = result, row.result
-    with cgutils.if_unlikely(builder, failed(builder, errors, returned, code)):
+    relation, beside, value = errors.relation, returned, errors.value
+    if errors.is_code:
+        relation, beside, value = "!=", code, 0
+    failed = builder.icmp_signed(relation, beside, ir.Constant(beside.type, value or None))
+    with cgutils.if_unlikely(builder, failed):
         number = _INT32(0) if code is None else code
         of_call = (types.int64, _INT64(errors.flags)), (shown_type, shown), (types.int32, number)
         _raise(context, builder, _note_failure, callee, of_call)

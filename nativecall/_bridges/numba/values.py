@@ -1,6 +1,6 @@
 """Values in Numba's code and in C's: each as the other, in LLVM's IR.
 
-C code gets and gives values as `nativecall._codegen.abi.lowering` has them: numbers and pointers as
+C code gets and gives values as `nativecall._codegen.abi` has them: numbers and pointers as
 themselves, structs and complex numbers in memory. What Numba has for them is said by its own data
 models, which are asked.
 """
@@ -30,7 +30,7 @@ class Values:
     def __init__(self, context: NumbaObject, builder: ir.IRBuilder) -> None:
         from llvmlite import ir
 
-        from ..._codegen.abi.lowering import POINTER
+        from ..._codegen.abi import POINTER
 
         self.ir = ir
         self.pointer = POINTER
@@ -157,7 +157,7 @@ class Values:
 
     def described(self, kind: NumbaType, value: ir.Value) -> ir.Value:
         """The descriptor of a view over an array, in the function's frame."""
-        from ..._codegen.abi.lowering import reserve
+        from ..._codegen.abi import reserve
 
         arrayobj: ModuleType = sys.modules["numba.np.arrayobj"]
         array = arrayobj.make_array(kind)(self.context, self.builder, value)

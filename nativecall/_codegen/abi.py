@@ -1,9 +1,16 @@
 """A C function's type in LLVM IR, and the code that passes its arguments and its result.
 
+    convention()             the C convention of this machine; None where that is not known
+    known()                  the same; Unsupported is raised where there is none
+    convention.lower(result, args, fixed) -> Lowering
+    convention.spell(call, fixed) -> Lowering
+                             how one signature is passed, and the emission of calls and of entries
+
 LLVM IR has no C types: it moves scalars through registers and stack slots by the target's rules,
 and leaves to the front end what a struct, a complex number or a small integer becomes. A
-`Convention` says that in IR of what an `ABI` (_plan/abi.py) has decided; a `Lowering` is what it
-says of one signature, and emits both directions:
+`Convention` says that in IR of what an `ABI` (_plan/abi.py) has decided; each can be used on any
+machine, for code that is meant for another. A `Lowering` is what it says of one signature, and
+emits both directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
@@ -27,11 +34,18 @@ from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from ..._plan.abi import ABI, Passing, Piece, Unsupported
-from ..._types.ctype import CType
+from .._plan import steps
+from .._plan.aapcs64 import AAPCS64 as _AAPCS64
+from .._plan.aapcs64 import APPLE_ARM64 as _APPLE_ARM64
+from .._plan.abi import ABI, Call, Passing, Piece, Unsupported, in_memory
+from .._plan.sysv import SYSV_X86_64 as _SYSV_X86_64
+from .._plan.win64 import WIN64 as _WIN64
+from .._types.ctype import CType
 
 if TYPE_CHECKING:
-    from ..._plan.abi import How
+    from .._plan.abi import How
+
+__all__ = ["Call", "Unsupported", "in_memory"]
 
 #: External symbols that generated code may need: LLVM calls it to copy large structs.
 SYMBOLS: Final = ("memcpy",)
@@ -163,11 +177,10 @@ class Convention:
         self.name = abi.name  # for people and for cache keys
         self.keyword = keyword
 
-    def pass_result(self, ctype: CType) -> Spelled:
+    def pass_result(self, passing: Passing) -> Spelled:
         """How a result is passed; ``reference`` takes a hidden first argument."""
-        if ctype.kind == "void":
-            return Spelled(ctype, "void")
-        found = self._spelled(self.abi.result(ctype), False)
+        ctype = passing.ctype
+        found = self._spelled(passing, False)
         if found.how == "reference":
             attributes = f"sret([{ctype.size} x i8])", f"align {ctype.alignment}"
             return Spelled(ctype, "reference", (), attributes)
@@ -212,11 +225,6 @@ class Convention:
         `Unsupported` is raised for a type whose passing is not known here, and where there is too
         much to pass.
         """
-        args = tuple(args)
-        if len(args) > MAX_ARGUMENTS:
-            raise Unsupported(
-                f"{len(args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
-            )
         if fixed is not None:
             if not 0 <= fixed <= len(args):
                 raise ValueError(f"'fixed' must be 0 to {len(args)} (got {fixed})")
@@ -225,12 +233,47 @@ class Convention:
                     raise ValueError(f"argument {index} is {arg.text!r}, which C promotes to 'i'")
                 if arg.kind == "float" and arg.size == 4:
                     raise ValueError(f"argument {index} is 'f', which C promotes to 'd'")
-        size = max([sum([arg.size for arg in args]), result.size])
-        if size > MAX_BY_VALUE:
-            raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
-        placed = self.abi.place(result, args, fixed).args
-        passed = tuple([self._spelled(one, True) for one in placed])
-        return Lowering(self, self.pass_result(result), passed, fixed)
+        _check_amount(result, args)
+        return self.spell(self.abi.place(result, args, fixed), fixed)
+
+    def spell(self, call: Call, fixed: int | None = None) -> Lowering:
+        """The lowering of a call whose values are placed."""
+        _check_amount(call.result.ctype, [one.ctype for one in call.args])
+        passed = tuple([self._spelled(one, True) for one in call.args])
+        return Lowering(self, self.pass_result(call.result), passed, fixed)
+
+
+def _check_amount(result: CType, args: Sequence[CType]) -> None:
+    """Refuse what LLVM would take too long for, and what it copies without probing the stack."""
+    if len(args) > MAX_ARGUMENTS:
+        raise Unsupported(
+            f"{len(args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
+        )
+    size = max(sum([arg.size for arg in args]), result.size)
+    if size > MAX_BY_VALUE:
+        raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
+
+
+AAPCS64 = Convention(_AAPCS64)
+APPLE_ARM64 = Convention(_APPLE_ARM64)
+SYSV_X86_64 = Convention(_SYSV_X86_64)
+WIN64 = Convention(_WIN64)
+#: The same where it is not the target's own convention.
+WIN64_ELSEWHERE = Convention(_WIN64, "win64cc")
+
+
+def convention() -> Convention | None:
+    """The C calling convention of this process, `None` if it is none of those here."""
+    known = (SYSV_X86_64, AAPCS64, APPLE_ARM64, WIN64)
+    return next((one for one in known if one.abi is steps.ABI), None)
+
+
+def known() -> Convention:
+    """The same; `Unsupported` is raised where that is not known."""
+    found = convention()
+    if found is None:
+        raise Unsupported("the calling convention of this machine is not known")
+    return found
 
 
 @dataclass(frozen=True)
@@ -281,23 +324,18 @@ class Lowering:
     ) -> ir.Value:
         """Emit a call of the C function at `pointer`; the result, unless it is `in_memory`.
 
-        An argument that is `in_memory` is given as a pointer, which is only read. A result that is
-        goes to `result_memory`, which is no argument's memory, nor any that the callee can reach.
+        An argument that is `in_memory` is given as a pointer to memory of the callee's own, at a
+        multiple of 16 for what is passed by reference. A result that is goes to `result_memory`,
+        which is no argument's memory, nor any that the callee can reach.
         """
         if len(arguments) != len(self.arguments):
             raise ValueError(f"{len(self.arguments)} arguments are needed (got {len(arguments)})")
         values = [result_memory] if self.result.how == "reference" else []
         for passing, given in zip(self.arguments, arguments, strict=True):
-            match passing.how:
-                case "pieces":
-                    values += [part.load(builder, given) for part in passing.parts]
-                case "reference":
-                    # Windows asks for 16; it costs nothing elsewhere.
-                    copy = reserve(builder, passing.ctype.size, 16)
-                    _copy(builder, copy, given, passing.ctype.size)
-                    values.append(copy)
-                case _:
-                    values.append(given)
+            if passing.how == "pieces":
+                values += [part.load(builder, given) for part in passing.parts]
+            else:
+                values.append(given)
         call = builder.call(
             Callee(pointer, self.function_type), values, cconv=self.convention.keyword or None
         )
@@ -407,7 +445,7 @@ def _join(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return struct
 
 
-def _at(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:
+def at_bytes(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:
     """The address `offset` bytes into `memory`."""
     if offset == 0 and memory.type.is_opaque:
         return memory
@@ -416,11 +454,11 @@ def _at(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:
     return address
 
 
-def _width(type: ir.Type) -> int:
+def width_of(type: ir.Type) -> int:
     """Bytes of memory that an IR number takes."""
     if isinstance(type, ir.IntType):
         return int(type.width) // 8
-    widths: dict[str, int] = {"half": 2, "float": 4, "double": 8}
+    widths: dict[str, int] = {"half": 2, "float": 4, "double": 8, "ptr": 8}
     return widths.get(str(type), 16)
 
 
@@ -433,17 +471,17 @@ def _load(
 ) -> ir.Value:
     if isinstance(type, ir.ArrayType):
         array = ir.Constant(type, ir.Undefined)
-        width = _width(type.element)
+        each = width_of(type.element)
         for index in range(type.count):
-            at = index * width
-            part = _load(builder, type.element, memory, offset + at, min(width, size - at))
+            at = index * each
+            part = _load(builder, type.element, memory, offset + at, min(each, size - at))
             array = builder.insert_value(array, part, index)
         return array
-    address = _at(builder, memory, offset)
-    if size >= _width(type):
+    address = at_bytes(builder, memory, offset)
+    if size >= width_of(type):
         return builder.load(address, align=1, typ=type)
     bits = builder.load(address, align=1, typ=ir.IntType(8 * size))
-    bits = builder.zext(bits, ir.IntType(8 * _width(type)))
+    bits = builder.zext(bits, ir.IntType(8 * width_of(type)))
     return bits if isinstance(type, ir.IntType) else builder.bitcast(bits, type)
 
 
@@ -451,17 +489,17 @@ def _store(
     builder: ir.IRBuilder, value: ir.Value, type: ir.Type, memory: ir.Value, offset: int, size: int
 ) -> None:
     if isinstance(type, ir.ArrayType):
-        width = _width(type.element)
+        each = width_of(type.element)
         for index in range(type.count):
-            at = index * width
+            at = index * each
             part = builder.extract_value(value, index)
-            _store(builder, part, type.element, memory, offset + at, min(width, size - at))
+            _store(builder, part, type.element, memory, offset + at, min(each, size - at))
         return
-    if size < _width(type):
+    if size < width_of(type):
         if not isinstance(type, ir.IntType):
-            value = builder.bitcast(value, ir.IntType(8 * _width(type)))
+            value = builder.bitcast(value, ir.IntType(8 * width_of(type)))
         value = builder.trunc(value, ir.IntType(8 * size))
-    builder.store(value, _at(builder, memory, offset), align=1)
+    builder.store(value, at_bytes(builder, memory, offset), align=1)
 
 
 def reserve(builder: ir.IRBuilder, size: int, alignment: int) -> ir.Value:
@@ -475,8 +513,3 @@ def reserve(builder: ir.IRBuilder, size: int, alignment: int) -> ir.Value:
     memory.align = alignment
     memory.type = POINTER
     return memory
-
-
-def _copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
-    memcpy = builder.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, _INT64])
-    builder.call(memcpy, [target, _at(builder, source, 0), _INT64(size), ir.IntType(1)(0)])

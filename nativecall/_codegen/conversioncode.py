@@ -1,0 +1,641 @@
+"""The code of conversions, as LLVM IR: thunks, and the loops of elementwise ufuncs.
+
+A conversion (_plan/conversion.py) is carried out op by op, as csrc/call/convert.c does. A place is
+an IR value here until something asks for its address, so moves cost nothing.
+
+A thunk is entered through a stub, whose context is the Thunk (csrc/callable/thunkobject.h).
+
+A loop is called as ``void (char **args, intptr_t *dimensions, intptr_t *steps, void *data)``. What
+it calls is at the start of `data` (csrc/call/convert.h); or it is named, for a linker that has its
+IR, and then LLVM sees the function inside of the loop. For that the loop is there twice: operands
+without gaps are in one that can be vectorized.
+
+Guarantees:
+
+- The usual way takes no lock, allocates nothing and calls nothing but the function itself. Errno,
+  and numbers other than integers, floats and doubles, are calls of C functions of the core.
+- Where an argument does not pass the function is not called; where the result does not, nothing is
+  written.
+- Names and messages are not in the code: what failed is the number of a step.
+- Inputs of a loop are only read; outputs may be the same memory as inputs, element by element.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from llvmlite import ir
+
+from .. import _lib
+from .._adapt.ufunc import LoopPlan
+from .._plan import conversion as ops
+from .._plan.abi import Passing
+from .._plan.conversion import BLOCK, BOUND, DATA, FRAME, NOWHERE, At, Conversion, Op
+from .._types.ctype import CType, integer_range
+from .._values.callspec import letter
+from . import abi
+from .abi import POINTER, at_bytes, reserve, width_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Require = Callable[[ir.Value], None]
+
+_WORD: Final = 8  # bytes of a pointer, wherever a convention is known
+#: Where the core's objects have what code reads, and where in its table, `nc_symbols`, the
+#: addresses are of what that calls.
+_LAYOUT: Final = _lib.types.code_layout()
+_PLACES: Final = {name: index * _WORD for index, name in enumerate(_lib.types.code_symbols())}
+_BYTE: Final = ir.IntType(8)
+_INT: Final = ir.IntType(32)
+_LONG: Final = ir.IntType(64)
+_VOID: Final = ir.VoidType()
+# A few instructions around a call: where they cross a border of 32 bytes, processors fetch them
+# slower, by a fifth of the time for a function that only adds.
+_ALIGNED: Final = """
+!32 = distinct !{!32, !33}
+!33 = !{!"llvm.loop.align", i32 32}
+"""
+
+
+def thunk(made: Conversion, export: str) -> str:
+    """The LLVM IR of a thunk, whose function is called `export`; `Unsupported` where the C ABI
+    of this machine is not known here.
+    """
+    return _Thunk(made, export).text()
+
+
+def loop(
+    plan: LoopPlan,
+    name: str,
+    callee: str | None = None,
+    module: ir.Module | None = None,
+) -> str:
+    """The LLVM IR of a loop.
+
+    Parameters
+    ----------
+    plan : LoopPlan
+    name : str
+        Of the loop.
+    callee : str, optional
+        The symbol of the function, which the linker has; without it its address is in `data`.
+    module : llvmlite.ir.Module, optional
+        Where it is written; one of its own by default.
+    """
+    written = _Loop(plan, name, callee, ir.Module() if module is None else module).text()
+    return written + _ALIGNED if callee is None else written
+
+
+@dataclass
+class _Slot:
+    """A place: a value, or memory once that is asked for."""
+
+    size: int
+    value: ir.Value | None = None
+    memory: ir.Value | None = None
+    is_copied: bool = False  # by the call, once more
+
+
+class _Code(ABC):
+    """Writes the code of one conversion into a function."""
+
+    #: What is called, and what has the address of the core's symbols, and where.
+    target: ir.Value
+    data: ir.Value
+    symbols: int
+
+    def __init__(self, made: Conversion, module: ir.Module) -> None:
+        self.made = made
+        self.before = [*itertools.takewhile(lambda op: op.code != ops.CALL, made.ops)]
+        self.module = module
+        self.inner = abi.known().spell(made.inner, made.fixed)
+        self.builder: ir.IRBuilder
+        self.taken: ir.Value = None  # how the GIL was
+
+    def text(self) -> str:
+        """The module's text."""
+        self.write()
+        return str(self.module).replace('target triple = "unknown-unknown-unknown"\n', "")
+
+    @abstractmethod
+    def write(self) -> None:
+        """Write all of it."""
+
+    @abstractmethod
+    def fail(self, step: int, bits: ir.Value) -> None:
+        """Leave because a step failed."""
+
+    def is_silent(self, step: int) -> bool:
+        """Whether the caller sees that a step failed by what it gets."""
+        return False
+
+    @abstractmethod
+    def leave(self) -> ir.Block:
+        """The block that returns what C gets for a failure, and no more."""
+
+    # -- parts of code ---------------------------------------------------------------------------
+
+    def block(self) -> ir.Block:
+        return self.builder.append_basic_block()
+
+    def load(self, type: ir.Type, address: ir.Value, offset: int, align: int = _WORD) -> ir.Value:
+        return self.builder.load(at_bytes(self.builder, address, offset), align=align, typ=type)
+
+    def serve(self, name: str, result: ir.Type, *values: ir.Value) -> ir.Value:
+        """A call of a function of the core."""
+        table = self.load(POINTER, self.data, self.symbols)
+        pointer = self.load(POINTER, table, _PLACES[name])
+        function = ir.FunctionType(result, [value.type for value in values])
+        return self.builder.call(abi.Callee(pointer, function), values)
+
+    def require(self, step: int, word: Callable[[], ir.Value], condition: ir.Value) -> None:
+        """Go on where the condition holds, as it nearly always does; else the step fails with a
+        word."""
+        failing = self.leave() if self.is_silent(step) else self.block()
+        self.go_on(condition, failing)
+        if not self.is_silent(step):
+            with self.builder.goto_block(failing):
+                self.fail(step, word())
+
+    def go_on(self, condition: ir.Value, otherwise: ir.Block) -> None:
+        here = self.block()
+        self.builder.cbranch(condition, here, otherwise).set_weights([1000, 1])
+        self.builder.position_at_end(here)
+
+    def word(self, ctype: CType, value: ir.Value) -> ir.Value:
+        """A number in 64 bits, as what makes exceptions takes it."""
+        if isinstance(value.type, ir.IntType):
+            return self.extended(value, _LONG, _signed(ctype))
+        return self.builder.bitcast(self.resized(value, ir.DoubleType()), _LONG)
+
+    def extended(self, value: ir.Value, type: ir.Type, is_signed: bool) -> ir.Value:
+        """An integer of another width."""
+        if value.type.width >= type.width:
+            return self.builder.trunc(value, type) if value.type != type else value
+        return (self.builder.sext if is_signed else self.builder.zext)(value, type)
+
+    def fill(self, target: ir.Value, size: int, source: ir.Value | None = None) -> None:
+        """Copy bytes, or clear them; never by a call of libc's: code that refers to nothing outside
+        is loaded without LLVM."""
+        source = _BYTE(0) if source is None else source
+        kind = ir.FunctionType(_VOID, [POINTER, source.type, _LONG, ir.IntType(1)])
+        name, types = "llvm.memset.inline", [POINTER, _LONG]
+        if source.type == POINTER:
+            name, types = "llvm.memcpy.inline", [POINTER, POINTER, _LONG]
+        function = self.module.declare_intrinsic(name, types, kind)
+        self.builder.call(function, [target, source, _LONG(size), ir.IntType(1)(0)])
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def begin(self, block: dict[int, _Slot]) -> None:
+        """Begin the frame of a call."""
+        areas = {at: _Slot(size) for at, size in self.made.areas.items()}
+        bound = {0: _Slot(0, memory=self.data)}
+        self.slots = {FRAME: areas, BLOCK: block, BOUND: bound}
+        self.memories = [self.lay(FRAME, one) for one in self.made.inner.args]
+        if self.made.inner.result.how == "reference":
+            self.lay(FRAME, self.made.inner.result)
+
+    def lay(self, base: int, passing: Passing, given: ir.Value | None = None) -> ir.Value:
+        """Make the slots of a value, which is `given` or new: its memory, if it has some."""
+        slots = self.slots[base]
+        if passing.how == "stack":
+            slots[passing.places[0]] = _Slot(passing.ctype.size, memory=given, is_copied=True)
+        elif passing.how == "pieces":
+            if given is None:
+                given = self.reserve(passing.ctype.size)
+            for piece, place in zip(passing.pieces, passing.places, strict=True):
+                slots[place] = _Slot(0, memory=at_bytes(self.builder, given, piece.offset))
+            return given
+        else:
+            for place in passing.places:
+                slots[place] = _Slot(_WORD, given)
+        return None
+
+    def reserve(self, size: int) -> ir.Value:
+        return reserve(self.builder, size, 8 if size <= 8 else 16)
+
+    def find(self, at: At) -> tuple[_Slot, int]:
+        """The slot that a place is in, and where."""
+        slots = self.slots[at.base]
+        start = max([one for one in slots if one <= at.at])
+        return slots[start], at.at - start
+
+    def address(self, at: At) -> ir.Value:
+        """The address of a place."""
+        if at.base & ops.POINTER:
+            direct = At(at.base & ~ops.POINTER, at.at)
+            return at_bytes(self.builder, self.read(direct, POINTER), at.offset)
+        slot, offset = self.find(at)
+        if slot.memory is None:
+            slot.memory = self.reserve(slot.size)
+            if slot.value is not None:
+                self.builder.store(slot.value, slot.memory, align=1)
+                slot.value = None
+        return at_bytes(self.builder, slot.memory, offset)
+
+    def known(self, at: At) -> ir.Value | None:
+        """The value of a slot, where that is not in memory."""
+        if at.base == DATA or at.base & ops.POINTER:
+            return None
+        slot, offset = self.find(at)
+        return slot.value if offset == 0 else None
+
+    def constant(self, at: At, size: int) -> ir.Value:
+        bits = self.made.data[at.at : at.at + size]
+        return ir.IntType(8 * size)(int.from_bytes(bits, "little"))
+
+    def read(self, at: At, type: ir.Type) -> ir.Value:
+        """What is at a place."""
+        builder, size = self.builder, width_of(type)
+        value = self.constant(at, size) if at.base == DATA else self.known(at)
+        if value is None or width_of(value.type) < size:
+            return builder.load(self.address(at), align=1, typ=type)
+        if value.type == type:
+            return value
+        if isinstance(value.type, ir.PointerType):
+            value = builder.ptrtoint(value, _LONG)
+        if width_of(value.type) > size:
+            value = builder.trunc(value, ir.IntType(8 * size))
+        if isinstance(type, ir.PointerType):
+            return builder.inttoptr(value, type)
+        return value if value.type == type else builder.bitcast(value, type)
+
+    def put(self, at: At, value: ir.Value) -> None:
+        """Put a value into a place."""
+        if not at.base & ops.POINTER:
+            slot, offset = self.find(at)
+            if slot.memory is None and offset == 0:
+                slot.value = value
+                return
+        self.builder.store(value, self.address(at), align=1)
+
+    # -- ops -------------------------------------------------------------------------------------
+
+    def run(self, what: list[Op]) -> None:
+        """Carry out ops."""
+        for op in what:
+            self.perform(op)
+
+    def perform(self, op: Op) -> None:
+        builder = self.builder
+        keep = _INT(int(bool(self.made.flags & ops.KEEPS)))
+        match op.code:
+            case ops.COPY:
+                self.move(op)
+            case ops.SIGNED | ops.UNSIGNED | ops.TRUTH:
+                value = self.read(op.source, ir.IntType(8 * op.size))
+                if op.code == ops.TRUTH:
+                    value = builder.icmp_unsigned("!=", value, value.type(0))
+                wide = ir.IntType(8 * op.width)
+                self.put(op.to, self.extended(value, wide, op.code == ops.SIGNED))
+            case ops.ADDRESS:
+                self.put(op.to, self.address(op.source))
+            case ops.CLEAR:
+                self.fill(self.address(op.to), op.size)
+            case ops.NUMBER:
+                self.convert(op)
+            case ops.EQUAL | ops.OTHER:
+                value = self.read(op.source, abi.value_type(op.types[0]))
+                number = value.type(op.size)
+                relation = "==" if op.code == ops.EQUAL else "!="
+                holds = builder.icmp_unsigned(relation, value, number)
+                self.require(op.step, partial(self.word, op.types[0], value), holds)
+            case ops.ERRNO | ops.RAISED:
+                asked = "nc_thunk_errno" if op.code == ops.ERRNO else "nc_thunk_raised"
+                self.put(op.to, self.serve(asked, _INT))
+            case ops.CALL:
+                self.call()
+            case ops.NO_ERRNO:
+                self.serve("nc_thunk_set_errno", _VOID, _INT(0))
+            case ops.TAKE_GIL:
+                self.taken = self.serve("nc_thunk_take_gil", _INT)
+                self.go_on(builder.icmp_signed(">=", self.taken, _INT(0)), self.leave())
+            case ops.DROP_GIL:
+                self.serve("nc_thunk_drop_gil", _VOID, self.data, self.taken, keep)
+            case ops.SETTLE:
+                self.serve("nc_thunk_settle", _VOID, self.data)
+
+    def move(self, op: Op) -> None:
+        """Copy bytes."""
+        size, known = op.size, self.known(op.source)
+        if op.source.base == DATA:
+            value = self.constant(op.source, size)
+            if size <= _WORD or value.constant:
+                self.put(op.to, value)
+            else:
+                self.fill(self.address(op.to), size)
+        elif known is not None and width_of(known.type) == size:
+            self.put(op.to, known)
+        elif size in (1, 2, 4, 8):
+            self.put(op.to, self.read(op.source, ir.IntType(8 * size)))
+        elif not self.shares(op.to, size):
+            self.fill(self.address(op.to), size, self.address(op.source))
+        else:
+            self.find(op.to)[0].memory = self.address(op.source)
+
+    def shares(self, to: At, size: int) -> bool:
+        """Whether an object need not be copied: the call copies it, and no op writes to memory of
+        others before."""
+        if to.base & ops.POINTER or any([one.to.base & ops.POINTER for one in self.before]):
+            return False
+        slot, _ = self.find(to)
+        return slot.is_copied and slot.memory is None and slot.size == size
+
+    def call(self) -> None:
+        """Call the function."""
+        made, result = self.made.inner, self.made.inner.result
+        arguments = []
+        for one, memory in zip(made.args, self.memories, strict=True):
+            at = At(FRAME, one.places[0])
+            if one.how == "stack":
+                arguments.append(self.address(at))
+            elif one.how == "pieces":
+                arguments.append(memory)
+            else:
+                type = POINTER if one.how == "reference" else abi.value_type(one.ctype)
+                arguments.append(self.read(at, type))
+        if result.how == "reference":
+            memory = self.read(At(FRAME, result.places[0]), POINTER)
+        else:
+            memory = self.lay(FRAME, result)
+        answer = self.inner.emit_call(self.builder, self.target, arguments, memory)
+        if result.how == "value":
+            self.put(At(FRAME, result.places[0]), answer)
+        if isinstance(self.target, ir.Function) and isinstance(answer, ir.CallInstr):
+            answer.attributes.add("alwaysinline")
+
+    # -- numbers ---------------------------------------------------------------------------------
+
+    def convert(self, op: Op) -> None:
+        """Convert a number."""
+        source, target = op.types
+        if abi.in_memory(source) or abi.in_memory(target):
+            self.by_core(op)
+            return
+        builder, type = self.builder, abi.value_type(target)
+        value = self.read(op.source, abi.value_type(source))
+        require = partial(self.require, op.step, partial(self.word, source, value))
+        whole = source if source.kind != "float" else target
+        to_integer, to_float = builder.fptoui, builder.uitofp
+        if _signed(whole):
+            to_integer, to_float = builder.fptosi, builder.sitofp
+        if source.kind == target.kind == "float":
+            made = self.resized(value, type)
+            if op.exact:
+                require(builder.fcmp_unordered("==", self.resized(made, value.type), value))
+            elif op.step >= 0:
+                self.require_no_escape(require, made, value)
+        elif source.kind == "float":
+            self.require_inside(require, value, whole)
+            made = to_integer(value, type)
+            require(builder.fcmp_ordered("==", to_float(made, value.type), value))
+        elif target.kind == "float":
+            made = to_float(value, type)
+            if op.exact and op.step >= 0:
+                self.require_inside(require, made, whole)
+                require(builder.icmp_unsigned("==", to_integer(made, value.type), value))
+        else:
+            least, greatest = integer_range(source)
+            low, high = integer_range(target)
+            compare = builder.icmp_signed if _signed(source) else builder.icmp_unsigned
+            fits = [compare(">=", value, value.type(low))] * (least < low)
+            fits += [compare("<=", value, value.type(high))] * (high < greatest)
+            require(functools.reduce(builder.and_, fits))
+            made = self.extended(value, type, _signed(source))
+        self.put(op.to, made)
+
+    def require_no_escape(self, require: _Require, made: ir.Value, value: ir.Value) -> None:
+        """Go on unless a finite value was made an infinity; the usual way asks one question."""
+        builder = self.builder
+        rare, usual = self.block(), self.block()
+        builder.cbranch(self.infinite(made), rare, usual).set_weights([1, 1000])
+        builder.position_at_end(rare)
+        require(self.infinite(value))
+        builder.branch(usual)
+        builder.position_at_end(usual)
+
+    def require_inside(self, require: _Require, value: ir.Value, whole: CType) -> None:
+        """Require that a float is in the range of an integer type, so that it can be made one.
+
+        -0.5 and the like are: they are no integers, which is seen afterwards.
+        """
+        low, high = integer_range(whole)
+        # Powers of two, or zero, so exact in any float that reaches them.
+        least = self.builder.fcmp_ordered(">=", value, self.number(float(low), value.type))
+        greatest = self.builder.fcmp_ordered("<", value, self.number(float(high + 1), value.type))
+        require(self.builder.and_(least, greatest))
+
+    def by_core(self, op: Op) -> None:
+        """Convert a number where either is more than a register has, or a half."""
+        source, target = [_INT(ord(letter(one))) for one in op.types]
+        bits = self.reserve(_WORD)
+        values = source, self.address(op.source), target, self.address(op.to)
+        fits = self.serve("nc_thunk_convert", _INT, *values, _INT(int(op.exact)), bits)
+        if op.step >= 0:
+            passed = self.builder.icmp_unsigned("!=", fits, _INT(0))
+            self.require(op.step, partial(self.load, _LONG, bits, 0), passed)
+
+    def number(self, number: float, type: ir.Type) -> ir.Value:
+        return self.resized(ir.DoubleType()(number), type)
+
+    def resized(self, value: ir.Value, type: ir.Type) -> ir.Value:
+        """A float of another width."""
+        if value.type == type:
+            return value
+        widens = type == ir.DoubleType()
+        return (self.builder.fpext if widens else self.builder.fptrunc)(value, type)
+
+    def infinite(self, value: ir.Value) -> ir.Value:
+        ends = [
+            self.builder.fcmp_ordered("==", value, self.number(end, value.type))
+            for end in (float("inf"), float("-inf"))
+        ]
+        return self.builder.or_(*ends)
+
+
+def _signed(ctype: CType) -> bool:
+    return bool(getattr(ctype, "signed", False))
+
+
+class _Thunk(_Code):
+    """Writes a thunk."""
+
+    symbols = _LAYOUT["thunk_values"]
+
+    def __init__(self, made: Conversion, export: str) -> None:
+        super().__init__(made, ir.Module())
+        self.outer = abi.known().spell(made.outer)
+        self.function = self.outer.define(self.module, export, nest=True)
+        self.builder = ir.IRBuilder(self.function.append_basic_block())
+        self.left: ir.Block | None = None
+        self.failed: ir.Function | None = None
+
+    def write(self) -> None:
+        made = self.made
+        prologue = self.outer.emit_prologue(self.builder, self.function)
+        self.memory = prologue.result_memory
+        self.data = self.load(POINTER, self.function.args[0], _LAYOUT["stub_context"])
+        self.target = self.load(POINTER, self.data, _LAYOUT["thunk_target"])
+        self.begin({})
+        for one, value in zip(made.outer.args, prologue.arguments, strict=True):
+            self.lay(BLOCK, one, value)
+        self.lay(BLOCK, made.outer.result, self.memory)
+        self.run(made.ops)
+        self.give()
+        if self.left is not None:
+            self.builder.position_at_end(self.left)
+            self.give_nothing()
+
+    def give(self) -> None:
+        """Return the result that is in the block."""
+        result, value = self.made.outer.result, None
+        if result.how == "value":
+            value = self.read(At(BLOCK, result.places[0]), abi.value_type(result.ctype))
+        self.outer.emit_return(self.builder, abi.Prologue((), self.memory), value)
+
+    def give_nothing(self) -> None:
+        """Return what C gets for a call that failed."""
+        self.slots[BLOCK] = {}
+        self.lay(BLOCK, self.made.outer.result, self.memory)
+        self.run(self.made.failed)
+        self.give()
+
+    def is_silent(self, step: int) -> bool:
+        shown = self.made.flags & (ops.REACHES_C | ops.TELLS | ops.SETS_ERRNO)
+        return step == self.made.tested and shown == ops.REACHES_C
+
+    def leave(self) -> ir.Block:
+        if self.left is None:
+            self.left = self.block()
+        return self.left
+
+    def fail(self, step: int, bits: ir.Value) -> None:
+        made = self.made
+        values = [self.data, _LONG(step), bits]
+        if made.outer.result.how == "reference":
+            values.append(self.memory)
+        if made.told != NOWHERE:
+            values.append(self.read(At(BLOCK, made.told), POINTER))
+        if self.failed is None:
+            self.failed = self.write_failed(values)
+        # A tail call: so the usual way needs no frame for this.
+        value = self.builder.call(self.failed, values, tail="tail")
+        if isinstance(value.type, ir.VoidType):
+            self.builder.ret_void()
+        else:
+            self.builder.ret(value)
+
+    def write_failed(self, values: list[ir.Value]) -> ir.Function:
+        """A function that raises a step's exception and returns what C gets."""
+        made = self.made
+        returned = self.function.function_type.return_type
+        type = ir.FunctionType(returned, [value.type for value in values])
+        function = ir.Function(self.module, type, "failed")
+        # Or LLVM sees what it returns, and returns that itself after the call.
+        function.linkage = "weak"
+        function.attributes.add("noinline")
+        function.attributes.add("cold")
+        kept = self.builder, self.data, self.memory, self.slots[BLOCK]
+        self.builder = ir.IRBuilder(function.append_basic_block())
+        self.data, step, bits, *more = function.args
+        if made.outer.result.how == "reference":
+            self.memory = more.pop(0)
+        elif made.outer.result.how == "pieces":
+            self.memory = self.reserve(made.outer.result.ctype.size)
+        told = more[0] if more else ir.Constant(POINTER, None)
+        numbers = _INT(made.flags), _INT(made.tested)
+        self.serve("nc_thunk_failed", _VOID, self.data, step, bits, *numbers, told)
+        self.give_nothing()
+        self.builder, self.data, self.memory, self.slots[BLOCK] = kept
+        return function
+
+
+# -- loops ---------------------------------------------------------------------------------------
+
+
+class _Aligned:
+    """A reference to that metadata."""
+
+    def get_reference(self) -> str:
+        return "!32"
+
+
+class _Loop(_Code):
+    """Writes a loop."""
+
+    symbols = 2 * _WORD
+
+    def __init__(self, plan: LoopPlan, name: str, callee: str | None, module: ir.Module) -> None:
+        super().__init__(ops.loop(plan)[1], module)
+        self.plan = plan
+        kind = ir.FunctionType(_VOID, [POINTER] * 4)
+        self.function = ir.Function(module, kind, name)
+        self.function.calling_convention = self.inner.convention.keyword
+        self.function.attributes.add("nounwind")
+        self.builder = ir.IRBuilder(self.function.append_basic_block("start"))
+        self.named = None if callee is None else self.inner.define(module, callee)
+
+    def write(self) -> None:
+        plan, builder = self.plan, self.builder
+        args, dimensions, strides, self.data = self.function.args
+        count = self.load(_LONG, dimensions, 0)
+        places = range(0, len(plan.operands) * _WORD, _WORD)
+        self.bases = [self.load(POINTER, args, at) for at in places]
+        own = [self.load(_LONG, strides, at) for at in places]
+        self.target = self.load(POINTER, self.data, 0) if self.named is None else self.named
+        self.end = builder.append_basic_block("end")
+        if plan.needs_gil:
+            state = self.serve("PyGILState_Ensure", _INT)
+        if self.named is not None:
+            units = [_LONG(one.size) for one in plan.operands]
+            fast, slow = builder.append_basic_block("fast"), builder.append_basic_block("slow")
+            is_unit = ir.IntType(1)(1)
+            for one, unit in zip(own, units, strict=True):
+                is_unit = builder.and_(is_unit, builder.icmp_signed("==", one, unit))
+            builder.cbranch(is_unit, fast, slow)
+            builder.position_at_end(fast)
+            self.elements(count, units)
+            builder.position_at_end(slow)
+        self.elements(count, own)
+        builder.position_at_end(self.end)
+        if plan.needs_gil:
+            self.serve("PyGILState_Release", _VOID, state)
+        builder.ret_void()
+
+    def elements(self, count: ir.Value, strides: list[ir.Value]) -> None:
+        """The loop over all elements, to the end of the function."""
+        builder = self.builder
+        before = builder.block
+        begin = self.block()
+        builder.cbranch(builder.icmp_signed(">", count, _LONG(0)), begin, self.end)
+        builder.position_at_end(begin)
+        index = builder.phi(_LONG)
+        index.add_incoming(_LONG(0), before)
+        block = {}
+        for number, (base, stride) in enumerate(zip(self.bases, strides, strict=True)):
+            element = builder.gep(base, [builder.mul(index, stride)], source_etype=_BYTE)
+            element.type = POINTER
+            block[number * _WORD] = _Slot(_WORD, element)
+        self.begin(block)
+        self.run(self.made.ops)
+        following = builder.add(index, _LONG(1), flags=["nuw", "nsw"])
+        index.add_incoming(following, builder.block)
+        back = builder.cbranch(builder.icmp_signed("==", following, count), self.end, begin)
+        if self.named is None:
+            back.set_metadata("llvm.loop", _Aligned())
+
+    def leave(self) -> ir.Block:
+        return self.end
+
+    def fail(self, step: int, bits: ir.Value) -> None:
+        numbers = _INT(self.made.flags), _INT(self.made.errors)
+        self.serve("nc_loop_failed", _VOID, self.data, bits, *numbers)
+        self.builder.branch(self.leave())
