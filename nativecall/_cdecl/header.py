@@ -222,7 +222,8 @@ def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
         return None
     try:
         read: tuple[dict[str, Stamp], bytes, Table] = marshal.loads(found)
-        if all([stamp(path) == before for path, before in read[0].items()]):
+        stamps = read[0]  # whose items() would end CPython 3.11 without memory
+        if all([stamp(path) == stamps[path] for path in stamps]):
             return read
     except (ValueError, EOFError, TypeError, AttributeError):
         pass
