@@ -1,17 +1,15 @@
 """Makes ctypes' types and function prototypes of C types, for functions that ctypes is to call.
 
-ctypes takes such a prototype wherever it takes the CFUNCTYPE of the same types. Both this module
-and ctypes cache the types. Both caches stay bounded, and a type that a program still uses is never
-replaced by another one.
+ctypes takes such a prototype wherever it takes the CFUNCTYPE of the same types. A type that a
+program still uses is never replaced by another one.
 """
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, CFuncPtr
-from _weakref import ref
+from weakref import WeakValueDictionary
 
 from .._errors import SignatureError
 from .._fifo import Cache
@@ -21,12 +19,9 @@ from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     #: Here a class of ctypes', or what one makes: typeshed knows too little of what both have.
     from .._ext import Foreign
 
-_CACHE_LIMIT = 1024
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
 
 #: The ctypes types of scalars, by code; it has those of C, but for complex numbers.
@@ -35,25 +30,16 @@ SIMPLE: dict[str, Foreign] = {
     for one in SCALARS.values()
     if (found := getattr(ctypes, f"c_{one.c_name.removesuffix('_t').replace(' ', '')}", None))
 }
-_made: dict[str, Foreign] = {}
-_most = 0  # types that others have, twice: so many are made before others are looked for again
-# ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it for
-# ever, up to Python 3.13 for data. What it keeps for our sake: dicts of ctypes, and keys in them.
-_shared: list[tuple[dict[Foreign, Foreign], Foreign]] = []
-_FUNCTION_TYPES = getattr(ctypes, "_c_functype_cache", {})
-_POINTER_TYPES = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
+# ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it:
+# so a type that anything refers to is the one that is found here.
+_made: WeakValueDictionary[str, Foreign] = WeakValueDictionary()
 
 
 def foreign_type(ctype: CType) -> Foreign:
     """The ctypes type of a C type; SignatureError where it has none."""
     key = ctype.named
     found = _made.get(key)
-    if found is None:
-        found = _make(ctype)
-        if len(_made) >= max(_CACHE_LIMIT, _most):
-            _forget()
-        _made[key] = found
-    return found
+    return _made.setdefault(key, _make(ctype)) if found is None else found
 
 
 def _make(ctype: CType) -> Foreign:
@@ -74,16 +60,12 @@ def _make(ctype: CType) -> Foreign:
     if ctype.kind == "object":
         return ctypes.py_object
     if isinstance(ctype, FunctionPointer):
-        restype = _result_type(ctype.result)
-        argtypes = tuple(map(foreign_type, ctype.args))
-        key = (restype, argtypes, FUNCFLAG_CDECL)
-        return _share(_FUNCTION_TYPES, key, lambda: ctypes.CFUNCTYPE(restype, *argtypes))
+        return ctypes.CFUNCTYPE(_result_type(ctype.result), *map(foreign_type, ctype.args))
     if isinstance(ctype, Pointer):
         try:
-            target = foreign_type(ctype.pointee)
+            return ctypes.POINTER(foreign_type(ctype.pointee))
         except SignatureError:
             return ctypes.c_void_p
-        return _share(_POINTER_TYPES, target, lambda: ctypes.POINTER(target))
     return ctypes.c_void_p
 
 
@@ -107,55 +89,6 @@ def _result_type(result: CType) -> Foreign:
     return None if result.kind == "void" else foreign_type(result)
 
 
-def _share(cache: dict[Foreign, Foreign], key: object, make: Callable[[], Foreign]) -> Foreign:
-    """What ctypes makes and keeps in a cache of its own, as long as we do where it is for us."""
-    was_there = key in cache
-    made = make()
-    if not was_there:
-        _shared.append((cache, key))
-    return made
-
-
-def _forget() -> None:
-    """Drop the types that nobody else has, also from ctypes' caches, where they are for our sake.
-
-    One that a program has, or anything made of it, stays what ctypes gives for these types. Types
-    are in cycles, so only a collection tells; meanwhile another thread may have ctypes make its
-    own, which then is not the same.
-    """
-    global _most
-    made = [(key, ref(kind)) for key, kind in [*_made.items()]]
-    shared = _withdrawn()
-    _made.clear()
-    _prototypes.clear()
-    # ctypes does not say what its types refer to: those in others go after these.
-    alive = len(made) + 1
-    while (left := sum([one() is not None for _, one in made])) < alive:
-        alive = left
-        gc.collect()
-    for text, reference in made:
-        if (kind := reference()) is not None:
-            _made.setdefault(text, kind)
-    for cache, reference in shared:
-        if (kind := reference()) is not None:
-            is_function = cache is _FUNCTION_TYPES
-            key = (kind._restype_, kind._argtypes_, FUNCFLAG_CDECL) if is_function else kind._type_
-            cache[key] = kind
-            _shared.append((cache, key))
-    _most = 2 * len(_made)
-
-
-def _withdrawn() -> list[tuple[dict[Foreign, Foreign], ref[Foreign]]]:
-    """What was in ctypes' caches for our sake, and is out of them now."""
-    found = []
-    while _shared:
-        cache, key = _shared.pop()
-        kind = cache.pop(key, None)
-        if kind is not None:
-            found.append((cache, ref(kind)))
-    return found
-
-
 def _set(pointer: Foreign, name: str, value: object) -> None:
     """`__setattr__` of function pointers that people use: one that was changed is not given to
     anybody else, which a callable sees from its entry (csrc/callable/foreign.h)."""
@@ -165,7 +98,7 @@ def _set(pointer: Foreign, name: str, value: object) -> None:
         kept["nativecall"] = kept["nativecall"]._alone(None)
 
 
-_prototypes: Cache[tuple[str, bool], Foreign] = Cache(_CACHE_LIMIT)
+_prototypes: Cache[tuple[str, bool], Foreign] = Cache(1024)
 
 
 def prototype(signature: Signature, *, hold: bool) -> Foreign:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import sys
 
 import pytest
 
@@ -37,34 +36,19 @@ def test_structs_on_64_bit_arm(monkeypatch):
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None
 
 
-def empty_caches(monkeypatch, limit):
-    """Caches of types without any, which hold so many."""
-    monkeypatch.setattr(ctypestype, "_made", {})
-    monkeypatch.setattr(ctypestype, "_shared", [])
-    monkeypatch.setattr(ctypestype, "_prototypes", Cache(limit))
-    monkeypatch.setattr(ctypestype, "_CACHE_LIMIT", limit)
-    monkeypatch.setattr(ctypestype, "_most", 0)
-
-
-def test_types_leave_the_caches_of_ctypes_again(monkeypatch):
-    empty_caches(monkeypatch, 32)
+def test_prototypes_are_kept_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(ctypestype, "_prototypes", Cache(32))
     theirs = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int16, ctypes.c_int16)
-    pointers = getattr(ctypes, "_pointer_type_cache", {}) if sys.version_info < (3, 14) else {}
-    before = len(ctypestype._FUNCTION_TYPES), len(pointers)
     for n, one in enumerate(itertools.islice(itertools.product("?bhiqf", repeat=4), 80)):
         signature = parse(f"v:X{{d:{''.join(one)}}}&T{{d:x{n}:}}X{{d:hh}}")
         f = ctypestype.prototype(signature, hold=True)
         # Whatever was forgotten: a type of theirs is the one that is taken.
         assert f._argtypes_[2] is theirs
-        assert len(ctypestype._made) <= 32
-    after = len(ctypestype._FUNCTION_TYPES), len(pointers)
-    assert after[0] - before[0] <= 32
-    assert after[1] - before[1] <= 32
-    ctypestype._withdrawn()
+        assert len(ctypestype._prototypes) <= 32
 
 
 def test_types_that_a_program_has_stay_those_of_ctypes(monkeypatch):
-    empty_caches(monkeypatch, 8)
+    monkeypatch.setattr(ctypestype, "_prototypes", Cache(8))
     cos = nc.load("m").address("cos")
     f = nc.wrap(cos, "i:hbhb&&h")
     made = f.to_ctypes()

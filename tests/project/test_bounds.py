@@ -46,7 +46,7 @@ SEEN = {
     "cffi's types of C": "cdecl/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
-    "ctypes types": "bridges/test_ctypestype.py::test_types_leave_the_caches_of_ctypes_again",
+    "prototypes for ctypes": "bridges/test_ctypestype.py::test_prototypes_are_kept_up_to_a_bound",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
     "call specs of thunks": "callable/test_known_thunks.py::"
     "test_checked_specs_are_kept_up_to_a_bound",
