@@ -137,31 +137,12 @@ def reason(obj: Foreign) -> str | None:
         return None
     if not _address(obj):
         return "a fortran object without '_cpointer' is a module or common block of Fortran's"
-    return _how_to_say(_Told(obj), _is_wrapper(obj, _address(obj)))
-
-
-def _how_to_say(told: _Told, is_wrapper: bool | None) -> str:
-    """That a signature is needed, what f2py tells of it, and the two ways to write it."""
-    codes = [_guess(one) for one in told.listed]
-    known = told.is_whole and bool(codes) and None not in codes
-    if known and told.is_one() and is_wrapper:
-        codes.insert(0, "&d")  # where the result is written
-    pointer = f"'v:{''.join(map(str, codes))}'" if known else "as in 'v:&d&d'"
-    where = " if float is real(8)" if known else ", in the order that the procedure has"
+    told = _Told(obj)
     return (
-        f"'signature' must be given: f2py does not tell the kinds of numbers, only "
-        f"{told.usage!r} ({'; '.join(told.listed)}). Write what is passed, all by reference: "
-        f"{pointer}{where}; or, of a function, scalars by value: 'd:d'"
+        f"'signature' must be given: f2py does not tell the kinds of numbers, only {told.usage!r} "
+        f"({'; '.join(told.listed)}). Write what is passed, all by reference and in the order of "
+        "the procedure, as in 'v:&d&d'; or, of a function, scalars by value: 'd:d'"
     )
-
-
-def _guess(listed: str) -> str | None:
-    """The code of an argument by what f2py says of it, where `float` is real(8)."""
-    number = _NUMBER.search(listed)
-    if number is not None:
-        return {"float": "&d", "complex": "&Zd"}.get(number[1], "&i")
-    array = _array(listed)
-    return None if array is None else f"&{array}"
 
 
 def _array(listed: str) -> str | None:

@@ -123,7 +123,10 @@ class NativeCallable(_types.CallableBase):
     ) -> None:
         if self._spec is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
-        options = Options(**given)
+        self._fill(target, signature, Options(**given))
+
+    def _fill(self, target: object, signature: str | Signature | None, options: Options) -> None:
+        """Make the entries of a new callable."""
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
@@ -136,9 +139,7 @@ class NativeCallable(_types.CallableBase):
             from . import specialize
 
             found = specialize.compiled(target, known, options)
-            given.pop("name", None)
-            given.pop("doc", None)
-            self._specializer = specialize.OnDemand(target, given)
+            self._specializer = specialize.OnDemand(target, options)
         else:
             found = [resolve(target, signature, options)]
         named = options.name or next(iter([one.name for one in found if one.name]), None)

@@ -104,9 +104,10 @@ def gil_name(flags: int) -> Gil:
 class Options:
     """The options of `wrap`, checked, for the entries that are made with them."""
 
-    __slots__ = ("doc", "errors", "flags", "name", "owner", "policies")
+    __slots__ = ("doc", "errors", "flags", "given", "name", "owner", "policies")
 
     def __init__(self, **given: Unpack[WrapOptions]) -> None:
+        self.given = given
         policies = checked(given)
         self.name: str | None = policies.pop("name", None)
         self.doc: str | None = policies.pop("doc", None)
@@ -122,6 +123,11 @@ class Options:
             policies.setdefault("order", "F")
         self.policies = policies
         self.flags = GIL[gil] | CONVENTIONS[self.errors].flags | (_lib.FLAG_ERRNO if errno else 0)
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked that is not so without them."""
+        named = self.name is not None or self.doc is not None or self.owner is not None
+        return named or bool(self.flags or self.policies)
 
 
 class NewEntry(

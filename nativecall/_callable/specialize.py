@@ -22,6 +22,7 @@ from .._types.ctype import SCALARS, Scalar
 from .._types.derived import Pointer, pointer
 from .._types.signature import Signature
 from .._values import boxes
+from .._values.calloptions import ENTRY
 from .._values.failure import CONVENTIONS, check_errors
 from .entry import Options, resolve
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from .._ext import Native
     from .._types.ctype import CType
-    from .._values.calloptions import WrapOptions
     from .entry import NewEntry
 
     Hook = Callable[[Native, str], object]
@@ -223,7 +223,7 @@ class OnDemand(Specializer):
 
     __slots__ = ("options", "target")
 
-    def __init__(self, target: object, options: WrapOptions) -> None:
+    def __init__(self, target: object, options: Options) -> None:
         super().__init__(self)
         self.target = target
         self.options = options
@@ -234,17 +234,17 @@ class OnDemand(Specializer):
 
     def entry(self, whole: Native, wanted: Signature) -> NewEntry | None:
         try:
-            check_errors(wanted, self.options.get("errors") or "none")
+            check_errors(wanted, self.options.errors)
         except ValueError:
             return None
         try:
-            return resolve(self.target, wanted, self._options(whole))
+            return resolve(self.target, wanted, self.options)
         except SignatureError:
             return None
 
     def refusal(self, whole: Native, wanted: str | Signature) -> str | None:
         try:
-            resolve(self.target, wanted, self._options(whole))
+            resolve(self.target, wanted, self.options)
         except ValueError as error:
             return error.reason if isinstance(error, SignatureError) else str(error)
         return None
@@ -271,7 +271,7 @@ class OnDemand(Specializer):
         signature = boxes.called(self.target, values)
         if signature is None:
             return None
-        errors = self.options.get("errors") or "none"
+        errors = self.options.errors
         if CONVENTIONS[errors].hidden:
             signature = Signature(signature.result, [*signature.args, pointer(SCALARS["i"])])
         try:
@@ -284,12 +284,10 @@ class OnDemand(Specializer):
             raise TypeError(f"{whole.__name__!r} cannot be called: {reason}")
         return whole[signature]
 
-    def _options(self, whole: Native) -> Options:
-        return Options(**(self.options | {"name": whole.__name__}))
-
     def again(self, name: str, doc: str | None) -> tuple[object, ...]:
         """For `pickle`: the arguments that make such a callable."""
-        return self.target, None, name, doc, self.options
+        options = {name: one for name, one in self.options.given.items() if name in ENTRY}
+        return self.target, None, name, doc, options
 
 
 def specializer(hook: Hook) -> Specializer:

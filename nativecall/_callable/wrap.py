@@ -12,9 +12,9 @@ from .._cdecl.spelling import parse_with
 from .._errors import SignatureError
 from .._types.signature import Signature
 from .._values import boxes
-from .._values.calloptions import DEFAULTS, WRAP, checked, spelled
+from .._values.calloptions import WRAP, spelled
 from .callable import NativeCallable
-from .entry import needs_gil
+from .entry import Options, needs_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,12 +145,14 @@ def wrap(
     if isinstance(target, ModuleType):
         name = options.get("name")
         target, options["name"], signature = _exported(target, signature, name, types)
-    said = checked(options)
-    if not isinstance(target, Mapping) and all([DEFAULTS.get(one) == said[one] for one in said]):
+    said = Options(**options)
+    if not said and not isinstance(target, Mapping):
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]
-    return NativeCallable(target, signature, **options)
+    made = NativeCallable.__new__(NativeCallable)
+    made._fill(target, signature, said)
+    return made
 
 
 wrap = _lib.types.shortcut("wrap", wrap, ())

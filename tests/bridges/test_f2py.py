@@ -103,8 +103,8 @@ def test_what_is_told_without_a_signature(module, fails):
     with fails(
         TypeError,
         "'signature' must be given: f2py does not tell the kinds of numbers, only 'r = square(h)' "
-        "(h : input float). Write what is passed, all by reference: 'v:&d&d' if float is real(8); "
-        "or, of a function, scalars by value: 'd:d'",
+        "(h : input float). Write what is passed, all by reference and in the order of the "
+        "procedure, as in 'v:&d&d'; or, of a function, scalars by value: 'd:d'",
     ):
         nc.wrap(module.square)
 

@@ -133,12 +133,12 @@ def test_long_doubles_are_pickled_as_they_were_given():
 def test_values_read_back_are_those_that_were_bound():
     g = nc.wrap(nc.load("m").address("cos"), "d:?bBhHiIqQefdZfZdg", name="g")
     bound = (True, -1, 2, -3, 4, -5, 6, -(2**60), 2**64 - 1, 0.5, 0.1, 0.1, 1j, 0.1 - 2j, 0.5)
-    helper, given = g.bind(*bound).entries[0].owner.pickled(None, "g", None, {})
-    assert given[0] is g
-    again = g.bind(*given[1:]).entries[0].owner.pickled(None, "g", None, {})
+    bind, given = g.bind(*bound).entries[0].owner.pickled(None, "g", None, {})
+    assert bind.__self__ is g
+    again = g.bind(*given).entries[0].owner.pickled(None, "g", None, {})
     assert (helper, given) == again
     assert given[1:11] == bound[:10]
-    assert [type(one) for one in given[1:]] == [bool] + [int] * 8 + [float] * 3 + [complex] * 2 + [
+    assert [type(one) for one in given] == [bool] + [int] * 8 + [float] * 3 + [complex] * 2 + [
         float
     ]
 
