@@ -60,11 +60,11 @@ int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_cffi): 1 with its
  * address, which lasts as long as the object; 0 where that hook is to see to it. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, void **address);
-/* A byref() or pointer of ctypes that the hook has told of (take_ctypes): 1 with its address, 0 where
- * that hook is to see to it. */
+/* A byref() or pointer of ctypes that the hook has told of (take_ctypes): 1 with its address, 0
+ * where that hook is to see to it. */
 int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
-/* Whether the structs in the memory of an object of ctypes are those that a pointer leads to; 0 says
- * nothing. */
+/* Whether the structs in the memory of an object of ctypes are those that a pointer leads to; 0
+ * says nothing. */
 int nc_takes_structs(PyObject *wanted, PyObject *value);
 /* A struct of cffi, which is copied: 1, or 0 without an exception. */
 int nc_take_struct(PyObject *wanted, PyObject *value, void *memory);
