@@ -51,6 +51,7 @@ typedef struct {
     char text;              /* which characters a text has (values/text.h); 0 for what is none */
     PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
                              NULL until it is asked for */
+    PyObject *names;        /* of the last such function (callable/pycallback.h), or NULL */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
     PyObject *callee;       /* the Signature of such functions, then its call spec; NULL until it is
                              asked for */
@@ -118,11 +119,10 @@ typedef struct NcCallSpec {
     PyObject *planned;         /* bytes: what has it; or NULL */
     PyObject *ways; /* dict: of a variadic function the call specs for more arguments than it names,
                                   by their types; or NULL */
-    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
-    PyObject
-        *forms[NC_BOXES];    /* what boxes are made of, once asked for (foreign.c); or NULL */
-    struct NcCallSpec *bare; /* the same without a check; NULL where it has none */
-    PyObject *check;         /* sees the results of calls; or NULL */
+    PyObject *pointer_type;    /* the cffi type of a pointer result, once asked for; or NULL */
+    PyObject *forms[NC_BOXES]; /* what boxes are made of, once asked for (foreign.c); or NULL */
+    struct NcCallSpec *bare;   /* the same without a check; NULL where it has none */
+    PyObject *check;           /* sees the results of calls; or NULL */
     PyObject *owns;    /* (name, function or None, name, function or None): how pointers that a
                                 call returns are freed or closed, and if it raises an exception;
                                 or NULL (values/destructor.h) */

@@ -54,6 +54,7 @@ static void callspec_dealloc(PyObject *object)
     for (Py_ssize_t i = 0; self->arguments != NULL && i <= self->nargs; i++) {
         Py_XDECREF(self->layouts[i]);
         Py_XDECREF(self->arguments[i].passed);
+        Py_XDECREF(self->arguments[i].names);
         Py_XDECREF(self->arguments[i].callee);
     }
     PyMem_Free(self->arguments);

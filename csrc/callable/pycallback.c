@@ -510,6 +510,14 @@ static inline int store_exact(const NcPyCallback *self, PyObject *value, void *o
         memcpy(out, &number, sizeof(number));
         return 1;
     }
+    if (self->spec->letter == 'T') {
+        PyObject *layout = self->spec->result->layouts[0];
+        if (layout == NULL || !nc_record_has(value, layout) || nc_record_leads_on(layout)) {
+            return 0;
+        }
+        memcpy(out, nc_record_memory(value), self->spec->size);
+        return 1;
+    }
     if ((self->spec->letter != 'i' && self->spec->letter != 'q') ||
         !nc_small_integer(value, &small)) {
         return 0;

@@ -117,17 +117,30 @@ static PyObject *function_name(PyObject *function)
     return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
 }
 
+/* The names of a function that is passed: those of the last one, mostly. */
+static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
+                                 Py_ssize_t index)
+{
+    PyObject *names = argument->names;
+    if (names == NULL || PyTuple_GET_ITEM(names, 0) != own_name ||
+        PyTuple_GET_ITEM(names, 1) != name) {
+        names = Py_BuildValue("(OOn)", own_name, name, index);
+        if (names == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(argument->names, names);
+    }
+    return Py_NewRef(names);
+}
+
 /* A callback for one call, whose exceptions are that call's; or one that C keeps. */
-static int pass_python(const NcArgument *argument, PyObject *name, Py_ssize_t index,
-                       PyObject *function, PyObject *own_name, NcPointer *out)
+static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, PyObject *function,
+                       PyObject *own_name, NcPointer *out)
 {
     NcCallbackSpec *spec = (NcCallbackSpec *)(void *)argument->passed;
-    PyObject *number = PyLong_FromSsize_t(index);
-    PyObject *names = number == NULL ? NULL
-                      : spec->passed ? PyTuple_Pack(3, own_name, name, number)
-                                     : Py_NewRef(own_name);
+    PyObject *names =
+        spec->passed ? names_of_passed(argument, own_name, name, index) : Py_NewRef(own_name);
     NcPyCallback *made = names != NULL ? nc_pycallback_make(spec, function, names) : NULL;
-    Py_XDECREF(number);
     Py_XDECREF(names);
     if (made == NULL) {
         return -1;

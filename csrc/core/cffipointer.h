@@ -1,5 +1,5 @@
-/* csrc/core/cffipointer.h: what the core has of cffi: its own ways to make and to read a pointer, to
- * write a value and to read a number, which only its wrapper of the core has (core.csrc.c). */
+/* csrc/core/cffipointer.h: what the core has of cffi: its own ways to make and to read a pointer,
+ * to write a value and to read a number, which only its wrapper of the core has (core.csrc.c). */
 #ifndef NC_CORE_CFFIPOINTER_H
 #define NC_CORE_CFFIPOINTER_H
 

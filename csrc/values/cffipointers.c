@@ -53,7 +53,7 @@ static PyObject *first_word(PyObject *value)
 NC_COLD PyObject *type_asked(PyObject *value, int known)
 {
     PyTypeObject *class_ = Py_TYPE(value);
-    if (strncmp(class_->tp_name, "_cffi_backend.", 14) != 0) {
+    if (class_->tp_name[0] != '_' || strncmp(class_->tp_name, "_cffi_backend.", 14) != 0) {
         return NULL;
     }
     PyObject *type_of = nc_of_cffi(&known_typeof, "typeof");

@@ -13,6 +13,7 @@
 enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS, NAME };
 
 typedef struct {
+    PyObject *name;    /* interned: borrowed from the layout's dict; or NULL */
     PyObject *type;    /* its CType */
     PyObject *who;     /* str: begins messages */
     PyObject *inner;   /* the Layout of a struct or an array; else None */
@@ -36,6 +37,7 @@ enum { MOST_FREE = 0 };
 enum { MOST_FREE = 8 };
 #endif
 enum { MOST_BYTES = 128 }; /* of one that stays */
+enum { MOST_NAMED = 8 };   /* members that are found by the identity of their name */
 
 typedef struct {
     Record *first;
@@ -208,6 +210,20 @@ static void record_dealloc(PyObject *object)
 
 /* Layout(rows, about, size, alignment, count, step, whether it leads on); a row is (offset, size,
  * letter, type, subject of messages, Layout or None). */
+/* Tells the first members their names; not those that the class may have as well. */
+static void name_members(Layout *self)
+{
+    PyObject *name;
+    PyObject *place;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(said(self, PLACES), &at, &name, &place)) {
+        Py_ssize_t i = PyLong_AsSsize_t(place);
+        if (i < MOST_NAMED && i < Py_SIZE(self) && PyUnicode_READ_CHAR(name, 0) != '_') {
+            self->members[i].name = name;
+        }
+    }
+}
+
 static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *rows = PyTuple_GetItem(args, 0);
@@ -229,7 +245,9 @@ static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
                               &member->code, &member->type, &member->who, &member->inner);
         member->other = nc_scalar_size((char)member->code) == 0;
     }
-    if (status != 0) {
+    if (status == 0) {
+        name_members(self);
+    } else {
         Py_CLEAR(self);
     }
     return (PyObject *)self;
@@ -432,6 +450,11 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
  * begin with an underscore, are no member's, or a struct could take them from the code here. */
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
+    for (Py_ssize_t i = 0; i < MOST_NAMED && i < Py_SIZE(self->layout); i++) {
+        if (self->layout->members[i].name == name) {
+            return i;
+        }
+    }
     if (PyUnicode_GET_LENGTH(name) != 0 && PyUnicode_READ_CHAR(name, 0) == '_' &&
         _PyType_Lookup(nc_record_class, name) != NULL) {
         return -1;

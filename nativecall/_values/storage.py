@@ -671,7 +671,7 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     item: CType = ctype
     if isinstance(ctype, Struct):
         name, count, step = ctype.name or ctype.kind, len(ctype.members), 0
-        places = {one: place for place, one in enumerate(ctype.places)}
+        places = {sys.intern(one): place for place, one in enumerate(ctype.places)}
         found = [
             (start + field.offset, field, f"field {one!r} of '{name}'")
             for one, (field, start) in ctype.places.items()
