@@ -9,33 +9,28 @@
 
 #include <string.h>
 
-/* ---- layout ---------------------------------------------------------------------------------- */
-
-typedef struct {
-    const char *name;
-    size_t number;
-} Number;
-
-static const Number layout[] = {
-    {"long_bytes", sizeof(long)},
-    {"stub_context", offsetof(NcStubSlot, context)},
-    {"thunk_target", offsetof(NcThunk, target)},
-    {"thunk_values", sizeof(NcThunk)},
-    {"pointer_bytes", sizeof(NcPointer)},
-};
-
-/* code_layout(): {name: offset, size or other number}. */
-PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+/* A dict of names and numbers. */
+static PyObject *dict_of(const char *const *names, const size_t *numbers, size_t count)
 {
     PyObject *found = PyDict_New();
-    for (size_t i = 0; found != NULL && i < sizeof(layout) / sizeof(layout[0]); i++) {
-        PyObject *number = PyLong_FromSize_t(layout[i].number);
-        if (number == NULL || PyDict_SetItemString(found, layout[i].name, number) < 0) {
+    for (size_t i = 0; found != NULL && i < count; i++) {
+        PyObject *number = PyLong_FromSize_t(numbers[i]);
+        if (number == NULL || PyDict_SetItemString(found, names[i], number) < 0) {
             Py_CLEAR(found);
         }
         Py_XDECREF(number);
     }
     return found;
+}
+
+/* code_layout(): {name: offset, size or other number}. */
+PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    static const char *const names[] = {"stub_context", "thunk_target", "thunk_values",
+                                        "pointer_bytes"};
+    static const size_t numbers[] = {offsetof(NcStubSlot, context), offsetof(NcThunk, target),
+                                     sizeof(NcThunk), sizeof(NcPointer)};
+    return dict_of(names, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
 /* ---- symbols --------------------------------------------------------------------------------- */
@@ -82,15 +77,8 @@ void nc_symbols_ready(void)
 /* code_symbols(): {name: address}, in the order of that table. */
 PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    PyObject *found = PyDict_New();
-    for (size_t i = 0; found != NULL && i < sizeof(symbol_names) / sizeof(symbol_names[0]); i++) {
-        PyObject *address = PyLong_FromVoidPtr(places[i]);
-        if (address == NULL || PyDict_SetItemString(found, symbol_names[i], address) < 0) {
-            Py_CLEAR(found);
-        }
-        Py_XDECREF(address);
-    }
-    return found;
+    return dict_of(symbol_names, (const size_t *)(const void *)places,
+                   sizeof(places) / sizeof(places[0]));
 }
 
 /* symbols_address(): where that table is, for code that others generate. */

@@ -15,7 +15,7 @@ import re
 import sys
 
 from .. import _lib
-from .._adapt.draft import losses
+from .._adapt.rules import losses
 from .._callable import specialize
 from .._cdecl.spelling import canonical, parse, words
 from .._errors import NoEntryError, SignatureError

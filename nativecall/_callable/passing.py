@@ -8,8 +8,8 @@ as long as C uses it.
 
 from __future__ import annotations
 
-from .._adapt.draft import losses
 from .._adapt.messages import counted
+from .._adapt.rules import losses
 from .._cdecl.spelling import parse
 from .._errors import NoEntryError, SignatureError
 from .._types.signature import Signature

@@ -22,8 +22,8 @@ from functools import partial
 
 from .. import _lib
 from .._adapt import messages, rules
-from .._adapt.draft import losses
 from .._adapt.plan import HEADER, Bound, Plan
+from .._adapt.rules import losses
 from .._cdecl.spelling import parse
 from .._codegen.conversions import thunk
 from .._errors import NoEntryError, SignatureError

@@ -22,8 +22,7 @@ that C has no type for are pointers to memory that holds them as C does, aligned
 `bool` is an ``i8`` that is 0 or 1. Padding is never read as part of a value, and nothing outside
 the object is read or written.
 
-What no ABI describes raises `Unsupported`. The generated code
-may refer to the symbols in `SYMBOLS`.
+What no ABI describes raises `Unsupported`. LLVM calls memcpy to copy large structs.
 """
 
 from __future__ import annotations
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Unsupported", "in_memory"]
 
-#: External symbols that generated code may need: LLVM calls it to copy large structs.
-SYMBOLS: Final = ("memcpy",)
 #: More arguments than this are not compiled: their code takes LLVM too long.
 MAX_ARGUMENTS: Final = 255
 #: More bytes of arguments than this are not compiled: LLVM copies them without probing the stack.
@@ -218,40 +215,25 @@ class Convention:
         return ir.IntType(8 * piece.size) if self.abi.by_place else _number(piece)
 
     def lower(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Lowering:
-        """The lowering of a signature.
+        """The lowering of a signature; of a variadic function `fixed` is how many arguments it
+        names, and what follows has the types that C's default promotions leave.
 
-        `args` are those of one call. For a variadic function `fixed` is how many it names, and what
-        follows them has the types that C's default promotions leave: others are a ValueError.
         `Unsupported` is raised for a type whose passing is not known here, and where there is too
         much to pass.
         """
-        if fixed is not None:
-            if not 0 <= fixed <= len(args):
-                raise ValueError(f"'fixed' must be 0 to {len(args)} (got {fixed})")
-            for index, arg in enumerate(args[fixed:], fixed):
-                if arg.kind in ("bool", "int") and arg.size < 4:
-                    raise ValueError(f"argument {index} is {arg.text!r}, which C promotes to 'i'")
-                if arg.kind == "float" and arg.size == 4:
-                    raise ValueError(f"argument {index} is 'f', which C promotes to 'd'")
-        _check_amount(result, args)
         return self.spell(self.abi.place(result, args, fixed), fixed)
 
     def spell(self, call: Call, fixed: int | None = None) -> Lowering:
         """The lowering of a call whose values are placed."""
-        _check_amount(call.result.ctype, [one.ctype for one in call.args])
+        if len(call.args) > MAX_ARGUMENTS:
+            raise Unsupported(
+                f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
+            )
+        size = max(sum([one.ctype.size for one in call.args]), call.result.ctype.size)
+        if size > MAX_BY_VALUE:
+            raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
         passed = tuple([self._spelled(one, True) for one in call.args])
         return Lowering(self, self.pass_result(call.result), passed, fixed)
-
-
-def _check_amount(result: CType, args: Sequence[CType]) -> None:
-    """Refuse what LLVM would take too long for, and what it copies without probing the stack."""
-    if len(args) > MAX_ARGUMENTS:
-        raise Unsupported(
-            f"{len(args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
-        )
-    size = max(sum([arg.size for arg in args]), result.size)
-    if size > MAX_BY_VALUE:
-        raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
 
 
 AAPCS64 = Convention(_AAPCS64)
@@ -328,8 +310,6 @@ class Lowering:
         multiple of 16 for what is passed by reference. A result that is goes to `result_memory`,
         which is no argument's memory, nor any that the callee can reach.
         """
-        if len(arguments) != len(self.arguments):
-            raise ValueError(f"{len(self.arguments)} arguments are needed (got {len(arguments)})")
         values = [result_memory] if self.result.how == "reference" else []
         for passing, given in zip(self.arguments, arguments, strict=True):
             if passing.how == "pieces":

@@ -19,7 +19,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._adapt import draft, rules
+from nativecall._adapt import rules
 from nativecall._callable import hooks
 from nativecall._cdecl.spelling import parse
 from nativecall._codegen import engine
@@ -154,12 +154,12 @@ def test_what_does_not_fit_is_raised_and_c_gets_the_sentinel(c):
 
 def test_a_rule_of_single_values_stands_in_one_place(c, monkeypatch):
     """What the plan says of a conversion is done, by generated code and by the core, and told."""
-    rule = draft._number
+    rule = rules._number
 
     def stricter(source, target):
         return {"rounded": "exact"}.get(rule(source, target), rule(source, target))
 
-    monkeypatch.setattr(draft, "_number", stricter)
+    monkeypatch.setattr(rules, "_number", stricter)
     hooks._thunk_specs.clear()
     narrow = c.sum3.convert("f:ddd")
     assert narrow(0.5, 0, 0) == 0.5
@@ -739,5 +739,5 @@ def test_of_several_entries_the_one_that_loses_least_is_converted():
     assert several.convert("f:ff")(3.0, 4.0) == 5.0
     halves = nc.wrap({"e:e": 4096, "f:f": 4096, "d:d": m.hypot.bind(0.0)}, name="f")
     assert halves.convert("d:q")(1 << 50) == 1 << 50, "no type has all, and double most"
-    lost = [draft.losses(parse(one), parse("d:di")) for one in ("f:ff", "d:dd")]
+    lost = [rules.losses(parse(one), parse("d:di")) for one in ("f:ff", "d:dd")]
     assert lost == [(2, 29 + 7), (0, 0)]

@@ -45,6 +45,7 @@ from numba.extending import lower_builtin, models, register_model, typeof_impl
 from ... import _lib
 from ..._callable.callable import NativeCallable
 from ..._cdecl.spelling import parse
+from ..._codegen.abi import POINTER, at_bytes
 from ..._errors import SignatureError
 from ..._fifo import Cache
 from ..._types.derived import Pointer
@@ -325,7 +326,6 @@ class NativeModel(models.StructModel):  # type: ignore[misc]  # Numba has no typ
 def _unbox(kind: NativeType, obj: ir.Value, c: NumbaObject) -> NumbaObject:
     """Read the functions from the call table, as every consumer in C does."""
     builder = c.builder
-    values = calls.Values(c.context, builder)
     made = cgutils.create_struct_proxy(kind)(c.context, builder)
     made.object = builder.bitcast(obj, made.object.type)
     made.meminfo = c.pyapi.nrt_meminfo_new_from_pyobject(made.object, made.object)
@@ -333,11 +333,11 @@ def _unbox(kind: NativeType, obj: ir.Value, c: NumbaObject) -> NumbaObject:
     if kind.is_view:
         holder = c.pyapi.object_getattr_string(obj, "__self__")
         c.pyapi.decref(holder)  # the view has it
-    holder = builder.bitcast(holder, values.pointer)
-    table = builder.load(values.at(holder, kind.offset), typ=values.pointer)
+    holder = builder.bitcast(holder, POINTER)
+    table = builder.load(at_bytes(builder, holder, kind.offset), typ=POINTER)
     for number, row in enumerate(kind.rows):
         at = _POINTER + row.position * _ENTRY + 2 * _POINTER
-        function = builder.load(values.at(table, at), typ=values.pointer)
+        function = builder.load(at_bytes(builder, table, at), typ=POINTER)
         setattr(made, f"f{number}", builder.bitcast(function, made.object.type))
     return NativeValue(made._getvalue())
 

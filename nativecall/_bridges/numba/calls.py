@@ -178,11 +178,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
         return builder.bitcast(value, POINTER)
     if ctype.kind == "view":
         return values.described(kind, value)
-    if abi.in_memory(ctype):
-        memory = reserve(builder, ctype.size, 16)
-        values.store(ctype, kind, value, memory, 0)
-        return memory
-    return values.number(ctype, kind, value)
+    return values.given(ctype, kind, value)
 
 
 # -- the call --------------------------------------------------------------------------------------
@@ -479,27 +475,23 @@ def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> i
 class _Core:
     """The words of the core: its table of symbols, and what raises exceptions that were left."""
 
-    count = 2
+    words = _lib.ffi.new(
+        "uintptr_t[]",
+        [_lib.types.symbols_address(), _lib.types.code_symbols()["nc_left_raise"]],
+    )
+    count = len(words)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _core_words, ()
 
 
-_CORE = _Core()
-_core_kept: list[Foreign] = []
-
-
 def _core_words() -> int:
     """The address of the core's words."""
-    if not _core_kept:
-        symbols = _lib.types.code_symbols()
-        words = [_lib.types.symbols_address(), symbols["nc_left_raise"]]
-        _core_kept.append(_lib.ffi.new("uintptr_t[]", words))
-    return int(_lib.ffi.cast("uintptr_t", _core_kept[0]))
+    return int(_lib.ffi.cast("uintptr_t", _Core.words))
 
 
 def _core(context: NumbaObject, builder: ir.IRBuilder) -> list[ir.Value]:
-    return _words(builder, _asked(context, builder, _CORE), _CORE.count)
+    return _words(builder, _asked(context, builder, _Core()), _Core.count)
 
 
 def constants(

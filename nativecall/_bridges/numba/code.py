@@ -2,28 +2,32 @@
 
 It passes arguments and result as C does on this machine, and says what becomes of exceptions: see
 the package.
+
+Importing this module imports Numba.
 """
 
 from __future__ import annotations
 
 import itertools
 
+from llvmlite import ir
+from numba.core import types
+from numba.core.registry import cpu_target
+
 from ... import _lib
 from ..._cdecl.spelling import words
+from ..._codegen import abi
+from ..._codegen.abi import POINTER, Lowering
 from ..._errors import SignatureError
 from ..._types.ctype import integer_range
 from ..._values.failure import CONVENTIONS
-from .types import core
-from .values import Values, result_to_c
+from ..._values.storage import sentinel_of
+from .values import Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llvmlite import ir
-
-    from ..._codegen.abi import Lowering
-    from ..._ext import Foreign
     from ..._types.ctype import CType
     from ..._types.signature import Signature
     from ..._values.failure import Convention
@@ -38,8 +42,6 @@ def enclose(
     """Compile the C function around what Numba compiled, in a library of Numba's that is made for
     it: its address, and the library. `owner` is shown where an exception is reported.
     """
-    from ..._codegen import abi
-
     platform = abi.convention()
     if platform is None:
         raise SignatureError("jitted functions have no C functions on this machine")
@@ -47,7 +49,7 @@ def enclose(
         lowering = platform.lower(signature.result, signature.args)
     except abi.Unsupported as error:
         raise SignatureError(f"{signature.text!r} cannot be made a C function: {error}") from error
-    context = core("registry").cpu_target.target_context
+    context = cpu_target.target_context
     symbol = f"nativecall_{next(_number)}_{name}"
     symbol = "".join([letter if letter.isalnum() else "_" for letter in symbol])
     library = context.codegen().create_library(symbol)
@@ -73,12 +75,10 @@ def _write(
     errors: Convention,
 ) -> None:
     """Write the C function around a compiled one."""
-    from llvmlite import ir
-
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     writer = _Writer(context, builder)
     prologue = lowering.emit_prologue(builder, function)
-    given = writer.given(errors.passed(signature.args), described.argtypes, prologue.arguments)
+    given = writer.arguments(errors.passed(signature.args), described.argtypes, prologue.arguments)
     callee = ir.Function(
         function.module,
         context.call_conv.get_function_type(described.restype, described.argtypes),
@@ -106,23 +106,23 @@ def _write(
 
     with builder.if_then(status.is_error, likely=False):
         fail(lambda python: context.call_conv.raise_error(builder, python, status))
-    if signature.result.kind != "void" and described.restype == core("types").none:
+    if signature.result.kind != "void" and described.restype == types.none:
         # It only raises.
         none = writer.sentinel(signature.result, errors, prologue.result_memory)
         lowering.emit_return(builder, prologue, none)
         return
     writer.refuse = out_of_range
-    lowering.emit_return(
-        builder,
-        prologue,
-        result_to_c(writer, signature.result, described.restype, returned, prologue.result_memory),
-    )
+    value = None
+    if signature.result.kind != "void":
+        memory = prologue.result_memory
+        value = writer.given(signature.result, described.restype, returned, memory)
+    lowering.emit_return(builder, prologue, value)
 
 
 class _Writer(Values):
     """Writes what becomes of arguments and exceptions, too."""
 
-    def given(
+    def arguments(
         self,
         args: Sequence[CType],
         kinds: Sequence[NumbaType],
@@ -130,12 +130,11 @@ class _Writer(Values):
     ) -> list[ir.Value]:
         """What a jitted function gets of the arguments that C passes: nothing for those that have
         their defaults, and a tuple for `*args`."""
-        types = core("types")
         rest = iter(zip(args, passed, strict=False))
         found = []
         for kind in kinds:
             if isinstance(kind, types.Omitted):
-                found.append(self.ir.Constant(self.context.get_value_type(kind), []))
+                found.append(ir.Constant(self.context.get_value_type(kind), []))
             elif isinstance(kind, (types.StarArgTuple, types.StarArgUniTuple)):
                 items = [
                     self.from_c(ctype, one, value)
@@ -158,34 +157,24 @@ class _Writer(Values):
         with builder.if_then(builder.icmp_unsigned("==", before, before.type(None))):
             raised(python)
             if errors.shown_by != "exception":
-                settle = _lib.types.code_symbols()["nc_exception_settle"]
-                word = self.ir.IntType(64)
-                self.builder.call(
-                    self._external(settle), [builder.inttoptr(word(id(owner)), self.pointer)]
-                )
+                settle, given = [
+                    builder.inttoptr(ir.IntType(64)(address), POINTER)
+                    for address in (_lib.types.code_symbols()["nc_exception_settle"], id(owner))
+                ]
+                kind = ir.FunctionType(ir.VoidType(), [POINTER])
+                builder.call(abi.Callee(settle, kind), [given])
         python.gil_release(state)
 
-    def _external(self, address: int) -> ir.Value:
-        """A C function of one pointer, by its address."""
-        kind = self.ir.FunctionType(self.ir.VoidType(), [self.pointer])
-        word = self.ir.IntType(64)
-        return self.builder.inttoptr(word(address), self.ir.PointerType(kind))
-
-    def sentinel(self, ctype: Foreign, errors: Convention, memory: ir.Value) -> ir.Value:
+    def sentinel(self, ctype: CType, errors: Convention, memory: ir.Value) -> ir.Value:
         """What C gets when the function raises."""
-        from ..._codegen.abi import in_memory, value_type
-
         if ctype.kind == "void":
             return None
-        if in_memory(ctype):
-            if ctype.kind == "complex":
-                part = self.ir.FloatType() if ctype.size == 8 else self.ir.DoubleType()
-                none = self.ir.Constant(self.ir.LiteralStructType([part, part]), [float("nan")] * 2)
-            else:
-                none = self.ir.Constant(self.ir.ArrayType(self.ir.IntType(8), ctype.size), None)
-            self.builder.store(none, memory, align=1)
+        bits = sentinel_of(ctype, errors.sentinel)
+        if abi.in_memory(ctype):
+            kind = ir.ArrayType(ir.IntType(8), ctype.size)
+            self.builder.store(ir.Constant(kind, bytearray(bits)), memory, align=1)
             return None
-        kind = value_type(ctype)
+        kind, number = abi.value_type(ctype), int.from_bytes(bits, "little")
         if ctype.kind == "float":
-            return self.ir.Constant(kind, float("nan"))
-        return self.ir.Constant(kind, errors.sentinel or None)
+            return self.builder.bitcast(ir.IntType(8 * ctype.size)(number), kind)
+        return ir.Constant(kind, number or None)

@@ -3,21 +3,23 @@
 C code gets and gives values as `nativecall._codegen.abi` has them: numbers and pointers as
 themselves, structs and complex numbers in memory. What Numba has for them is said by its own data
 models, which are asked.
+
+Importing this module imports Numba.
 """
 
 from __future__ import annotations
 
-import sys
+from llvmlite import ir
+from numba.core import types
+from numba.np.arrayobj import make_array, populate_array
 
+from ..._codegen.abi import POINTER, at_bytes, in_memory, reserve, value_type
 from ..._types.ctype import Scalar, integer, integer_range
-from .types import core, numba_type
+from .types import numba_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
-
-    from llvmlite import ir
 
     from ..._ext import Foreign
     from ..._types.ctype import CType
@@ -28,12 +30,6 @@ class Values:
     """Writes conversions of values at the place where a builder stands."""
 
     def __init__(self, context: NumbaObject, builder: ir.IRBuilder) -> None:
-        from llvmlite import ir
-
-        from ..._codegen.abi import POINTER
-
-        self.ir = ir
-        self.pointer = POINTER
         self.context = context
         self.builder = builder
         #: Writes what becomes of an integer that its C type has no room for, given in 64 bits, and
@@ -56,23 +52,21 @@ class Values:
 
     def _array(self, kind: NumbaType, descriptor: ir.Value) -> ir.Value:
         """An array over what a view's descriptor says."""
-        arrayobj: ModuleType = sys.modules["numba.np.arrayobj"]
-
         builder, ndim = self.builder, kind.ndim
-        word = self.context.get_value_type(core("types").intp)
-        data = builder.load(descriptor, typ=self.pointer)
+        word = self.context.get_value_type(types.intp)
+        data = builder.load(descriptor, typ=POINTER)
         words = []
         for index in range(2 * ndim):
-            at = self.at(descriptor, 8 * (index + 1))
+            at = at_bytes(self.builder, descriptor, 8 * (index + 1))
             words.append(builder.load(at, typ=word))
-        array = arrayobj.make_array(kind)(self.context, builder)
+        array = make_array(kind)(self.context, builder)
         item = self.context.get_abi_sizeof(self.context.get_data_type(kind.dtype))
-        arrayobj.populate_array(
+        populate_array(
             array,
             data=builder.bitcast(data, array.data.type),
             shape=words[:ndim],
             strides=words[ndim:],
-            itemsize=self.ir.Constant(word, item),
+            itemsize=ir.Constant(word, item),
             meminfo=None,
         )
         return array._getvalue()
@@ -80,18 +74,15 @@ class Values:
     def loaded(self, ctype: Foreign, kind: NumbaType, memory: ir.Value, offset: int) -> ir.Value:
         """What is in memory as C has it; of a struct a tuple."""
         builder = self.builder
-        types = core("types")
         if isinstance(kind, types.BaseTuple):
             values = [
                 self.loaded(part, inner, memory, offset + at)
                 for (at, part), inner in zip(_parts(ctype), kind, strict=True)
             ]
             return self.context.make_tuple(builder, kind, values)
-        at = self.at(memory, offset)
+        at = at_bytes(self.builder, memory, offset)
         if ctype.kind == "complex":
             return self.from_c(ctype, kind, at)
-        from ..._codegen.abi import value_type
-
         return self.from_c(ctype, kind, builder.load(at, align=1, typ=value_type(ctype)))
 
     # -- to C ------------------------------------------------------------------------------------
@@ -99,18 +90,18 @@ class Values:
     def number(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
         """A number or pointer."""
         if ctype.kind in ("voidptr", "pointer"):
-            return self.builder.bitcast(value, self.pointer)
+            return self.builder.bitcast(value, POINTER)
         if self.refuse is not None and ctype.kind == "int":
-            self._check(ctype, core("types").unliteral(kind), value)
+            self._check(ctype, types.unliteral(kind), value)
         value = self.context.cast(self.builder, value, kind, numba_type(ctype))
-        return self.builder.zext(value, self.ir.IntType(8)) if ctype.kind == "bool" else value
+        return self.builder.zext(value, ir.IntType(8)) if ctype.kind == "bool" else value
 
     def _check(self, ctype: Scalar, kind: NumbaType, value: ir.Value) -> None:
         """Write the check that an integer is in the range of a C type, where it may not be.
 
         Not one of 64 bits: Numba has a sum of `uint64` and a number as `int64`.
         """
-        if not isinstance(kind, core("types").Integer) or ctype.size == 8:
+        if not isinstance(kind, types.Integer) or ctype.size == 8:
             return
         low, high = integer_range(ctype)
         least, greatest = integer_range(integer(kind.bitwidth // 8, kind.signed))
@@ -126,7 +117,7 @@ class Values:
         either = self.builder.or_(outside[0], outside[-1])
         with self.builder.if_then(either, likely=False):
             extend = self.builder.sext if kind.signed else self.builder.zext
-            word = self.ir.IntType(64)
+            word = ir.IntType(64)
             wide = extend(value, word) if kind.bitwidth < 64 else value
             self.refuse(ctype, wide, kind.signed)
 
@@ -134,17 +125,16 @@ class Values:
         self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
     ) -> None:
         """Write a value to memory as C has it."""
-        types = core("types")
         builder = self.builder
         if isinstance(kind, types.BaseTuple):
             for index, (at, part) in enumerate(_parts(ctype)):
                 inner = builder.extract_value(value, index)
                 self.store(part, kind[index], inner, memory, offset + at)
             return
-        at = self.at(memory, offset)
+        at = at_bytes(self.builder, memory, offset)
         if isinstance(kind, types.Record):
-            bytes_ = self.ir.ArrayType(self.ir.IntType(8), ctype.size)
-            source = builder.bitcast(value, self.pointer)
+            bytes_ = ir.ArrayType(ir.IntType(8), ctype.size)
+            source = builder.bitcast(value, POINTER)
             builder.store(builder.load(source, align=1, typ=bytes_), at, align=1)
         elif ctype.kind == "complex":
             wanted = numba_type(ctype)
@@ -155,29 +145,27 @@ class Values:
         else:
             builder.store(self.number(ctype, kind, value), at, align=1)
 
+    def given(
+        self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value = None
+    ) -> ir.Value:
+        """A value as a lowering takes it: what is given in memory is put there, or into some."""
+        if not in_memory(ctype):
+            return self.number(ctype, kind, value)
+        if memory is None:
+            memory = reserve(self.builder, ctype.size, 16)
+        self.store(ctype, kind, value, memory, 0)
+        return memory
+
     def described(self, kind: NumbaType, value: ir.Value) -> ir.Value:
         """The descriptor of a view over an array, in the function's frame."""
-        from ..._codegen.abi import reserve
-
-        arrayobj: ModuleType = sys.modules["numba.np.arrayobj"]
-        array = arrayobj.make_array(kind)(self.context, self.builder, value)
+        array = make_array(kind)(self.context, self.builder, value)
         memory = reserve(self.builder, 8 * (1 + 2 * kind.ndim), 8)
-        self.builder.store(self.builder.bitcast(array.data, self.pointer), memory, align=8)
+        self.builder.store(self.builder.bitcast(array.data, POINTER), memory, align=8)
         for index in range(kind.ndim):
             for words, at in ((array.shape, 1 + index), (array.strides, 1 + kind.ndim + index)):
                 word = self.builder.extract_value(words, index)
-                self.builder.store(word, self.at(memory, 8 * at), align=8)
+                self.builder.store(word, at_bytes(self.builder, memory, 8 * at), align=8)
         return memory
-
-    # -- memory ----------------------------------------------------------------------------------
-
-    def at(self, memory: ir.Value, offset: int) -> ir.Value:
-        """The address some bytes into memory."""
-        at = self.builder.gep(
-            memory, [self.ir.IntType(32)(offset)], source_etype=self.ir.IntType(8), inbounds=True
-        )
-        at.type = self.pointer
-        return at
 
 
 def _parts(ctype: Foreign) -> list[tuple[int, CType]]:
@@ -185,17 +173,3 @@ def _parts(ctype: Foreign) -> list[tuple[int, CType]]:
     if ctype.kind == "array":
         return [(i * ctype.item.size, ctype.item) for i in range(ctype.length)]
     return [(field.offset, field.type) for field in ctype.fields]
-
-
-def result_to_c(
-    values: Values, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value
-) -> ir.Value:
-    """The result as a lowering takes it; in memory where it is given so."""
-    from ..._codegen.abi import in_memory
-
-    if ctype.kind == "void":
-        return None
-    if in_memory(ctype):
-        values.store(ctype, kind, value, memory, 0)
-        return None
-    return values.number(ctype, kind, value)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import pytest
 
-from nativecall._adapt import draft
+from nativecall._adapt import rules
 from nativecall._types.ctype import SCALARS
 from support import compilecache
 from support.headers import compiler
@@ -260,8 +260,8 @@ def decode(code, data):
 def widens(source, target):
     """Whether a conversion between signatures makes one number the other without a check."""
     try:
-        return draft._number(SCALARS[source], SCALARS[target]) in ("same", "widened")
-    except draft.Refused:
+        return rules._number(SCALARS[source], SCALARS[target]) in ("same", "widened")
+    except rules.Refused:
         return False
 
 
