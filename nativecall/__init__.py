@@ -16,7 +16,8 @@ from ._version import __version__ as __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._public import *  # noqa: F403  # checkers see the names that __getattr__ gives
-    from ._public import __all__ as __all__
+
+    __all__: list[str]
 else:
 
     def __getattr__(name):

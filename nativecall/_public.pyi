@@ -171,37 +171,3 @@ def string(pointer: object, encoding: str) -> str | None: ...
 def native_object(pointer: object, cls: type[_N] = ..., *, owned: bool = False) -> _N: ...
 def get_errno() -> int: ...
 def set_errno(number: int) -> None: ...
-
-__all__ = [
-    "AbiError",
-    "Callback",
-    "Entry",
-    "Library",
-    "LibraryError",
-    "NativeCallError",
-    "NativeCallable",
-    "NativeFailure",
-    "NativeObject",
-    "NoEntryError",
-    "ObjectArray",
-    "Record",
-    "Signature",
-    "SignatureError",
-    "Slot",
-    "SymbolError",
-    "callback",
-    "customslots",
-    "extensibletype",
-    "field",
-    "get_errno",
-    "get_include",
-    "load",
-    "method",
-    "native_object",
-    "register_box",
-    "reraise",
-    "set_errno",
-    "string",
-    "ufunc_loop",
-    "wrap",
-]

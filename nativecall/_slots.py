@@ -12,10 +12,20 @@ PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NamedTuple
+
     from ._ext import Foreign
 
+    class _Row(NamedTuple):
+        key: bytes | int
+        flags: int
+        data: int
 
-class Slot(namedtuple("Slot", ["key", "flags", "data"])):
+else:  # without typing, which takes as long to import as half of ours
+    _Row = namedtuple("Slot", ["key", "flags", "data"])
+
+
+class Slot(_Row):
     """One row of a type's slot table.
 
     Attributes
@@ -29,9 +39,6 @@ class Slot(namedtuple("Slot", ["key", "flags", "data"])):
     """
 
     __slots__ = ()
-    key: bytes | int
-    flags: int
-    data: int
 
 
 Slot.__module__ = "nativecall"

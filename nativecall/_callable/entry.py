@@ -25,7 +25,7 @@ from .._values.outparameters import position, resolved
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Unpack
+    from typing import NamedTuple, Unpack
 
     from .._ext import CallSpec, Foreign, Native
     from .._types.ctype import CType
@@ -33,15 +33,31 @@ if TYPE_CHECKING:
     from .._values.failure import Errors
     from .._values.outparameters import Out
 
-_ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
+    class _Row(NamedTuple):
+        signature: str
+        address: int
+        flags: int
+        errors: Errors
+        gil: Gil
+        owner: object
+        trampoline: str
+        order: Order
+        encoding: str | None
+        check: Check | None
+        fortran: bool
+        out: tuple[Out, ...]
+        keep: str | int
 
-
-class Entry(
-    namedtuple(
+else:  # without typing, which takes as long to import as half of ours
+    _Row = namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
     )
-):
+
+_ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
+
+
+class Entry(_Row):
     """One row of a native callable's table.
 
     Attributes
@@ -77,19 +93,6 @@ class Entry(
     """
 
     __slots__ = ()
-    signature: str
-    address: int
-    flags: int
-    errors: Errors
-    gil: Gil
-    owner: object
-    trampoline: str
-    order: Order
-    encoding: str | None
-    check: Check | None
-    fortran: bool
-    out: tuple[Out, ...]
-    keep: str | int
 
 
 Entry.__module__ = "nativecall"

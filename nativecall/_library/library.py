@@ -16,7 +16,7 @@ from .._types.agreement import Agreement, agreement
 from .._types.ctype import Single
 from .._types.signature import Signature
 from .._values import callspec
-from .._values.calloptions import spelled
+from .._values.calloptions import DEFAULT, spelled
 from .options import FUNCTION, LibraryOptions, of_function
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
@@ -496,7 +496,7 @@ class Library(Single):
             raise AttributeError(f"{problem}; only C variables can be set, declare 'extern int x;'")
         if name in declarations.readonly:
             raise AttributeError(f"variable {name!r} of {self._called} is const")
-        self._variable(name).write(value, self._options.policies)
+        self._variable(name).write(value, DEFAULT._replace(order=self._options.order))
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{name!r} of a Library cannot be deleted")

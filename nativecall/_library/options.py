@@ -20,7 +20,6 @@ from .._values.calloptions import (
     CHECKS,
     DEFAULT,
     DEFAULTS,
-    Policies,
     checked,
     of_type,
 )
@@ -313,11 +312,10 @@ class LibraryOptions:
         return {option: one.given for option, one in self._by_name.items()}
 
     @property
-    def policies(self) -> Policies:
-        """The policies of what is no function."""
-        order = self._by_name.get("order")
-        said: Foreign = None if order is None else order.of("")[0]
-        return DEFAULT if order is None else DEFAULT._replace(order=said or "C")
+    def order(self) -> object:
+        """The order of arrays in variables."""
+        one = self._by_name.get("order")
+        return "C" if one is None else one.of("")[0] or "C"
 
     def said(self, name: str, signature: Signature) -> dict[str, object]:
         """What is said of a function, but for what is said of all and does not suit it."""
