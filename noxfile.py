@@ -86,6 +86,9 @@ UNASSERTED = [
     "tests/core/test_race.py",
 ]
 
+# A sanitizer ends the process with its report on stderr, which pytest would have caught and lost.
+REPORTED = "--capture=sys"
+
 nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
 
@@ -174,6 +177,7 @@ def sanitizers(session: nox.Session) -> None:
         *[f"--ignore={path}" for path in UNSANITIZED],
         "-m",
         "not allocator and not compiler",
+        REPORTED,
         *(session.posargs or CORE),
         env=_sanitized(),
     )
@@ -338,6 +342,7 @@ def threads(session: nox.Session) -> None:
         "no:cacheprovider",
         "-k",
         "race or thread",
+        REPORTED,
         *(
             session.posargs
             or [
@@ -351,7 +356,7 @@ def threads(session: nox.Session) -> None:
         ),
         env={
             "LD_PRELOAD": _runtime("tsan"),
-            "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+            "TSAN_OPTIONS": f"halt_on_error=1:exitcode=66:suppressions={ROOT / 'tests/tsan.txt'}",
             "NATIVECALL_TEST_CFLAGS": "-g -fsanitize=thread",
             "NATIVECALL_TEST_REPEAT": "1000",
             "NATIVECALL_TEST_OBJECTS": "1000000",

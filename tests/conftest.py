@@ -75,8 +75,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Use workers for many files, unless the user has said how many."""
+    """Use workers for many files, unless the user has said how many; none is replaced."""
     option = config.option
+    # A new worker in place of one that is lost is sent files that were done, and waits for ever.
+    option.maxworkerrestart = "0"
     worker = hasattr(config, "workerinput")
     if worker or getattr(option, "numprocesses", 0) is not None:
         return
@@ -92,6 +94,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if len(files) > FEW and processors > 1:
         option.numprocesses, option.dist = processors, "loadfile"
         option.loadscopereorder = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A lost worker fails the run, also where it was at no test."""
+    if error:
+        node.config.pluginmanager.getplugin("session").testsfailed += 1
 
 
 def _named(config: pytest.Config, argument: str) -> tuple[Path, str]:
