@@ -13,7 +13,6 @@
 #include "callable/failure.h"
 #include "callable/construct.h"
 #include "callable/overloadcost.h"
-#include "callable/fastpath.h"
 #include "callable/thunkobject.h"
 #include "values/destructor.h"
 #include "values/memoryblock.h"
@@ -119,6 +118,9 @@ static PyMethodDef functions[] = {
     {"set_callable_class", set_callable_class, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"callable_of", callable_of, METH_O, NULL},
+    {"wrapped", NC_METHOD(nc_wrapped), METH_FASTCALL, NULL},
+    {"called", NC_METHOD(nc_called), METH_FASTCALL, NULL},
+    {"make", NC_METHOD(nc_memory_make), METH_FASTCALL, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},
     {"value_letter", value_letter, METH_O, NULL},
@@ -173,10 +175,9 @@ static int module_exec(PyObject *module)
         }
     }
     if (nc_hooks_put_off() < 0 || nc_objects_bring_runtime() < 0 || PyType_Ready(&NcPin_Type) < 0 ||
-        PyType_Ready(&NcShortcut_Type) < 0 || PyType_Ready(&NcBlock_Type) < 0 ||
-        nc_buffers_ready() < 0 || nc_exceptions_ready(module) < 0 ||
-        nc_pointers_ready(module) < 0 || nc_callable_ready(module) < 0 ||
-        nc_objects_ready(module) < 0 ||
+        PyType_Ready(&NcBlock_Type) < 0 || nc_buffers_ready() < 0 ||
+        nc_exceptions_ready(module) < 0 || nc_pointers_ready(module) < 0 ||
+        nc_callable_ready(module) < 0 || nc_objects_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||

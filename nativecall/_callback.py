@@ -30,10 +30,21 @@ from ._values.failure import CONVENTIONS, check_errors, convention
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal, Self
+    from typing import Any, Literal, Self, TypedDict, Unpack
 
     from ._ext import CallbackSpec, CallSpec, Foreign, PyCallback
     from ._values.failure import Errors
+
+    class CallbackOptions(TypedDict, total=False):
+        """What `callback` takes by name."""
+
+        gil: Literal["take", "need"]
+        errors: object
+        name: str | None
+        doc: str | None
+        encoding: str | None
+        types: object
+
 
 _types = _lib.types
 #: What callbacks without options share, by their signatures as written.
@@ -250,13 +261,7 @@ def _annotated(function: Callable[..., object]) -> str:
 def callback(
     signature: str | Signature | None = None,
     function: Callable[..., object] | None = None,
-    *,
-    gil: Literal["take", "need"] = "take",
-    errors: object = None,
-    name: str | None = None,
-    doc: str | None = None,
-    encoding: str | None = None,
-    types: object = None,
+    **options: Unpack[CallbackOptions],
 ) -> Any:
     """Make a native callable of a Python function: a C pointer that runs it.
 
@@ -331,6 +336,24 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
+    if not options and type(signature) is str:
+        plan = _plans.get(signature)
+        if plan is not None and callable(function):
+            return _types.called(Callback, plan, signature, function)
+    return _callback(signature, function, **options)
+
+
+def _callback(
+    signature: str | Signature | None = None,
+    function: Callable[..., object] | None = None,
+    *,
+    gil: Literal["take", "need"] = "take",
+    errors: object = None,
+    name: str | None = None,
+    doc: str | None = None,
+    encoding: str | None = None,
+    types: object = None,
+) -> Any:
     how: dict[str, Foreign] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
     how["encoding"] = encoding
     if types is not None:
@@ -354,4 +377,5 @@ def callback(
     return Callback(signature, function, **how)
 
 
-callback = _types.shortcut("callback", callback, (Callback, _plans))
+_callback.__qualname__ = "callback"
+callback.__wrapped__ = _callback  # type: ignore[attr-defined]  # for `inspect`: every option

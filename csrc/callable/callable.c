@@ -99,14 +99,9 @@ static PyObject *callable_describe(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "a callable that has a built-in view keeps its name");
         return NULL;
     }
-    if (doc != Py_None) {
-        NcMore *more = nc_callable_more(self);
-        if (more == NULL) {
-            return NULL;
-        }
-        Py_XSETREF(more->doc, Py_NewRef(doc));
+    if (nc_callable_say(self, name != Py_None ? name : NULL, doc != Py_None ? doc : NULL) < 0) {
+        return NULL;
     }
-    Py_XSETREF(self->as.unviewed.name, name != Py_None ? Py_NewRef(name) : NULL);
     Py_RETURN_NONE;
 }
 

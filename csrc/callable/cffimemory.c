@@ -9,7 +9,6 @@
 #include "pycallbackobject.h"
 #include "core/cffipointer.h"
 #include "platform/functions.h"
-#include "fastpath.h"
 #include "values/destructor.h"
 #include "values/memoryblock.h"
 #include "values/pointers.h"
@@ -303,16 +302,15 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
 }
 
 /* make(row, init, who=None): memory of a row. */
-PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *row;
-    PyObject *init;
-    PyObject *who = Py_None;
-    if (!PyArg_ParseTuple(args, "O!O|O", &PyTuple_Type, &row, &init, &who) ||
-        !has_items(row, ROW)) {
+    if (nargs < 2 || nargs > 3 || !PyTuple_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "make() takes a row, an initialiser and a name");
         return NULL;
     }
-    return make(row, init, who == Py_None ? ITEM(row, WHO) : who);
+    return has_items(args[0], ROW)
+               ? make(args[0], args[1], nargs == 3 ? args[2] : ITEM(args[0], WHO))
+               : NULL;
 }
 
 /* make_of(row, init, list): memory of an initialiser that cffi takes, which keeps a list. */
@@ -325,16 +323,4 @@ PyObject *nc_memory_of(PyObject *Py_UNUSED(module), PyObject *args)
                    has_items(row, ROW)
                ? make_of(row, init, list)
                : NULL;
-}
-
-PyObject *nc_usual_new(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    PyObject *row = (kwnames == NULL || PyTuple_GET_SIZE(kwnames) == 0) && nargs >= 1 &&
-                            nargs <= 2 && PyUnicode_CheckExact(args[0])
-                        ? PyDict_GetItemWithError(ITEM(data, 0), args[0])
-                        : NULL;
-    Py_XINCREF(row);
-    PyObject *made = row != NULL ? make(row, nargs == 2 ? args[1] : Py_None, ITEM(row, WHO)) : NULL;
-    Py_XDECREF(row);
-    return made;
 }

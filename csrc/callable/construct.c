@@ -5,7 +5,6 @@
 #include "call/call.h"
 #include "callablecalls.h"
 #include "callspec.h"
-#include "fastpath.h"
 #include "nativecall/detail/objectclass.h"
 #include "values/names.h"
 
@@ -202,13 +201,27 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
     return 0;
 }
 
+int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc)
+{
+    NcMore *more = doc != NULL ? nc_callable_more(self) : NULL;
+    if (doc != NULL && more == NULL) {
+        return -1;
+    }
+    if (doc != NULL) {
+        Py_XSETREF(more->doc, Py_NewRef(doc));
+    }
+    Py_XSETREF(self->as.unviewed.name, Py_XNewRef(name));
+    return 0;
+}
+
 PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
                            PyObject *name)
 {
     PyObject *made = nc_callable_new(nc_callable_class, NULL, NULL);
+    NcCallable *self = (NcCallable *)(void *)made;
     if (made != NULL) {
-        ((NcCallable *)(void *)made)->as.unviewed.name = Py_XNewRef(name);
-        if (nc_callable_begin((NcCallable *)(void *)made, spec, target, flags, owner) < 0) {
+        self->as.unviewed.name = Py_XNewRef(name);
+        if (nc_callable_begin(self, spec, target, flags, owner) < 0) {
             Py_CLEAR(made);
         }
     }
@@ -218,8 +231,6 @@ PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyOb
 PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name)
 {
-    PyObject *made;
-    NcMore *more;
     if (name == NULL &&
         (*nc_callable_name_place(self) != NULL || target != NC_SINGLE_TARGET(self))) {
         name = nc_callable_name(self);
@@ -227,14 +238,10 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
             return NULL;
         }
     }
-    made = nc_callable_make(spec, target, flags, owner, name);
-    if (made != NULL && self->more->doc != NULL && self->more->doc != Py_None) {
-        more = nc_callable_more((NcCallable *)(void *)made);
-        if (more != NULL) {
-            more->doc = Py_NewRef(self->more->doc);
-        } else {
-            Py_CLEAR(made);
-        }
+    PyObject *made = nc_callable_make(spec, target, flags, owner, name);
+    if (made != NULL && self->more->doc != NULL && self->more->doc != Py_None &&
+        nc_callable_say((NcCallable *)(void *)made, name, self->more->doc) < 0) {
+        Py_CLEAR(made);
     }
     return made;
 }
@@ -262,53 +269,32 @@ static int is_name(PyObject *name)
            PyUnicode_FindChar(name, 0, 0, PyUnicode_GET_LENGTH(name), 1) < 0;
 }
 
-/* What CPython says of the Python function would not say where the third thing goes. */
-NC_NOINLINE PyObject *too_many(PyObject *const *args, Py_ssize_t nargs)
-{
-    if (PyModule_Check(args[0]) && PyUnicode_Check(args[1]) && PyUnicode_Check(args[2])) {
-        return PyErr_Format(
-            PyExc_TypeError,
-            "wrap() takes a module and a name or a signature (%zd arguments given); "
-            "for both write wrap(module, %R, name=%R)",
-            nargs, args[2], args[1]);
-    }
-    return PyErr_Format(PyExc_TypeError,
-                        "wrap() takes a target and its signature (%zd arguments given); all else "
-                        "goes by name, as in wrap(target, signature, name='f')",
-                        nargs);
-}
-
-/* wrap(target, signature) and wrap(target, signature, name=name) of an address. It is for the
- * function to say what else is meant, or what is wrong: target, signature or name are no exact int,
- * str and str, the address is none, the name cannot be one, or the signature has Python objects. */
-PyObject *nc_usual_wrap(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames)
+/* wrapped(address, signature, options): the callable of an address, which may have a name. None
+ * where it is for Python code to say what is meant, or what is wrong: other options, no exact int
+ * and str, an address that is none, no name, Python objects in the signature. */
+PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = NULL;
-    NcCallSpec *spec;
-    PyObject *made = NULL;
-    unsigned long long address;
-    if (nargs > 2) {
-        return too_many(args, nargs);
+    if (nargs != 3 || !PyLong_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1]) ||
+        !PyDict_CheckExact(args[2])) {
+        Py_RETURN_NONE;
     }
-    if (nargs != 2 || !PyLong_CheckExact(args[0]) || !PyUnicode_CheckExact(args[1])) {
-        return NULL;
-    }
-    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
-        name = args[2];
-        if (PyTuple_GET_SIZE(kwnames) != 1 || !is_name(name) ||
-            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "name") != 0) {
-            return NULL;
+    if (PyDict_GET_SIZE(args[2]) != 0) {
+        name = PyDict_GetItemString(args[2], "name");
+        if (PyDict_GET_SIZE(args[2]) != 1 || name == NULL || !is_name(name)) {
+            Py_RETURN_NONE;
         }
     }
-    address = PyLong_AsUnsignedLongLong(args[0]);
+    unsigned long long address = PyLong_AsUnsignedLongLong(args[0]);
     if (address == 0 || address > UINTPTR_MAX || PyErr_Occurred()) {
         PyErr_Clear(); /* negative, or too large */
-        return NULL;
+        Py_RETURN_NONE;
     }
-    spec = nc_callspec_of(args[1]);
-    if (spec != NULL && !spec->has_objects &&
-        PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
+    NcCallSpec *spec = nc_callspec_of(args[1]);
+    PyObject *made = NULL;
+    if (spec != NULL && spec->has_objects) {
+        made = Py_NewRef(Py_None);
+    } else if (spec != NULL && PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
         made = nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None, name);
     }
     Py_XDECREF(spec);

@@ -22,6 +22,9 @@ void nc_callable_clear_tables(NcCallable *self);
 /* Keeps an owner as long as the callable, once however often it comes, and as the last one of all;
  * None counts once there are others before it. -1 with an exception. */
 int nc_callable_own(NcCallable *self, PyObject *owner);
+/* Gives a new callable a name and a doc, either of which may be NULL. -1 with an exception. */
+int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc);
+
 /* The last of the owners, a borrowed reference; None without any. */
 PyObject *nc_callable_owner(const NcCallable *self);
 
@@ -54,5 +57,8 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
 /* What comes of a native method takes the same objects as its first argument, and owns their class.
  * Takes over `made`, which it returns; NULL is passed on, or says that memory is short. */
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made);
+
+/* Module functions, METH_FASTCALL. */
+PyObject *nc_wrapped(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

@@ -7,6 +7,8 @@
 #include "platform/stub.h"
 #include "bind.h"
 #include "callspec.h"
+#include "construct.h"
+#include "platform/functions.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -213,6 +215,71 @@ int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
     }
     out->keep = PyTuple_Pack(2, Py_None, value);
     return out->keep != NULL ? 1 : -1;
+}
+
+/* What a function says of itself: a new reference to a str; NULL, perhaps with an exception, where
+ * that is no str, has a null character, or is not there. */
+static PyObject *text_of(PyObject *function, int is_doc)
+{
+    const PyFunctionObject *own =
+        PyFunction_Check(function) ? (PyFunctionObject *)(void *)function : NULL;
+    PyObject *found = own == NULL
+                          ? PyObject_GetAttrString(function, is_doc ? "__doc__" : "__name__")
+                          : Py_NewRef(is_doc ? own->func_doc : own->func_name);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+    } else if (found != NULL &&
+               (!PyUnicode_Check(found) ||
+                PyUnicode_FindChar(found, 0, 0, PyUnicode_GET_LENGTH(found), 1) >= 0)) {
+        Py_CLEAR(found);
+    }
+    return found;
+}
+
+static int is_plan(PyObject *plan)
+{
+    return PyTuple_CheckExact(plan) && PyTuple_GET_SIZE(plan) == 3 &&
+           Py_IS_TYPE(PyTuple_GET_ITEM(plan, 0), &NcCallSpec_Type) &&
+           PyLong_Check(PyTuple_GET_ITEM(plan, 1)) &&
+           Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type);
+}
+
+/* called(class, (call spec, flags, CallbackSpec), signature, function): a Callback without options,
+ * whose name is the function's own, "function" where it has none, and so is its doc. */
+PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4 || !is_plan(args[1]) || !PyType_Check(args[0]) ||
+        !PyType_IsSubtype((PyTypeObject *)(void *)args[0], (PyTypeObject *)&NcCallable_Type)) {
+        PyErr_SetString(PyExc_TypeError, "called() takes a class of callables, a plan, a signature "
+                                         "and a function");
+        return NULL;
+    }
+    if (PySys_Audit("nativecall.callback", "OO", args[2], args[3]) < 0) {
+        return NULL;
+    }
+    PyObject *plan = args[1];
+    PyObject *name = text_of(args[3], 0);
+    PyObject *doc = PyErr_Occurred() ? NULL : text_of(args[3], 1);
+    if (name == NULL && !PyErr_Occurred()) {
+        name = PyUnicode_FromString("function");
+    }
+    NcPyCallback *made =
+        PyErr_Occurred() ? NULL
+                         : nc_pycallback_make((NcCallbackSpec *)(void *)PyTuple_GET_ITEM(plan, 2),
+                                              args[3], name);
+    PyObject *self =
+        made != NULL ? nc_callable_new((PyTypeObject *)(void *)args[0], NULL, NULL) : NULL;
+    if (self != NULL &&
+        (nc_callable_say((NcCallable *)(void *)self, name, doc) < 0 ||
+         nc_callable_begin((NcCallable *)(void *)self,
+                           (NcCallSpec *)(void *)PyTuple_GET_ITEM(plan, 0), made->stub,
+                           PyLong_AsSize_t(PyTuple_GET_ITEM(plan, 1)), (PyObject *)made) < 0)) {
+        Py_CLEAR(self);
+    }
+    Py_XDECREF((PyObject *)made);
+    Py_XDECREF(name);
+    Py_XDECREF(doc);
+    return self;
 }
 
 static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)

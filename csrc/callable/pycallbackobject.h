@@ -14,4 +14,7 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
 int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                        NcPointer *out);
 
+/* Module functions, METH_FASTCALL. */
+PyObject *nc_called(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 #endif

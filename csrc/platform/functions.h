@@ -15,9 +15,8 @@
     ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
     ROW(nc_memory_record, "convert_record", METH_VARARGS)                                          \
-    ROW(nc_memory_make, "make", METH_VARARGS)                                                      \
     ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
-    ROW(nc_make_shortcut, "shortcut", METH_VARARGS)                                                \
+    ROW(nc_string_at, "string_at", METH_O)                                                         \
     ROW(nc_callspec, "callspec", METH_VARARGS)                                                     \
     ROW(nc_match, "match", METH_VARARGS)                                                           \
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
@@ -70,5 +69,7 @@ int nc_callable_ready(PyObject *module);
  * ImportError. Here alone, because each unit of C that calls it has the whole metaclass in it. */
 int nc_objects_bring_runtime(void);
 int nc_objects_ready(PyObject *module);
+/* Of METH_FASTCALL, which others have rows of the module's for. */
+PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

@@ -181,38 +181,15 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* NULL without an exception for an encoding that Python does not have. */
-static PyObject *decoded(const char *text, Py_ssize_t length, PyObject *encoding)
+/* string_at(object): the text that a pointer or an array of cffi's leads to, None for NULL;
+ * NotImplemented for what Python code is to look at. */
+PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
 {
-    if (encoding == Py_None) {
-        return PyBytes_FromStringAndSize(text, length);
-    }
-    PyObject *found = nc_decode_text(text, length, encoding);
-    if (found == NULL && !PyErr_ExceptionMatches(PyExc_UnicodeError) &&
-        (PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
-        PyErr_Clear();
-    }
-    return found;
-}
-
-PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssize_t nargs,
-                       PyObject *kwnames)
-{
-    Py_ssize_t named = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *value = nargs != 0 ? args[0] : NULL;
-    PyObject *encoding = nargs + named == 2 ? args[1] : Py_None;
-    if (nargs < 1 || nargs + named > 2 ||
-        (encoding != Py_None && !PyUnicode_CheckExact(encoding)) ||
-        (named == 1 &&
-         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "encoding") != 0) ||
-        nc_ended_by(value) != NULL) {
-        return NULL;
-    }
-    PyObject *foreign = type_of(value);
+    PyObject *foreign = nc_ended_by(value) == NULL ? type_of(value) : NULL;
     PyObject *row = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     if (row == NULL) {
         PyErr_Clear(); /* no object of cffi's that has such a type */
-        return NULL;
+        return Py_NewRef(Py_NotImplemented);
     }
     PyObject *pointer = PyTuple_GET_ITEM(row, 0);
     const size_t size = PyLong_AsSize_t(PyTuple_GET_ITEM(row, 1));
@@ -224,8 +201,6 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(data), PyObject *const *args, Py_ssiz
     if (most < 0) {
         return NULL;
     }
-    if (size != 1) {
-        return nc_decode_wide(text, size, (size_t)most);
-    }
-    return decoded((const char *)text, (Py_ssize_t)strnlen(text, (size_t)most), encoding);
+    return size != 1 ? nc_decode_wide(text, size, (size_t)most)
+                     : PyBytes_FromStringAndSize(text, (Py_ssize_t)strnlen(text, (size_t)most));
 }

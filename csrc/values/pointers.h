@@ -68,9 +68,6 @@ int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
 int nc_takes_structs(PyObject *wanted, PyObject *value);
 /* A struct of cffi, which is copied: 1, or 0 without an exception. */
 int nc_take_struct(PyObject *wanted, PyObject *value, void *memory);
-/* The text at a pointer or array of cffi whose type is in `texts`, as nativecall.string gives it:
- * a vectorcall's arguments; NULL without an exception where Python code is to read it or refuse. */
-PyObject *nc_string_at(PyObject *data, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Adds `texts` to the module, a dict of cffi's types. 0 or -1. */
 int nc_pointers_ready(PyObject *module);
 

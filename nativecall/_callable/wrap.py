@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 else:
     ModuleType = type(_lib)  # the import of `types` takes as long as that of two modules of ours
 
+_wrapped = _lib.types.wrapped  # the usual call: an address and a signature as text
+
 
 @spelled(*WRAP)
 def wrap(
@@ -137,7 +139,11 @@ def wrap(
     >>> ldexp(0.75, 4)
     12.0
     """
-    if types is not None and not isinstance(target, ModuleType):
+    if types is None:
+        made = _wrapped(target, signature, options)
+        if made is not None:
+            return made
+    elif not isinstance(target, ModuleType):
         if isinstance(target, Mapping):
             target = {parse_with(text, types): one for text, one in target.items()}
         else:
@@ -153,9 +159,6 @@ def wrap(
     made = NativeCallable.__new__(NativeCallable)
     made._fill(target, signature, said)
     return made
-
-
-wrap = _lib.types.shortcut("wrap", wrap, ())
 
 
 def _named(

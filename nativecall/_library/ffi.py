@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import _cffi_backend
-
-from .. import _lib
 from .._errors import SignatureError
 from .._fifo import Cache
 
@@ -27,16 +24,6 @@ if TYPE_CHECKING:
         def type(self, text: str) -> FFIType: ...
 
 
-#: Methods of cffi's that give a text's type to a function, and that function.
-_QUICK = {
-    "sizeof": _cffi_backend.sizeof,
-    "alignof": _cffi_backend.alignof,
-    "cast": _cffi_backend.cast,
-    "new": _cffi_backend.newp,
-    "from_buffer": _cffi_backend.from_buffer,
-}
-
-
 @cache
 def _class() -> type[FFI]:
     from cffi import FFI
@@ -48,10 +35,6 @@ def _class() -> type[FFI]:
             super().__init__()
             self._owner = owner
             self._known: Cache[str, FFIType] = Cache(1024)
-            # As cffi has them, without a step of Python code for texts that are known.
-            for name, function in _QUICK.items():
-                other = getattr(super(), name)
-                setattr(self, name, _lib.types.shortcut("typed", other, (self._known, function)))
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
             # What all methods of cffi ask for the type of a text.

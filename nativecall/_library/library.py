@@ -23,7 +23,7 @@ from .types import Owner, Types, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Self, Unpack
 
     from cffi import FFI
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .options import FunctionOptions
     from .variables import Variable
 
-_Opened = _lib.types.Library
+_Opened, _make = _lib.types.Library, _lib.types.make
 _NOTHING_SAID = LibraryOptions()
 
 
@@ -99,7 +99,7 @@ class Library(Single):
             _given=given,
             _hidden={},
             _owner=owner,
-            new=_lib.types.shortcut("new", _new.__get__(owner), (owner.rows,)),
+            new=_maker(owner),
             _options=options,
             _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,
@@ -298,8 +298,7 @@ class Library(Single):
         >>> at.f(at.x)
         9.0
         """
-        # A library has a Shortcut of `_new` instead.
-        return _new(self._owner, ctype, init)
+        return _maker(self._owner)(ctype, init)
 
     def asarray(self, value: FFIData, shape: int | Sequence[int] | None = None) -> NDArray:
         """A NumPy array over memory of cffi's, without a copy; it keeps the memory if `value` does.
@@ -541,10 +540,17 @@ class Library(Single):
         return table(repr(self), ("function", "signature"), functions, rest)
 
 
-def _new(owner: Owner, ctype: object, init: object = None) -> FFIData:
-    from .memory import new
+def _maker(owner: Owner) -> Callable[..., FFIData]:
+    """`Library.new` of a library, which looks for what it needs but once."""
+    known = owner.rows.get
 
-    return new(owner, ctype, init)
+    def new(ctype: str | FFIType, init: object = None) -> FFIData:
+        row = known(ctype) if type(ctype) is str else None
+        if row is not None:
+            return _make(row, init)
+        from . import memory
 
+        return memory.new(owner, ctype, init)
 
-_new.__doc__ = Library.new.__doc__
+    new.__doc__ = Library.new.__doc__
+    return new

@@ -16,7 +16,7 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
-_typeof = _lib.ffi.typeof
+_typeof, _string_at = _lib.ffi.typeof, _lib.types.string_at
 # What the core reads itself: cffi's types, the pointers that they convert to, and the bytes of a
 # character. cffi has one object for a type in all of a process.
 _texts = _lib.types.texts
@@ -62,7 +62,9 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    found = _read(pointer)
+    found = _string_at(pointer)
+    if found is NotImplemented:
+        found = _read(pointer)
     if encoding is None:
         return found
     if isinstance(found, bytes) and isinstance(encoding, str):
@@ -87,10 +89,6 @@ def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
             f"{who} must have no null character once it is encoded, which ends text in C"
         )
     return found
-
-
-# The core reads cffi's objects whose types are in `_texts`.
-string = _lib.types.shortcut("string", string, ())
 
 
 def _read(pointer: object) -> bytes | str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import sys
 
@@ -340,3 +341,20 @@ def test_cycles_through_owners_are_collected():
         assert alive() == 1
         del owner
         assert alive() == 0
+
+
+def test_calls_that_are_not_the_usual_ones():
+    """Options, other classes than the usual ones, and what is wrong."""
+    assert nc.wrap(hypot, signature="d:dd")(3, 4) == 5.0
+    assert nc.wrap(hypot, "d:dd", name=None)(3, 4) == 5.0
+    assert nc.wrap(hypot, "d:dd", name="h", doc="d").__doc__ == "d"
+    assert nc.wrap(hypot, "d:dd", **{"".join(["na", "me"]): "h"}).__name__ == "h"
+    assert nc.callback("d:d", function=abs)(-2.0) == 2.0
+    assert nc.callback("d:d", abs, name="other").__name__ == "other"
+    assert {"gil", "errors", "types"} < set(inspect.signature(nc.callback).parameters)
+    with pytest.raises(TypeError, match="there is no option 'nam'; did you mean 'name'"):
+        nc.wrap(hypot, "d:dd", nam="h")
+    with pytest.raises(TypeError, match=r"callback\(\) got an unexpected keyword argument 'nam'"):
+        nc.callback("d:d", abs, nam="h")
+    with pytest.raises(TypeError, match=r"wrap\(\) takes from 1 to 2 positional arguments"):
+        nc.wrap(hypot, "d:dd", "h")
