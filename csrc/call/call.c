@@ -608,10 +608,7 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
 static int end(const Call *now, PyObject *const *args)
 {
     const Py_ssize_t index = now->spec->ended;
-    PyObject *subject = nc_conversion_subject((PyObject *)now->self, index);
-    int status = subject != NULL ? nc_end(args[index], now->spec->ends, subject) : -1;
-    Py_XDECREF(subject);
-    return status;
+    return nc_end(args[index], now->spec->ends, (PyObject *)now->self, index);
 }
 
 /* A call of a plan with pointers, lengths or policies. */

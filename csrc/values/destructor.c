@@ -8,6 +8,7 @@
 #include "platform/functions.h"
 #include "platform/gil.h"
 #include "record.h"
+#include "scalars.h"
 
 #include <structmember.h>
 
@@ -119,13 +120,13 @@ PyObject *nc_ended_by(PyObject *pointer)
     return release;
 }
 
-int nc_end(PyObject *pointer, PyObject *name, PyObject *subject)
+int nc_end(PyObject *pointer, PyObject *name, PyObject *callable, Py_ssize_t index)
 {
     PyObject *ended = nc_ended_by(pointer);
     NcDestructor *destructor = ended == NULL ? destructor_of(pointer) : NULL;
     if (ended != NULL) {
-        PyErr_Format(PyExc_ValueError, "%U must be open, but %R was called with it", subject,
-                     ended);
+        nc_conversion_error(PyExc_ValueError, callable, index,
+                            "must be open, but %R was called with it", ended);
         return -1;
     }
     if (destructor != NULL) {

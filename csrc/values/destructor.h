@@ -39,9 +39,9 @@ PyObject *nc_owned(PyObject *value, PyObject *owns);
 /* The name of the function that ended a pointer, a borrowed str; NULL for others. */
 PyObject *nc_ended_by(PyObject *pointer);
 
-/* A function of that name ends a pointer: 1; 0 for what is none of ours. `subject` begins the
- * message where another has ended it: -1. */
-int nc_end(PyObject *pointer, PyObject *name, PyObject *subject);
+/* A function of that name ends a pointer, an argument of a callable: 1; 0 for what is none of ours;
+ * -1 with a ValueError where another has ended it. */
+int nc_end(PyObject *pointer, PyObject *name, PyObject *callable, Py_ssize_t index);
 /* The function has failed: the pointer is open. */
 void nc_end_undo(PyObject *pointer);
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from functools import partial
 from math import prod
 
 import _cffi_backend
@@ -21,6 +22,7 @@ from .._cdecl.cffitype import from_ffi, is_same_name
 from .._cdecl.nodes import c_name_of, element
 from .._cdecl.spelling import is_ffi_type
 from .._errors import SignatureError, closest, did_you_mean, extra, wrong_type
+from .._fifo import Cache
 from .._types.ctype import CType
 from .._types.signature import Signature
 from .._values import boxes, callspec, handles, storage
@@ -534,44 +536,55 @@ def _refuse_length(who: str, length: int, item: FFIType, before: int = 0) -> Non
 
 def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """What `Library.asarray` gives."""
-    numpy = extra("numpy", "an array of a library's memory")
-    ffi = owner.ffi
     if not handles.is_cdata(value):
         raise wrong_type("'value'", "a pointer or an array of cffi's", value)
     handles.check_open(value, "'value'")
     ctype = _cffi_backend.typeof(value)
-    if ctype.kind not in ("pointer", "array"):
-        raise TypeError(
-            f"'value' must be a pointer or an array (got {ctype.cname!r}); ffi.addressof() "
-            "gives a pointer to a struct"
-        )
-    if ctype.kind == "pointer" and value == ffi.NULL:
+    is_array, step, rest, view = _arrays.get(ctype) or _arrays.keep(ctype, _array_of(ctype))
+    if not is_array and not value:
         raise ValueError(f"'value' is a {ctype.cname!r} that is NULL")
-    element = ctype.item
-    lengths: tuple[int, ...] = ()
-    if shape is not None:
+    if shape is None:
+        lengths: tuple[int, ...] = (len(value),) if is_array else ()
+    elif type(shape) is int and shape >= 0:
+        lengths = (shape,)
+    else:
         try:
             given = [shape] if hasattr(shape, "__index__") else shape
             lengths = tuple([operator.index(one) for one in given])
         except TypeError:
             raise wrong_type("'shape'", "an integer or several", shape) from None
-        if any([length < 0 for length in lengths]):
+        if lengths and min(lengths) < 0:
             raise ValueError(f"'shape' must have lengths (got {shape!r})")
-    elif ctype.kind == "array":
-        lengths = (len(value),)
     count = prod(lengths)
-    if shape is not None and ctype.kind == "array" and count > len(value):
+    if shape is not None and is_array and count > len(value):
         raise ValueError(f"'shape' is {lengths}, but {ctype.cname!r} has {len(value)} items")
-    while element.kind == "array":
-        lengths += (element.length,)
-        element = element.item
-    form = numpy.dtype(dtype(element))
-    size = count * ffi.sizeof(ctype.item)
+    size = count * step
+    lengths += rest
     if size > sys.maxsize:
         raise OverflowError(f"'shape' is {lengths}, {size} bytes, more than memory has")
-    data = ffi.buffer(value, size) if size else bytearray()
-    made: NDArray = numpy.frombuffer(data, form).reshape(lengths)
-    return made
+    data = owner.ffi.buffer(value, size) if size else bytearray()
+    made: NDArray = view(data)
+    return made if len(lengths) == 1 else made.reshape(lengths)
+
+
+# What arrays over memory of a type have: whether the type is an array, bytes of an item, the
+# lengths of an item that is an array, and what makes an array of a buffer.
+_arrays: Cache[FFIType, tuple[bool, int, tuple[int, ...], Foreign]] = Cache(256)
+
+
+def _array_of(ctype: FFIType) -> tuple[bool, int, tuple[int, ...], Foreign]:
+    numpy = extra("numpy", "an array of a library's memory")
+    if ctype.kind not in ("pointer", "array"):
+        raise TypeError(
+            f"'value' must be a pointer or an array (got {ctype.cname!r}); ffi.addressof() "
+            "gives a pointer to a struct"
+        )
+    element, rest = ctype.item, []
+    while element.kind == "array":
+        rest.append(element.length)
+        element = element.item
+    view = partial(numpy.frombuffer, dtype=numpy.dtype(dtype(element)))
+    return ctype.kind == "array", _cffi_backend.sizeof(ctype.item), (*rest,), view
 
 
 def dtype(ctype: FFIType) -> DTypeLike:
