@@ -17,39 +17,38 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
 
-class Fifo(dict["Key", "Value"]):
-    """A dict of the last `limit` keys that were put."""
+class Cache(dict["Key", "Value"]):
+    """A dict that forgets everything when a key comes to `limit` others."""
 
-    limit = 256
+    limit: int = 256
+
+    def __init__(self, limit: int = 0) -> None:
+        super().__init__()
+        if limit:
+            self.limit = limit
 
     def put(self, key: Key, value: Value) -> None:
-        """Set an item, in the place of the oldest ones where there are too many."""
+        """Set an item."""
         self._make_room()
         self[key] = value
 
     def keep(self, key: Key, value: Value) -> Value:
-        """The same, unless another thread has set it meanwhile; what is set now."""
+        """Set an item, unless another thread has done so meanwhile; what is set now."""
         self._make_room()
         return self.setdefault(key, value)
+
+    def _make_room(self) -> None:
+        if len(self) >= self.limit:
+            self.clear()
+
+
+class Fifo(Cache["Key", "Value"]):
+    """The same, which forgets the oldest alone."""
 
     def _make_room(self) -> None:
         while len(self) >= self.limit:
             # A copy is made at once, whatever other threads do; the iterator of a dict is not.
             self.pop(next(iter([*self])), None)
-
-
-class Cache(dict["Key", "Value"]):
-    """A dict that forgets everything when a key comes to `limit` others."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self.limit = limit
-
-    def keep(self, key: Key, value: Value) -> Value:
-        """Set an item, unless another thread has done so meanwhile; what is set now."""
-        if len(self) >= self.limit:
-            self.clear()
-        return self.setdefault(key, value)
 
 
 class Shared(dict["Key", "ref[Value]"]):

@@ -34,7 +34,7 @@ _PLACES = {
     "reraise": "_reraise",
     "set_errno": "_public",
     "string": "_values.text",
-    "ufunc_loop": "_ufuncloop",
+    "ufunc_loop": "_bridges.numpy",
     "wrap": "_callable.wrap",
 }
 

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, Generic, Literal, TypedDict, overload
 
 from typing_extensions import ParamSpec, TypeVar, Unpack
 
+from ._bridges.numpy import ufunc_loop as ufunc_loop
 from ._callable.callable import NativeCallable as _NativeCallable
 from ._callable.entry import Entry as Entry
 from ._callback import Callback as _Callback
@@ -33,7 +34,6 @@ from ._slots import customslots as customslots
 from ._slots import extensibletype as extensibletype
 from ._slots import get_include as get_include
 from ._types.signature import Signature as Signature
-from ._ufuncloop import ufunc_loop as ufunc_loop
 from ._values.boxes import register_box as register_box
 from ._values.calloptions import Gil as _Gil
 from ._values.calloptions import WrapOptions as _WrapOptions

@@ -127,10 +127,11 @@ class Options:
         self.policies = policies
         self.flags = GIL[gil] | CONVENTIONS[self.errors].flags | (_lib.FLAG_ERRNO if errno else 0)
 
-    def __bool__(self) -> bool:
-        """Whether anything is asked that is not so without them."""
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing is asked that is not so without them."""
         named = self.name is not None or self.doc is not None or self.owner is not None
-        return named or bool(self.flags or self.policies)
+        return not (named or self.flags or self.policies)
 
 
 class NewEntry(

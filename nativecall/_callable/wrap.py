@@ -152,7 +152,7 @@ def wrap(
         name = options.get("name")
         target, options["name"], signature = _exported(target, signature, name, types)
     said = Options(**options)
-    if not said and not isinstance(target, Mapping):
+    if said.is_default and not isinstance(target, Mapping):
         native = boxes.native(target)
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]

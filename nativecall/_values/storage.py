@@ -64,7 +64,8 @@ def store(
     elif isinstance(ctype, Struct):
         _store_struct(ctype, value, address, who, keep, policies)
     elif isinstance(ctype, Array):
-        _store_array(ctype, value, address, who, keep, policies, spelled)
+        given = _encoded(ctype, value, who, policies)
+        store_items(ctype.row, ctype.shape[0], given, address, who, keep, policies, spelled)
     elif isinstance(ctype, View):
         _store_word(_view(ctype, value, who, keep, readonly), address)
     elif ctype.kind == "object":
@@ -78,18 +79,11 @@ def store(
 
 
 def store_whole(
-    ctype: CType,
-    value: object,
-    address: int,
-    who: str,
-    keep: list[object],
-    readonly: bool,
-    policies: Policies,
-    spelled: str = "",
+    ctype: CType, value: object, address: int, who: str, keep: list[object], *how: Foreign
 ) -> None:
     """`store`; when it fails, no traceback keeps a buffer exported."""
     try:
-        store(ctype, value, address, who, keep, readonly, policies, spelled)
+        store(ctype, value, address, who, keep, *how)
     except BaseException:
         keep.clear()
         raise
@@ -134,13 +128,13 @@ def _store_struct(
             raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, places))}")
         names, values = [*given], tuple(given.values())
     elif isinstance(value, (tuple, list)):
-        if len(value) != len(names):
-            raise TypeError(_wrong_count(who, names, len(value)))
         # Conversions may run code that changes a list. A subclass may give what it does not count.
         values = tuple(islice(value, len(names) + 1))
-        if len(values) != len(names):
-            count = len(values) if len(values) < len(names) else "more"
-            raise TypeError(_wrong_count(who, names, count))
+        if not len(values) == len(value) == len(names):
+            count: object = len(values) if len(values) < len(names) else "more"
+            count = len(value) if len(value) != len(names) else count
+            shown = ", ".join(map(repr, names))
+            raise TypeError(f"{who} must have {len(names)} fields ({shown}), not {count}")
     else:
         shown = repr(struct.name) if struct.name else f"{struct.kind} of {struct.size} bytes"
         shown += f" with the fields {', '.join(map(repr, names))}"
@@ -215,10 +209,6 @@ def _store_bits(field: Field, value: object, address: int, who: str) -> None:
         memory[:] = (rest | (number & mask) << field.shift).to_bytes(len(memory), "little")
 
 
-def _wrong_count(who: str, names: Sequence[str], count: int | str) -> str:
-    return f"{who} must have {len(names)} fields ({', '.join(map(repr, names))}), not {count}"
-
-
 def copy_same_bytes(
     struct: Struct, value: object, address: int, who: str, keep: list[object]
 ) -> bool:
@@ -290,22 +280,15 @@ def _record_names(value: object) -> tuple[str, ...] | None:
     return tuple(names) if names and getattr(value, "ndim", None) == 0 else None
 
 
-def _store_array(
-    array: Array,
-    value: Foreign,
-    address: int,
-    who: str,
-    keep: list[object],
-    policies: Policies,
-    spelled: str,
-) -> None:
-    if array.is_text and len(array.shape) == 1 and isinstance(value, str):
-        if policies.encoding is None:
-            raise TypeError(
-                f"{who} must be bytes (got str); give the function or the library an encoding"
-            )
-        value = value.encode(policies.encoding)
-    store_items(array.row, array.shape[0], value, address, who, keep, policies, spelled)
+def _encoded(array: Array, value: Foreign, who: str, policies: Policies) -> Foreign:
+    """The bytes of text for an array of characters; any other value as it is."""
+    if not (array.is_text and len(array.shape) == 1 and isinstance(value, str)):
+        return value
+    if policies.encoding is None:
+        raise TypeError(
+            f"{who} must be bytes (got str); give the function or the library an encoding"
+        )
+    return value.encode(policies.encoding)
 
 
 def store_items(

@@ -35,7 +35,7 @@ LAYERS: list[tuple[str, str]] = [
     # the one object, and what it is asked for
     ("callable", "_callable/"),
     # what users call
-    ("verbs", "__init__ _callback _library/ _native_objects/ _public _reraise _slots _ufuncloop"),
+    ("verbs", "__init__ _callback _library/ _native_objects/ _public _reraise _slots"),
     # other libraries' boxes, and the command line
     ("outside", "__main__ _bridges/ _cli/ _numba _ufunc/ conformance/"),
 ]
