@@ -53,7 +53,7 @@ EXCLUDED = {
         *("nc_native_at_slot", "nc_native_first_packed", "nc_native_packed_in_calls"),
         *("nc_packed_ends", "nc_packed_nibble", "nc_packed_is_text"),
         *("nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
-        *("nc_packed_words", "nc_packed_locate", "nc_packed_colon_after", "nc_cursor_set"),
+        *("nc_packed_words", "nc_packed_locate", "nc_cursor_set"),
         *("nc_type_own", "nc_nativeapi_accept", "nc_nativeapi_ask"),
         *("nc_slottable_rows", "nc_slottable_find_expected"),
         *(
@@ -75,9 +75,9 @@ EXCLUDED = {
         *(f"nc_{way}_{kind}" for way in ("read", "write") for kind in ("integer", "float")),
         *("nc_signature_is_space", "nc_signature_is_digit", "nc_signature_add"),
         *("nc_signature_multiply", "nc_signature_round_up", "nc_signature_refuses"),
-        *(f"nc_reader_{step}" for step in ("fault", "write", "write_text", "peek", "accept")),
+        *(f"nc_reader_{step}" for step in ("fault", "write", "peek", "accept")),
         *(f"nc_reader_{step}" for step in ("expect", "number", "signature", "type", "run")),
-        *(f"nc_reader_{step}" for step in ("has_field", "field_name", "struct", "array", "view")),
+        *(f"nc_reader_{step}" for step in ("has_field", "field_name", "struct", "array")),
         "nc_reader_type_after",
         "nc_reader_width",
         "nc_layout_align",
@@ -91,11 +91,13 @@ EXCLUDED = {
         *("nc_before_fork", "nc_after_fork", "nc_packed_put", "nc_packed_store"),
         *("nc_packed_replace", "nc_calltable_init", "nc_calltable_published"),
         *("nc_calltable_live_bytes", "nc_calltable_retired_bytes", "nc_calltable_write"),
-        *("nc_calltable_enlarged", "nc_calltable_append", "nc_calltable_replace"),
-        *("nc_calltable_clear", "nc_convention_fits", "nc_signature_checked"),
+        *("nc_calltable_append", "nc_calltable_replace", "nc_calltable_clear"),
+        *("nc_convention_fits", "nc_signature_checked"),
+        *(f"nc_growth_{step}" for step in ("init", "live_bytes", "reserve", "begin", "end", "free")),
     },
 }
 EXCLUDED_CONSTANTS = {
+    *("NC_READ_ANY", "NC_READ_CANONICAL", "NC_READ_PACKED"),
     *("NC_NATIVEAPI_MAX_ENTRIES", "NC_NATIVEAPI_ROWS"),
     *("NC_FAILED_RAISED", "NC_FAILED_SHUTDOWN"),
 }

@@ -143,7 +143,7 @@ class Core:
             words = self.pack(text, flags)
             function = ffi.cast("void *", number)
             assert lib.nc_packedtable_append(table, words, len(words), function) == 0
-        made = list(table.published[0 : table.used + 1])
+        made = list(table.published[0 : table.growth.used // 8])
         lib.nc_packedtable_clear(table)
         return made
 

@@ -21,9 +21,8 @@
  *             as more of them. Bits 8 to 23 are ignored.
  *
  * Invariants: an entry's signature and flags never change once it is visible, nor does its
- *             position. Only its function pointer does. Tables are allocated zeroed, and the last
- *             entry of one is never used. A grown table takes twice the memory of the one before,
- *             so all superseded ones together take less than the one in use.
+ *             position. Only its function pointer does. The last entry of a table is never used.
+ *             growth.h has the memory.
  *
  * Threads:    writers of one NcCallTable are serialised by the caller (the GIL or a lock).
  *             Readers are not restrained in any way:
@@ -49,10 +48,7 @@
 #ifndef NATIVECALL_CALLTABLE_H
 #define NATIVECALL_CALLTABLE_H
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base.h"
+#include "growth.h"
 #include "lookup.h"
 
 NC_C_BEGIN
@@ -86,31 +82,15 @@ NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
 
 /* ---- the writer's side ----------------------------------------------------------------------- */
 
-/* What precedes each allocated table. */
-typedef struct NcCallTableBlock {
-    struct NcCallTableBlock *superseded; /* the block before this one, half as large; or NULL */
-    size_t size;                         /* bytes of this block */
-    PyNativeCallableTable table;
-} NcCallTableBlock;
-
 typedef struct {
     PyNativeCallableTable *published; /* atomic: what readers take; never NULL */
-    NcCallTableBlock *block;          /* the block that holds it, NULL for the shared empty table */
-    size_t capacity;                  /* entries it can hold, the zero entry not counted */
-    size_t retired_bytes;             /* memory of superseded blocks */
+    NcGrowth growth;
 } NcCallTable;
-
-/* Bytes of a block for this many entries and the zero entry. */
-#define NC_CALLTABLE_BLOCK_BYTES(capacity)                                                         \
-    (offsetof(NcCallTableBlock, table) + offsetof(PyNativeCallableTable, entries) +                \
-     ((capacity) + (size_t)1) * sizeof(PyNativeCallableEntry))
 
 /* An empty table. Allocates nothing, cannot fail. */
 NC_STATIC_INLINE void nc_calltable_init(NcCallTable *calls)
 {
-    calls->block = NULL;
-    calls->capacity = 0;
-    calls->retired_bytes = 0;
+    nc_growth_init(&calls->growth, sizeof(PyNativeCallableTable));
     nc_store_release_ptr(&calls->published, &nc_calltable_empty);
 }
 
@@ -129,13 +109,13 @@ NC_STATIC_INLINE size_t nc_calltable_count(const PyNativeCallableTable *table)
 /* Memory in bytes of the table in use. */
 NC_STATIC_INLINE size_t nc_calltable_live_bytes(const NcCallTable *calls)
 {
-    return calls->block == NULL ? 0 : calls->block->size;
+    return nc_growth_live_bytes(&calls->growth);
 }
 
 /* Memory in bytes of superseded tables; less than nc_calltable_live_bytes once there is one. */
 NC_STATIC_INLINE size_t nc_calltable_retired_bytes(const NcCallTable *calls)
 {
-    return calls->retired_bytes;
+    return calls->growth.retired_bytes;
 }
 
 /* Puts an entry behind the others. A reader that sees its signature sees all of it. */
@@ -150,58 +130,22 @@ NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const cha
     nc_store_release_intptr(&table->count, table->count + 1);
 }
 
-/* A block twice as large with the same entries, not yet published. */
-NC_STATIC int nc_calltable_enlarged(const NcCallTable *calls, NcCallTableBlock **out)
-{
-    const NcCallTableBlock *old = calls->block;
-    size_t size = NC_CALLTABLE_BLOCK_BYTES(1);
-
-    if (old != NULL) {
-        if (old->size > SIZE_MAX / 4) {
-            return NC_E_RANGE;
-        }
-        size = old->size * 2;
-    }
-    NcCallTableBlock *grown = (NcCallTableBlock *)calloc(1, size);
-    if (grown == NULL) {
-        return NC_E_NOMEM;
-    }
-    grown->size = size;
-    if (old != NULL) {
-        grown->table.count = old->table.count;
-        memcpy(grown->table.entries, old->table.entries,
-               (size_t)old->table.count * sizeof(PyNativeCallableEntry));
-    }
-    *out = grown;
-    return NC_OK;
-}
-
 /* Adds an entry after the last one. `signature` is interned; neither it nor `funcptr` is NULL. The
  * same signature may come more than once, with other flags; readers take the first that suits.
  * NC_E_RANGE for what is NULL and for flags that no function can have. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {
-    NcCallTableBlock *grown = NULL;
-
     if (signature == NULL || funcptr == NULL || !nc_calltable_flags_valid(flags)) {
         return NC_E_RANGE;
     }
-    if ((size_t)calls->published->count < calls->capacity) {
-        nc_calltable_write(calls->published, signature, flags, funcptr);
-        return NC_OK;
+    const int status = nc_growth_reserve(&calls->growth, sizeof(PyNativeCallableEntry));
+    if (status == NC_OK) {
+        void *table = nc_growth_begin(&calls->growth, calls->published);
+        nc_calltable_write((PyNativeCallableTable *)table, signature, flags, funcptr);
+        nc_growth_end(&calls->growth, &calls->published, sizeof(PyNativeCallableEntry));
     }
-    int status = nc_calltable_enlarged(calls, &grown);
-    if (status != NC_OK) {
-        return status;
-    }
-    nc_calltable_write(&grown->table, signature, flags, funcptr);
-    grown->superseded = calls->block;
-    calls->retired_bytes += calls->block != NULL ? calls->block->size : 0;
-    calls->block = grown;
-    calls->capacity = (grown->size - NC_CALLTABLE_BLOCK_BYTES(0)) / sizeof(PyNativeCallableEntry);
-    nc_store_release_ptr(&calls->published, &grown->table);
-    return NC_OK;
+    return status;
 }
 
 /* Puts another function of the same signature and flags at a position. Readers may call the old one
@@ -218,14 +162,10 @@ NC_STATIC int nc_calltable_replace(NcCallTable *calls, size_t position, void *fu
 /* Frees every table and leaves an empty one. No reader may be left. */
 NC_STATIC void nc_calltable_clear(NcCallTable *calls)
 {
-    NcCallTableBlock *block = calls->block;
+    NcGrowth growth = calls->growth;
 
     nc_calltable_init(calls);
-    while (block != NULL) {
-        NcCallTableBlock *superseded = block->superseded;
-        free(block);
-        block = superseded;
-    }
+    nc_growth_free(&growth);
 }
 
 NC_C_END

@@ -104,53 +104,18 @@ NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags
     return NC_OK;
 }
 
-/* Puts the colons back that packing drops: tells after which characters a result is complete. */
-typedef struct {
-    size_t depth;                            /* braces that are open */
-    char awaits[NC_SIGNATURE_MAX_DEPTH + 2]; /* by depth: whether a result is awaited */
-    char before;                             /* the character before */
-} NcPackedColons;
-
-/* 1 when a colon follows `c`, 0 when none does, -1 for braces that cannot be. */
-NC_STATIC int nc_packed_colon_after(NcPackedColons *colons, char c)
-{
-    const char before = colons->before;
-
-    colons->before = c;
-    if (c == '{') {
-        if (++colons->depth > NC_SIGNATURE_MAX_DEPTH + 1) {
-            return -1;
-        }
-        colons->awaits[colons->depth] = before == 'X';
-        return 0;
-    }
-    if (c == '}') {
-        if (colons->depth-- == 0) {
-            return -1;
-        }
-    } else if (nc_signature_is_digit(c) || strchr("&XTU=Z(),[].#", c) != NULL) {
-        return 0;
-    }
-    /* `c` ends a type. */
-    if (colons->awaits[colons->depth]) {
-        colons->awaits[colons->depth] = 0;
-        return 1;
-    }
-    return 0;
-}
-
 /* The canonical text, and a zero byte, of packed words, and their flags. Words that packing does
  * not yield on this platform are NC_E_FORMAT: it is the exact inverse.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_RANGE: `size` is too small, *written is
- * the length that there would be. `flags` may be NULL. `out` may be NULL when `size` is 0. */
+ * the length that there would be. `flags` may be NULL. `out` may be NULL when `size` is 0; what is
+ * in it after a failure is not said. */
 NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out, size_t size,
                                   size_t *written, uintptr_t *flags)
 {
     static const char common[] = NC_PACKED_COMMON;
     static const char rare[] = NC_PACKED_RARE;
-    char text[NC_SIGNATURE_MAX_LENGTH + 1];
-    NcPackedColons colons;
+    char text[NC_SIGNATURE_MAX_LENGTH];
     NcSignatureReader reader;
     size_t length = 0, position = 0, nibbles;
 
@@ -158,8 +123,6 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
         return NC_E_FORMAT;
     }
     nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
-    memset(&colons, 0, sizeof colons);
-    colons.awaits[0] = 1;
     for (;;) {
         unsigned code;
         char c;
@@ -182,26 +145,22 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
             }
             c = rare[code];
         }
-        int colon = nc_packed_colon_after(&colons, c);
-        if (colon < 0 || length + 1 + (size_t)colon > NC_SIGNATURE_MAX_LENGTH) {
+        if (length == sizeof text) {
             return NC_E_FORMAT;
         }
         text[length++] = c;
-        if (colon) {
-            text[length++] = ':';
-        }
     }
     /* The 0 that ends them was the last one that was read. */
     if (!nc_packed_ends(words, count, position - 1) ||
-        nc_reader_run(&reader, text, length, NULL, 0, 1) != NC_OK) {
+        nc_reader_run(&reader, text, length, out, size, NC_READ_PACKED) != NC_OK ||
+        reader.written > NC_SIGNATURE_MAX_LENGTH) {
         return NC_E_FORMAT;
     }
-    *written = length;
-    if (length >= size || out == NULL) {
+    *written = reader.written;
+    if (reader.written >= size || out == NULL) {
         return NC_E_RANGE;
     }
-    memcpy(out, text, length);
-    out[length] = '\0';
+    out[reader.written] = '\0';
     if (flags != NULL) {
         *flags = nc_packed_flags(words[0]);
     }

@@ -8,8 +8,8 @@
  *             objoffset of slot PYCUSTOMSLOT_PACKEDCALLABLE_ID. No entries: a shared static 0.
  *
  * Invariants: as for call tables: an entry's words never change and never move within a table; the
- *             first entry comes with its table, and is complete before anybody sees it; superseded
- *             tables take less memory together than the one in use, and stay until clear.
+ *             first entry comes with its table, and is complete before anybody sees it. growth.h
+ *             has the memory.
  *
  * Threads:    writers of one table are serialised by the caller. Readers are not restrained; see
  *             packed.h for what they load in which order.
@@ -20,8 +20,7 @@
 #ifndef NATIVECALL_PACKEDTABLE_H
 #define NATIVECALL_PACKEDTABLE_H
 
-#include <stdlib.h>
-
+#include "growth.h"
 #include "packed.h"
 
 NC_C_BEGIN
@@ -29,38 +28,15 @@ NC_C_BEGIN
 /* The table of an object without entries. */
 NC_UNUSED static const uint64_t nc_packedtable_empty = 0;
 
-/* What precedes each allocated table. */
-typedef struct NcPackedBlock {
-    struct NcPackedBlock
-        *superseded; /* the block before this one, half as large or less; or NULL */
-    size_t capacity; /* words it can hold, the 0 at the end included */
-} NcPackedBlock;     /* the words follow */
-
 typedef struct {
-    uint64_t *published;  /* atomic: what readers take; never NULL */
-    NcPackedBlock *block; /* the block that holds it, NULL for the shared empty table */
-    size_t used;          /* words in use, without the 0 at the end */
-    size_t retired_bytes; /* memory of superseded blocks */
-    NcPackedBlock *spare; /* reserved, not yet published; or NULL */
+    uint64_t *published; /* atomic: what readers take; never NULL */
+    NcGrowth growth;
 } NcPackedTable;
-
-NC_STATIC_INLINE uint64_t *nc_packedtable_words(const NcPackedBlock *block)
-{
-    return (uint64_t *)(uintptr_t)(block + 1);
-}
-
-NC_STATIC_INLINE size_t nc_packedtable_bytes(const NcPackedBlock *block)
-{
-    return sizeof *block + block->capacity * sizeof(uint64_t);
-}
 
 /* An empty table. Allocates nothing, cannot fail. */
 NC_STATIC_INLINE void nc_packedtable_init(NcPackedTable *table)
 {
-    table->block = NULL;
-    table->used = 0;
-    table->retired_bytes = 0;
-    table->spare = NULL;
+    nc_growth_init(&table->growth, sizeof(uint64_t));
     nc_store_release_ptr(&table->published, &nc_packedtable_empty);
 }
 
@@ -73,44 +49,21 @@ NC_STATIC_INLINE const uint64_t *nc_packedtable_published(const NcPackedTable *t
 /* Memory in bytes of the table in use. */
 NC_STATIC_INLINE size_t nc_packedtable_live_bytes(const NcPackedTable *table)
 {
-    return table->block == NULL ? 0 : nc_packedtable_bytes(table->block);
+    return nc_growth_live_bytes(&table->growth);
 }
 
 /* Memory in bytes of superseded tables; less than nc_packedtable_live_bytes once there is one. */
 NC_STATIC_INLINE size_t nc_packedtable_retired_bytes(const NcPackedTable *table)
 {
-    return table->retired_bytes;
+    return table->growth.retired_bytes;
 }
 
 /* Makes sure that the next append of a signature of `count` words cannot fail. */
 NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
 {
-    const size_t needed = table->used + count + 2;
-    const NcPackedBlock *widest = table->spare != NULL ? table->spare : table->block;
-    size_t capacity = 3;
-
-    if (count > NC_PACKED_MAX_WORDS) {
-        return NC_E_RANGE;
-    }
-    if (widest != NULL && widest->capacity >= needed) {
-        return NC_OK;
-    }
-    if (table->block != NULL) {
-        /* More than twice the bytes, headers included, keeps retired below live. */
-        capacity = 2 * table->block->capacity + 2;
-    }
-    if (capacity < needed) {
-        capacity = needed;
-    }
-    NcPackedBlock *spare =
-        (NcPackedBlock *)calloc(1, sizeof(NcPackedBlock) + capacity * sizeof(uint64_t));
-    if (spare == NULL) {
-        return NC_E_NOMEM;
-    }
-    free(table->spare);
-    spare->capacity = capacity;
-    table->spare = spare;
-    return NC_OK;
+    return count > NC_PACKED_MAX_WORDS
+               ? NC_E_RANGE
+               : nc_growth_reserve(&table->growth, (count + 1) * sizeof(uint64_t));
 }
 
 /* Adds an entry after the last one: packed words (nc_signature_pack) and a function, not NULL. */
@@ -120,27 +73,14 @@ NC_STATIC int nc_packedtable_append(NcPackedTable *table, const uint64_t *words,
     if (funcptr == NULL || count == 0) {
         return NC_E_RANGE;
     }
-    int status = nc_packedtable_reserve(table, count);
-    if (status != NC_OK) {
-        return status;
+    const int status = nc_packedtable_reserve(table, count);
+    if (status == NC_OK) {
+        const size_t before = table->growth.used / sizeof(uint64_t) - 1; /* words */
+        uint64_t *to = (uint64_t *)nc_growth_begin(&table->growth, table->published);
+        nc_packed_put(to + before, words, count, funcptr);
+        nc_growth_end(&table->growth, &table->published, (count + 1) * sizeof(uint64_t));
     }
-    if (table->block != NULL && table->block->capacity >= table->used + count + 2) {
-        nc_packed_put(table->published + table->used, words, count, funcptr);
-        table->used += count + 1;
-        return NC_OK;
-    }
-    NcPackedBlock *spare = table->spare;
-    table->spare = NULL;
-    if (table->block != NULL) {
-        memcpy(nc_packedtable_words(spare), table->published, table->used * sizeof(uint64_t));
-        table->retired_bytes += nc_packedtable_bytes(table->block);
-    }
-    nc_packed_put(nc_packedtable_words(spare) + table->used, words, count, funcptr);
-    table->used += count + 1;
-    spare->superseded = table->block;
-    table->block = spare;
-    nc_store_release_ptr(&table->published, nc_packedtable_words(spare));
-    return NC_OK;
+    return status;
 }
 
 /* Puts another function of the same signature and flags at a position, counted in entries. */
@@ -166,15 +106,10 @@ NC_STATIC int nc_packedtable_replace(NcPackedTable *table, size_t position, void
 /* Frees every table and leaves an empty one. No reader may be left. */
 NC_STATIC void nc_packedtable_clear(NcPackedTable *table)
 {
-    NcPackedBlock *block = table->block;
+    NcGrowth growth = table->growth;
 
-    free(table->spare);
     nc_packedtable_init(table);
-    while (block != NULL) {
-        NcPackedBlock *superseded = block->superseded;
-        free(block);
-        block = superseded;
-    }
+    nc_growth_free(&growth);
 }
 
 NC_C_END

@@ -47,7 +47,7 @@ NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text,
 NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor)
 {
     NcSignatureReader reader;
-    int status = nc_reader_run(&reader, text, length, NULL, 0, 1);
+    int status = nc_reader_run(&reader, text, length, NULL, 0, NC_READ_CANONICAL);
 
     nc_cursor_set(cursor, text, status == NC_OK ? length : 0, NC_PLACE_RESULT);
     if (status != NC_OK) {
@@ -69,11 +69,11 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
     memset(&reader, 0, sizeof reader);
     reader.text = cursor->text + cursor->at;
     reader.length = cursor->end - cursor->at;
-    reader.strict = 1;
+    reader.mode = NC_READ_CANONICAL;
     type->kind = NC_KIND_VOID;
-    int status = nc_reader_type(&reader, cursor->place, 1, type);
-    if (status != NC_OK) {
-        return status;
+    nc_reader_type(&reader, cursor->place, 1, type);
+    if (reader.status != NC_OK) {
+        return reader.status;
     }
     cursor->at += type->length;
     if (cursor->place == NC_PLACE_RESULT) {
@@ -81,12 +81,12 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
         cursor->place = NC_PLACE_ARGUMENT;
     } else if (cursor->place == NC_PLACE_FIELD) {
         if (nc_reader_accept(&reader, '#')) {
-            status = nc_reader_width(&reader, 0, type);
+            nc_reader_width(&reader, 0, type);
             cursor->at += reader.at - type->length;
         }
         nc_layout_place(&cursor->layout, type);
     }
-    return status;
+    return reader.status;
 }
 
 /* A cursor over what is within a type. NC_E_MISSING for a type that has nothing within. */

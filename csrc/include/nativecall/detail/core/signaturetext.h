@@ -3,7 +3,8 @@
  * Idea:       one recursive-descent reader of the grammar (docs/abi/signatures.md), which writes
  *             the canonical form as it goes. Where the form must be canonical already, what would
  *             be written is compared with what is there. signaturecursor.h is the same reader, a
- *             type at a time.
+ *             type at a time. The first failure stays in the reader, which from then on reads
+ *             nothing more, as at the end of the text: so who calls it need not look each time.
  *
  * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
  *             that refuses, at the same place. The package's other spellings are not read here.
@@ -59,44 +60,48 @@ typedef struct {
 
 #define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* absorbs, and is refused as a size */
 
-/* Reads a text and writes its canonical form. Strict: the text must be canonical itself. */
+/* What text is read. */
+enum {
+    NC_READ_ANY,       /* any of the grammar */
+    NC_READ_CANONICAL, /* canonical: what would be written is compared with it */
+    NC_READ_PACKED     /* the same, but for the ':' after each result, which packed words lack */
+};
+
+/* Reads a text and writes its canonical form. */
 typedef struct {
     const char *text;
     size_t length;
     size_t at;      /* offset of what comes next */
-    size_t fault;   /* offset of what was wrong */
+    int status;     /* NC_OK, or the first failure */
+    size_t fault;   /* offset of what was wrong then */
     size_t written; /* characters of the canonical form so far */
-    char *out;      /* where they go, as far as they fit; NULL: nowhere */
+    size_t colons;  /* of these, those that the text lacks */
+    char *out;      /* where they go, as far as they fit */
     size_t size;    /* of out */
-    int strict;     /* compare with the text instead */
+    int mode;       /* NC_READ_* */
 } NcSignatureReader;
 
-NC_STATIC_INLINE int nc_reader_fault(NcSignatureReader *reader, size_t at)
+NC_STATIC_INLINE void nc_reader_fault(NcSignatureReader *reader, size_t at)
 {
-    reader->fault = at;
-    return NC_E_FORMAT;
+    if (reader->status == NC_OK) {
+        reader->status = NC_E_FORMAT;
+        reader->fault = at;
+    }
 }
 
-NC_STATIC_INLINE int nc_reader_write(NcSignatureReader *reader, char c)
+NC_STATIC_INLINE void nc_reader_write(NcSignatureReader *reader, char c)
 {
-    if (reader->strict) {
-        if (reader->written >= reader->length || reader->text[reader->written] != c) {
-            return nc_reader_fault(reader, reader->written);
-        }
-    } else if (reader->written < reader->size) {
+    const size_t at = reader->written - reader->colons;
+
+    if (reader->mode == NC_READ_PACKED && c == ':') {
+        reader->colons++;
+    } else if (reader->mode != NC_READ_ANY && (at >= reader->length || reader->text[at] != c)) {
+        nc_reader_fault(reader, at);
+    }
+    if (reader->written < reader->size) {
         reader->out[reader->written] = c;
     }
     reader->written++;
-    return NC_OK;
-}
-
-NC_STATIC int nc_reader_write_text(NcSignatureReader *reader, const char *text)
-{
-    int status = NC_OK;
-    while (status == NC_OK && *text != '\0') {
-        status = nc_reader_write(reader, *text++);
-    }
-    return status;
 }
 
 NC_STATIC_INLINE int nc_signature_is_space(char c)
@@ -109,14 +114,14 @@ NC_STATIC_INLINE int nc_signature_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The next character that is not white space; '\0' at the end, as for a zero byte, which begins
- * nothing either. */
+/* The next character that is not white space; '\0' at the end and after a failure, as for a zero
+ * byte, which begins nothing either. */
 NC_STATIC_INLINE char nc_reader_peek(NcSignatureReader *reader)
 {
     while (reader->at < reader->length && nc_signature_is_space(reader->text[reader->at])) {
         reader->at++;
     }
-    return reader->at < reader->length ? reader->text[reader->at] : '\0';
+    return reader->status == NC_OK && reader->at < reader->length ? reader->text[reader->at] : '\0';
 }
 
 NC_STATIC_INLINE int nc_reader_accept(NcSignatureReader *reader, char c)
@@ -128,37 +133,35 @@ NC_STATIC_INLINE int nc_reader_accept(NcSignatureReader *reader, char c)
     return 1;
 }
 
-NC_STATIC int nc_reader_expect(NcSignatureReader *reader, char c)
+NC_STATIC void nc_reader_expect(NcSignatureReader *reader, char c)
 {
-    return nc_reader_accept(reader, c) ? nc_reader_write(reader, c)
-                                       : nc_reader_fault(reader, reader->at);
+    if (!nc_reader_accept(reader, c)) {
+        nc_reader_fault(reader, reader->at);
+    }
+    nc_reader_write(reader, c);
 }
 
 /* A number of at most 18 digits, at least `least`, which is 0 or 1. */
-NC_STATIC int nc_reader_number(NcSignatureReader *reader, uint64_t least, size_t *number)
+NC_STATIC size_t nc_reader_number(NcSignatureReader *reader, uint64_t least)
 {
     uint64_t value = 0;
     size_t start, first;
-    int status = NC_OK;
 
     (void)nc_reader_peek(reader);
     start = first = reader->at;
-    while (reader->at < reader->length && nc_signature_is_digit(reader->text[reader->at])) {
-        if (reader->at - start == 18) {
-            return nc_reader_fault(reader, start);
-        }
+    while (reader->at < reader->length && nc_signature_is_digit(reader->text[reader->at]) &&
+           reader->at - start <= 18) {
         first = value == 0 ? reader->at : first;
         value = value * 10 + (uint64_t)(reader->text[reader->at] - '0');
         reader->at++;
     }
-    if (value < least || reader->at == start) {
-        return nc_reader_fault(reader, start);
+    if (value < least || reader->at == start || reader->at - start > 18) {
+        nc_reader_fault(reader, start);
     }
-    for (; status == NC_OK && first < reader->at; first++) {
-        status = nc_reader_write(reader, reader->text[first]);
+    for (; first < reader->at; first++) {
+        nc_reader_write(reader, reader->text[first]);
     }
-    *number = value > (uint64_t)PTRDIFF_MAX ? NC_SIGNATURE_TOO_BIG : (size_t)value;
-    return status;
+    return value > (uint64_t)PTRDIFF_MAX ? NC_SIGNATURE_TOO_BIG : (size_t)value;
 }
 
 NC_STATIC_INLINE size_t nc_signature_add(size_t a, size_t b)
@@ -253,9 +256,9 @@ NC_STATIC int nc_signature_refuses(int place, int kind)
     }
 }
 
-NC_STATIC int nc_reader_signature(NcSignatureReader *reader, int depth, char end);
-NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth,
-                             NcSignatureType *type);
+NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char end);
+NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
+                              NcSignatureType *type);
 
 /* Whether the struct whose fields begin at `from` has a field of this name before `to`. */
 NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, size_t to,
@@ -287,7 +290,7 @@ NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, 
 }
 
 /* The name of a field, whose first colon has been read, and its second. */
-NC_STATIC int nc_reader_field_name(NcSignatureReader *reader, size_t fields)
+NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
 {
     const char *text = reader->text;
     size_t colon = reader->at - 1;
@@ -300,7 +303,7 @@ NC_STATIC int nc_reader_field_name(NcSignatureReader *reader, size_t fields)
     }
     reader->at = end + 1;
     if (end == reader->length) {
-        return nc_reader_fault(reader, start);
+        nc_reader_fault(reader, start);
     }
     while (end > start && nc_signature_is_space(text[end - 1])) {
         end--;
@@ -309,58 +312,53 @@ NC_STATIC int nc_reader_field_name(NcSignatureReader *reader, size_t fields)
         char c = text[i];
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
               (i > start && nc_signature_is_digit(c)))) {
-            return nc_reader_fault(reader, start);
+            nc_reader_fault(reader, start);
         }
     }
     if (end == start || nc_reader_has_field(reader, fields, colon, text + start, end - start)) {
-        return nc_reader_fault(reader, start);
+        nc_reader_fault(reader, start);
     }
-    return NC_OK;
 }
 
 /* The width of a bit-field, after its '#', in a struct whose text goes on at `at`. */
-NC_STATIC int nc_reader_width(NcSignatureReader *reader, size_t at, NcSignatureType *field)
+NC_STATIC void nc_reader_width(NcSignatureReader *reader, size_t at, NcSignatureType *field)
 {
     const int is_bool = field->kind == NC_KIND_BOOL;
-    size_t width = 0;
-    int status = nc_reader_write(reader, '#');
+    size_t width;
 
-    status = status == NC_OK ? nc_reader_number(reader, 0, &width) : status;
-    if (status == NC_OK &&
-        ((!is_bool && field->kind != NC_KIND_INT) || width > (is_bool ? 1 : 8 * field->size))) {
-        status = nc_reader_fault(reader, at);
+    nc_reader_write(reader, '#');
+    width = nc_reader_number(reader, 0);
+    if ((!is_bool && field->kind != NC_KIND_INT) || width > (is_bool ? 1 : 8 * field->size)) {
+        nc_reader_fault(reader, at);
     }
     field->width = (int)width;
-    return status;
 }
 
 /* The fields of a struct or union, after its "T{" or "U{", and its "}". */
-NC_STATIC int nc_reader_struct(NcSignatureReader *reader, int depth, int packed, int is_union,
-                               NcSignatureType *type)
+NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed, int is_union,
+                                NcSignatureType *type)
 {
     size_t fields = reader->at;
     NcLayout layout = {0, 0, 0, 1, packed, is_union};
-    int status = nc_reader_write_text(reader, is_union ? "U{" : "T{");
 
-    if (status != NC_OK) {
-        return status;
+    if (packed) {
+        nc_reader_write(reader, '=');
     }
-
-    while (!nc_reader_accept(reader, '}')) {
+    nc_reader_write(reader, is_union ? 'U' : 'T');
+    nc_reader_write(reader, '{');
+    while (reader->status == NC_OK && !nc_reader_accept(reader, '}')) {
         NcSignatureType field;
-        status = nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
-        size_t behind = reader->at;
-        if (status == NC_OK && nc_reader_accept(reader, '#')) {
-            status = nc_reader_width(reader, behind, &field);
+        size_t behind;
+        nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
+        behind = reader->at;
+        if (nc_reader_accept(reader, '#')) {
+            nc_reader_width(reader, behind, &field);
         }
-        if (status == NC_OK && nc_reader_accept(reader, ':')) {
-            status = nc_reader_field_name(reader, fields);
-            if (status == NC_OK && field.width == 0) {
-                status = nc_reader_fault(reader, behind);
+        if (nc_reader_accept(reader, ':')) {
+            nc_reader_field_name(reader, fields);
+            if (field.width == 0) {
+                nc_reader_fault(reader, behind);
             }
-        }
-        if (status != NC_OK) {
-            return status;
         }
         nc_layout_place(&layout, &field);
     }
@@ -368,42 +366,31 @@ NC_STATIC int nc_reader_struct(NcSignatureReader *reader, int depth, int packed,
     type->size = layout.end != 0 ? nc_signature_round_up(layout.end, layout.alignment)
                                  : NC_SIGNATURE_TOO_BIG;
     type->alignment = layout.alignment;
-    return nc_reader_write(reader, '}');
+    nc_reader_write(reader, '}');
 }
 
 /* The lengths and the element of an array, after its '('. An array of arrays is one array. */
-NC_STATIC int nc_reader_array(NcSignatureReader *reader, int depth, int merged,
-                              NcSignatureType *type)
+NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
+                               NcSignatureType *type)
 {
     NcSignatureType item;
-    size_t length;
-    int status = nc_reader_write(reader, merged ? ',' : '(');
 
     type->kind = NC_KIND_ARRAY;
-    for (;;) {
-        status = status == NC_OK ? nc_reader_number(reader, 1, &length) : status;
-        if (status != NC_OK) {
-            return status;
-        }
-        type->count = nc_signature_multiply(type->count, length);
-        type->ndim++;
-        if (!nc_reader_accept(reader, ',')) {
-            break;
-        }
-        status = nc_reader_write(reader, ',');
+    nc_reader_write(reader, merged ? ',' : '(');
+    type->count = nc_reader_number(reader, 1);
+    for (type->ndim = 1; nc_reader_accept(reader, ','); type->ndim++) {
+        nc_reader_write(reader, ',');
+        type->count = nc_signature_multiply(type->count, nc_reader_number(reader, 1));
     }
     if (!nc_reader_accept(reader, ')')) {
-        return nc_reader_fault(reader, reader->at);
+        nc_reader_fault(reader, reader->at);
     }
     /* An inner array goes on with the list of lengths and ends it. */
     if (nc_reader_peek(reader) != '(') {
-        status = nc_reader_write(reader, ')');
+        nc_reader_write(reader, ')');
     }
     item.kind = NC_KIND_ARRAY; /* tells the inner array that it is one */
-    status = status == NC_OK ? nc_reader_type(reader, NC_PLACE_ELEMENT, depth + 1, &item) : status;
-    if (status != NC_OK) {
-        return status;
-    }
+    nc_reader_type(reader, NC_PLACE_ELEMENT, depth + 1, &item);
     type->item_size = item.size;
     if (item.kind == NC_KIND_ARRAY) {
         type->ndim += item.ndim;
@@ -414,35 +401,21 @@ NC_STATIC int nc_reader_array(NcSignatureReader *reader, int depth, int merged,
                      ? NC_SIGNATURE_TOO_BIG
                      : nc_signature_multiply(type->count, type->item_size);
     type->alignment = item.alignment;
-    return NC_OK;
-}
-
-NC_STATIC int nc_reader_view(NcSignatureReader *reader, int depth, NcSignatureType *type)
-{
-    NcSignatureType item;
-    int status = nc_reader_write(reader, '[');
-
-    type->kind = NC_KIND_VIEW;
-    status = status == NC_OK ? nc_reader_number(reader, 1, &type->ndim) : status;
-    status = status == NC_OK ? nc_reader_expect(reader, ']') : status;
-    status = status == NC_OK ? nc_reader_type(reader, NC_PLACE_ITEM, depth + 1, &item) : status;
-    if (type->ndim > NC_SIGNATURE_MAX_NDIM) {
-        type->size = NC_SIGNATURE_TOO_BIG;
-    }
-    return status;
 }
 
 /* One type, at offset `at`, where its first character `code` has been read. */
-NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t at, int depth,
-                                   int merged, NcSignatureType *type)
+NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t at, int depth,
+                                    int merged, NcSignatureType *type)
 {
     char canonical = nc_scalar_canonical(code);
-    int status;
+    NcSignatureType within;
 
+    within.kind = NC_KIND_VOID;
     if (canonical != '\0') {
         type->code = canonical;
         type->kind = nc_scalar_layout(canonical, &type->size, &type->alignment);
-        return nc_reader_write(reader, canonical);
+        nc_reader_write(reader, canonical);
+        return;
     }
     type->code = code;
     type->size = sizeof(void *);
@@ -452,13 +425,13 @@ NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t 
         type->kind = NC_KIND_VOID;
         type->size = 0;
         type->alignment = 1;
-        return nc_reader_write(reader, 'v');
+        nc_reader_write(reader, 'v');
+        return;
     case 'P':
-        type->kind = NC_KIND_VOIDPTR;
-        return nc_reader_write(reader, 'P');
     case 'O':
-        type->kind = NC_KIND_OBJECT;
-        return nc_reader_write(reader, 'O');
+        type->kind = code == 'P' ? NC_KIND_VOIDPTR : NC_KIND_OBJECT;
+        nc_reader_write(reader, code);
+        return;
     case 'Z':
         canonical = nc_reader_peek(reader);
         if (!nc_scalar_is_part(canonical)) {
@@ -469,137 +442,143 @@ NC_STATIC int nc_reader_type_after(NcSignatureReader *reader, char code, size_t 
         type->code = nc_scalar_canonical(canonical);
         (void)nc_scalar_layout(type->code, &type->size, &type->alignment);
         type->size *= 2;
-        status = nc_reader_write(reader, 'Z');
-        return status == NC_OK ? nc_reader_write(reader, type->code) : status;
+        nc_reader_write(reader, 'Z');
+        nc_reader_write(reader, type->code);
+        return;
     case '&':
         if (nc_reader_accept(reader, 'v')) {
             type->kind = NC_KIND_VOIDPTR;
             type->code = 'P';
-            return nc_reader_write(reader, 'P');
-        } else {
-            NcSignatureType pointee;
-            type->kind = NC_KIND_POINTER;
-            status = nc_reader_write(reader, '&');
-            return status == NC_OK ? nc_reader_type(reader, NC_PLACE_POINTEE, depth + 1, &pointee)
-                                   : status;
+            nc_reader_write(reader, 'P');
+            return;
         }
+        type->kind = NC_KIND_POINTER;
+        nc_reader_write(reader, '&');
+        nc_reader_type(reader, NC_PLACE_POINTEE, depth + 1, &within);
+        return;
     case 'X':
+        type->kind = NC_KIND_FUNCTION;
         if (!nc_reader_accept(reader, '{')) {
             break;
         }
-        type->kind = NC_KIND_FUNCTION;
-        status = nc_reader_write_text(reader, "X{");
-        status = status == NC_OK ? nc_reader_signature(reader, depth + 1, '}') : status;
-        return status == NC_OK ? nc_reader_expect(reader, '}') : status;
+        nc_reader_write(reader, 'X');
+        nc_reader_write(reader, '{');
+        nc_reader_signature(reader, depth + 1, '}');
+        nc_reader_expect(reader, '}');
+        return;
+    case '=':
     case 'T':
     case 'U':
+        if (code == '=') {
+            code = nc_reader_peek(reader);
+            if ((code != 'T' && code != 'U') || !nc_reader_accept(reader, code)) {
+                break;
+            }
+        }
         if (!nc_reader_accept(reader, '{')) {
             break;
         }
-        return nc_reader_struct(reader, depth, 0, code == 'U', type);
-    case '=':
-        code = nc_reader_peek(reader);
-        if ((code != 'T' && code != 'U') || !nc_reader_accept(reader, code) ||
-            !nc_reader_accept(reader, '{')) {
-            break;
-        }
-        status = nc_reader_write(reader, '=');
-        return status == NC_OK ? nc_reader_struct(reader, depth, 1, code == 'U', type) : status;
+        nc_reader_struct(reader, depth, type->code == '=', code == 'U', type);
+        return;
     case '(':
-        return nc_reader_array(reader, depth, merged, type);
+        nc_reader_array(reader, depth, merged, type);
+        return;
     case '[':
-        return nc_reader_view(reader, depth, type);
+        type->kind = NC_KIND_VIEW;
+        nc_reader_write(reader, '[');
+        type->ndim = nc_reader_number(reader, 1);
+        nc_reader_expect(reader, ']');
+        nc_reader_type(reader, NC_PLACE_ITEM, depth + 1, &within);
+        if (type->ndim > NC_SIGNATURE_MAX_NDIM) {
+            type->size = NC_SIGNATURE_TOO_BIG;
+        }
+        return;
     default:
         break;
     }
-    return nc_reader_fault(reader, at);
+    nc_reader_fault(reader, at);
 }
 
 /* A type that can stand at `place`. The element of an array comes with the kind of array. */
-NC_STATIC int nc_reader_type(NcSignatureReader *reader, int place, int depth, NcSignatureType *type)
+NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
+                              NcSignatureType *type)
 {
     const char code = nc_reader_peek(reader);
     const size_t at = reader->at;
     const size_t written = reader->written;
     int merged = place == NC_PLACE_ELEMENT && type->kind == NC_KIND_ARRAY;
 
+    memset(type, 0, sizeof *type);
+    type->text = reader->text + at;
+    type->place = place;
+    type->alignment = 1;
+    type->width = -1;
+    type->count = 1;
     if (depth > NC_SIGNATURE_MAX_DEPTH || at >= reader->length) {
-        return nc_reader_fault(reader, at);
+        nc_reader_fault(reader, at);
+        return;
     }
     reader->at++;
-    type->place = place;
-    type->offset = 0;
-    type->width = -1;
-    type->shift = 0;
-    type->ndim = 0;
-    type->count = 1;
-    type->item_size = 0;
-    int status = nc_reader_type_after(reader, code, at, depth, merged, type);
-    if (status != NC_OK) {
-        return status;
-    }
+    nc_reader_type_after(reader, code, at, depth, merged, type);
     if (type->size >= NC_SIGNATURE_TOO_BIG || nc_signature_refuses(place, type->kind)) {
-        return nc_reader_fault(reader, at);
+        nc_reader_fault(reader, at);
     }
-    type->text = reader->text + at;
     type->length = reader->written - written;
-    return NC_OK;
 }
 
 /* A result, a colon and arguments up to, not including, `end`; '\0' stands for the end. */
-NC_STATIC int nc_reader_signature(NcSignatureReader *reader, int depth, char end)
+NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char end)
 {
     NcSignatureType type;
     int any = 0;
 
     type.kind = NC_KIND_VOID;
-    int status = nc_reader_type(reader, NC_PLACE_RESULT, depth, &type);
-    status = status == NC_OK ? nc_reader_expect(reader, ':') : status;
-    while (status == NC_OK) {
+    nc_reader_type(reader, NC_PLACE_RESULT, depth, &type);
+    if (reader->mode != NC_READ_PACKED && !nc_reader_accept(reader, ':')) {
+        nc_reader_fault(reader, reader->at);
+    }
+    nc_reader_write(reader, ':');
+    while (reader->status == NC_OK) {
         char next = nc_reader_peek(reader);
         if (reader->at >= reader->length || (next == end && end != '\0')) {
-            return NC_OK;
+            return;
         }
         if (next == '.') {
             if (!any) {
-                return nc_reader_fault(reader, reader->at);
+                nc_reader_fault(reader, reader->at);
             }
             reader->at++;
-            status = nc_reader_write(reader, '.');
-            if (status != NC_OK) {
-                return status;
-            }
+            nc_reader_write(reader, '.');
             next = nc_reader_peek(reader);
             if (end == '\0' ? reader->at < reader->length : next != end) {
-                return nc_reader_fault(reader, reader->at);
+                nc_reader_fault(reader, reader->at);
             }
-            return NC_OK;
+            return;
         }
         any = 1;
-        status = nc_reader_type(reader, NC_PLACE_ARGUMENT, depth, &type);
+        nc_reader_type(reader, NC_PLACE_ARGUMENT, depth, &type);
     }
-    return status;
 }
 
-/* The whole of a signature; `fault` and `written` are set. */
+/* The whole of a signature: its status; `fault`, `written` and `colons` are set. */
 NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t length, char *out,
-                            size_t size, int strict)
+                            size_t size, int mode)
 {
+    memset(reader, 0, sizeof *reader);
     reader->text = text;
     reader->length = length;
-    reader->at = reader->fault = reader->written = 0;
     reader->out = out;
     reader->size = out == NULL ? 0 : size;
-    reader->strict = strict;
+    reader->mode = mode;
     if (length > NC_SIGNATURE_MAX_LENGTH) {
         reader->fault = NC_SIGNATURE_MAX_LENGTH;
-        return NC_E_TOOLONG;
+        return reader->status = NC_E_TOOLONG;
     }
-    int status = nc_reader_signature(reader, 1, '\0');
-    if (status == NC_OK && strict && reader->written != length) {
-        status = nc_reader_fault(reader, reader->written);
+    nc_reader_signature(reader, 1, '\0');
+    if (mode != NC_READ_ANY && reader->written - reader->colons != length) {
+        nc_reader_fault(reader, reader->written);
     }
-    return status;
+    return reader->status;
 }
 
 /* ---- the canonical form ---------------------------------------------------------------------- */
@@ -619,7 +598,7 @@ NC_STATIC int nc_signature_canonical(const char *text, size_t length, char *out,
                                      size_t *written)
 {
     NcSignatureReader reader;
-    int status = nc_reader_run(&reader, text, length, out, size, 0);
+    int status = nc_reader_run(&reader, text, length, out, size, NC_READ_ANY);
 
     if (status != NC_OK) {
         *written = reader.fault;

@@ -306,14 +306,13 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
     NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
     NcRetiredTable *link = keeps->retired;
     PyCustomSlotTable *table = NULL;
-    uintptr_t duplicate = 0;
     int status;
 
     while (link != NULL && !nc_rows_equal(link->table, rows, count)) {
         link = link->next;
     }
     if (link == NULL && count != 0) {
-        status = nc_slottable_build(rows, count, &table, &duplicate);
+        status = nc_slottable_build(rows, count, &table, NULL);
         if (status == NC_OK) {
             link = (NcRetiredTable *)PyMem_Malloc(sizeof(NcRetiredTable));
             if (link == NULL) {
@@ -324,10 +323,7 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
         if (status != NC_OK) {
             if (status == NC_E_NOMEM) {
                 PyErr_NoMemory();
-            } else if (status == NC_E_DUPLICATE) {
-                PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
-                             (void *)duplicate, ((PyTypeObject *)self)->tp_name);
-            } else {
+            } else { /* no key is there twice: merged rows have one of each */
                 PyErr_Format(PyExc_ValueError, "type '%s' has %zu slots; a table holds at most %d",
                              ((PyTypeObject *)self)->tp_name, count,
                              (int)NC_SLOTTABLE_MAX_ROWS - (count == NC_SLOTTABLE_MAX_ROWS));
