@@ -19,7 +19,7 @@ from itertools import count
 from .. import _lib
 from .._errors import SignatureError
 from .._fifo import Cache
-from .._types.ctype import SCALARS, VOID, VOIDPTR, CType, Scalar, integer
+from .._types.ctype import SCALARS, VOID, VOIDPTR, WRAP_IT, CType, Scalar, integer
 from .._types.derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
 from .._types.signature import Signature
 from .nodes import (
@@ -261,7 +261,12 @@ def _made_for(ctype: CType) -> Node:
         function = FunctionOf(
             _node_for(ctype.result), [*map(_node_for, ctype.args)], ctype.variadic, (), ()
         )
-        Converter().check_by_value(function, "")
+        if function.is_large:
+            raise SignatureError(
+                "a function has too many scalars by value for cffi, which describes at most "
+                f"{MAX_SCALARS}",
+                hint=WRAP_IT,
+            )
         return function.pointer()
     if isinstance(ctype, Struct):
         record = Record(ctype.kind, f"nc_{next(_numbers)}")
@@ -411,7 +416,7 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
     import _cffi_backend
 
     parts = (node.result, *node.args)
-    if node.reason or any([part.kind == "unusable" for part in parts]):
+    if node.reason or node.is_large or any([part.kind == "unusable" for part in parts]):
         return to_ffi(VOIDPTR)
     args = tuple([_type(arg, pending) for arg in node.args])
     result = _type(node.result, pending)

@@ -12,7 +12,6 @@ import sys
 from _collections_abc import Mapping
 
 from .. import _lib
-from .._errors import SignatureError
 from .._types.grammar import bind, from_row, read_type
 from .._version import __version__
 
@@ -30,16 +29,13 @@ if TYPE_CHECKING:
     Made = TypeVar("Made")
 
     class Table(TypedDict, total=False):
-        """What declarations say; of an error the arguments but for the text that was read. Headers
-        have also the last four.
-        """
+        """What declarations say; headers have also the last two."""
 
         functions: dict[str, Row]
         variables: dict[str, str]
         readonly: list[str]
         opaque: list[str]
         constants: dict[str, int | float | bytes]
-        refused: dict[str, tuple[str, int | None, int | None, str | None]]
         skipped: dict[str, str]
         pointers: dict[str, tuple[str, int]]
         layouts: dict[str, tuple[object, ...]]
@@ -80,7 +76,7 @@ class _Lazy(Mapping[str, "Made"]):
 
 _COUNTED = (
     *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
-    *("refused", "skipped", "symbols", "types", "variables"),
+    *("skipped", "symbols", "types", "variables"),
 )
 
 
@@ -101,9 +97,6 @@ class Declarations:
         Incomplete types, as C calls them: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
-    refused : mapping of str to SignatureError
-        Why there is nothing of a function, or of a pointer to one, that takes or returns too much
-        by value.
     skipped : dict of str to str
         Why there is nothing of a name of a header.
     symbols : dict of str to str
@@ -142,9 +135,6 @@ class Declarations:
     """
 
     def __init__(self, table: Table, text: str | None, wanted: Wanted | None = None) -> None:
-        def error(row: tuple[str, int | None, int | None, str | None]) -> SignatureError:
-            return SignatureError(row[0], text, *row[1:])
-
         def signature(row: Row) -> Signature:
             return from_row(self.bound(row))
 
@@ -163,11 +153,10 @@ class Declarations:
         self.readonly: frozenset[str] = frozenset(table["readonly"])
         self.opaque: tuple[str, ...] = tuple(table["opaque"])
         self.constants: dict[str, int | float | bytes] = table["constants"]
-        self.refused: Mapping[str, SignatureError] = _Lazy(table["refused"], error)
         self.skipped: dict[str, str] = table["skipped"]
-        self.symbols: dict[str, str] = table.get("symbols", {})
+        self.symbols: dict[str, str] = table["symbols"]
         self.pointers: dict[str, tuple[str, int]] = table["pointers"]
-        self.inlines: frozenset[str] = frozenset(table.get("inlines", ()))
+        self.inlines: frozenset[str] = frozenset(table["inlines"])
         self.files: list[str] = table.get("files", [])
         self.places: dict[str, tuple[int, int]] = table.get("places", {})
         self.layouts: dict[str, tuple[object, ...]] = table["layouts"]

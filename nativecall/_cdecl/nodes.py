@@ -53,7 +53,7 @@ refuse_reload(globals(), "Converter")
 STAND_IN = "struct __nc_Zg"
 WIDE = ("wchar_t", "char16_t", "char32_t")
 ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
-# Scalars that a function of cffi takes and returns by value. It describes every one for a call,
+# Scalars by value that cffi should list: it describes every one that a function takes and returns,
 # those of arrays and nested structs too, as soon as it makes the type.
 MAX_SCALARS = 16384
 _SHOWN = 4  # names at either end of a path of fields that a message shows
@@ -72,8 +72,7 @@ class Node:
     is_kept = False  # whether others use it, so that no body may change it
     depth: int = 0
     length_in_c: int = 8  # about how many characters C takes for it, with typedefs written out
-    is_large: bool = False  # whether it is, or leads to, a function with too many of these by value
-    scalars = 1  # that a value consists of, or one more than functions may have
+    scalars = 1  # that a value consists of, or one more than cffi should list
     typedef = ""  # what names it that has no tag, or has another alignment by that
     main: Node | None = None  # the type without that alignment
     ffi: Foreign = None  # cffi's type, with all that it leads to
@@ -104,7 +103,6 @@ class Node:
 
     def _bound(self, *parts: Node) -> None:
         """Take depth and length from the parts of a type."""
-        self.is_large = any([part.is_large for part in parts])
         self.depth = 1 + max([part.depth for part in parts])
         self.length_in_c = sum([part.length_in_c + 2 for part in parts])
         if self.depth > MAX_DEPTH:
@@ -214,8 +212,6 @@ class FunctionOf(Node):
         if result.kind == "function":
             raise SignatureError("a function cannot return a function")
         self._bound(result, *args)
-        by_value = sum([part.scalars for part in (result, *args)])
-        self.is_large: bool = self.is_large or by_value > MAX_SCALARS
         self.result = result
         self.args = args
         self.ellipsis = ellipsis
@@ -224,6 +220,11 @@ class FunctionOf(Node):
         self.lengths = lengths  # as a signature has them
         self.reason = reason  # why it cannot be called
         self.places = places  # the tokens that parameters are told by
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes and returns more by value than cffi should list."""
+        return sum([part.scalars for part in (self.result, *self.args)]) > MAX_SCALARS
 
     def pointer(self, const: bool = False) -> Node:
         return super().pointer()
@@ -405,10 +406,6 @@ def _together(found: Sequence[str]) -> str:
 # -- C types ---------------------------------------------------------------------------------------
 
 
-class TooLarge(SignatureError):
-    """A function takes and returns more by value than cffi should list."""
-
-
 class Converter:
     """Nodes to C types.
 
@@ -587,16 +584,15 @@ class Converter:
             found = self._reached[node] = reached(node)
         return found
 
-    def signature(self, function: FunctionOf, written: str, name: str = "") -> Signature:
+    def signature(self, function: FunctionOf, written: str) -> Signature:
         """The signature of functions that are declared so."""
-        return from_row(self.row(function, written, name))
+        return from_row(self.row(function, written))
 
-    def row(self, function: FunctionOf, written: str, name: str = "") -> Row:
+    def row(self, function: FunctionOf, written: str) -> Row:
         """The same as plain data."""
         if function.reason:
             raise SignatureError(function.reason)
         self.at = None
-        self.check_by_value(function, name)
         result = self.type(function.result)
         args = []
         for index, arg in enumerate(function.args):
@@ -608,28 +604,6 @@ class Converter:
         names, readonly = tuple(function.names), tuple(function.readonly)
         lengths = tuple(function.lengths)
         return made.named[2:-1], names, readonly, text, lengths, written
-
-    def check_by_value(self, node: Node, name: str) -> None:
-        """Refuse functions with too much by value, and pointers to such; `name` is called so."""
-        if not node.is_large:
-            return
-        while isinstance(node, (PointerTo, ArrayOf)):
-            node = node.item
-        function: Foreign = node
-        total = 0
-        for index, part in enumerate((function.result, *function.args)):
-            total += part.scalars
-            label = function.names[index - 1] if index and function.names else None
-            if index and function.places:
-                self.at = function.places[index - 1]
-            if total > MAX_SCALARS:
-                who = f"parameter {label!r}" if label else f"parameter {index}"
-                raise TooLarge(
-                    f"{who if index else 'the result'}{f' of {name!r}' if name else ''} has too "
-                    f"many scalars by value: a function takes and returns at most {MAX_SCALARS}",
-                    hint=WRAP_IT,
-                )
-            self.check_by_value(part, label or "")
 
     def _argument(self, node: Node) -> CType:
         if isinstance(node, Record) and node.transparent and node.fields:

@@ -18,7 +18,6 @@ from .nodes import (
     Converter,
     Enumeration,
     Record,
-    TooLarge,
     characters,
     element,
 )
@@ -84,7 +83,6 @@ class _Tables:
         self.constants: dict[str, int | float | bytes] = {}
         self.pointers: dict[str, tuple[str, int]] = {}
         self.readonly: list[str] = []
-        self.refused: dict[str, tuple[str, int | None, int | None, str | None]] = {}
 
     def table(self) -> Table:
         parser = self.parser
@@ -106,7 +104,6 @@ class _Tables:
             "readonly": self.readonly,
             "opaque": self._opaque(),
             "constants": self.constants,
-            "refused": self.refused,
             "pointers": self.pointers,
             "skipped": self.skipped,
             "layouts": self._layouts(),
@@ -119,8 +116,6 @@ class _Tables:
             for name in known:
                 self.skipped.pop(name, None)
         found["inlines"] = sorted(parser.inlines & self.functions.keys())
-        if parser.strict:
-            self._check_types()
         if self.wanted is not None:
             found["files"] = self.source.files
             found["places"] = self._places()
@@ -131,24 +126,19 @@ class _Tables:
         try:
             take(*given)
         except (SignatureError, RecursionError) as error:
-            if not self.parser.strict:
-                hint = getattr(error, "hint", None)
-                reason, _ = fault(error, (), 0)
-                self.skipped[name] = reason + (f"; {hint}" if hint else "")
-                return
-            at = self.parser.places[name] if self.convert.at is None else self.convert.at
-            placed = self.source.placed(error, at)
-            if not isinstance(error, TooLarge):
-                raise placed from None
-            self.refused[name] = placed.reason, placed.position, placed.line, placed.hint
+            if self.parser.strict:
+                at = self.parser.places[name] if self.convert.at is None else self.convert.at
+                raise self.source.placed(error, at) from None
+            hint = getattr(error, "hint", None)
+            reason, _ = fault(error, (), 0)
+            self.skipped[name] = reason + (f"; {hint}" if hint else "")
 
     def _function(self, name: str, function: FunctionOf, start: int, end: int) -> None:
-        self.functions[name] = self.convert.row(function, self.parser.written(start, end), name)
+        self.functions[name] = self.convert.row(function, self.parser.written(start, end))
 
     def _variable(self, name: str, node: Node, const: bool) -> None:
         item = element(node)
         self.convert.at = None
-        self.convert.check_by_value(node, name)
         try:
             self.variables[name] = self.convert.type(node).named
         except SignatureError:
@@ -246,18 +236,6 @@ class _Tables:
                     f"no integer within the struct holds the {one.width} bits of the "
                     "bit-field; read and write them in its bytes, by ffi.buffer()"
                 )
-
-    def _check_types(self) -> None:
-        """Refuse types that lead to functions with too much by value."""
-        parts = self._own_types()
-        for tag in self.parser.tags.values():
-            if isinstance(tag, Record):
-                parts += [(member.name or "", member.type) for member in tag.fields or ()]
-        for name, node in parts:
-            try:
-                self.convert.check_by_value(node, name)
-            except TooLarge as error:
-                raise self.source.placed(error, self.convert.at or 0) from None
 
     # -- macros -----------------------------------------------------------------------------------
 

@@ -47,8 +47,6 @@ def parse_function(text: str) -> Signature:
     if source.tokens[-1] not in (";", "}"):
         source.tokens.append(";")
     declared = Declarations(table(source), source.text)
-    for error in declared.refused.values():
-        raise error
     functions = declared.functions
     if len(functions) != 1:
         raise source.error(f"expected one function, found {len(functions)}", 0)
@@ -62,7 +60,7 @@ def _only_declaration(source: CSource) -> Signature:
     try:
         if parser.tokens[1][:1] == '"' and parser.accept("extern"):
             parser.at += 1
-        said, name, node = parser.single()
+        said, _, node = parser.single()
         if parser.tokens[parser.at] == ",":
             raise Unknown("expected one function, found ','")
         parser.finish(said)
@@ -72,7 +70,7 @@ def _only_declaration(source: CSource) -> Signature:
         if function is None:
             raise parser.no_function()
         parser.at = max(parser.named, 0)
-        return convert.signature(function, source.text, name or "")
+        return convert.signature(function, source.text)
     except (SignatureError, RecursionError) as error:
         raise source.placed(error, parser.at if convert.at is None else convert.at) from None
 
@@ -88,9 +86,8 @@ def parse_declarations(text: str) -> Declarations:
     ------
     SignatureError
         If the text is no C, or if a function takes or returns what cannot be passed from outside C.
-        One that takes and returns more than 16384 scalars by value is `Declarations.refused`: those
-        of structs in structs, and of arrays in them, are counted one by one. Declarators nest at
-        most 64 levels deep, with their typedefs, and have at most 16384 characters.
+        Declarators nest at most 64 levels deep, with their typedefs, and have at most 16384
+        characters.
 
     Examples
     --------

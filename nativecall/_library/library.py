@@ -446,23 +446,18 @@ class Library(Single):
         declarations = self.declarations
         if declarations is None:
             return {}
-        refused = {name: error.reason for name, error in declarations.refused.items()}
         if self._not_inlined is None:
             from . import inline
 
             inlines = inline.refused(declarations, self._handle, self.path)
             self.__dict__["_not_inlined"] = inlines
-        return {**declarations.skipped, **refused, **(self._not_inlined or {})}
+        return {**declarations.skipped, **(self._not_inlined or {})}
 
     def _raise_refused(self, name: str) -> None:
         """Raise why nothing was made of a declaration."""
         declarations = self.declarations
         if declarations is None:
             return
-        if name in declarations.refused:
-            from copy import copy
-
-            raise copy(declarations.refused[name])
         if name in declarations.skipped:
             reason = declarations.skipped[name]
             # What a macro leads to is often called as it is, with something before.

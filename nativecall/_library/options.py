@@ -275,7 +275,6 @@ class LibraryOptions:
         if not any([one.tells_names for one in self._by_name.values()]):
             return
         known = {*declarations.rows, *declarations.variables, *declarations.skipped}
-        known.update(declarations.refused)
 
         def has(name: str) -> bool:
             return any([one in known or exports(one) for one in self._spellings(name)])

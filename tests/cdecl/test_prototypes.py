@@ -207,7 +207,7 @@ def test_errors_are_those_of_the_text_as_given():
 
 TEXT = TYPES + (
     "double cos(double x); double sin(double); extern int optind; extern const int stay;\n"
-    "static const int nine = 9; union u; struct big { char a[20000]; }; void far(struct big);\n"
+    "static const int nine = 9; union u;\n"
     "int printf(const char *format, ...); cplx cexp(cplx);"
 )
 READ = f"""
@@ -216,7 +216,7 @@ import nativecall as nc
 found = nc.load(None, {TEXT!r}).declarations
 print({{name: (s.text, s.names, s.readonly, s.written) for name, s in found.functions.items()}})
 print(dict(found.variables), found.readonly)
-print(found.opaque, found.constants, {{name: str(e) for name, e in found.refused.items()}}, found)
+print(found.opaque, found.constants, found)
 print('nativecall._cdecl.parser' in sys.modules)
 """
 
@@ -234,8 +234,6 @@ def test_the_same_text_is_read_once(python, tmp_path, monkeypatch):
     assert files(tmp_path) == kept
     assert again[:-1] == first[:-1]
     assert (first[-1], again[-1]) == ("True", "False")
-    assert "'far'" not in first[0]
-    assert "too many scalars by value" in first[2]
     python(READ.replace("cexp", "cpow"))
     assert len(files(tmp_path)) == 2, "another text"
 
