@@ -7,28 +7,14 @@ Pointers to classes are opaque. What C cannot pass, or this does not know, is a 
 
 from __future__ import annotations
 
+import re
+
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._types.signature import Signature
 
-_SCALARS = {
-    "v": "v",
-    "b": "?",
-    "c": "c",
-    "a": "b",
-    "h": "B",
-    "s": "h",
-    "t": "H",
-    "i": "i",
-    "j": "I",
-    "l": "l",
-    "m": "L",
-    "x": "q",
-    "y": "Q",
-    "f": "f",
-    "d": "d",
-    "e": "g",
-}
+#: The letters of types, and their codes.
+_SCALARS = dict(zip("vbcahstijlmxyfde", "v?cbBhHiIlLqQfdg", strict=True))
 _COMPLEX = "St7complexI"
 
 
@@ -94,23 +80,23 @@ class _Parser:
             code = "&" + inner.code
         return _Type(code, inner.const)
 
+    def matched(self, pattern: str) -> str | None:
+        """What follows, if it matches."""
+        found = re.compile(pattern).match(self.text, self.at)
+        self.at = self.at if found is None else found.end()
+        return None if found is None else found[0]
+
     def substituted(self) -> _Type:
-        digits = ""
-        while self.text[self.at : self.at + 1].isalnum():
-            digits += self.text[self.at]
-            self.at += 1
-        if not self.accept("_") or digits != digits.upper():
+        digits = self.matched("[0-9A-Z]*_")
+        if digits is None:
             raise self.error("has a type of the standard library's, which C does not know")
-        index = int(digits, 36) + 1 if digits else 0
+        index = int(digits[:-1], 36) + 1 if digits != "_" else 0
         if index >= len(self.known):
             raise self.error("cannot be read")
         return self.known[index]
 
     def named(self) -> _Type:
-        digits = ""
-        while self.text[self.at : self.at + 1].isdecimal():
-            digits += self.text[self.at]
-            self.at += 1
+        digits = self.matched("[0-9]*")
         name = self.text[self.at : self.at + int(digits or 0)]
         if not name:
             raise self.error("has a part that cannot be read")

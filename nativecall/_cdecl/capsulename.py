@@ -80,24 +80,18 @@ _OPTIONAL = re.compile(
 _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
 _MEMORYVIEW = "__Pyx_memviewslice"
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
+#: What Pythran calls types beyond NumPy's sizes.
 _PYTHRAN_TYPES = {
-    "int": "l",
-    "float": "d",
-    "bool": "?",
-    "bool_": "?",
-    "complex": "Zd",
-    "float64": "d",
-    "float32": "f",
-    "float128": "g",
-    "longdouble": "g",
-    "complex128": "Zd",
-    "complex64": "Zf",
-    "intc": "i",
-    "uintc": "I",
-    "intp": "n",
-    "uintp": "N",
-    **{f"int{size}": code for size, code in ((8, "b"), (16, "h"), (32, "i"), (64, "q"))},
-    **{f"uint{size}": code for size, code in ((8, "B"), (16, "H"), (32, "I"), (64, "Q"))},
+    "int": "long",
+    "float": "double",
+    "bool": "_Bool",
+    "bool_": "_Bool",
+    "complex": "double _Complex",
+    "float128": "long double",
+    "longdouble": "long double",
+    "intc": "int",
+    "uintc": "unsigned",
+    **SIZED,
 }
 #: What capsules of these names hold, which is no function.
 _DATA = {
@@ -406,11 +400,11 @@ def _pythran(name: str) -> Name | None:
         return None
     found: list[CType | None] = [None]
     for one in filter(None, [part.strip() for part in match[2].split(",")]):
-        stars = len(one) - len(one.rstrip("*"))
-        code = _PYTHRAN_TYPES.get(one.rstrip("*"))
-        if code is None:
+        named = _PYTHRAN_TYPES.get(one.rstrip("*"))
+        if named is None:
             return None
-        found.append(parse(f"v:{'&' * stars}{code}", hint="native").args[0])
+        stars = one[len(one.rstrip("*")) :]
+        found.append(parse(f"void ({named} {stars})", hint="c").args[0])
     shown = "".join([one.text for one in found if one is not None])
     reason = (
         f"the capsule's name, {name!r}, tells the arguments as Pythran has them, {shown!r}, and no "

@@ -22,9 +22,11 @@ from .._fifo import Cache
 from .._types.ctype import SCALARS, VOID, VOIDPTR, WRAP_IT, CType, Scalar, integer
 from .._types.derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
 from .._types.signature import Signature
+from .lexer import CODES, NAMES
 from .nodes import (
     MAX_SCALARS,
     STAND_IN,
+    WIDE,
     ArrayOf,
     Converter,
     Enumeration,
@@ -107,19 +109,17 @@ def default_abi() -> int:
     return int(_cffi_backend.FFI_DEFAULT_ABI)
 
 
-_PRIMITIVES = {
-    "_Bool": "?",
-    "char": "c",
-    "float": "f",
-    "double": "d",
-    "long double": "g",
-    "_cffi_float_complex_t": "Zf",
-    "_cffi_double_complex_t": "Zd",
+#: What cffi calls C's types, where that is another name.
+_NAMES = {
+    "unsigned": "unsigned int",
+    "float _Complex": "_cffi_float_complex_t",
+    "double _Complex": "_cffi_double_complex_t",
 }
+_IN_C = {other: name for name, other in _NAMES.items()}
 
 
 def scalar_of(ctype: FFIType) -> Scalar:
-    code = _PRIMITIVES.get(ctype.cname)
+    code = CODES.get(_IN_C.get(ctype.cname, ctype.cname))
     if code is not None:
         return SCALARS[code]
     # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
@@ -285,32 +285,17 @@ def _made_for(ctype: CType) -> Node:
     return PointerTo(_node_for(ctype.pointee if isinstance(ctype, Pointer) else VOID), False)
 
 
-#: The types of numbers that cffi has by other names, and those of C itself.
-_NAMES = {
-    "Zf": "_cffi_float_complex_t",
-    "Zd": "_cffi_double_complex_t",
-    "g": "long double",
-    "?": "_Bool",
-    "c": "char",
-    "f": "float",
-    "d": "double",
-}
-_WORDS = frozenset(
-    ("char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int")
-    + ("long", "unsigned long", "long long", "unsigned long long", "wchar_t", "char16_t")
-    + ("char32_t",)
-)
-
-
 def primitive(name: str, scalar: Scalar) -> FFIType | None:
     """The type of numbers that C calls by a name; None where cffi has none."""
     import _cffi_backend
 
-    found = "unsigned int" if name == "unsigned" else name if name in _WORDS else None
-    found = found or _NAMES.get(scalar.text)
-    if found is None and scalar.kind == "int" and scalar.size <= 8:
-        found = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
-    return None if found is None else _cffi_backend.new_primitive_type(found)
+    if name not in CODES and name not in WIDE:
+        is_whole = scalar.kind == "int" and scalar.size <= 8
+        sized = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
+        name = sized if is_whole else NAMES.get(scalar.text, "")
+    if not name or name == "long double _Complex":
+        return None
+    return _cffi_backend.new_primitive_type(_NAMES.get(name, name))
 
 
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
@@ -399,15 +384,11 @@ def _enum(node: Enumeration) -> FFIType:
     import _cffi_backend
 
     if node.ffi is None:
-        words = {("int", 4): "int", ("I", 4): "unsigned int"}
-        scalar = node.scalar
-        base = words.get(("int" if scalar.signed else "I", scalar.size))
-        base_type = to_ffi(scalar) if base is None else _cffi_backend.new_primitive_type(base)
+        word = "int" if node.scalar.signed else "unsigned"
+        base = primitive(word if node.scalar.size == 4 else "", node.scalar)
         values = dict(node.values or ())
         name = node.typedef or node.cname
-        node.ffi = _cffi_backend.new_enum_type(
-            name, tuple(values), tuple(values.values()), base_type
-        )
+        node.ffi = _cffi_backend.new_enum_type(name, tuple(values), tuple(values.values()), base)
     return node.ffi
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int, int] | None
 
+_PATHS = (str, os.PathLike)
 _OF_MACROS = "a macro "  # begins the reasons of macros
 #: Nanoseconds by which the time of a file may lie before that of its change: of a tick of the
 #: kernel's clock.
@@ -64,16 +65,18 @@ def wanted(
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
 
 
-def _several(given: Foreign, name: str) -> list[str | os.PathLike[str]]:
-    """One or a sequence of names or paths."""
+def _several(
+    given: Foreign, name: str, what: str = "a str, a path or several", kinds: Foreign = _PATHS
+) -> list[Foreign]:
+    """One or a sequence of names, patterns or paths."""
     found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     try:
         made = [*found]
     except TypeError:
         made = [found]
     for one in made:
-        if not isinstance(one, (str, os.PathLike)):
-            raise TypeError(f"{name!r} must be a str, a path or several (got {type(one).__name__})")
+        if not isinstance(one, kinds):
+            raise TypeError(f"{name!r} must be {what} (got {type(one).__name__})")
     return made
 
 
@@ -121,7 +124,7 @@ def read(
         stamps, digest, table = found
     whole = table
     if only is not None:
-        table = _restricted(table, _names(only))
+        table = _restricted(table, _several(only, "only", "names or patterns", str))
     if not skip and not strict:
         for name, reason in table["skipped"].items():
             if not reason.startswith(_OF_MACROS):
@@ -169,20 +172,6 @@ def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
         return os.getcwd()
     except OSError:
         return None  # it was deleted
-
-
-def _names(only: object) -> list[str]:
-    """The names and patterns that `only` has."""
-    if isinstance(only, str):
-        return [only]
-    try:
-        names: list[str] = list(only)  # type: ignore[call-overload]  # else it raises TypeError
-    except TypeError:
-        names = [only]  # type: ignore[list-item]  # which is refused next
-    for one in names:
-        if not isinstance(one, str):
-            raise TypeError(f"'only' must be names or patterns (got {type(one).__name__})")
-    return names
 
 
 def _restricted(table: Table, only: list[str]) -> Table:

@@ -71,38 +71,32 @@ _MARKS = ('"', "'", "\\", "/", "<", ":", "%", "\f", "\v", "\r")  # with which th
 _DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
+def _spellings() -> dict[tuple[str, ...], str]:
+    """The usual spelling of each type by its words, sorted, with those that C lets one leave out
+    and without.
+    """
+    found: dict[tuple[str, ...], str] = {("signed",): "int"}
+    for name in ("void", *[one for one in CODES if one != "unsigned int"]):
+        words = name.split()
+        spelled = [words]
+        if not {*words} & {"void", "_Bool", "char", "float", "double"}:
+            spelled += [[*words, "int"]] if "int" not in words else []
+            if "unsigned" not in words:
+                spelled += [[*one, "signed"] for one in spelled]
+        found |= {tuple(sorted(one)): name for one in spelled}
+    return found
+
+
+_SPELLINGS = _spellings()
+
+
 def basic_type(words: list[str]) -> str | None:
     """The usual spelling of the type that words in any order name; None where C has none.
 
     >>> basic_type(["long", "unsigned", "int", "long"]), basic_type(["short", "double"])
     ('unsigned long long', None)
     """
-    if len(words) == 1 and words[0] in _ALONE:
-        return _ALONE[words[0]]
-    count = {word: words.count(word) for word in words}
-    long = count.pop("long", 0)
-    if long > 2 or any([n > 1 for n in count.values()]):
-        return None
-    left = set(count)
-    if "_Complex" in left:
-        real = basic_type([word for word in words if word != "_Complex"])
-        return f"{real} _Complex" if f"{real} _Complex" in CODES else None
-    if left & {"void", "_Bool", "float"}:
-        return words[0] if len(words) == 1 else None
-    if "double" in left:
-        return {0: "double", 1: "long double"}.get(long) if len(left) == 1 else None
-    if {"signed", "unsigned"} <= left or ("short" in left and long):
-        return None
-    sign = "unsigned " if "unsigned" in left else ""
-    if "char" in left:
-        plain = left <= {"char", "signed", "unsigned"} and not long
-        return ("signed " if "signed" in left else sign) + "char" if plain else None
-    if "short" in left:
-        return sign + "short"
-    return sign + ("long", "long long")[long - 1] if long else sign.strip() or "int"
-
-
-_ALONE = {word: word for word in BASIC - {"signed", "_Complex"}} | {"signed": "int"}
+    return _SPELLINGS.get(tuple(sorted(words)))
 
 
 def tokenizer() -> Callable[[str], list[str]]:

@@ -14,7 +14,7 @@
     field     = type [ "#" n ] [ ":" name ":" ]        with "#" a bit-field of n bits
 
 White space may stand between any two tokens. Every malformed text is a `SignatureError` that names
-the column. In this grammar, with the names of fields, signatures are kept as plain data: see `row`.
+the column. In this grammar, with the names of fields, signatures are kept as plain data, a `Row`.
 """
 
 from __future__ import annotations
@@ -346,20 +346,13 @@ def shown(found: str) -> str:
     return repr(found) if found else "the end"
 
 
-def row(signature: Signature) -> Row:
-    """A signature as plain data."""
-    named = signature.function.named[2:-1]
-    said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return named, *said, signature.written
-
-
 def from_row(made: Row) -> Signature:
-    """The signature that `row` made plain data of, here or elsewhere."""
-    named, names, readonly, characters, lengths, written = made
+    """The signature that was made plain data, here or elsewhere."""
+    named, *said = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
         function = FunctionPointer(*_KeptReader(named).signature(1, ""))
-    return Signature._of(function, names, readonly, characters, lengths, written)
+    return Signature._of(function, *said)
 
 
 def read_type(named: str) -> CType:

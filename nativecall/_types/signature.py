@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
-_PARTS = (
-    *("function", "text", "result", "args", "variadic"),
-    *("names", "readonly", "characters", "lengths", "written"),
-)
+_OF_TYPE = ("function", "text", "result", "args", "variadic")
+_SAID = ("names", "readonly", "characters", "lengths", "written")
 
 
 class Signature(Immutable):
@@ -71,7 +69,7 @@ class Signature(Immutable):
     """
 
     __module__ = "nativecall"
-    __slots__ = ("__weakref__", *_PARTS)
+    __slots__ = ("__weakref__", *_OF_TYPE, *_SAID)
 
     _shown = "a Signature"
     text: str
@@ -104,8 +102,7 @@ class Signature(Immutable):
             raise AttributeError(f"{self._shown} is immutable; it has been made already")
         if isinstance(result, str):
             read = Signature._read(result)
-            said = (read.names, read.readonly, read.characters, read.lengths)
-            self._fill_in(read.function, *said, read.written)
+            self._fill_in(read.function, *read._said())
             return
         function = FunctionPointer(result, args, variadic)
         count = len(function.args)
@@ -133,33 +130,20 @@ class Signature(Immutable):
         )
 
     @classmethod
-    def _of(
-        cls,
-        function: FunctionPointer,
-        names: tuple[str | None, ...],
-        readonly: tuple[bool, ...],
-        characters: tuple[str, ...],
-        lengths: tuple[int | str | None, ...],
-        written: str,
-    ) -> Signature:
-        """The signature of functions of a type, with the other parts as attributes have them."""
+    def _of(cls, function: FunctionPointer, *said: object) -> Signature:
+        """The signature of functions of a type, with the attributes that are no part of that."""
         self = cls.__new__(cls)
-        self._fill_in(function, names, readonly, characters, lengths, written)
+        self._fill_in(function, *said)
         return self
 
-    def _fill_in(
-        self,
-        function: FunctionPointer,
-        names: tuple[str | None, ...],
-        readonly: tuple[bool, ...],
-        characters: tuple[str, ...],
-        lengths: tuple[int | str | None, ...],
-        written: str,
-    ) -> None:
+    def _fill_in(self, function: FunctionPointer, *said: object) -> None:
         parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
-        said = names, readonly, characters, lengths, written
-        for name, value in zip(_PARTS, (*parts, *said), strict=True):
+        for name, value in zip((*_OF_TYPE, *_SAID), (*parts, *said), strict=True):
             object.__setattr__(self, name, value)
+
+    def _said(self) -> tuple[object, ...]:
+        """What no part of the type is."""
+        return tuple([getattr(self, name) for name in _SAID])
 
     def c_declaration(self, name: str = "") -> str:
         """Declare a function called `name` in C, for people to read: as it was written, if it was
@@ -227,8 +211,7 @@ class Signature(Immutable):
         return f"Signature({self.text!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        said = (self.names, self.readonly, self.characters, self.lengths, self.written)
-        return Signature._of, (self.function, *said)
+        return Signature._of, (self.function, *self._said())
 
 
 def _parameters(text: str) -> list[str]:
