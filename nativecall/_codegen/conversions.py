@@ -9,9 +9,6 @@ same conversion.
 
 from __future__ import annotations
 
-import hashlib
-from typing import Final
-
 from .. import _cache, _lib
 from .._adapt.ufunc import LoopPlan
 from .._plan.abi import Call, Unsupported
@@ -28,9 +25,9 @@ if TYPE_CHECKING:
     from .._types.ctype import CType
 
 #: What LLVM itself refers to.
-_LINKED: Final = {"memcpy": _lib.types.code_symbols()["memcpy"]}
+_LINKED = {"memcpy": _lib.types.code_symbols()["memcpy"]}
 #: The name of the function in its object file.
-EXPORT: Final = "nativecall_conversion"
+EXPORT = "nativecall_conversion"
 
 
 def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
@@ -95,6 +92,8 @@ def joined(
         own = loop(plan, EXPORT, callee).splitlines()
         lines = [line for line in own if not line.startswith(("declare", "target"))]
         return "\n".join([module, *lines, ""])
+
+    import hashlib  # with OpenSSL, which takes as long as all else here
 
     key = f"{loop_key(plan)} around {callee!r} of {hashlib.sha256(module.encode()).hexdigest()}"
     code = engine.compile(key, text, symbols, (EXPORT,), effort=2)
