@@ -132,9 +132,8 @@ def library_open(path: str | None, flags: int = 0) -> types.Library:
 def library_symbol(library: types.Library, name: str, version: str | None = None) -> int:
     """The address of a symbol, or of a version of it, 0 when there is none."""
     encoded = name.encode(errors="replace")  # lone surrogates are in no symbol
-    if version is None:
-        return int(types.Library.symbol(library, encoded))
-    return int(types.Library.versioned(library, encoded, version.encode(errors="replace")))
+    tag = None if version is None else version.encode(errors="replace").decode()
+    return int(types.Library.symbol(library, encoded, tag))
 
 
 def library_path(library: types.Library) -> str | None:

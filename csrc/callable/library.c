@@ -61,9 +61,16 @@ static int look_up(PyObject *object, const char *name, const char *version, void
     Py_END_ALLOW_THREADS return status;
 }
 
-static PyObject *find_symbol(PyObject *object, const char *name, const char *version)
+/* symbol(name, version=None): the address of a symbol, given as bytes, or of a version of it; 0
+ * when there is none. */
+static PyObject *library_symbol(PyObject *object, PyObject *args)
 {
+    const char *name;
+    const char *version = NULL;
     void *address = NULL;
+    if (!PyArg_ParseTuple(args, "y|z", &name, &version)) {
+        return NULL;
+    }
     int status = look_up(object, name, version, &address);
     if (status == NC_E_FORMAT) {
         /* Only loaders that know versions, as glibc's does by dlvsym, can look one up. */
@@ -72,28 +79,6 @@ static PyObject *find_symbol(PyObject *object, const char *name, const char *ver
         return NULL;
     }
     return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
-}
-
-/* symbol(name): the address of a symbol, given as bytes; 0 when there is none. */
-static PyObject *library_symbol(PyObject *object, PyObject *name)
-{
-    if (!PyBytes_Check(name)) {
-        PyErr_Format(PyExc_TypeError, "the name of a symbol must be bytes (got %.200s)",
-                     Py_TYPE(name)->tp_name);
-        return NULL;
-    }
-    return find_symbol(object, PyBytes_AS_STRING(name), NULL);
-}
-
-/* versioned(name, version): the address of that version of a symbol, both given as bytes. */
-static PyObject *library_versioned(PyObject *object, PyObject *args)
-{
-    const char *name;
-    const char *version;
-    if (!PyArg_ParseTuple(args, "yy", &name, &version)) {
-        return NULL;
-    }
-    return find_symbol(object, name, version);
 }
 
 /* A tuple of a class of named tuples: what owns a function. */
@@ -154,49 +139,6 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
     return made;
 }
 
-/* Whether all symbols are there; else `first` is the place of one that is not. */
-static int all_there(void *handle, const char *const *texts, Py_ssize_t count, Py_ssize_t *first)
-{
-    void *address = NULL;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (nc_core_library_symbol(handle, texts[i], NULL, &address) != NC_OK || address == NULL) {
-            *first = i;
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* missing(names): the first of the names, a tuple of str, that is no symbol; None where all are. */
-static PyObject *library_missing(PyObject *object, PyObject *names)
-{
-    if (!PyTuple_Check(names)) {
-        PyErr_Format(PyExc_TypeError, "missing() takes a tuple of names (got %.200s)",
-                     Py_TYPE(names)->tp_name);
-        return NULL;
-    }
-    Py_ssize_t count = PyTuple_GET_SIZE(names);
-    Py_ssize_t first = 0;
-    const char **texts = PyMem_Calloc((size_t)count + 1, sizeof *texts);
-    if (texts == NULL) {
-        return PyErr_NoMemory();
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        /* The texts are the names' own, which the tuple keeps. */
-        texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
-        if (texts[i] == NULL) {
-            PyMem_Free(texts);
-            return NULL;
-        }
-    }
-    void *handle = ((Library *)(void *)object)->handle;
-    int whole;
-    /* As in `look_up`. */
-    Py_BEGIN_ALLOW_THREADS whole = all_there(handle, texts, count, &first);
-    Py_END_ALLOW_THREADS PyMem_Free(texts);
-    return Py_NewRef(whole ? Py_None : PyTuple_GET_ITEM(names, first));
-}
-
 /* ---- the type -------------------------------------------------------------------------------- */
 
 /* path: the file as bytes, None where the loader does not tell. */
@@ -213,9 +155,7 @@ static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
 static PyMethodDef library_methods[] = {
     {"function", NC_METHOD(library_function), METH_FASTCALL,
      "function(name, signature, library, owner): the callable of a function, or None"},
-    {"symbol", library_symbol, METH_O, "symbol(name): an address, 0 for none"},
-    {"missing", library_missing, METH_O, "missing(names): the first that is no symbol, or None"},
-    {"versioned", library_versioned, METH_VARARGS, "versioned(name, version): the same of one"},
+    {"symbol", library_symbol, METH_VARARGS, "symbol(name, version=None): an address, 0 for none"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -33,6 +33,8 @@ typedef struct {
     PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
     PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
+    PyObject *refuse;        /* (call spec, index, value, what messages tell of, its type's name,
+                                who, why, letter): raises why a buffer is refused */
     PyObject *store;         /* (ctype, value, address, who, keep, read-only, policies): writes any
                                 value to memory */
     PyObject *load;          /* (ctype, address, policies) -> the value in memory */

@@ -68,208 +68,49 @@ int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buff
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void refuse_short(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
-                         const Py_buffer *buffer)
+/* Has Python code raise why a buffer is refused (nativecall/_values/refusals.py); messages tell of
+ * the type of `shown`. `place` is negative where `name` is the whole subject. Whether it found no
+ * fault, which it may with rows. */
+static int refuse(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+                  PyObject *shown, const char *why)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
-    PyObject *pointer = PyTuple_GET_ITEM(spec->types, index);
-    PyObject *array = PyObject_GetAttrString(pointer, "pointee");
-    PyObject *item = array != NULL ? PyObject_GetAttrString(array, "item") : NULL;
-    if (item != NULL) {
-        nc_conversion_error(PyExc_ValueError, name, place,
-                            "must be a buffer of at least %zu items of '%S' (got %zu)",
-                            spec->arguments[index].count, item,
-                            (size_t)buffer->len / spec->arguments[index].size);
-    }
-    Py_XDECREF(item);
-    Py_XDECREF(array);
+    PyObject *who = nc_conversion_subject(name, place);
+    PyObject *done = who != NULL ? PyObject_CallFunction(nc_hooks.refuse, "OnOOsOsC", spec, index,
+                                                         value, shown, Py_TYPE(shown)->tp_name, who,
+                                                         why, (int)spec->arguments[index].pointee)
+                                 : NULL;
+    Py_XDECREF(who);
+    Py_XDECREF(done);
+    return done != NULL;
 }
 
-/* The lengths of the arrays that a pointer leads to, a new reference; NULL with an exception. */
-static PyObject *lengths_of(const NcCallSpec *spec, Py_ssize_t index)
-{
-    PyObject *array = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "pointee");
-    PyObject *lengths = array != NULL ? PyObject_GetAttrString(array, "shape") : NULL;
-    Py_XDECREF(array);
-    return lengths;
-}
-
-/* Whether the last dimensions of a buffer have so many items together. */
-static int is_whole(const Py_buffer *buffer, size_t count)
-{
-    size_t found = 1;
-    for (int i = buffer->ndim - 1; i >= 0 && found < count; i--) {
-        found *= (size_t)buffer->shape[i];
-    }
-    return found == count;
-}
-
-/* Whether the rows of a buffer that suits are the arrays that a pointer leads to: the lengths of
- * all dimensions but the first are theirs, or a whole number of dimensions is one array of a single
- * dimension. One dimension is memory of any rows, and Fortran's order has none. 0 with an
- * exception. */
-static int has_rows(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
+/* Whether the rows of a buffer that suits are the arrays that a pointer leads to. One dimension is
+ * memory of any rows, and Fortran's order has none. 0 with an exception. */
+static int has_rows(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                     const Py_buffer *buffer)
 {
-    Py_ssize_t index = place < 0 ? 0 : place;
-    size_t count = spec->arguments[index].count;
+    size_t count = spec->arguments[place < 0 ? 0 : place].count;
     int last = buffer->ndim - 1;
-    if (count == 0 || last < 1 || spec->order != 'C' || buffer->shape == NULL ||
-        (size_t)buffer->shape[last] == count) {
-        return 1;
-    }
-    PyObject *lengths = lengths_of(spec, index);
-    PyObject *found = lengths != NULL ? PyTuple_New(last + 1) : NULL;
-    int same = found != NULL;
-    for (int i = 0; found != NULL && i <= last; i++) {
-        PyObject *length = PyLong_FromSsize_t(buffer->shape[i]);
-        if (length == NULL) {
-            Py_CLEAR(found);
-            break;
-        }
-        PyTuple_SET_ITEM(found, i, length);
-    }
-    if (found != NULL) {
-        Py_ssize_t known = PyTuple_GET_SIZE(lengths);
-        int is_line = known == 1 && is_whole(buffer, count);
-        for (Py_ssize_t i = 1; i <= known && i <= last && !is_line; i++) {
-            PyObject *wanted = PyTuple_GET_ITEM(lengths, known - i);
-            same = same && PyLong_AsSsize_t(wanted) == buffer->shape[last + 1 - i];
-        }
-        if (!same) {
-            nc_conversion_error(PyExc_ValueError, name, place,
-                                "must have rows of shape %S (got an array of shape %S); pass it "
-                                "reshaped, or of a single dimension",
-                                lengths, found);
-        }
-    } else {
-        same = 0;
-    }
-    Py_XDECREF(lengths);
-    Py_XDECREF(found);
-    return same;
+    return count == 0 || last < 1 || spec->order != 'C' || buffer->shape == NULL ||
+           (size_t)buffer->shape[last] == count || refuse(spec, name, place, value, value, "rows");
 }
 
-/* Of a buffer that suits, but is not in the order that is wanted, or has gaps. */
-static void order_error(char wanted, PyObject *name, Py_ssize_t place, const Py_buffer *buffer,
-                        const char *given)
-{
-    static const char *const orders[] = {"C", "Fortran"};
-    int fortran = wanted == 'F';
-    if (wanted != 'A' && PyBuffer_IsContiguous(buffer, fortran ? 'C' : 'F')) {
-        nc_conversion_error(PyExc_ValueError, name, place,
-                            "must be in %s order, this %.200s is in %s order; %sload the function "
-                            "with order=\"%c\" or order=\"A\" if C expects that",
-                            orders[fortran], given, orders[!fortran],
-                            fortran ? "pass numpy.asfortranarray() of it, or " : "",
-                            fortran ? 'C' : 'F');
-    } else {
-        nc_conversion_error(PyExc_ValueError, name, place,
-                            "must be %s, this %.200s is not; pass a contiguous copy%s",
-                            fortran         ? "contiguous in Fortran order"
-                            : wanted == 'A' ? "contiguous"
-                                            : "C-contiguous",
-                            given, fortran ? ", as numpy.asfortranarray() makes one" : "");
-    }
-}
-
-/* The end of a message about the elements of an array of NumPy's kind, by the names that it has for
- * them: a new reference, of an empty str for other values and elements. NULL with an exception. */
-static PyObject *dtype_hint(char letter, PyObject *array)
-{
-    const NcIntegerKind *integer = letter != '?' ? nc_integer_kind(letter) : NULL;
-    char part = nc_part_letter(letter);
-    const char *kind = integer != NULL              ? (integer->is_signed ? "int" : "uint")
-                       : part != 'f' && part != 'd' ? NULL
-                       : part == letter             ? "float"
-                                                    : "complex";
-    PyObject *found = kind != NULL ? PyObject_GetAttrString(array, "dtype") : NULL;
-    PyObject *can = found != NULL ? PyObject_GetAttrString(array, "astype") : NULL;
-    PyObject *hint = NULL;
-    PyObject *given = can != NULL ? PyObject_GetAttrString(found, "kind") : NULL;
-    /* NumPy's kinds, each of which the later ones hold: astype to an earlier one drops fractions or
-     * imaginary parts. Integers may be of either kind. */
-    static const char kinds[] = "buifc";
-    const char *from = given != NULL && PyUnicode_Check(given) && PyUnicode_GetLength(given) == 1
-                           ? strchr(kinds, (int)PyUnicode_ReadChar(given, 0))
-                           : NULL;
-    if (given != NULL && (from == NULL || from > strchr(kinds, kind[0] == 'u' ? 'i' : kind[0]))) {
-        hint = PyUnicode_FromFormat("; its dtype is %S", found);
-    } else if (given != NULL) {
-        hint = PyUnicode_FromFormat("; its dtype is %S, astype('%s%d') of it is a copy that suits",
-                                    found, kind, 8 * (int)nc_scalar_size(letter));
-    } else if (kind == NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        hint = PyUnicode_FromString("");
-    }
-    Py_XDECREF(found);
-    Py_XDECREF(can);
-    Py_XDECREF(given);
-    return hint;
-}
-
-/* The type of an argument for messages, in C where the user wrote C. A new str, or NULL. */
-static PyObject *shown_pointer(const NcCallSpec *spec, Py_ssize_t index)
-{
-    return PyObject_CallMethod(spec->policies, "spelled", "On", spec->signature, index);
-}
-
-/* `place` is negative where `name` is the whole subject. Messages tell of the type of `shown`. */
+/* Raises why a buffer that was not exported, or of which more is asked, is refused. */
 static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
                           PyObject *shown)
 {
-    Py_ssize_t index = place < 0 ? 0 : place;
     Py_buffer buffer;
-    PyObject *type = shown_pointer(spec, index);
-    if (type == NULL) {
+    int suits = 0;
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) == 0) {
+        suits = nc_buffer_suits(spec, place < 0 ? 0 : place, value, &buffer);
+        PyBuffer_Release(&buffer);
+    } else if (!nc_clear_refusal()) {
         return;
     }
-    PyObject *record = Py_IS_TYPE(value, nc_record_class) ? nc_record_name(value) : NULL;
-    const char *refused = "must be a '%U' (got a '%U')";
-    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        PyObject *why = nc_exception_take();
-        if (record != NULL) {
-            nc_conversion_error(PyExc_TypeError, name, place, refused, type, record);
-            Py_DECREF(why);
-        } else if (PyErr_GivenExceptionMatches(why, PyExc_TypeError) ||
-                   PyErr_GivenExceptionMatches(why, PyExc_ValueError) ||
-                   PyErr_GivenExceptionMatches(why, PyExc_BufferError)) {
-            nc_conversion_error(PyExc_TypeError, name, place,
-                                "must be a buffer that suits '%U', and this %.200s has none: %S",
-                                type, Py_TYPE(shown)->tp_name, why);
-            Py_DECREF(why);
-        } else {
-            nc_exception_put(why);
-        }
-        Py_DECREF(type);
-        return;
+    if (suits >= 0) {
+        (void)refuse(spec, name, place, value, shown, suits ? "suits" : "");
     }
-    int suits = nc_buffer_suits(spec, index, value, &buffer);
-    /* Held: attributes may be Python code, and the value may get another class meanwhile. */
-    PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(shown));
-    if (suits == 0 && record != NULL) {
-        nc_conversion_error(PyExc_TypeError, name, place, refused, type, record);
-    } else if (suits == 0) {
-        PyObject *hint = dtype_hint(spec->arguments[index].pointee, shown);
-        if (hint != NULL) {
-            nc_conversion_error(PyExc_TypeError, name, place,
-                                "must be a buffer that suits '%U' (got '%s' elements in %.200s)%U",
-                                type, buffer.format != NULL ? buffer.format : "B", class_->tp_name,
-                                hint);
-            Py_DECREF(hint);
-        }
-    } else if (suits > 0 && !PyBuffer_IsContiguous(&buffer, spec->order)) {
-        order_error(spec->order, name, place, &buffer, class_->tp_name);
-    } else if (suits > 0) {
-        nc_conversion_error(
-            PyExc_ValueError, name, place,
-            "must be writable, this %.200s is read-only; a C declaration with const "
-            "makes the argument read-only",
-            class_->tp_name);
-    }
-    Py_DECREF(class_);
-    Py_DECREF(type);
-    PyBuffer_Release(&buffer);
 }
 
 /* ---- conversion ------------------------------------------------------------------------------ */
@@ -324,8 +165,8 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
          * they are asked. */
         suits = 0;
     } else if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
-        refuse_short(spec, name, place, &out->buffer);
-    } else if (suits > 0 && !has_rows(spec, name, place, &out->buffer)) {
+        (void)refuse(spec, name, place, value, shown, "short");
+    } else if (suits > 0 && !has_rows(spec, name, place, value, &out->buffer)) {
         /* it said why */
     } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
         nc_conversion_error(PyExc_ValueError, name, place,

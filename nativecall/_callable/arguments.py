@@ -33,6 +33,7 @@ from .._types.derived import (
 from .._types.signature import Signature
 from .._values import boxes, callspec, handles, storage
 from .._values.outparameters import visible
+from .._values.refusals import refuse
 from .entry import refuse_known_otherwise
 from .pythonfunction import spec_of
 
@@ -592,5 +593,5 @@ def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
 
 _of_memory = storage.store_whole, storage.load_result, storage.layout
 _of_outs = storage.out_array, storage.out_store
-_asked = pointer_argument, _returned_type, match, struct_buffer
+_asked = pointer_argument, _returned_type, match, struct_buffer, refuse
 _types.set_hooks("values", *_asked, *_of_memory, *_of_outs, passed)

@@ -212,9 +212,9 @@ def load(
         return library  # type: ignore[return-value]  # checkers know it by another name
     if known is not None:
         named = known.functions.keys() - known.inlines
-        missing = library._open().missing((*[known.symbols.get(one, one) for one in named],))
-        if missing is not None:
-            library.address(missing)  # says what there is
+        for symbol in [known.symbols.get(one, one) for one in named]:
+            if not _lib.library_symbol(library._open(), symbol):
+                library.address(symbol)  # says what there is
         for symbol in {*known.functions, *known.variables} & {*dir(Opened)}:
             what, use = ("variable", f"address({symbol!r})")
             if symbol in known.functions:

@@ -272,18 +272,6 @@ def test_functions_that_are_declared_alike_share_what_is_known_of_them(path, fai
     assert other.square(3) == 9.0
 
 
-def test_all_symbols_are_looked_up_at_once(path, small):
-    handle = small._handle
-    assert handle.missing(()) is None
-    assert handle.missing(("square", "add_points", "counter")) is None
-    assert handle.missing(("square", "no_such", "nor_this")) == "no_such"
-    with pytest.raises(TypeError, match=r"^missing\(\) takes a tuple of names \(got list\)$"):
-        handle.missing(["square"])
-    for odd, error in ((b"square", TypeError), ("\ud800", UnicodeEncodeError)):
-        with pytest.raises(error):
-            handle.missing(("square", odd))
-
-
 def test_symbols_without_declaration_say_what_to_do(small, path, fails):
     with fails(
         nc.SymbolError,

@@ -1,0 +1,121 @@
+"""Why a pointer argument does not take a buffer: what the core asks for when it refuses one.
+
+The core decides (csrc/values/exporters.c); here is what the errors say.
+"""
+
+from __future__ import annotations
+
+from .storage import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._ext import CallSpec, Foreign
+
+#: What NumPy calls the elements that pointers of a letter lead to.
+_DTYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
+_DTYPES |= {"q": "int64", "Q": "uint64", "f": "float32", "d": "float64"}
+_DTYPES |= {"z": "complex64", "Z": "complex128"}
+#: NumPy's kinds, each of which the later ones hold: astype to an earlier one drops fractions or
+#: imaginary parts. Integers may be of either kind.
+_KINDS = "buifc"
+
+
+def refuse(
+    spec: CallSpec,
+    index: int,
+    value: Foreign,
+    shown: object,
+    found: str,
+    who: str,
+    why: str,
+    letter: str,
+) -> None:
+    """Raise why argument `index` of a call spec does not take the buffer of `value`.
+
+    Messages tell of `shown`, of the type `found`. `why` is ``"short"``, ``"rows"``, which may be
+    right after all, ``"suits"`` for elements that are right, or ``""``.
+    """
+    wanted = spec.policies.spelled(spec.signature, index)
+    record = value._layout.about.name if type(value) is Record else None
+    try:
+        view = memoryview(value)
+    except (TypeError, ValueError, BufferError) as error:
+        if record is not None:
+            raise TypeError(f"{who} must be a '{wanted}' (got a '{record}')") from None
+        raise TypeError(
+            f"{who} must be a buffer that suits '{wanted}', and this {found} has none: {error}"
+        ) from None
+    with view:
+        if why == "rows":
+            _check_rows(spec, index, view, who)
+        elif why == "short":
+            array: Foreign = spec.types[index]
+            row = array.pointee
+            raise ValueError(
+                f"{who} must be a buffer of at least {row.size // row.item.size} items of '{row.item}' "
+                f"(got {view.nbytes // row.item.size})"
+            )
+        elif why == "suits":
+            _refuse_memory(spec, view, found, who)
+        elif record is not None:
+            raise TypeError(f"{who} must be a '{wanted}' (got a '{record}')")
+        else:
+            raise TypeError(
+                f"{who} must be a buffer that suits '{wanted}' (got '{view.format}' elements in "
+                f"{found}){_dtype_hint(letter, shown)}"
+            )
+
+
+def _check_rows(spec: CallSpec, index: int, view: memoryview, who: str) -> None:
+    """ValueError unless the rows of a buffer are the arrays that a pointer leads to: the lengths of
+    all dimensions but the first are theirs, or the last dimensions are one array of a single one.
+    """
+    array: Foreign = spec.types[index]
+    lengths, shape = array.pointee.shape, view.shape or ()
+    together = 1
+    for length in reversed(shape):
+        if together < lengths[0]:
+            together *= length
+    is_line = len(lengths) == 1 and together == lengths[0]
+    last = min(len(lengths), len(shape) - 1)
+    if not is_line and lengths[-last:] != shape[-last:]:
+        raise ValueError(
+            f"{who} must have rows of shape {lengths} (got an array of shape {shape}); pass it "
+            "reshaped, or of a single dimension"
+        )
+
+
+def _refuse_memory(spec: CallSpec, view: memoryview, found: str, who: str) -> None:
+    """Raise that a buffer of the right elements is in another order, has gaps, or is read-only."""
+    order = spec.policies.order
+    is_fortran = order == "F"
+    if {"C": view.c_contiguous, "F": view.f_contiguous, "A": view.contiguous}[order]:
+        raise ValueError(
+            f"{who} must be writable, this {found} is read-only; a C declaration with const makes "
+            "the argument read-only"
+        )
+    if view.contiguous:
+        own, other = ("Fortran", "C") if is_fortran else ("C", "Fortran")
+        advice = "pass numpy.asfortranarray() of it, or " if is_fortran else ""
+        raise ValueError(
+            f"{who} must be in {own} order, this {found} is in {other} order; {advice}load the "
+            f'function with order="{other[0]}" or order="A" if C expects that'
+        )
+    must = {"C": "C-contiguous", "F": "contiguous in Fortran order", "A": "contiguous"}[order]
+    advice = ", as numpy.asfortranarray() makes one" if is_fortran else ""
+    raise ValueError(f"{who} must be {must}, this {found} is not; pass a contiguous copy{advice}")
+
+
+def _dtype_hint(letter: str, array: Foreign) -> str:
+    """The end of a message about the elements of an array of NumPy's kind."""
+    wanted = _DTYPES.get(letter)
+    if wanted is None or not hasattr(array, "astype"):
+        return ""
+    dtype = getattr(array, "dtype", None)
+    kind = getattr(dtype, "kind", None)
+    if kind is None:
+        return ""
+    most = "i" if wanted[0] == "u" else wanted[0]
+    if kind in (*_KINDS[: _KINDS.index(most) + 1],):
+        return f"; its dtype is {dtype}, astype('{wanted}') of it is a copy that suits"
+    return f"; its dtype is {dtype}"
