@@ -97,15 +97,10 @@ class Callback(NativeCallable):
         convention, sentinel, kept = _sentinel(wanted, errors)
         options = Options(name=name, doc=doc, errors=convention)
         check_errors(wanted, convention)
-        known = getattr(function, "__name__", None)
-        if options.name is None:
-            name = known if isinstance(known, str) and "\0" not in known else "function"
-        if options.doc is None:
-            known = getattr(function, "__doc__", None)
-            doc = known if isinstance(known, str) and "\0" not in known else None
+        name = options.name or _text_of(function, "__name__") or "function"
+        doc = _text_of(function, "__doc__") if options.doc is None else doc
         needs = gil == "need" or "O" in wanted.text
         flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
-        assert name is not None
         spec = spec_of(
             wanted,
             sentinel,
@@ -191,6 +186,12 @@ class Callback(NativeCallable):
         how = {"gil": "need" if need else "take", "errors": errors}
         how["encoding"] = spec.policies.encoding
         return _again, (signature, function, {**how, "name": self.__name__, "doc": self._doc})
+
+
+def _text_of(function: object, attribute: str) -> str | None:
+    """What C can have of an attribute that is text."""
+    found = getattr(function, attribute, None)
+    return found if isinstance(found, str) and "\0" not in found else None
 
 
 def _again(signature: Signature, function: Callable[..., object], how: Foreign) -> Callback:

@@ -360,20 +360,13 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
 
 def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
     """The first of the needed arguments that none of a signature can be, each for one; or None."""
-    taken: dict[int, int] = {}  # which one is for which needed
-
-    def place(index: int, seen: set[int]) -> bool:
-        for at, one in enumerate(arguments):
-            if at not in seen and _can_be(one, needed[index]):
-                seen.add(at)
-                if at not in taken or place(taken[at], seen):
-                    taken[at] = index
-                    return True
-        return False
-
-    for index, one in enumerate(needed):
-        if not place(index, set()):
+    # What few can be comes first, and what can be all comes last.
+    left = sorted(arguments, key=lambda one: one.kind == "voidptr")
+    for one in sorted(needed, key=lambda one: _array(one) is None):
+        found = next((arg for arg in left if _can_be(arg, one)), None)
+        if found is None:
             return one
+        left.remove(found)
     return None
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "_make_wrapper")
 
-__all__: list[str] = []
-
 
 def _make_wrapper(callable: Native) -> object:
     """What makes the calls of a callable that its plan does not make."""

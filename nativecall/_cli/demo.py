@@ -53,7 +53,6 @@ _QUAD_ERROR = 1e-14  # what quad promises for so smooth a function, and more
 _SAMPLE = 500e-6  # seconds that one sample lasts
 _UNROLL = 10
 _C_LENGTH = 1000  # arguments in one go through the arrays of the C loop
-_BAR = 24  # characters of the longest bar
 _SUBJECT = "fabs"  # what is timed: it takes next to no time itself
 _call_loop = _lib.types.call_loop
 
@@ -198,12 +197,6 @@ def _measure(ways: Sequence[_Way]) -> None:
             way.sample()
 
 
-def _bar(share: float) -> str:
-    """A bar in eighths of a character, never empty."""
-    eighths = max(1, round(share * _BAR * 8))
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
 def _cost_table(
     output: Output, title: str, ways: Sequence[_Way], unit: str, errors: Sequence[str] = ()
 ) -> None:
@@ -215,12 +208,11 @@ def _cost_table(
             *errors[n : n + 1],
             f"{medians[n] * {'ns': 1e9, 'µs': 1e6}[unit]:.1f}",
             f"{medians[n] / medians[0]:.1f}x",
-            _bar(medians[n] / max(medians)),
             style="ours" if way.name[0] == "f" else "",  # so the native callable is called
         )
         for n, way in enumerate(ways)
     ]
-    output.table([title, *["error"][: len(errors)], f">{unit}", ">ratio", ""], rows)
+    output.table([title, *["error"][: len(errors)], f">{unit}", ">ratio"], rows)
 
 
 def _peers(native: NativeCallable) -> tuple[Callable[..., object], Callable[..., object]]:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _GAP = "  "
 _INDENT = "  "
 # What stands for a sign where it cannot be shown.
-_PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u", "█": "#"}
-_PLAIN |= {**dict.fromkeys("▏▎▍", ""), **dict.fromkeys("▌▋▊▉", "#")}
+_PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u"}
 _STYLES = {"bad": "bold red", "ours": "bold cyan", "": ""}
 _VERDICTS = {"✓": "green", "✗": "bold red"}
 

@@ -4,8 +4,6 @@ as checks of results (_values/handles.py), with the library's functions that fre
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .._callable.wrap import plain
 from .._cdecl.spelling import parse
 from .._errors import SymbolError
@@ -15,7 +13,7 @@ from .options import gives_pointer, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from .._ext import Foreign
     from .._types.signature import Signature
@@ -23,24 +21,12 @@ if TYPE_CHECKING:
 _POINTERS = ("pointer", "voidptr")
 
 
-class Asked(namedtuple("Asked", ["ending", "functions", "found", "all_names"])):
-    """What is asked of a library: the names of the functions that free or close, which are added
-    to; its declared functions; the address of a function by its name, with the owner; and all names
-    of functions of which one is given.
-    """
-
-    __slots__ = ()
-    ending: set[str]
-    functions: Mapping[str, Signature]
-    found: Callable[[str], tuple[int, object]]
-    all_names: Callable[[set[str]], set[str]]
-
-
-def take(library: Asked, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
+def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
     """Make what `free` and `close` in `how` say of a function a check of its results.
 
-    Returns the names of functions of which it was not known that they free or close.
+    Returns the names of functions of which the library did not know that they free or close.
     """
+    functions = _declared(library)
     free, close = how.pop("free", None), how.pop("close", None)
     if free is not None and close is not None:
         raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
@@ -55,7 +41,7 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
             given += ", of which 'out' names no pointer to a pointer"
         raise ValueError(f"{what!r} is for functions that return pointers; {given}")
     for name in names_of(told):
-        known = library.functions.get(name)
+        known = functions.get(name)
         if known is None:
             continue
         if not _takes_pointer(known):
@@ -65,8 +51,8 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
                 f"'free' is called with the pointer alone, and {name!r} is {known.text!r}; give a "
                 "Python function that calls it with what else it takes"
             )
-    added = library.all_names(names_of(told)) - library.ending
-    library.ending.update(added)
+    added: set[str] = library._options.all_names(names_of(told)) - library._ending
+    library._ending.update(added)
     owns, ends, index = None, None, -1
     if free is not None:
         function = _freeing(library, free)
@@ -74,7 +60,7 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
         owns = *named, *named
     elif close is not None:
         owns = "", None, *(_closer(library, close) or ("", None))
-    if symbol in library.ending:
+    if symbol in library._ending:
         passed = visible(signature, 0, resolved(signature, 0, out, by_reference=True))
         places = [at for at, (_, arg) in enumerate(passed) if arg.kind in _POINTERS]
         if not places:
@@ -83,6 +69,11 @@ def take(library: Asked, symbol: str, signature: Signature, how: dict[str, objec
     if owns or ends:
         how["check"] = handles.Handled(how.get("check"), owns, ends, index)
     return added
+
+
+def _declared(library: Foreign) -> Mapping[str, Signature]:
+    """The declared functions of a `Library`, which stands above this module."""
+    return {} if library.declarations is None else library.declarations.functions
 
 
 def _takes_pointer(signature: Signature) -> bool:
@@ -96,11 +87,11 @@ def _unable(name: str, signature: Signature) -> ValueError:
     )
 
 
-def _closer(library: Asked, close: object) -> tuple[str, Foreign] | None:
+def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
     """What closes a handle that a call gives that raises: the first function that takes nothing
     more.
     """
-    known = library.functions
+    known = _declared(library)
     for name in close if isinstance(close, tuple) else ():
         if name in known and len(known[name].args) == 1:
             try:
@@ -110,11 +101,11 @@ def _closer(library: Asked, close: object) -> tuple[str, Foreign] | None:
     return None
 
 
-def _freeing(library: Asked, free: object) -> Foreign:
+def _freeing(library: Foreign, free: object) -> Foreign:
     """What frees a pointer, without telling."""
     if not isinstance(free, str):
         return free
-    known = library.functions
+    known = _declared(library)
     signature = known[free] if free in known else parse("v:P")
-    address, owner = library.found(free)
+    address, owner = library._found(free)
     return plain(address, callspec.of(signature), free, owner)

@@ -209,11 +209,9 @@ class Library(Single):
         version: Foreign = how.pop("version", None)
         address, owner = self._found(symbol, version)
         if "free" in how or "close" in how or symbol in self._ending:
-            from .destructors import Asked, take
+            from .destructors import take
 
-            known = {} if self.declarations is None else self.declarations.functions
-            asked = Asked(self._ending, known, self._found, self._options.all_names)
-            for one in take(asked, symbol, signature, how):
+            for one in take(self, symbol, signature, how):
                 # Those that were made before tell nothing.
                 self.__dict__.pop(one, None)
                 self.__dict__["_hidden"].pop(one, None)

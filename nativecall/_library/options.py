@@ -13,7 +13,7 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from .._callable.entry import kept_for
-from .._errors import closest, did_you_mean, wrong_type
+from .._errors import closest, did_you_mean, require, wrong_type
 from .._types.derived import inner_types
 from .._values.calloptions import (
     CALL,
@@ -21,7 +21,6 @@ from .._values.calloptions import (
     DEFAULT,
     DEFAULTS,
     checked,
-    of_type,
 )
 from .._values.failure import CONVENTIONS
 from .._values.outparameters import arguments, place, pointee, resolved
@@ -85,7 +84,7 @@ class ByName:
         self.option = option
         self.given = given
         self._everything: object = None
-        self._named: dict[str, object] = {}
+        self.named: dict[str, object] = {}
         self._patterns: dict[str, object] = {}
         if not isinstance(given, Mapping):
             self._everything = _kept(option, given)
@@ -101,13 +100,13 @@ class ByName:
                 kept = _kept(option, value)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error} for {name!r}") from None
-            (self._patterns if _is_pattern(name) else self._named)[name] = kept
+            (self._patterns if _is_pattern(name) else self.named)[name] = kept
 
     def of(self, *names: str) -> tuple[object, bool]:
         """What is said of a function of these names, None for nothing, and whether by name."""
         for name in names:
-            if name in self._named:
-                return self._named[name], True
+            if name in self.named:
+                return self.named[name], True
         if self._patterns:
             from fnmatch import fnmatchcase  # brings the module `re`
 
@@ -121,11 +120,11 @@ class ByName:
     def tells_names(self) -> bool:
         """Whether anything is said of some functions, or by the names of others."""
         everything = names_of(self._everything) if self.option in ("free", "close") else ()
-        return bool(self._named or self._patterns or everything)
+        return bool(self.named or self._patterns or everything)
 
     def unmatched(self, known: Collection[str], has: Callable[[str], bool]) -> str | None:
         """The first name that is not there, or pattern that none of the `known` matches."""
-        names = [*self._named]
+        names = [*self.named]
         if self.option in ("free", "close"):
             names += sorted({name for value in self.values() for name in names_of(value)})
         for name in names:
@@ -141,46 +140,17 @@ class ByName:
 
     def values(self) -> list[object]:
         """All that is said of any function."""
-        return [self._everything, *self._named.values(), *self._patterns.values()]
+        return [self._everything, *self.named.values(), *self._patterns.values()]
 
-    def refuse_unknown_arguments(
-        self, declarations: Declarations, spellings: Callable[[str], Iterable[str]]
-    ) -> None:
-        """Refuse what is said of arguments where no function has them of which it is said.
-
-        `spellings` has what a function may be called that is named.
+    def of_several(self, known: Iterable[str]) -> list[tuple[str, object, list[str]]]:
+        """What is said of all functions, or of those of a pattern: of what, the value, and which of
+        the `known` these are.
         """
-        rows, signatures = declarations.rows, declarations.functions
+        if self._everything is not None:
+            return [("all functions", self._everything, [*known])]
+        from fnmatch import filter as matching
 
-        def problem_with(functions: Iterable[str], value: object) -> str:
-            """What is wrong for the first of some functions, nothing if it suits any."""
-            found = ""
-            for name in functions:
-                problem = _problem(self.option, value, signatures[name])
-                if not problem:
-                    return ""
-                found = found or problem
-            return found
-
-        for name, value in self._named.items():
-            problem = problem_with([one for one in spellings(name) if one in rows][:1], value)
-            if problem:
-                raise ValueError(f"{problem} (said of {name!r})")
-        said = {"*": self._everything} if self._everything is not None else self._patterns
-        for pattern, value in said.items():
-            wanted = _arguments(self.option, value)
-            if not wanted:
-                continue
-            from fnmatch import filter as matching
-
-            some = {one: rows[one] for one in matching(rows, pattern)}
-            having = [one for one, row in some.items() if _has(row, wanted)]
-            problem = problem_with(having, value)
-            if some and not having:
-                problem = _nothing_has(self.option, wanted, some)
-            if problem:
-                whose = "all functions" if pattern not in self._patterns else repr(pattern)
-                raise ValueError(f"{problem} (said of {whose})")
+        return [(repr(one), value, matching(known, one)) for one, value in self._patterns.items()]
 
 
 def _is_pattern(name: str) -> bool:
@@ -203,7 +173,12 @@ def _checked_close(close: object) -> object:
     return tuple(names)
 
 
-_OWN = {"version": of_type("version", str, "a str"), "free": _checked_free, "close": _checked_close}
+def _checked_version(version: object) -> object:
+    require("'version'", version, str, "a str")
+    return version
+
+
+_OWN = {"version": _checked_version, "free": _checked_free, "close": _checked_close}
 _CHECKS = {option: CHECKS[option] for option in CALL} | _OWN
 _OF_ONE = {option: CHECKS[option] for option in ("name", "doc")} | _CHECKS
 LIBRARY, FUNCTION = tuple(_CHECKS), tuple(_OF_ONE)
@@ -293,9 +268,28 @@ class LibraryOptions:
 
         Signatures are made for it, so that the owner of their types must be known.
         """
+        rows, signatures = declarations.rows, declarations.functions
         for option in ("out", "keep"):
-            if option in self._by_name:
-                self._by_name[option].refuse_unknown_arguments(declarations, self._spellings)
+            one = self._by_name.get(option)
+            if one is None:
+                continue
+            for name, value in one.named.items():
+                there = [each for each in self._spellings(name) if each in rows][:1]
+                problem = "".join([_problem(option, value, signatures[each]) for each in there])
+                if problem:
+                    raise ValueError(f"{problem} (said of {name!r})")
+            for whose, value, some in one.of_several(rows):
+                wanted = _arguments(option, value)
+                having = [each for each in some if wanted and _has(rows[each], wanted)]
+                problem = ""
+                for each in having:  # one that it suits is enough
+                    problem = _problem(option, value, signatures[each])
+                    if not problem:
+                        break
+                if wanted and some and not having:
+                    problem = _nothing_has(option, wanted, {each: rows[each] for each in some})
+                if problem:
+                    raise ValueError(f"{problem} (said of {whose})")
 
     def _spellings(self, name: str) -> tuple[str, ...]:
         """What a function may be called that is named so."""

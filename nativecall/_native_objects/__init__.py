@@ -12,18 +12,9 @@ if not hasattr(_lib.types, "NativeObject"):
     raise ImportError("native objects need a build of CPython with the GIL")
 from . import describing as describing
 from . import root as root
-from .casts import native_object
-from .declared import Field, Method, field, method
+from .casts import native_object as native_object
+from .declared import field as field
+from .declared import method as method
 
 NativeObject = _lib.types.NativeObject
 ObjectArray = _lib.types.ObjectArray
-
-__all__ = [
-    "Field",
-    "Method",
-    "NativeObject",
-    "ObjectArray",
-    "field",
-    "method",
-    "native_object",
-]

@@ -223,7 +223,7 @@ def test_demo_times_every_way(demo):
         "a Python function, boxed",
         "a ctypes function, boxed",
     ):
-        row = rf"{re.escape(way)}  \d+\.\d  \d+\.\dx  [█▏▎▍▌▋▊▉]+"
+        row = rf"{re.escape(way)}  \d+\.\d  \d+\.\dx"
         assert any(re.fullmatch(row, line) for line in lines), way
 
 
@@ -231,7 +231,7 @@ def test_demo_times_every_way(demo):
 def test_demo_runs_quad(demo):
     lines = text(demo)
     for way in ("f.to_scipy()", "a LowLevelCallable made by hand", "a Python function"):
-        row = rf"{re.escape(way)}  ✓ \S+  \d+\.\d  \d+\.\dx  [█▏▎▍▌▋▊▉]+"
+        row = rf"{re.escape(way)}  ✓ \S+  \d+\.\d  \d+\.\dx"
         assert any(re.fullmatch(row, line) for line in lines), way
 
 
@@ -260,7 +260,6 @@ def test_demo_is_readable_in_ascii(monkeypatch):
     sys.stdout.flush()
     text = printed.getvalue().decode("ascii")
     assert "ok equal" in text
-    assert "####" in text
     assert "\\" not in text
 
 
