@@ -80,7 +80,7 @@ typedef struct NcPlan {
     NcStep steps[]; /* then the moves */
 } NcPlan;
 
-/* A closure plan: how a call that C makes becomes one of a Python function. _plan/closureplan.py
+/* A closure plan: how a call that C makes becomes one of a Python function. _plan/callplan.py
  * makes it of the same placement, and callable/closure.c carries it out. Nothing lies behind the
  * block: an object that is cut into pieces is put together in a scratch of NC_SCRATCH_BYTES,
  * arguments one after the other, then the result.

@@ -42,7 +42,6 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \
     FUNCTION(PyGILState_Release)                                                                   \
-    FUNCTION(memcpy)                                                                               \
     FUNCTION(nc_exception_settle)                                                                  \
     FUNCTION(nc_left_raise)                                                                        \
     DATA(nc_loop, NC_LOOP)                                                                         \

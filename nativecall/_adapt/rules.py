@@ -16,9 +16,10 @@ What the arguments are is tried in this order, and the first that fits is taken:
 3. The arguments: all types are equal; or an array and its length are a view of the function's
    (``(T *x, n)`` or ``(n, T *x)`` for ``[1]T``); or both sides are an array and its length, in any
    order; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)`` with any
-   integer as n, and the other one as many numbers, all of one type, or pointers to a float each (to an integer
-   might be that to n); or each becomes its counterpart. So ``d:dd`` and ``d:&d&d`` wanted as
-   ``d:i&d`` take an array of two numbers. The same types in another order are no counterparts.
+   integer as n, and the other one as many numbers, all of one type, or pointers to a float each (to
+   an integer might be that to n); or each becomes its counterpart. So ``d:dd`` and ``d:&d&d``
+   wanted as ``d:i&d`` take an array of two numbers. The same types in another order are no
+   counterparts.
 
 How failure shows (the error convention): it is what it was where the wanted result can show it,
 is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
@@ -536,6 +537,13 @@ class _Ending(
     status: int | None  # the result after success, of a status
 
 
+def _last_pointers(args: Sequence[Own] | Sequence[Argument], readonly: Sequence[bool]) -> list[int]:
+    """Which arguments may be the last pointer to a result: the last, or that before user data."""
+    has_user_data = bool(args) and args[-1].type.kind == "voidptr"
+    places = range(len(args) - 1, max(len(args) - 2 - has_user_data, -1), -1)
+    return [at for at in places if isinstance(args[at].type, Pointer) and not readonly[at]]
+
+
 def _endings(
     inner: Signature, before: Convention, outer: Signature, errors: Convention | None
 ) -> tuple[list[_Ending], Refused | None]:
@@ -580,17 +588,9 @@ def _endings(
         otherwise("its result is no status")
     else:
         found.append(_Ending(after, own, given, value=result))
-    user_data = [
-        (mine, theirs)
-        for mine in ((False, True) if own and own[-1].type.kind == "voidptr" else (False,))
-        for theirs in ((False, True) if given and given[-1].type.kind == "voidptr" else (False,))
-    ]
     # The function's last pointer argument is the result.
     if wanted.kind != "void":
-        for mine, _ in sorted({(mine, False) for mine, _ in user_data}):
-            place = len(own) - 1 - mine
-            if place < 0 or not isinstance(own[place].type, Pointer) or own[place].readonly:
-                continue
+        for place in _last_pointers(own, [one.readonly for one in own]):
             after = errors or kept
             if result.kind != "void" and before.needs != "integer":
                 if result.kind == "int" and len(own) - 1 == len(given) and not inner.variadic:
@@ -604,10 +604,7 @@ def _endings(
                 found.append(_Ending(after, left, given, room=pointee, value=pointee))
     # The wanted last pointer argument takes the result.
     if result.kind != "void" and not before.is_status and (wanted.kind == "void" or integral):
-        for _, theirs in sorted({(False, theirs) for _, theirs in user_data}):
-            place = len(given) - 1 - theirs
-            if place < 0 or not isinstance(given[place].type, Pointer) or outer.readonly[place]:
-                continue
+        for place in _last_pointers(given, outer.readonly):
             after = errors or (CONVENTIONS["nonzero"] if integral else kept)
             if after.needs != ("integer" if integral else "any"):
                 continue

@@ -42,26 +42,10 @@ _NAME = r'@(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))'
 _HEAD = re.compile(r"^(define|declare)\b([^@\n]*)" + _NAME + r"\s*\((.*)$", re.M)
 _COMMA = re.compile(r",(?![^{<\[(]*[}>\])])")  # not inside of a type
 _DECLARED = re.compile(r"^declare\b[^@\n]*" + _NAME, re.M)
-# What LLVM calls for its own operations, beside what a module declares.
-_LIBRARY = [
-    *("memcpy", "memmove", "memset"),
-    *[
-        name + end
-        for name in (
-            *("acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "exp", "exp2"),
-            *("floor", "fma", "fmax", "fmin", "fmod", "ldexp", "log", "log10", "log2"),
-            *("nearbyint", "pow", "rint", "round", "roundeven", "sin", "sinh", "sqrt", "tan"),
-            *("tanh", "trunc"),
-        )
-        for end in ("", "f")
-    ],
-]
 
 
-class Compiled(namedtuple("Compiled", ["code", "name", "text", "symbols"])):
-    """A function's code, which this keeps, and its IR: loops of ufuncs are compiled with it.
-    `symbols` are the addresses of what the module needs.
-    """
+class Compiled(namedtuple("Compiled", ["code", "name", "text"])):
+    """A function's code, which this keeps, and its IR: loops of ufuncs are compiled with it."""
 
     __slots__ = ()
 
@@ -102,12 +86,12 @@ def function(obj: Foreign) -> Function | None:
     text = str(obj.module)
     _refuse_target(obj.name, text)
     key = f"llvmlite {hashlib.sha256(text.encode()).hexdigest()}"
-    symbols = _symbols(obj.name, text)
+    _require_declared(obj.name, text)
     try:
-        code = engine.compile(key, lambda: text, symbols, (obj.name,), effort=2)
+        code = engine.compile(key, lambda: text, {}, (obj.name,), effort=2)
     except RuntimeError as error:
         raise ValueError(f"LLVM refuses the module of {obj.name!r}: {error}") from error
-    made = Compiled(code, obj.name, text, symbols)
+    made = Compiled(code, obj.name, text)
     return Function(code.address(obj.name), signature, made, obj.name, machine=True)
 
 
@@ -173,17 +157,12 @@ def _refuse_target(name: str, text: str) -> None:
             raise ValueError(f"the module of {name!r} is for {triple!r}, and this is {here!r}")
 
 
-def _symbols(name: str, text: str) -> dict[str, int]:
-    """The addresses of what a module needs."""
+def _require_declared(name: str, text: str) -> None:
+    """Refuse a module that declares what the process has not."""
     process = _lib.library_open(None, 0)
-    needed = [one[1] or one[2] for one in _DECLARED.finditer(text)]
-    found = {}
-    for symbol in (*needed, *_LIBRARY):
-        address = _lib.library_symbol(process, symbol)
-        if address:
-            found[symbol] = address
-        elif symbol in needed and not symbol.startswith("llvm."):
+    for one in _DECLARED.finditer(text):
+        symbol = one[1] or one[2]
+        if not symbol.startswith("llvm.") and not _lib.library_symbol(process, symbol):
             raise ValueError(
                 f"the module of {name!r} declares {symbol!r}, which no library of this process has"
             )
-    return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .. import _lib
 from .._fifo import Fifo
-from .._plan import closureplan
+from .._plan import callplan
 from .._types import bufferformat
 from .._types.ctype import VOID, CType, Scalar
 from .._types.derived import Array, Pointer, View, object_offsets
@@ -182,7 +182,7 @@ def spec_of(
         object_offsets(result),
         callspec.letter(result),
         _result_spec(signature, how.get("kept", False), encoding),
-        closureplan.plan(signature, tells_last=tells_last),
+        callplan.closure(signature, tells_last=tells_last),
         sentinel,
         keep=keep or None,
         **how,

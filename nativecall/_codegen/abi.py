@@ -109,13 +109,42 @@ class Part:
     offset: int
     size: int
 
+    # Pieces may lie at any address of a packed struct, and single loads of unaligned words cost
+    # nothing on these machines; hence no alignment is claimed.
+
     def load(self, builder: ir.IRBuilder, memory: ir.Value) -> ir.Value:
         """The part of the object at `memory`."""
-        return _load(builder, self.type, memory, self.offset, self.size)
+        type = self.type
+        if isinstance(type, ir.ArrayType):
+            array = ir.Constant(type, ir.Undefined)
+            for index, one in enumerate(self.elements):
+                array = builder.insert_value(array, one.load(builder, memory), index)
+            return array
+        address = at_bytes(builder, memory, self.offset)
+        if self.size >= width_of(type):
+            return builder.load(address, align=1, typ=type)
+        bits = builder.load(address, align=1, typ=ir.IntType(8 * self.size))
+        bits = builder.zext(bits, ir.IntType(8 * width_of(type)))
+        return bits if isinstance(type, ir.IntType) else builder.bitcast(bits, type)
 
     def store(self, builder: ir.IRBuilder, value: ir.Value, memory: ir.Value) -> None:
         """Put the part `value` into the object at `memory`."""
-        _store(builder, value, self.type, memory, self.offset, self.size)
+        if isinstance(self.type, ir.ArrayType):
+            for index, one in enumerate(self.elements):
+                one.store(builder, builder.extract_value(value, index), memory)
+            return
+        if self.size < width_of(self.type):
+            if not isinstance(self.type, ir.IntType):
+                value = builder.bitcast(value, ir.IntType(8 * width_of(self.type)))
+            value = builder.trunc(value, ir.IntType(8 * self.size))
+        builder.store(value, at_bytes(builder, memory, self.offset), align=1)
+
+    @property
+    def elements(self) -> list[Part]:
+        """Of one that is an array."""
+        type, each = self.type.element, width_of(self.type.element)
+        starts = range(0, self.size, each)
+        return [Part(type, self.offset + at, min(each, self.size - at)) for at in starts]
 
 
 @dataclass(frozen=True)
@@ -440,46 +469,6 @@ def width_of(type: ir.Type) -> int:
         return int(type.width) // 8
     widths: dict[str, int] = {"half": 2, "float": 4, "double": 8, "ptr": 8}
     return widths.get(str(type), 16)
-
-
-# Pieces may lie at any address of a packed struct, and single loads of unaligned words cost
-# nothing on these machines; hence no alignment is claimed.
-
-
-def _load(
-    builder: ir.IRBuilder, type: ir.Type, memory: ir.Value, offset: int, size: int
-) -> ir.Value:
-    if isinstance(type, ir.ArrayType):
-        array = ir.Constant(type, ir.Undefined)
-        each = width_of(type.element)
-        for index in range(type.count):
-            at = index * each
-            part = _load(builder, type.element, memory, offset + at, min(each, size - at))
-            array = builder.insert_value(array, part, index)
-        return array
-    address = at_bytes(builder, memory, offset)
-    if size >= width_of(type):
-        return builder.load(address, align=1, typ=type)
-    bits = builder.load(address, align=1, typ=ir.IntType(8 * size))
-    bits = builder.zext(bits, ir.IntType(8 * width_of(type)))
-    return bits if isinstance(type, ir.IntType) else builder.bitcast(bits, type)
-
-
-def _store(
-    builder: ir.IRBuilder, value: ir.Value, type: ir.Type, memory: ir.Value, offset: int, size: int
-) -> None:
-    if isinstance(type, ir.ArrayType):
-        each = width_of(type.element)
-        for index in range(type.count):
-            at = index * each
-            part = builder.extract_value(value, index)
-            _store(builder, part, type.element, memory, offset + at, min(each, size - at))
-        return
-    if size < width_of(type):
-        if not isinstance(type, ir.IntType):
-            value = builder.bitcast(value, ir.IntType(8 * width_of(type)))
-        value = builder.trunc(value, ir.IntType(8 * size))
-    builder.store(value, at_bytes(builder, memory, offset), align=1)
 
 
 def reserve(builder: ir.IRBuilder, size: int, alignment: int) -> ir.Value:

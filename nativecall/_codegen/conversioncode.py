@@ -32,10 +32,10 @@ from typing import Final
 from llvmlite import ir
 
 from .. import _lib
-from .._adapt.ufunc import LoopPlan
 from .._plan import conversion as ops
 from .._plan.abi import Passing
-from .._plan.conversion import BLOCK, BOUND, DATA, FRAME, NOWHERE, At, Conversion, Op
+from .._plan.conversion import BLOCK, BOUND, DATA, FRAME, At, Conversion, LoopPlan, Op
+from .._plan.steps import NOWHERE
 from .._types.ctype import CType, integer_range
 from .._values.callspec import letter
 from . import abi

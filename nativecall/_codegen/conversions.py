@@ -9,10 +9,9 @@ same conversion.
 
 from __future__ import annotations
 
-from .. import _cache, _lib
-from .._adapt.ufunc import LoopPlan
+from .. import _cache
 from .._plan.abi import Call, Unsupported
-from .._plan.conversion import Conversion
+from .._plan.conversion import Conversion, LoopPlan
 from .._plan.conversion import loop as described
 from .._types.derived import Array, Struct, View
 from .._values.callspec import letter
@@ -20,21 +19,19 @@ from . import engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .._types.ctype import CType
 
-#: What LLVM itself refers to.
-_LINKED = {"memcpy": _lib.types.code_symbols()["memcpy"]}
 #: The name of the function in its object file.
 EXPORT = "nativecall_conversion"
 
 
 def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
     """The code of a shape, as it is kept or by its text; None where none can be generated."""
-    code = engine.kept(key, _LINKED, (EXPORT,), effort=2)
+    code = engine.kept(key, (EXPORT,), effort=2)
     if code is None and engine.available():
-        code = engine.compile(key, text, _LINKED, (EXPORT,), effort=2)
+        code = engine.compile(key, text, {}, (EXPORT,), effort=2)
     return code
 
 
@@ -78,12 +75,10 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
     return None if code is None else (code.address(EXPORT), code)
 
 
-def joined(
-    plan: LoopPlan, module: str, callee: str, symbols: Mapping[str, int]
-) -> tuple[int, engine.Code]:
+def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
     """The same for a loop that is compiled with the module that defines what it calls.
 
-    `symbols` are the addresses of what that needs. `Unsupported` and RuntimeError as usual.
+    `Unsupported` and RuntimeError as usual.
     """
 
     def text() -> str:
@@ -93,10 +88,8 @@ def joined(
         lines = [line for line in own if not line.startswith(("declare", "target"))]
         return "\n".join([module, *lines, ""])
 
-    import hashlib  # with OpenSSL, which takes as long as all else here
-
-    key = f"{loop_key(plan)} around {callee!r} of {hashlib.sha256(module.encode()).hexdigest()}"
-    code = engine.compile(key, text, symbols, (EXPORT,), effort=2)
+    key = f"{loop_key(plan)} around {callee!r} of {_cache.hashed(module.encode()).hexdigest()}"
+    code = engine.compile(key, text, {}, (EXPORT,), effort=2)
     return code.address(EXPORT), code
 
 

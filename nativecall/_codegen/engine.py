@@ -4,7 +4,7 @@
 
     available() -> bool, reason() -> str      # whether code can be generated here, and why not
     compile(key, module, symbols, exports) -> Code
-    kept(key, symbols, exports) -> Code | None    # without LLVM, where its object file is kept
+    kept(key, exports) -> Code | None    # without LLVM, where its object file is kept
     code.address(name) -> int                 # valid as long as `code` is referenced
 
 Guarantees:
@@ -242,7 +242,7 @@ class _Machine:
                 self.target_machine(1), use_jit_link=os.name != "nt", suppress_errors=True
             )
             linker = self._linker = _Linker(jit)
-        builder = self.llvm.JITLibraryBuilder().add_object_img(data)
+        builder = self.llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
         for name, address in symbols:
             # An object file spells what it refers to. Every definition more costs microseconds.
             if name.encode() in data:
@@ -424,7 +424,8 @@ def compile(
         The text must name what it refers to outside, never hold its address: the object file
         serves other processes.
     symbols : mapping of str to int
-        The addresses of what the module declares and does not define.
+        The addresses of what the module declares and does not define, unless a library of the
+        process has it.
     exports : sequence of str
         The functions and variables of the module whose addresses are wanted.
     effort : {0, 1, 2}
@@ -459,9 +460,7 @@ def compile(
     return code
 
 
-def kept(
-    key: str, symbols: Mapping[str, int], exports: Sequence[str], *, effort: Effort = 1
-) -> Code | None:
+def kept(key: str, exports: Sequence[str], *, effort: Effort = 1) -> Code | None:
     """What `compile` would give, where that needs no LLVM and it has not been started: the object
     file is kept, and refers to nothing outside. None for all else, also where no code may be made.
     """
@@ -473,7 +472,7 @@ def kept(
         _noted = "" if told is None else _cache.hashed(told.encode())
     if isinstance(_noted, str):
         return None
-    wanted = _wanted(_noted, key, symbols, exports, effort)
+    wanted = _wanted(_noted, key, {}, exports, effort)
     code = _codes.find(wanted)
     if code is None:
         data = _cache.shared().get(wanted[0])

@@ -89,6 +89,11 @@ class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
     stack: int
     vectors: int
 
+    @property
+    def x87(self) -> int:
+        """How many long doubles are the result in registers of x86-64."""
+        return [piece.kind for piece in self.result.pieces].count("x87")
+
 
 def in_memory(ctype: CType) -> bool:
     """Whether a value is handled as memory that has it rather than as a number or a pointer."""

@@ -1,7 +1,9 @@
-"""Makes call plans: the placement of a signature's values, as the steps that the core carries out.
+"""Makes call plans and closure plans: the placement of a signature's values, as the steps that the
+core carries out in a call from Python, and in one that C makes.
 
 csrc/call/plan.h says what a plan is, and has the structs that are packed here. The core asks for
-one at the first call of a call spec, and keeps it.
+a call plan at the first call of a call spec, and keeps it. All callbacks of a signature share one
+closure plan.
 """
 
 from __future__ import annotations
@@ -16,18 +18,17 @@ from .._values import callspec
 from .._values.outparameters import VALUE, kind_of, offsets, pointee
 from .._values.storage import leads_on
 from . import steps as row
-from .abi import Passing, in_memory
+from .abi import Call, Passing, in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .._ext import CallSpec
 
 _types = _lib.types
 _POINTER: int = _types.code_layout()["pointer_bytes"]
-# Of struct NcPlan.
+# Of structs NcPlan and NcClosurePlan.
 _PLAN = struct.Struct("=12I")
+_CLOSURE = struct.Struct("=4I")
 
 
 class _Writer:
@@ -178,7 +179,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
         len(lengths),
         bool(writer.owners or policies.out or policies.check is not None or writer.before),
         (call.stack - row.ABI.stack) // 8,
-        how(call.vectors, call.result, args),
+        how(call),
         -(-writer.end // 16) * 16,
         writer.owners,
         writer.owned,
@@ -189,11 +190,11 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     return row.joined(header, [always, result, *steps, *made, *lengths], writer.moves)
 
 
-def how(vectors: int, result: Passing, args: Sequence[CType]) -> int:
+def how(call: Call) -> int:
     """What nc_invoke is told (csrc/call/invoke.h)."""
-    x87 = [piece.kind for piece in result.pieces].count("x87")
-    wide = row.ABI is not None and row.ABI.joined and any([_is_wide(arg) for arg in args])
-    return vectors | (x87 or int(wide)) << 8
+    joined = row.ABI is not None and row.ABI.joined
+    wide = joined and any([_is_wide(one.ctype) for one in call.args])
+    return int(call.vectors | (call.x87 or int(wide)) << 8)
 
 
 def _is_wide(ctype: CType) -> bool:
@@ -225,3 +226,68 @@ def extended(spec: CallSpec, types: tuple[CType | str, ...]) -> CallSpec:
 
 def _plain(letter: str) -> CType:
     return VOIDPTR if letter == "P" else SCALARS[letter]
+
+
+# -- closures ------------------------------------------------------------------------------------
+
+
+def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
+    """The plan of callbacks of a signature.
+
+    Parameters
+    ----------
+    signature : Signature
+    tells_last : bool
+        Whether the last argument, an int's address, is what a failure is told by: the function
+        does not get it.
+
+    Raises
+    ------
+    SignatureError
+        For types whose passing is not known, and more bytes than fit on a stack.
+    """
+    call = row.place(signature)
+    moves: list[tuple[int, int, int]] = []
+    last = len(signature.args) - tells_last
+    arguments = [_taken(passing, moves) for passing in call.args[:last]]
+    result = _returned(call.result, moves)
+    reference = call.result.places[0] if call.result.how == "reference" else row.NOWHERE
+    told = call.args[-1].places[0] if tells_last else row.NOWHERE
+    header = _CLOSURE.pack(last, reference, told, call.x87)
+    return row.joined(header, [result, *arguments], moves)
+
+
+def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
+    """The step of an argument."""
+    ctype, places = passing.ctype, passing.places
+    letter, size, first = callspec.letter(ctype), ctype.size, len(moves)
+    at = places[0]
+    if passing.how == "pieces" and len(places) > 1:
+        at = 0
+        for piece, place in zip(passing.pieces, places, strict=True):
+            moves.append((place, piece.offset, piece.size))
+    code = row.PLAIN.get(letter, row.SCALAR)
+    if letter == "T":
+        code = row.STRUCT
+    elif letter in "PVO":
+        code = row.POINTER
+    elif passing.how != "value" or (size < 8 and row.is_packed(at)):
+        code = row.BOOL if letter == "?" else row.SCALAR
+    owner = int(passing.how == "reference")
+    return row.step(code, size & 0xFF, letter, at, owner=owner, moves=(first, len(moves)))
+
+
+def _returned(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
+    """The step of the result."""
+    ctype, first = passing.ctype, len(moves)
+    letter = callspec.letter(ctype)
+    if passing.how == "void":
+        return row.step(row.VOID, 0, letter, 0)
+    if passing.how == "reference":
+        return row.step(row.STRUCT, 0, letter, (*passing.places, row.NOWHERE)[1])
+    if passing.how == "value":
+        code = row.SIGNED if row.PLAIN.get(letter) == row.SIGNED else row.UNSIGNED
+        return row.step(code, ctype.size, letter, passing.places[0])
+    for piece, place in zip(passing.pieces, passing.places, strict=True):
+        moves.append((piece.offset, place, piece.size))
+    return row.step(row.SCALAR, 0, letter, 0, moves=(first, len(moves)))

@@ -12,19 +12,20 @@ import sys
 from collections import namedtuple
 
 from .._adapt import plan as nodes
-from .._adapt import ufunc
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._values import callspec, storage
 from .._values.failure import CONVENTIONS
 from . import callplan, steps
 from .abi import Call, Passing
+from .steps import NOWHERE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal
 
-    from .._adapt.ufunc import LoopPlan
-    from .._values.failure import Convention
+    from .._types.signature import Signature
+    from .._values.failure import Convention, Errors
 
 # Structs NcConversion, NcOp, NcLoop, NcLoopArray and NcLoopLength.
 _CONVERSION = struct.Struct("=11I")
@@ -32,7 +33,6 @@ _OP = struct.Struct("=4B2cH4I")
 _LOOP = struct.Struct("=8I")
 _ARRAY = struct.Struct("=9I")
 _LENGTH = struct.Struct("=Ic3x")
-NOWHERE = 2**32 - 1
 FRAME, BLOCK, BOUND, DATA = range(4)
 POINTER = 4
 COPY, SIGNED, UNSIGNED, TRUTH, ADDRESS, CLEAR = range(6)
@@ -156,8 +156,8 @@ class Conversion(
             len(self.failed),
             -(-end // 16) * 16,
             (inner.stack - steps.ABI.stack) // 8,
-            callplan.how(inner.vectors, inner.result, [one.ctype for one in inner.args]),
-            _x87(self.outer),
+            callplan.how(inner),
+            self.outer.x87,
             self.flags,
             self.errors,
             self.tested,
@@ -174,7 +174,7 @@ class Conversion(
         others in registers that it does not look at: ``d:d`` called as ``d:dP``.
         """
         assert steps.ABI is not None
-        if self.fixed is not None or _x87(self.outer) != _x87(self.inner):
+        if self.fixed is not None or self.outer.x87 != self.inner.x87:
             return False
         return all(
             [
@@ -186,11 +186,6 @@ class Conversion(
                 if one.code != CALL
             ]
         )
-
-
-def _x87(call: Call) -> int:
-    """How many long doubles are the result in registers of x86-64."""
-    return [piece.kind for piece in call.result.pieces].count("x87")
 
 
 def conversion(plan: nodes.Plan) -> Conversion:
@@ -239,6 +234,87 @@ def conversion(plan: nodes.Plan) -> Conversion:
     return writer.made(plan.variadic, ops, flags, plan.before, tested, told)
 
 
+class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None))):
+    """What an argument of a loop's function is.
+
+    Attributes
+    ----------
+    how : {"value", "reference", "input", "output", "view", "length", "error"}
+        An operand's element; a pointer to a copy of it, as Fortran takes numbers; a pointer to the
+        memory of an operand, in C's order without gaps; a strided view of it; the length of a core
+        dimension; the address of an int of the loop's own, for failures.
+    number : int
+        Of the operand, or of the dimension.
+    given : int or None
+        The input that an output has the contents of before the call. Without one, an output's
+        element is zero, and an output with dimensions stays as it is.
+    """
+
+    __slots__ = ()
+    how: Literal["value", "reference", "input", "output", "view", "length", "error"]
+    number: int
+    given: int | None
+
+
+class LoopPlan(
+    namedtuple(
+        "LoopPlan",
+        "signature inputs outputs arguments results core needs_gil errors",
+        defaults=(None, False, "none"),
+    )
+):
+    """The plan of a ufunc's loop: what a C function gets of each element, and where results go.
+
+    A loop of NumPy's is called with the addresses of its operands, inputs first, how many elements
+    there are, and the steps from one to the next. For each element it calls a C function once.
+
+    Operands of a generalised loop have dimensions of their own besides (`core`), as numbers of the
+    names in NumPy's signature: ``(n),(n)->()`` is ``((0,), (0,), ())``.
+
+    Attributes
+    ----------
+    signature : Signature
+        Of the function.
+    inputs, outputs : tuple of CType
+        Elements of the operands.
+    arguments : tuple of Passed
+        One for each argument of the function.
+    results : tuple of (int, int)
+        Operands that have the function's result: each the number of the operand, and where in a
+        struct it is.
+    core : tuple of tuple of int, or None
+        The core dimensions of each operand; None for a loop that is not generalised.
+    needs_gil : bool
+        Whether the loop takes the GIL.
+    errors : str
+        The function's error convention; the loop ends at the first failure.
+    """
+
+    __slots__ = ()
+    signature: Signature
+    inputs: tuple[CType, ...]
+    outputs: tuple[CType, ...]
+    arguments: tuple[Passed, ...]
+    results: tuple[tuple[int, int], ...]
+    core: tuple[tuple[int, ...], ...] | None
+    needs_gil: bool
+    errors: Errors
+
+    @property
+    def operands(self) -> tuple[CType, ...]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def dimensions(self) -> int:
+        """How many names the core dimensions have."""
+        return max([-1, *[one for row in self.core or () for one in row]]) + 1
+
+    def steps_of(self, operand: int) -> int:
+        """Where the steps of an operand's core dimensions begin among all steps."""
+        return len(self.operands) + sum([len(row) for row in (self.core or ())[:operand]])
+
+
 def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     """The loop of a ufunc, as the core carries it out, and the conversion of one element.
 
@@ -257,43 +333,40 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     arguments: list[nodes.Node] = []
     arrays, lengths, axes = [], [], b""
     outputs: list[tuple[int, At, int]] = []  # what they have before the call
-    for how, ctype in zip(plan.arguments, plan.signature.args, strict=True):
-        if isinstance(how, ufunc.ErrorOut):
+    for (how, number, before), ctype in zip(plan.arguments, plan.signature.args, strict=True):
+        if how == "error":
             arguments.append(nodes.ErrorOut(scalar("i")))
             continue
-        if isinstance(how, ufunc.Length):
-            length = nodes.Argument(operands + how.dimension, scalar("q"))
+        if how == "length":
+            length = nodes.Argument(operands + number, scalar("q"))
             arguments.append(nodes.Convert(length, ctype, -1))
-            lengths.append(_LENGTH.pack(how.dimension, callspec.letter(ctype).encode()))
+            lengths.append(_LENGTH.pack(number, callspec.letter(ctype).encode()))
             continue
-        operand, row = how.operand, core[how.operand]
-        item = plan.operands[operand]
-        element = nodes.Load(given[operand], 0, item)
-        if isinstance(how, ufunc.Value):
-            arguments.append(element)
+        item, row = plan.operands[number], core[number]
+        element = nodes.Load(given[number], 0, item)
+        if how in ("value", "reference"):
+            arguments.append(element if how == "value" else nodes.Memory((element,), item))
             continue
-        if isinstance(how, ufunc.Reference):
-            arguments.append(nodes.Memory((element,), item))
-            continue
-        is_output = isinstance(how, ufunc.Address) and how.is_output
+        first = plan.steps_of(number)
         if row:
-            first = plan.steps_of(operand)
-            before = NOWHERE if how.given is None else how.given
-            before_step = 0 if how.given is None else plan.steps_of(how.given)
-            numbers = operand, before, first, before_step, len(axes) // 4, len(row), item.size
-            arrays.append(_ARRAY.pack(*numbers, isinstance(how, ufunc.Address), is_output))
+            source = NOWHERE, first, 0
+            if before is not None:
+                source = before, first, plan.steps_of(before)
+            flags = how != "view", how == "output"
+            arrays.append(_ARRAY.pack(number, *source, len(axes) // 4, len(row), item.size, *flags))
             axes += struct.pack(f"={len(row)}I", *row)
-        elif is_output and how.given is not None:
-            outputs.append((operand, At(BLOCK | POINTER, how.given * _WORD), item.size))
-        elif is_output:
-            outputs.append((operand, writer.constant(bytes(item.size)), item.size))
-        if isinstance(how, ufunc.Viewed):
-            last = dimensions + plan.steps_of(operand)
-            words_of = [given[operand], *[given[operands + one] for one in row]]
-            words_of += given[last : last + len(row)]
-            arguments.append(nodes.Memory(tuple(words_of), VOIDPTR))
+        elif how == "output":
+            at = writer.constant(bytes(item.size))
+            if before is not None:
+                at = At(BLOCK | POINTER, before * _WORD)
+            outputs.append((number, at, item.size))
+        if how == "view":
+            lengths_of = [given[operands + one] for one in row]
+            steps_of = given[dimensions + first : dimensions + first + len(row)]
+            words_of = given[number], *lengths_of, *steps_of
+            arguments.append(nodes.Memory(words_of, VOIDPTR))
         else:
-            arguments.append(given[operand])
+            arguments.append(given[number])
     writer.arguments(arguments)
     # After all values are read: an output may be the memory of an input.
     for operand, at, size in outputs:

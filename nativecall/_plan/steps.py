@@ -28,6 +28,7 @@ STEP = struct.Struct("=BBcBIIII")
 MOVE = struct.Struct("=3I")
 VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
 SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, OUT, LENGTH = range(6, 14)
+NOWHERE = 2**32 - 1  # NC_NOWHERE
 PIECES, WHOLE = 1, 2  # NC_PIECES, NC_WHOLE
 #: The steps of what has a word of the block to itself.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}

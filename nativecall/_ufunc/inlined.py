@@ -14,9 +14,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._adapt.ufunc import LoopPlan
     from .._callable.callable import NativeCallable
     from .._ext import Foreign
+    from .._plan.conversion import LoopPlan
 
 
 def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
@@ -49,7 +49,7 @@ def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
     from .._plan.abi import Unsupported
 
     try:
-        address, code = conversions.joined(plan, owner.text, owner.name, owner.symbols)
+        address, code = conversions.joined(plan, owner.text, owner.name)
     except (Unsupported, RuntimeError):
         return None  # it is called through its pointer
     return address, (owner, code)

@@ -24,9 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 
-    from .._adapt.ufunc import LoopPlan
     from .._callable.callable import NativeCallable
     from .._ext import Foreign
+    from .._plan.conversion import LoopPlan
     from .operands import Core
 
 _MOST = 32  # operands that every version of NumPy takes

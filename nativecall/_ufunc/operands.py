@@ -19,8 +19,8 @@ from collections import namedtuple
 from math import prod
 
 from .. import _lib
-from .._adapt.ufunc import Address, ErrorOut, Length, LoopPlan, Reference, Value, Viewed
 from .._errors import SignatureError
+from .._plan.conversion import LoopPlan, Passed
 from .._types.ctype import Scalar
 from .._types.derived import Array, Pointer, Struct, View
 from .._values.failure import convention
@@ -28,7 +28,6 @@ from .._values.outparameters import drops_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._adapt.ufunc import Passed
     from .._ext import CallSpec
     from .._types.ctype import CType
     from .._types.signature import Signature
@@ -148,7 +147,7 @@ class _Reader:
             self.signature,
             tuple(self.inputs),
             tuple(self.outputs),
-            (*arguments, *[ErrorOut()] * self.errors.hidden),
+            (*arguments, *[Passed("error")] * self.errors.hidden),
             tuple(self.results),
             None if rows is None else tuple(rows),
             gil,
@@ -182,10 +181,10 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
             written.append((index, pointee, len(one.inputs) - 1 if out.given else None))
             made.append(None)
         elif _is_number(ctype):
-            made.append(Value(len(one.inputs)))
+            made.append(Passed("value", len(one.inputs)))
             one.inputs.append(ctype)
         elif one.policies.fortran and pointee is not None and _is_number(pointee):
-            made.append(Reference(len(one.inputs)))
+            made.append(Passed("reference", len(one.inputs)))
             one.inputs.append(pointee)
         else:
             raise one.refusal(
@@ -203,7 +202,7 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
             arguments.append(how)
             continue
         _, ctype, given = next(pending)
-        arguments.append(Address(len(one.inputs) + len(one.outputs), given, True))
+        arguments.append(Passed("output", len(one.inputs) + len(one.outputs), given))
         one.outputs.append(ctype)
     _require(one)
     return one.plan(arguments, None)
@@ -272,7 +271,7 @@ def generalised(name: str, spec: CallSpec, flags: int, wanted: Core) -> LoopPlan
     arguments: list[Passed] = []
     for index, ctype in enumerate(args):
         if index in lengths:
-            arguments.append(Length(lengths[index]))
+            arguments.append(Passed("length", lengths[index]))
             continue
         is_output = index in written
         operand = (
@@ -285,11 +284,11 @@ def generalised(name: str, spec: CallSpec, flags: int, wanted: Core) -> LoopPlan
                 f"as an input than as an output in {wanted.text!r}"
             )
         if _is_number(ctype):
-            arguments.append(Value(operand))
+            arguments.append(Passed("value", operand))
         elif isinstance(ctype, View):
-            arguments.append(Viewed(operand, before))
+            arguments.append(Passed("view", operand, before))
         else:
-            arguments.append(Address(operand, before, is_output))
+            arguments.append(Passed("output" if is_output else "input", operand, before))
     _require(one)
     _require_told(one, arguments, rows, wanted)
     return one.plan(arguments, rows)
@@ -301,12 +300,12 @@ def _require_told(
     """Refuse a pointer to an array whose length nothing tells the function."""
     told = {place for place, name in enumerate(wanted.names) if name.isdecimal()}
     for how in arguments:
-        if isinstance(how, Length):
-            told.add(how.dimension)
-        elif isinstance(how, Viewed):
-            told.update(rows[how.operand])
+        if how.how == "length":
+            told.add(how.number)
+        elif how.how == "view":
+            told.update(rows[how.number])
     for index, how in enumerate(arguments):
-        row = rows[how.operand] if isinstance(how, Address) else ()
+        row = rows[how.number] if how.how in ("input", "output") else ()
         untold = [place for place in row if place not in told]
         if untold:
             raise one.refusal(

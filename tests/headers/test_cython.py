@@ -93,7 +93,10 @@ EXCLUDED = {
         *("nc_calltable_live_bytes", "nc_calltable_retired_bytes", "nc_calltable_write"),
         *("nc_calltable_append", "nc_calltable_replace", "nc_calltable_clear"),
         *("nc_convention_fits", "nc_signature_checked"),
-        *(f"nc_growth_{step}" for step in ("init", "live_bytes", "reserve", "begin", "end", "free")),
+        *(
+            f"nc_growth_{step}"
+            for step in ("init", "live_bytes", "reserve", "begin", "end", "free")
+        ),
     },
 }
 EXCLUDED_CONSTANTS = {
