@@ -5,6 +5,10 @@ them through their pointers; a function whose IR a bridge knows is compiled into
 Generalised loops, and all without generated code, are carried out by the core
 (_plan/conversion.py).
 
+A ufunc is pickled as its callable, and made of that again. To NumPy a ufunc is the attribute of a
+module, so the first one that is made here puts another function in the table of `copyreg`, which
+leaves those of others to NumPy's.
+
 Guarantees: a ufunc keeps the callable, its code and all that this needs as long as it lives.
 Exceptions of the function come out of the ufunc's call. Loops of entries that need the GIL take
 it; NumPy calls the others without it.
@@ -12,6 +16,7 @@ it; NumPy calls the others without it.
 
 from __future__ import annotations
 
+import copyreg
 import ctypes
 from collections import namedtuple
 
@@ -22,6 +27,8 @@ from . import inlined, operands, structure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy
 
     from .._callable.callable import NativeCallable
@@ -36,11 +43,11 @@ _ORDER = "?bBhHiIqQefdg"
 class Keeper:
     """What a ufunc that was made here keeps: the callable, and what its loops need."""
 
-    __slots__ = ("arrays", "callable", "kept", "signature")
+    __slots__ = ("arrays", "callable", "given", "kept")
 
-    def __init__(self, callable: NativeCallable, signature: str | None) -> None:
+    def __init__(self, callable: NativeCallable, *given: str | None) -> None:
         self.callable = callable
-        self.signature = signature
+        self.given = given  # name, doc, signature
         self.kept: list[object] = []
         self.arrays: object = None  # of NumPy's struct
 
@@ -64,6 +71,7 @@ def ufunc(
         if value is not None and "\0" in value:
             raise ValueError(f"{label!r} must not contain a null character")
     extra("numpy", "to_ufunc()")
+    _pickle_ours()
     wanted = None if signature is None else operands.core(signature)
     entries = f._resolved()
     if not entries:
@@ -71,7 +79,7 @@ def ufunc(
     loops = [_loop(one, wanted) for one, _, _, _ in entries]
     _require_alike(f, loops)
     loops.sort(key=lambda loop: [_rank(one) for one in loop.plan.operands])
-    keeper = Keeper(f, signature)
+    keeper = Keeper(f, name, doc, signature)
     made = [_code(loop, keeper) for loop in _distinct(loops)]
     return structure.new(
         [address for address, _ in made],
@@ -83,6 +91,29 @@ def ufunc(
         signature,
         keeper,
     )
+
+
+def _pickled(of_numpy: Callable[[numpy.ufunc], Foreign]) -> Callable[[numpy.ufunc], Foreign]:
+    """What `copyreg` calls for ufuncs, where NumPy has `of_numpy`."""
+
+    def reduce(given: numpy.ufunc) -> Foreign:
+        try:
+            keeper = structure.kept(given)
+        except structure.Unknown:
+            keeper = None
+        if isinstance(keeper, Keeper):
+            return ufunc, (keeper.callable, *keeper.given)
+        return of_numpy(given)
+
+    return reduce
+
+
+def _pickle_ours() -> None:
+    import numpy
+
+    known = copyreg.dispatch_table.get(numpy.ufunc)
+    if known is not None and known.__module__ != __name__:
+        copyreg.pickle(numpy.ufunc, _pickled(known))
 
 
 def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:

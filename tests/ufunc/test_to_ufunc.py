@@ -5,8 +5,10 @@ The library's functions are one C file. Every test holds where no code is genera
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import pickle
 import sys
 
 import numpy as np
@@ -537,3 +539,32 @@ f.to_ufunc()
 print("numpy" in sys.modules, "scipy" in sys.modules, "numba" in sys.modules)
 """
     assert python(code).split() == ["False", "True", "False", "False"]
+
+
+# -- pickles -------------------------------------------------------------------------------------
+
+
+def test_ufuncs_are_pickled_as_their_functions(python):
+    made = nc.load("m", "double hypot(double, double);").hypot.to_ufunc(
+        name="length", doc="Of two."
+    )
+    for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert again(3.0, [4.0, 0.0]).tolist() == [5.0, 3.0]
+        assert (again.__name__, again.__doc__) == (made.__name__, made.__doc__)
+    text = pickle.dumps([made, np.add, np.exp])
+    code = f"import pickle\nmade, add, exp = pickle.loads({text!r})\n"
+    code += "print(made(3, 4), add(1, 2), exp(0), pickle.loads(pickle.dumps(made))(6, 8))"
+    assert python(code).split() == ["5.0", "3", "1.0", "10.0"]
+
+
+def test_pickled_ufuncs_keep_their_signature(kernels):
+    made = kernels.function("spread", "d:[1]d").to_ufunc(signature="(n)->()")
+    again = pickle.loads(pickle.dumps(made))
+    assert again.signature == made.signature == "(n)->()"
+    assert again(np.ones((2, 3))).tolist() == made(np.ones((2, 3))).tolist()
+
+
+def test_ufuncs_of_functions_without_a_name_are_not_pickled():
+    made = nc.callback("d:d", lambda x: x).to_ufunc()
+    with pytest.raises((pickle.PicklingError, TypeError), match="lambda"):
+        pickle.dumps(made)
