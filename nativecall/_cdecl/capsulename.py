@@ -235,7 +235,7 @@ class _Reader(Parser):
         self.at += 1
         if word.startswith("__pyx_t_"):
             return self._named(word, kind)
-        return self._made.setdefault((kind, word), Record(kind, word))
+        return self._made.setdefault((kind, word), Record(kind, f"{kind} {word}"))
 
     def _enum(self) -> Node:
         self.at += 1
@@ -292,7 +292,7 @@ class _Reader(Parser):
             return _Gap(word, True)
         self.declares = True
         types = [_Reader(one).type_name() for one in kinds]
-        made = Record("struct", word)
+        made = Record("struct", f"struct {word}")
         made.lay_out([(f"f{at}", one, None, 0, False) for at, one in enumerate(types)], 0, 0)
         return made
 

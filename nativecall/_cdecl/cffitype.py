@@ -31,7 +31,6 @@ from .nodes import (
     Converter,
     Enumeration,
     FunctionOf,
-    Later,
     Node,
     Number,
     PointerTo,
@@ -179,7 +178,7 @@ def _told(ctype: FFIType, known: dict[FFIType, Node]) -> Record:
             for name, one in ctype.fields
         ]
 
-    made = Later(ctype.kind, ctype.cname, members)
+    made = Record(ctype.kind, ctype.cname, members)
     if ctype.fields is not None:
         made.size, made.alignment = _lib.ffi.sizeof(ctype), _lib.ffi.alignof(ctype)
     return made
@@ -269,9 +268,8 @@ def _made_for(ctype: CType) -> Node:
             )
         return function.pointer()
     if isinstance(ctype, Struct):
-        record = Record(ctype.kind, f"nc_{next(_numbers)}")
-        if ctype.name == STAND_IN:
-            record.cname = STAND_IN
+        own = f"{ctype.kind} nc_{next(_numbers)}"
+        record = Record(ctype.kind, STAND_IN if ctype.name == STAND_IN else own)
         record.fields = [
             Field(name, _node_for(one.type), one.offset, one.width, one.shift)
             for name, one in zip(ctype.field_names, ctype.fields, strict=True)

@@ -263,16 +263,32 @@ def agree(one: Foreign, other: Foreign) -> bool:
 
 
 class Record(Node):
-    """A struct or union; its `fields` are None until its body has been read."""
+    """A struct or union; its `fields` are None until its body has been read. `read` gives those of
+    one that others declare, when they are asked for.
+    """
 
-    def __init__(self, kind: str, tag: str) -> None:
+    def __init__(
+        self, kind: str, cname: str, read: Callable[[], list[Foreign] | None] | None = None
+    ) -> None:
         super().__init__()
         self.kind = kind
-        self.cname = f"{kind} {tag}"
-        self.fields: list[Foreign] | None = None  # each a Field
+        self.cname = cname
+        self._read = read
+        self._fields: list[Foreign] | None = None
         self.transparent = False  # a union that is passed as its first member
         self.made: object = None  # cffi's type, and whether it has its members
         self.is_whole = False
+
+    @property
+    def fields(self) -> list[Foreign] | None:
+        """The members, each a Field."""
+        if self._read is not None:
+            self._fields, self._read = self._read(), None
+        return self._fields
+
+    @fields.setter
+    def fields(self, value: list[Foreign] | None) -> None:
+        self._fields = value
 
     def names(self) -> Iterator[str]:
         """The names of the members, with those of structs and unions without a name."""
@@ -324,26 +340,6 @@ class Record(Node):
             Field(name, node, at, width, shift)
             for (name, node, width, *_), (at, shift) in zip(members, places, strict=True)
         ]
-
-
-class Later(Record):
-    """A struct or union whose members are read when they are asked for."""
-
-    def __init__(self, kind: str, name: str, read: Callable[[], list[Foreign] | None]) -> None:
-        super().__init__(kind, "")
-        self.cname = name
-        self._read = read
-
-    @property
-    def fields(self) -> list[Foreign] | None:
-        if "_fields" not in self.__dict__:
-            self.__dict__["_fields"] = self._read()
-        found: list[Foreign] | None = self.__dict__["_fields"]
-        return found
-
-    @fields.setter
-    def fields(self, value: object) -> None:
-        pass  # of a Record that has none yet
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -202,22 +202,19 @@ def _float(value: float, code: str) -> Value:
 
 def _number(token: str) -> Value:
     text = token.replace("'", "").lower()
-    if text[:2] in ("0x", "0b") and "." not in text and "p" not in text:
-        floating = False
-    else:
-        floating = "." in text or "e" in text or "p" in text
+    is_hex = text[:2] == "0x"
+    has_exponent = "p" in text or ("e" in text and text[:2] not in ("0x", "0b"))
     try:
-        if not floating:
+        if not (has_exponent or "." in text):
             if not text.isalnum():
                 raise ValueError
             return typed_integer(text)
-        match = re.fullmatch(r"(.*?[0-9.])(f(?:16|32x?|64x?|128)?|l|)", text)
-        if text.startswith("0x"):
-            match = re.fullmatch(r"(.*p[-+]?[0-9]+)(f|l|)", text)
+        decimal = r"(.*?[0-9.])(f(?:16|32x?|64x?|128)?|l|)"
+        match = re.fullmatch(r"(.*p[-+]?[0-9]+)(f|l|)" if is_hex else decimal, text)
         if match is None or "_" in text:
             raise ValueError
         digits, suffix = match.groups()
-        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+        value = float.fromhex(digits) if is_hex else float(digits)
         code = {"": "d", "f": "f", "l": "g", "f32": "f", "f64": "d", "f32x": "d"}.get(suffix)
     except OverflowError as error:
         raise Unknown(str(error)) from None
@@ -888,7 +885,7 @@ class Parser:
         record = self.tags.get(f"{kind} {tag}")
         has_body = self.tokens[self.at] == "{"
         if not isinstance(record, Record) or (has_body and record.is_kept):
-            record = self.tags[f"{kind} {tag}"] = Record(kind, tag)
+            record = self.tags[f"{kind} {tag}"] = Record(kind, f"{kind} {tag}")
         if not has_body:
             return record
         if record.fields is not None or record in self._open:

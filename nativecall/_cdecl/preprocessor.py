@@ -22,23 +22,14 @@ if TYPE_CHECKING:
     from .lexer import Macro
 
 
-if TYPE_CHECKING:
-    from typing import NamedTuple
-
-    class _Row(NamedTuple):
-        headers: tuple[str, ...]
-        include: tuple[str, ...]
-        define: tuple[tuple[str, str | None], ...]
-        text: str | None
-
-else:  # without typing, which a load does not import
-    _Row = namedtuple("Wanted", ["headers", "include", "define", "text"])
-
-
-class Wanted(_Row):
+class Wanted(namedtuple("Wanted", ["headers", "include", "define", "text"])):
     """What is read: names of headers or absolute paths, or a text in their place."""
 
     __slots__ = ()
+    headers: tuple[str, ...]
+    include: tuple[str, ...]
+    define: tuple[tuple[str, str | None], ...]
+    text: str | None
 
 
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names

@@ -19,7 +19,6 @@ from .nodes import (
     UNUSABLE,
     Converter,
     Enumeration,
-    Later,
     Node,
     Record,
     Unusable,
@@ -135,7 +134,7 @@ class TypeNames:
         def members() -> list[Foreign] | None:
             return row and [Field(one[0], self._declared(one[1]), *one[2:]) for one in row[3]]
 
-        made = Later(row[0] if row is not None else kind or "struct", name, members)
+        made = Record(row[0] if row is not None else kind or "struct", name, members)
         made.typedef = "" if kind else name
         made.is_kept = True
         if row is not None:

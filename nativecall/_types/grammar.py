@@ -155,17 +155,12 @@ class Reader:
                     result, args, variadic = self.signature(depth + 1, "}")
                     self.expect("}", "to end the function pointer")
                     return self.build(at, FunctionPointer, result, args, variadic)
-            case "T" | "U":
-                called = self.called()
-                if self.accept("{"):
-                    return self.struct(at, depth, False, code == "U", *called)
-            case "=":
-                kind = self.peek()
-                if kind in ("T", "U"):
-                    self.at += 1
+            case "T" | "U" | "=":
+                union = self.accept("U") if code == "=" else code == "U"
+                if union or code == "T" or self.accept("T"):
                     called = self.called()
                     if self.accept("{"):
-                        return self.struct(at, depth, True, kind == "U", *called)
+                        return self.struct(at, depth, code == "=", union, *called)
             case "(":
                 shape = [self.length("an array's length")]
                 while self.accept(","):
@@ -220,10 +215,8 @@ class Reader:
                 raise self.error("expected a field or '}', found the end", self.at)
             ctype, start = self.admitted("field", depth + 1), self.at
             width = self.length("the width of a bit-field", 0) if self.accept("#") else None
-            if width is not None:
-                self.build(start, check_bits, ctype, width)
             label = self.field_name(seen) if self.accept(":") else None
-            if width == 0 and label:
+            if width is not None:
                 self.build(start, check_bits, ctype, width, label)
             fields.append((label, ctype, width))
         return self.build(at, Struct, fields, packed, name, union, owner)
