@@ -89,14 +89,22 @@ NC_STATIC_INLINE void nc_reader_fault(NcSignatureReader *reader, size_t at)
     }
 }
 
-NC_STATIC_INLINE void nc_reader_write(NcSignatureReader *reader, char c)
+/* Compares what is written with the text. */
+NC_NOINLINE void nc_reader_compare(NcSignatureReader *reader, char c)
 {
     const size_t at = reader->written - reader->colons;
 
     if (reader->mode == NC_READ_PACKED && c == ':') {
         reader->colons++;
-    } else if (reader->mode != NC_READ_ANY && (at >= reader->length || reader->text[at] != c)) {
+    } else if (at >= reader->length || reader->text[at] != c) {
         nc_reader_fault(reader, at);
+    }
+}
+
+NC_STATIC_INLINE void nc_reader_write(NcSignatureReader *reader, char c)
+{
+    if (reader->mode != NC_READ_ANY) {
+        nc_reader_compare(reader, c);
     }
     if (reader->written < reader->size) {
         reader->out[reader->written] = c;
@@ -508,12 +516,18 @@ NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
     const size_t written = reader->written;
     int merged = place == NC_PLACE_ELEMENT && type->kind == NC_KIND_ARRAY;
 
-    memset(type, 0, sizeof *type);
     type->text = reader->text + at;
+    type->kind = NC_KIND_VOID;
     type->place = place;
+    type->code = 0;
+    type->size = 0;
     type->alignment = 1;
+    type->offset = 0;
     type->width = -1;
+    type->shift = 0;
+    type->ndim = 0;
     type->count = 1;
+    type->item_size = 0;
     if (depth > NC_SIGNATURE_MAX_DEPTH || at >= reader->length) {
         nc_reader_fault(reader, at);
         return;
