@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cffi import FFI
 
-    from .._ext import FFIType
+    from .._ext import FFIType, Foreign
 
     class Owner(Protocol):
         """What knows the types of a library (types.py)."""
@@ -35,6 +35,14 @@ def _class() -> type[FFI]:
             super().__init__()
             self._owner = owner
             self._known: Cache[str, FFIType] = Cache(1024)
+
+        def addressof(self, cdata: Foreign, *names: str | int) -> Foreign:
+            of_library = getattr(type(cdata), "_address_of", None)
+            return (
+                super().addressof(cdata, *names)
+                if of_library is None
+                else of_library(cdata, *names)
+            )
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
             # What all methods of cffi ask for the type of a text.

@@ -382,6 +382,18 @@ class Library(Single):
             raise AttributeError(name)
         return self._named(name, self.__dict__)
 
+    def _address_of(self, name: str) -> FFIData:
+        """A pointer of cffi's to a variable or function: `lib.ffi.addressof(lib, name)`."""
+        declarations = self.declarations
+        if declarations is not None and name in declarations.variables:
+            return self._variable(name).pointer()
+        found = self[name]
+        if not isinstance(found, NativeCallable):
+            raise SymbolError(
+                f"{name!r} of {self._called} is a constant, which has no address", name
+            )
+        return found.to_cffi()
+
     def __getitem__(self, name: str) -> Any:
         """What C calls `name`, also where a method is called so."""
         require("a name of a library", name, str, "a str")

@@ -65,13 +65,20 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             return string(self.owner.ffi.cast(kind, word), self.encoding)
         return self._pointer()
 
+    def pointer(self) -> object:
+        """A pointer to it, which keeps the library."""
+        found = self.owner.variable(self.name)
+        if found is not None:
+            return self._at(found[0])
+        return pointer_from(pointer(self.ctype), self.address, owner=self.handle)
+
     def _word(self) -> int:
         return int(_lib.ffi.cast("uintptr_t *", self.address)[0])
 
     def _pointer(self) -> object:
         """A pointer's value; a pointer to what cffi has no type of."""
         if self.ctype.kind not in _POINTERS:
-            return pointer_from(pointer(self.ctype), self.address, owner=self.handle)
+            return self.pointer()
         word = self._word()
         # What it points to is often the library's own.
         return None if word == 0 else pointer_from(self.ctype, word, owner=self.handle)

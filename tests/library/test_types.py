@@ -417,3 +417,18 @@ def test_bit_fields_that_no_integer_holds_are_told():
         lib = nc.load(None, text.replace(", c : 3", "") % "short_one", **options)
         assert lib.ffi.sizeof("short_one") == 3
         assert "20 bits" in lib.skipped["short_one.b"]
+
+
+def test_cffi_has_the_addresses_of_a_library(builder):
+    declared = "struct s { int a; }; extern int x; extern struct s y; int f(struct s x);"
+    code = "struct s { int a; }; int x = 4; struct s y = {5}; int f(struct s x) { return x.a; }"
+    lib = nc.load(builder.library(code, "addresses"), declared + "\n#define THREE 3\n")
+    ffi = lib.ffi
+    x, y = ffi.addressof(lib, "x"), ffi.addressof(lib, "y")
+    x[0] += 1
+    assert (lib.x, y.a, ffi.addressof(y, "a")[0]) == (5, 5, 5)
+    assert ffi.addressof(lib, "f")(y[0]) == 5
+    with pytest.raises(nc.SymbolError, match="'THREE' of .* is a constant, which has no address"):
+        ffi.addressof(lib, "THREE")
+    with pytest.raises(nc.SymbolError, match="'z'"):
+        ffi.addressof(lib, "z")
