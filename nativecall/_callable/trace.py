@@ -11,7 +11,7 @@ import builtins
 from types import FunctionType
 
 from .. import _lib
-from .._plan.here import here
+from .._plan.steps import here
 from . import elsewhere
 
 TYPE_CHECKING = False

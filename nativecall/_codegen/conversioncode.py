@@ -117,6 +117,7 @@ class _Code(ABC):
         self.module = module
         self.inner = abi.known().spell(made.inner, made.fixed)
         self.builder: ir.IRBuilder
+        self.left: ir.Block | None = None
         self.taken: ir.Value = None  # how the GIL was
 
     def text(self) -> str:
@@ -134,11 +135,14 @@ class _Code(ABC):
 
     def is_silent(self, step: int) -> bool:
         """Whether the caller sees that a step failed by what it gets."""
-        return False
+        shown = self.made.flags & (ops.REACHES_C | ops.TELLS | ops.SETS_ERRNO)
+        return step == self.made.tested and shown == ops.REACHES_C
 
-    @abstractmethod
     def leave(self) -> ir.Block:
         """The block that returns what C gets for a failure, and no more."""
+        if self.left is None:
+            self.left = self.block()
+        return self.left
 
     # -- parts of code ---------------------------------------------------------------------------
 
@@ -475,7 +479,6 @@ class _Thunk(_Code):
         self.outer = abi.known().spell(made.outer)
         self.function = self.outer.define(self.module, export, nest=True)
         self.builder = ir.IRBuilder(self.function.append_basic_block())
-        self.left: ir.Block | None = None
         self.failed: ir.Function | None = None
 
     def write(self) -> None:
@@ -507,15 +510,6 @@ class _Thunk(_Code):
         self.lay(BLOCK, self.made.outer.result, self.memory)
         self.run(self.made.failed)
         self.give()
-
-    def is_silent(self, step: int) -> bool:
-        shown = self.made.flags & (ops.REACHES_C | ops.TELLS | ops.SETS_ERRNO)
-        return step == self.made.tested and shown == ops.REACHES_C
-
-    def leave(self) -> ir.Block:
-        if self.left is None:
-            self.left = self.block()
-        return self.left
 
     def fail(self, step: int, bits: ir.Value) -> None:
         made = self.made
@@ -591,7 +585,7 @@ class _Loop(_Code):
         self.bases = [self.load(POINTER, args, at) for at in places]
         own = [self.load(_LONG, strides, at) for at in places]
         self.target = self.load(POINTER, self.data, 0) if self.named is None else self.named
-        self.end = builder.append_basic_block("end")
+        self.left = end = builder.append_basic_block("end")
         if plan.needs_gil:
             state = self.serve("PyGILState_Ensure", _INT)
         if self.named is not None:
@@ -605,7 +599,7 @@ class _Loop(_Code):
             self.elements(count, units)
             builder.position_at_end(slow)
         self.elements(count, own)
-        builder.position_at_end(self.end)
+        builder.position_at_end(end)
         if plan.needs_gil:
             self.serve("PyGILState_Release", _VOID, state)
         builder.ret_void()
@@ -615,7 +609,7 @@ class _Loop(_Code):
         builder = self.builder
         before = builder.block
         begin = self.block()
-        builder.cbranch(builder.icmp_signed(">", count, _LONG(0)), begin, self.end)
+        builder.cbranch(builder.icmp_signed(">", count, _LONG(0)), begin, self.leave())
         builder.position_at_end(begin)
         index = builder.phi(_LONG)
         index.add_incoming(_LONG(0), before)
@@ -628,12 +622,9 @@ class _Loop(_Code):
         self.run(self.made.ops)
         following = builder.add(index, _LONG(1), flags=["nuw", "nsw"])
         index.add_incoming(following, builder.block)
-        back = builder.cbranch(builder.icmp_signed("==", following, count), self.end, begin)
+        back = builder.cbranch(builder.icmp_signed("==", following, count), self.leave(), begin)
         if self.named is None:
             back.set_metadata("llvm.loop", _Aligned())
-
-    def leave(self) -> ir.Block:
-        return self.end
 
     def fail(self, step: int, bits: ir.Value) -> None:
         numbers = _INT(self.made.flags), _INT(self.made.errors)

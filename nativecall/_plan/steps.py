@@ -4,13 +4,15 @@ this machine's ABI has the values of a signature.
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
+import sysconfig
 
 from .._errors import SignatureError
 from .._types.ctype import WRAP_IT
 from .._types.derived import hides_object
 from .abi import Unsupported
-from .here import here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +20,34 @@ if TYPE_CHECKING:
 
     from .._types.ctype import CType
     from .._types.signature import Signature
+    from .abi import ABI as _ABI
     from .abi import Call
+
+
+def here() -> _ABI | None:
+    """The C ABI of this process, None if it is none of those that are known.
+
+    32-bit processes, big-endian ones and Windows on ARM have others.
+    """
+    if sys.maxsize < 2**32 or sys.byteorder != "little":
+        return None
+    if sys.platform == "win32":
+        if sysconfig.get_platform() != "win-amd64":
+            return None
+        from .win64 import WIN64
+
+        return WIN64
+    machine = os.uname().machine.lower()
+    if machine in ("x86_64", "amd64"):
+        from .sysv import SYSV_X86_64
+
+        return SYSV_X86_64
+    if machine in ("aarch64", "arm64"):
+        from .aapcs64 import AAPCS64, APPLE_ARM64
+
+        return APPLE_ARM64 if sys.platform in ("darwin", "ios") else AAPCS64
+    return None
+
 
 ABI = here()
 #: Bytes of arguments and result by value: they go on the stack of any thread.

@@ -31,7 +31,7 @@ from ..._values.boxes import holds_entry
 from ..._values.failure import CONVENTIONS, convention
 from . import arrays
 from .types import is_item, is_struct, leads_to, numba_type
-from .values import Values
+from .values import Values, lowered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,13 +66,7 @@ def check(signature: Signature, flags: int) -> None:
         )
     if CONVENTIONS["errno"].flags == flags & _lib.ERRORS_MASK and sys.platform not in _ERRNO:
         raise SignatureError("errno is not found on this platform")
-    platform = abi.convention()
-    if platform is None:
-        raise SignatureError("C functions are not called from jitted code on this machine")
-    try:
-        platform.lower(signature.result, signature.args)
-    except abi.Unsupported as error:
-        raise SignatureError(f"{signature.text!r} cannot be called: {error}") from error
+    lowered(signature, "cannot be called")
 
 
 def is_plain(signature: Signature, flags: int) -> bool:
@@ -228,8 +222,7 @@ def _call(
     """The call itself, of arguments that are not refused."""
     context, builder = values.context, values.builder
     signature, errors = row.signature, row.convention
-    platform = abi.known()
-    lowering = platform.lower(signature.result, signature.args)
+    lowering = lowered(signature, "cannot be called")
     given = [
         _given(values, ctype, one, arg)
         for ctype, one, arg in zip(signature.args, kinds, args, strict=False)

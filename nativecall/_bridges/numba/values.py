@@ -13,7 +13,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.np.arrayobj import make_array, populate_array
 
-from ..._codegen.abi import POINTER, at_bytes, in_memory, reserve, value_type
+from ..._codegen import abi
+from ..._codegen.abi import POINTER, at_bytes, reserve
+from ..._errors import SignatureError
 from ..._types.ctype import Scalar, integer, integer_range
 from .types import numba_type
 
@@ -23,7 +25,16 @@ if TYPE_CHECKING:
 
     from ..._ext import Foreign
     from ..._types.ctype import CType
+    from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
+
+
+def lowered(signature: Signature, refusal: str) -> abi.Lowering:
+    """How a signature is passed; SignatureError where that is not known, or too much."""
+    try:
+        return abi.known().lower(signature.result, signature.args)
+    except abi.Unsupported as error:
+        raise SignatureError(f"{signature.text!r} {refusal}: {error}") from error
 
 
 class Values:
@@ -83,7 +94,7 @@ class Values:
         at = at_bytes(self.builder, memory, offset)
         if ctype.kind == "complex":
             return self.from_c(ctype, kind, at)
-        return self.from_c(ctype, kind, builder.load(at, align=1, typ=value_type(ctype)))
+        return self.from_c(ctype, kind, builder.load(at, align=1, typ=abi.value_type(ctype)))
 
     # -- to C ------------------------------------------------------------------------------------
 
@@ -149,7 +160,7 @@ class Values:
         self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value = None
     ) -> ir.Value:
         """A value as a lowering takes it: what is given in memory is put there, or into some."""
-        if not in_memory(ctype):
+        if not abi.in_memory(ctype):
             return self.number(ctype, kind, value)
         if memory is None:
             memory = reserve(self.builder, ctype.size, 16)
