@@ -11,13 +11,13 @@ from __future__ import annotations
 from importlib import import_module
 
 from .. import _lib
-from .._cdecl import capsulename
 from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, SymbolError
 from .._types.signature import Signature
 from .._values import callspec
 from .._values.boxes import Function, Passing, bridge
 from .._values.capsules import get_context, get_name, get_pointer
+from . import capsulename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from .. import _lib
-from .._cdecl import pxd
 from .._errors import SignatureError, SymbolError
 from .._values import boxes
+from . import pxd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

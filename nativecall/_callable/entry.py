@@ -261,12 +261,10 @@ def refuse_known_otherwise(wanted: Signature, found: boxes.Function) -> None:
         refuse_other_forms(wanted, found.forms)
 
 
-def refuse_contradiction(wanted: Signature, known: tuple[CType | str | None, ...]) -> None:
+def refuse_contradiction(wanted: Signature, known: tuple[boxes.Part, ...]) -> None:
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
     """
-    from .._cdecl.capsulename import way_out
-
     given = (wanted.result, *wanted.args)
     if len(given) != len(known):
         count = len(known) - 1
@@ -276,12 +274,12 @@ def refuse_contradiction(wanted: Signature, known: tuple[CType | str | None, ...
         )
     for index, (one, other) in enumerate(zip(known, given, strict=True)):
         what = f"argument {index}" if index else "the result"
-        if isinstance(one, str):
+        if isinstance(one, tuple):
             if other.kind not in ("struct", "union"):
                 raise SignatureError(
-                    f"'signature' is {wanted.text!r}, but {what} of the target is {one!r}, a "
+                    f"'signature' is {wanted.text!r}, but {what} of the target is {one[0]!r}, a "
                     "struct by value",
-                    hint=way_out(one),
+                    hint=one[1],
                 )
         elif one is not None and one.text != other.text and not _is_opaque(one, other):
             raise SignatureError(

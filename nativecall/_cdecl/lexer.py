@@ -27,10 +27,6 @@ class Unexpanded(str):
 Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 #: The codes of C's own numbers, by their words as `basic_type` has them.
 CODES = {
     "_Bool": "?",
@@ -55,7 +51,7 @@ CODES = {
 }
 #: The other way; of two names the longer.
 NAMES = {code: name for name, code in CODES.items()}
-BASIC = _words("void char short int long float double signed unsigned _Bool _Complex")
+BASIC = frozenset(("signed", *[word for name in ("void", *CODES) for word in name.split()]))
 TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"

@@ -24,7 +24,7 @@ from .nodes import (
     Unusable,
     function_of,
 )
-from .parser import OTHER_TYPES, Parser, Unknown
+from .parser import OTHER_TYPES, Parser, Unknown, common_types, of_int
 from .source import CSource
 
 TYPE_CHECKING = False
@@ -85,7 +85,6 @@ class TypeNames:
         self.tags: dict[str, Node] = Found(self._tag)
         self._opaque = frozenset(declarations.opaque)
         self._convert = Converter(owner)
-        self._common: dict[str, tuple[Node, bool]] | None = None
 
     def __iter__(self) -> Iterator[str]:
         """The names of all types, tags without what they are."""
@@ -150,7 +149,7 @@ class TypeNames:
         if name in OTHER_TYPES:
             return OTHER_TYPES[name], False
         if name in CHARACTERS:
-            return self._commonly(name)
+            return common_types().get(name)
         text = known.types.get(name)
         if text is not None and text != f"{name} {name}":
             return self._declared(text), False
@@ -161,15 +160,7 @@ class TypeNames:
             return Unusable("its type cannot be passed", size or None, alignment), False
         if self._base is not None:
             return self._base.typedefs.get(name)
-        return self._commonly(name)
-
-    def _commonly(self, name: str) -> tuple[Node, bool] | None:
-        """A type that texts take for granted."""
-        if self._common is None:
-            from .parser import common_types
-
-            self._common = common_types()
-        return self._common.get(name)
+        return common_types().get(name)
 
     def _tag(self, name: str) -> Node | None:
         known = self._declarations
@@ -199,12 +190,11 @@ class TypeNames:
 
     def node(self, text: str) -> Node:
         """The type that a text names; a function is a `FunctionOf`."""
-        return self._read(text)[0]
+        return self._read(text)
 
     def function(self, text: str) -> Signature:
         """The signature of a function that a text declares or names the type of."""
-        node, _ = self._read(text, is_function=True)
-        return self.signature(function_of(node), text)
+        return self.signature(function_of(self._read(text, is_function=True)), text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
         """The signature of functions of a type."""
@@ -213,18 +203,18 @@ class TypeNames:
         except SignatureError as error:
             raise SignatureError(error.reason, written, hint=error.hint) from None
 
-    def _read(self, text: str, is_function: bool = False) -> tuple[Node, str | None]:
+    def _read(self, text: str, is_function: bool = False) -> Node:
         source = CSource(text)
         source.check_brackets()
         parser = _WrittenParser(source.tokens, self)
         try:
             if "{" in parser.tokens:
                 raise Unknown("a body cannot be declared here")
-            said, name, node = parser.single()
+            said, _, node = parser.single()
             if is_function and function_of(node) is None:
                 raise parser.no_function()
             parser.finish(said)
-            return said.type(node), name
+            return said.type(node)
         except (SignatureError, RecursionError) as error:
             quoted = str(getattr(error, "reason", "")).partition("'")[2].rpartition("'")[0]
             known = not quoted.isidentifier() or quoted in KEYWORDS
@@ -235,7 +225,7 @@ class TypeNames:
         from difflib import get_close_matches
 
         known = self._declarations
-        tags = [f"{kind} {name}" for kind in ("struct", "union", "enum")]
+        tags = [f"{kind} {name}" for kind in _KINDS]
         found = [tag for tag in tags if tag in {*known.layouts, *known.enums, *known.opaque}]
         found = found or get_close_matches(name, [*self], n=3, cutoff=0.6)
         return f"did you mean {' or '.join(map(repr, found))}?" if found else None
@@ -270,8 +260,6 @@ class _WrittenParser(_TextParser):
 
 def _constant(names: TypeNames, name: str) -> Value | None:
     """A constant of the declarations, for the lengths of arrays."""
-    from .parser import of_int
-
     value = names._declarations.constants.get(name)
     if value is None and names._base is not None:
         return _constant(names._base, name)

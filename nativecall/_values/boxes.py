@@ -70,6 +70,9 @@ if TYPE_CHECKING:
     from .calloptions import Policies
 
     Reader: TypeAlias = Callable[[Foreign], object]
+    #: What is known of an argument: its type, or of a struct by value that is not known the name,
+    #: and what to take in its place.
+    Part: TypeAlias = CType | tuple[str, str | None] | None
 
 
 class Function(
@@ -94,7 +97,7 @@ class Function(
     machine: bool
     # What is known of a function without one: the result and the arguments, each None where it is
     # not; and for messages, what is not, with what the caller can do.
-    partial: tuple[CType | None, ...] | None
+    partial: tuple[Part, ...] | None
     forms: tuple[str, ...]  # signatures of which it has one; pointers may be said to be more
     reason: str | None
 

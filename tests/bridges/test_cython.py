@@ -20,8 +20,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._bridges import _cython
-from nativecall._cdecl import capsulename, pxd
+from nativecall._bridges import _cython, capsulename, pxd
 from nativecall._cdecl.spelling import parse_type
 from support import build
 

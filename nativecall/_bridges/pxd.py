@@ -15,9 +15,9 @@ import re
 import sys
 from collections import namedtuple
 
+from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._fifo import Cache
-from .spelling import parse
 
 MOST_BYTES = 1 << 22
 

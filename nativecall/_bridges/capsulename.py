@@ -14,21 +14,31 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 
+from .._cdecl.nodes import (
+    BASICS,
+    ArrayOf,
+    Converter,
+    FunctionOf,
+    Node,
+    Record,
+    Unusable,
+    function_of,
+)
+from .._cdecl.parser import Parser, common_types
+from .._cdecl.source import CSource
+from .._cdecl.spelling import parse
+from .._cdecl.typenames import Found
 from .._errors import SignatureError
 from .._types.ctype import MAX_TEXT, CType
 from .._types.signature import Signature
-from .nodes import BASICS, ArrayOf, Converter, FunctionOf, Node, Record, Unusable, function_of
-from .parser import Parser, common_types
 from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
-from .source import CSource
-from .spelling import parse
-from .typenames import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .._ext import Foreign
+    from .._values.boxes import Part
 
 
 class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
@@ -37,9 +47,9 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     Attributes
     ----------
     signature : Signature or None
-    partial : tuple of (CType, str or None), or None
+    partial : tuple of (CType, (str, str or None) or None), or None
         The result and the arguments where there is no signature: of a struct by value that is not
-        known the name, None for what else is not.
+        known the name, and what to take in its place; None for what else is not.
     reason : str or None
         Why there is none, and how to tell it.
     is_data : bool
@@ -48,7 +58,7 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
 
     __slots__ = ()
     signature: Signature | None
-    partial: tuple[CType | str | None, ...] | None
+    partial: tuple[Part, ...] | None
     reason: str | None
     is_data: bool
 
@@ -315,12 +325,14 @@ def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
             yield from _gaps(part, holder)
 
 
-def _known(convert: Converter, node: Node) -> CType | str | None:
-    """A type, or the name of a struct or union that nobody knows; None for what may be anything."""
+def _known(convert: Converter, node: Node) -> Part:
+    """A type, or the name of a struct or union that nobody knows, and what to take in its place;
+    None for what may be anything.
+    """
     if isinstance(node, _Gap):
-        return node.cname if node.is_struct else None
+        return (node.cname, _way_out(node.cname)) if node.is_struct else None
     if isinstance(node, Record) and node.fields is None:
-        return node.cname.partition(" ")[2]
+        return node.cname.partition(" ")[2], None
     try:
         return None if [*_gaps(node)] else convert.type(node)
     except SignatureError:
@@ -358,7 +370,7 @@ def _declared(module: str) -> dict[str, str]:
     return {} if found is None else found.types
 
 
-def way_out(struct: str) -> str | None:
+def _way_out(struct: str) -> str | None:
     """What a function can take in place of a struct of Cython's own."""
     if struct != _MEMORYVIEW:
         return None
@@ -371,7 +383,7 @@ def way_out(struct: str) -> str | None:
 def _unknown(name: str, outer: dict[str, str]) -> str:
     """What to say of types that nobody knows, each with the one in the name that has it."""
     if _MEMORYVIEW in outer:
-        return f"in the capsule's name, {name!r}, {way_out(_MEMORYVIEW)}"
+        return f"in the capsule's name, {name!r}, {_way_out(_MEMORYVIEW)}"
     spelt = [
         repr(one) if holder == one else f"{one!r} (in {holder!r})" for one, holder in outer.items()
     ]
