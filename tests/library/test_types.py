@@ -428,7 +428,7 @@ def test_cffi_has_the_addresses_of_a_library(builder):
     x[0] += 1
     assert (lib.x, y.a, ffi.addressof(y, "a")[0]) == (5, 5, 5)
     assert ffi.addressof(lib, "f")(y[0]) == 5
-    with pytest.raises(nc.SymbolError, match="'THREE' of .* is a constant, which has no address"):
+    with pytest.raises(nc.SymbolError, match=r"'THREE' of .* is a constant, which has no address"):
         ffi.addressof(lib, "THREE")
     with pytest.raises(nc.SymbolError, match="'z'"):
         ffi.addressof(lib, "z")
