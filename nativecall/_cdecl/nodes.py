@@ -139,6 +139,7 @@ class Enumeration(Number):
 
 #: Begins the names of types whose size and alignment, which follow, are all that is known.
 UNUSABLE = "__nc_unusable_"
+VA_LIST = "__builtin_va_list"
 
 
 class Unusable(Node):
@@ -457,11 +458,20 @@ class Converter:
                 raise SignatureError(node.reason)
         raise SignatureError(f"{name_of(node)} cannot be passed by value", hint=WRAP_IT)
 
-    def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
-        """Our type for pointers to a function, with what cannot be passed refused."""
+    def function(
+        self, node: FunctionOf, holder: Node | None = None, passed: bool = False
+    ) -> FunctionPointer:
+        """Our type for pointers to a function, with what cannot be passed refused.
+
+        `passed`: C calls the function. A `va_list` is an opaque pointer then: an array to C on
+        x86-64, a struct that is passed by reference on 64-bit ARM, a pointer on Windows and macOS.
+        """
         if node.reason:
             raise SignatureError(node.reason)
-        args = [self.type(arg, holder) for arg in node.args]
+        args = [
+            VOIDPTR if passed and (arg.main or arg).cname == VA_LIST else self.type(arg, holder)
+            for arg in node.args
+        ]
         return FunctionPointer(self.type(node.result, holder), args, node.ellipsis)
 
     def _pointer(self, item: Node, holder: Node | None) -> CType:
@@ -489,7 +499,7 @@ class Converter:
                 if isinstance(arg, Record) and holder in self._reaches(arg):
                     return VOIDPTR
         try:
-            return self.function(node, holder)
+            return self.function(node, holder, passed=True)
         except SignatureError:
             return VOIDPTR
 

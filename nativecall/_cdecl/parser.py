@@ -30,6 +30,7 @@ from .nodes import (
     ANONYMOUS,
     BASICS,
     CHARACTERS,
+    VA_LIST,
     ArrayOf,
     Enumeration,
     FunctionOf,
@@ -336,11 +337,11 @@ OTHER_TYPES: dict[str, Node] = {
     "_Float64": BASICS["double"],
     "_Float32x": BASICS["double"],
     "_Float64x": BASICS["long double"],
-    "__builtin_va_list": Unusable(
+    VA_LIST: Unusable(
         "a 'va_list' cannot be made outside C",
         24 if WORD == 8 else None,
         WORD,
-        "__builtin_va_list",
+        VA_LIST,
     ),
     **{
         name: Unusable(f"type {name!r} is not supported", size, size, name)
