@@ -3,7 +3,7 @@
  *
  * nativecall/_lib.py loads it from the same file by its own init function, so that these types get
  * ordinary exceptions. Its types are static, so only the main interpreter may have it. */
-#include "callable/pycallbackobject.h"
+#include "callable/pycallback.h"
 #include "codegen/symbols.h"
 #include "platform/address.h"
 #include "platform/exceptions.h"

@@ -11,7 +11,7 @@
 #include "platform/compat.h"
 #include "platform/stack.h"
 #include "callable/failure.h"
-#include "callable/irregular.h"
+#include "callable/calls.h"
 #include "callable/kept.h"
 #include "values/aggregates.h"
 #include "values/destructor.h"

@@ -161,6 +161,11 @@ static int describe_outs(NcCallSpec *self, PyObject *outs)
     return 0;
 }
 
+static int compare(const void *shape, const void *trampoline)
+{
+    return strcmp((const char *)shape, ((const NcTrampoline *)trampoline)->shape);
+}
+
 /* The trampoline of "r:aaa". */
 static const NcTrampoline *find_trampoline(const NcCallSpec *self)
 {
@@ -172,7 +177,8 @@ static const NcTrampoline *find_trampoline(const NcCallSpec *self)
     for (Py_ssize_t i = 0; i < self->nargs; i++) {
         shape[2 + i] = self->arguments[i].code;
     }
-    return nc_trampoline_find(shape);
+    return (const NcTrampoline *)bsearch(shape, nc_trampolines, nc_trampoline_count,
+                                         sizeof(NcTrampoline), compare);
 }
 
 /* How buffers in an order are exported; an argument's flags add whether they are written to. */

@@ -6,7 +6,7 @@
  * the collector sees it.
  *
  * All with the GIL. */
-#include "pycallbackobject.h"
+#include "pycallback.h"
 #include "core/cffipointer.h"
 #include "platform/functions.h"
 #include "values/destructor.h"

@@ -3,7 +3,7 @@
 #include "construct.h"
 
 #include "call/call.h"
-#include "callablecalls.h"
+#include "calls.h"
 #include "callspec.h"
 #include "nativecall/detail/objectclass.h"
 #include "values/names.h"

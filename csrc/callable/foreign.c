@@ -2,10 +2,95 @@
 #include "foreign.h"
 
 #include "callspec.h"
-#include "capsule.h"
 #include "entries.h"
 #include "construct.h"
+#include "platform/address.h"
+#include "platform/functions.h"
 #include "values/destructor.h"
+
+#include <string.h>
+
+/* ---- capsules -------------------------------------------------------------------------------- */
+
+/* The name and the owner of a capsule in one block, which its name leads to. Not the capsule's
+ * context: SciPy hands that to the function as its user_data. Only a capsule without a name, which
+ * SciPy refuses, has it there. */
+typedef struct {
+    PyObject *owner; /* kept alive by the capsule */
+    char name[1];    /* the capsule's name, as long as it needs to be */
+} NamedOwner;
+
+static NamedOwner *block_of(PyObject *capsule)
+{
+    const char *name = PyCapsule_GetName(capsule);
+    if (name == NULL) {
+        return (NamedOwner *)PyCapsule_GetContext(capsule);
+    }
+    return (NamedOwner *)(uintptr_t)(name - offsetof(NamedOwner, name));
+}
+
+static void capsule_free(PyObject *capsule)
+{
+    NamedOwner *block = block_of(capsule);
+    Py_DECREF(block->owner);
+    PyMem_Free(block);
+}
+
+/* No other capsule has the destructor. */
+static int is_our_capsule(PyObject *object)
+{
+    return PyCapsule_CheckExact(object) && PyCapsule_GetDestructor(object) == capsule_free;
+}
+
+/* A capsule of a pointer, which is not NULL, named by so many bytes; of none: without a name. It
+ * keeps its owner alive. */
+static PyObject *capsule_new(void *pointer, const char *name, size_t length, PyObject *owner)
+{
+    NamedOwner *block = (NamedOwner *)PyMem_Malloc(sizeof(NamedOwner) + length);
+    if (block == NULL) {
+        return PyErr_NoMemory();
+    }
+    memcpy(block->name, name, length);
+    block->name[length] = '\0';
+    PyObject *made = PyCapsule_New(pointer, length != 0 ? block->name : NULL, NULL);
+    if (made == NULL || (length == 0 && PyCapsule_SetContext(made, block) < 0) ||
+        PyCapsule_SetDestructor(made, capsule_free) < 0) {
+        PyMem_Free(block);
+        Py_XDECREF(made);
+        return NULL;
+    }
+    block->owner = Py_NewRef(owner);
+    return made;
+}
+
+/* capsule(address, name, owner): a PyCapsule named `name` (bytes). */
+PyObject *nc_capsule(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    void *pointer;
+    PyObject *owner;
+    const char *name;
+    Py_ssize_t length;
+    return PyArg_ParseTuple(args, "O&y#O", nc_take_address, &pointer, &name, &length, &owner)
+               ? capsule_new(pointer, name, (size_t)length, owner)
+               : NULL;
+}
+
+/* capsule_entry(capsule), METH_O: the callable of one entry that a capsule of nc_capsule owns, if
+ * its function is the one that the capsule holds; else None. */
+PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
+{
+    PyObject *owner = is_our_capsule(made) ? block_of(made)->owner : NULL;
+    const PyNativeCallableTable *table;
+    if (owner == NULL || !PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type)) {
+        Py_RETURN_NONE;
+    }
+    table = ((NcCallable *)(void *)owner)->calls;
+    return Py_NewRef(nc_calltable_count(table) == 1 &&
+                             nc_calltable_funcptr(&table->entries[0]) ==
+                                 PyCapsule_GetPointer(made, PyCapsule_GetName(made))
+                         ? owner
+                         : Py_None);
+}
 
 /* ---- making them ----------------------------------------------------------------------------- */
 
@@ -107,7 +192,7 @@ static PyObject *capsule_box(PyObject *name, void *target, PyObject *entry)
     char *text;
     Py_ssize_t length;
     return PyBytes_AsStringAndSize(name, &text, &length) == 0
-               ? nc_capsule_new(target, text, (size_t)length, entry)
+               ? capsule_new(target, text, (size_t)length, entry)
                : NULL;
 }
 
@@ -204,7 +289,7 @@ static PyObject *entry_in(PyObject *box)
 {
     PyObject *capsule =
         PyTuple_Check(box) && PyTuple_GET_SIZE(box) > 1 ? PyTuple_GET_ITEM(box, 1) : NULL;
-    return capsule != NULL && nc_capsule_is_ours(capsule) ? nc_capsule_owner(capsule) : NULL;
+    return capsule != NULL && is_our_capsule(capsule) ? block_of(capsule)->owner : NULL;
 }
 
 /* ---- keeping them ---------------------------------------------------------------------------- */
@@ -238,50 +323,6 @@ static PyObject *entry_for(NcCallable *self, const NcCallable *part, int kind)
         Py_CLEAR(entry);
     }
     return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
-}
-
-/* A capsule by another name than its declaration; the empty one is none. */
-static PyObject *named_capsule(NcCallable *self, PyObject *signature, PyObject *name)
-{
-    NcCallable *part;
-    PyObject *entry = NULL;
-    PyObject *text = NULL;
-    PyObject *made = NULL;
-    if (!PyUnicode_Check(name)) {
-        return PyErr_Format(PyExc_TypeError,
-                            "'name' must be a str, '' for no name, or None (got %.200s)",
-                            Py_TYPE(name)->tp_name);
-    }
-    if (signature == Py_None && (self->spec == NULL || self->more->parts != NULL)) {
-        /* A declaration tells which entry is meant, where there may be several. */
-        NcCallSpec *told = nc_callspec_of(name);
-        if (told == NULL) {
-            PyErr_Clear();
-        } else {
-            signature = name;
-            Py_DECREF(told);
-        }
-    }
-    part = nc_entries_part(self, signature);
-    if (part == NULL) {
-        return NULL;
-    }
-    text = PyUnicode_AsUTF8String(name);
-    if (text == NULL && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
-        PyErr_Format(PyExc_ValueError, "'name' must be text (got %A, which UTF-8 cannot have)",
-                     name);
-    }
-    if (text != NULL && strlen(PyBytes_AS_STRING(text)) != (size_t)PyBytes_GET_SIZE(text)) {
-        PyErr_SetString(PyExc_ValueError, "'name' must not contain a null character");
-    } else if (text != NULL) {
-        entry = entry_for(self, part, NC_TO_CAPSULE);
-        made = entry != NULL
-                   ? capsule_box(text, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry)
-                   : NULL;
-    }
-    Py_XDECREF(text);
-    Py_XDECREF(entry);
-    return made;
 }
 
 /* A box that was not made before, or is not good any more. `holder` keeps it; NULL: nobody does. */
@@ -333,8 +374,9 @@ static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyO
     return anew(self, holder, kind, given);
 }
 
-/* A box of the type that a consumer has for it, which is asked of the bridge: a class of ctypes' or
- * a type of cffi's, and the consumer's `ffi`. Nobody keeps it, unless it is the usual one. */
+/* A box of the type that a consumer has for it, which is asked of the bridge: a class of ctypes', a
+ * type of cffi's and the consumer's `ffi`, or a capsule's name. Nobody keeps it, unless it is the
+ * usual one. */
 NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 {
     PyObject *bridge = bridge_of(kind);
@@ -421,11 +463,7 @@ static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_
         return NULL;
     }
     if (kind != NC_TO_SCIPY) {
-        if (NC_UNLIKELY(given[1] != Py_None)) {
-            return kind == NC_TO_CAPSULE ? named_capsule(self, given[0], given[1])
-                                         : typed(self, kind, given);
-        }
-        if (NC_UNLIKELY(kind == NC_TO_CTYPES && PyType_Check(given[0]))) {
+        if (NC_UNLIKELY(given[1] != Py_None || (kind == NC_TO_CTYPES && PyType_Check(given[0])))) {
             return typed(self, kind, given);
         }
         holder = nc_entries_part(self, given[0]);
@@ -575,7 +613,7 @@ int nc_boxed_traverse(const NcMore *more, visitproc visit, void *arg)
         Py_VISIT(more->boxes[kind].entry);
         if (kind >= NC_TO_CAPSULE && box != NULL && Py_REFCNT(box) == 1 &&
             Py_REFCNT(capsule) == references) {
-            Py_VISIT(nc_capsule_owner(capsule));
+            Py_VISIT(block_of(capsule)->owner);
         }
     }
     return 0;

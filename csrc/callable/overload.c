@@ -21,7 +21,7 @@
  * match swallows its exception, a failed hook does not. */
 #include "overload.h"
 
-#include "callablecalls.h"
+#include "calls.h"
 #include "overloadcost.h"
 #include "values/names.h"
 #include "values/pointers.h"
@@ -134,25 +134,17 @@ enum {
 static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
 _Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
 
-/* Types whose instances all say the same about themselves. Their subclasses are other types. */
-static const char *const numpy_scalars[] = {
-    "numpy.bool",        "numpy.bool_",      "numpy.int8",      "numpy.uint8",
-    "numpy.int16",       "numpy.uint16",     "numpy.int32",     "numpy.uint32",
-    "numpy.int64",       "numpy.uint64",     "numpy.longlong",  "numpy.ulonglong",
-    "numpy.intc",        "numpy.uintc",      "numpy.float16",   "numpy.float32",
-    "numpy.float64",     "numpy.longdouble", "numpy.complex64", "numpy.complex128",
-    "numpy.clongdouble",
-};
-enum { NUMPY_SCALARS = sizeof(numpy_scalars) / sizeof(numpy_scalars[0]) };
-
-/* By address. Only static types, which live as long as the process: their number is small, so a
- * search soon meets an empty place. */
+/* Types whose instances all say the same about themselves; their subclasses are other types. By
+ * address. Only static types, which live as long as the process: their number is small, so a search
+ * soon meets an empty place. */
 enum { TYPE_PLACES = 64 };
 static struct {
     PyTypeObject *type;
     int class_;
     char letter; /* nc_value_letter of every instance */
 } known_types[TYPE_PLACES];
+
+static int numpy_count; /* of NumPy's scalar types among them */
 
 static size_t type_place(const PyTypeObject *type)
 {
@@ -180,17 +172,18 @@ static void learn_type(PyObject *value)
     if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return;
     }
-    for (int i = 0; class_ == CLASS_UNKNOWN && i < (int)NUMPY_SCALARS; i++) {
-        if (strcmp(type->tp_name, numpy_scalars[i]) == 0) {
-            class_ = CLASS_NUMPY + i;
-        }
+    int is_numpy = class_ == CLASS_UNKNOWN && strncmp(type->tp_name, "numpy.", 6) == 0;
+    char letter = class_ != CLASS_BUFFER && (class_ != CLASS_UNKNOWN || is_numpy)
+                      ? nc_value_letter(value)
+                      : '\0';
+    if (PyErr_Occurred()) {
+        PyErr_Clear(); /* the type stays unknown until a call that has the memory to ask */
+        return;
+    }
+    if (is_numpy && letter != '\0' && CLASS_NUMPY + numpy_count < CLASS_BUFFER) {
+        class_ = CLASS_NUMPY + numpy_count++;
     }
     if (class_ != CLASS_UNKNOWN) {
-        char letter = class_ != CLASS_BUFFER ? nc_value_letter(value) : '\0';
-        if (letter == '\0' && PyErr_Occurred()) {
-            PyErr_Clear(); /* the type stays unknown until a call that has the memory to ask */
-            return;
-        }
         known_types[place].class_ = class_;
         known_types[place].letter = letter;
         known_types[place].type = type;

@@ -12,7 +12,4 @@
 extern const NcTrampoline nc_trampolines[];
 extern const size_t nc_trampoline_count;
 
-/* The trampoline of a shape, or NULL. */
-const NcTrampoline *nc_trampoline_find(const char *shape);
-
 #endif

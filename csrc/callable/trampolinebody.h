@@ -8,7 +8,7 @@
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
 
-#include "irregular.h"
+#include "calls.h"
 #include "values/pointers.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */

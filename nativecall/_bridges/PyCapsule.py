@@ -12,7 +12,7 @@ from importlib import import_module
 
 from .. import _lib
 from .._cdecl.spelling import parse, words
-from .._errors import SignatureError, SymbolError
+from .._errors import SignatureError, SymbolError, wrong_type
 from .._types.signature import Signature
 from .._values import callspec
 from .._values.boxes import Function, Passing, bridge
@@ -201,3 +201,26 @@ def context(obj: object) -> int:
 def form(entry: NativeCallable) -> tuple[bytes]:
     """What capsules of an entry are made of: the name, which is its C declaration."""
     return (words(entry._chosen(None)[0].signature).encode(),)
+
+
+def typed(
+    callable: NativeCallable, signature: str | Signature | None, name: object
+) -> tuple[NativeCallable, tuple[bytes]]:
+    """The entry that a consumer means, and the name of its capsule; the empty one is none."""
+    if not isinstance(name, str):
+        raise wrong_type("'name'", "a str, '' for no name, or None", name)
+    if signature is None and (callable._spec is None or callable._overloads is not None):
+        # A declaration tells which entry is meant, where there may be several.
+        try:
+            parse(name)
+        except (TypeError, ValueError):
+            pass
+        else:
+            signature = name
+    entry = callable._alone(signature)
+    if "\0" in name:
+        raise ValueError("'name' must not contain a null character")
+    try:
+        return entry, (name.encode(),)
+    except UnicodeEncodeError:
+        raise ValueError(f"'name' must be text (got {name!a}, which UTF-8 cannot have)") from None

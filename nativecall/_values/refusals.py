@@ -50,10 +50,10 @@ def refuse(
             _check_rows(spec, index, view, who)
         elif why == "short":
             array: Foreign = spec.types[index]
-            row = array.pointee
+            row, item = array.pointee, array.pointee.item
             raise ValueError(
-                f"{who} must be a buffer of at least {row.size // row.item.size} items of '{row.item}' "
-                f"(got {view.nbytes // row.item.size})"
+                f"{who} must be a buffer of at least {row.size // item.size} items of '{item}' "
+                f"(got {view.nbytes // item.size})"
             )
         elif why == "suits":
             _refuse_memory(spec, view, found, who)

@@ -76,7 +76,7 @@ static void make_point_class(void)
     point_class.field_count = 3;
     point_class.methods = point_methods;
     point_class.method_count = 2;
-    CHECK(nc_class_make(&point_class, NULL, 0, &problem) == NC_OK);
+    CHECK(nc_class_make(&point_class, NULL, NULL, 0, &problem) == NC_OK);
 }
 
 static NcObject *new_point(double x, double y)

@@ -49,7 +49,7 @@ int main(void)
     cls.methods = methods;
     cls.method_count = 1;
     methods[0].function = (void *)main;
-    if (nc_class_make(&cls, NULL, 0, &problem) != NC_OK) return 1;
+    if (nc_class_make(&cls, NULL, NULL, 0, &problem) != NC_OK) return 1;
     node = &cls;
     one = nc_object_new(&cls);
     other = nc_object_new(&cls);

@@ -5,6 +5,7 @@
 #define NATIVECALL_OBJECTBODY_H
 
 #include "objectlife.h"
+#include "objectorder.h"
 
 NC_C_BEGIN
 
@@ -249,7 +250,7 @@ NC_STATIC NcClass *nc_class_from_space(PyObject *name, PyObject *bases, PyObject
     if (order == NULL) {
         goto fail;
     }
-    status = nc_class_make_along(cls, first, order, count, &problem);
+    status = nc_class_make(cls, first, order, count, &problem);
     if (status != NC_OK) {
         nc_class_refused(name, status, &problem);
         goto fail;

@@ -27,7 +27,6 @@
 #define NATIVECALL_OBJECTCLASS_H
 
 #include "core/slottable.h"
-#include "objectorder.h"
 
 NC_C_BEGIN
 
@@ -163,30 +162,6 @@ NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass 
         i++;
     }
     return i;
-}
-
-/* The order of a class without itself, by C3: `order` has room for all parts of the bases. */
-NC_STATIC int nc_class_merge(const NcClass *const *bases, size_t base_count, const NcClass **order,
-                             size_t *count, NcClassProblem *problem)
-{
-    NcOrder *orders = (NcOrder *)malloc((base_count + 1) * sizeof *orders);
-    const void *conflict[2];
-    size_t i;
-    int status = NC_E_NOMEM;
-    if (orders != NULL) {
-        for (i = 0; i < base_count; i++) {
-            orders[i] = nc_order(bases[i]->parts, sizeof(NcPart), bases[i]->part_count);
-        }
-        orders[base_count] = nc_order(bases, sizeof *bases, base_count);
-        status =
-            nc_orders_merge(orders, base_count + 1, (const void **)(void *)order, count, conflict);
-    }
-    if (status == NC_E_RANGE) {
-        problem->first = (const NcClass *)conflict[0];
-        problem->second = (const NcClass *)conflict[1];
-    }
-    free(orders);
-    return status;
 }
 
 /* ---- the layout ------------------------------------------------------------------------------ */
@@ -466,8 +441,8 @@ NC_STATIC void nc_class_clear(NcClass *cls)
  * the order take more than NC_CLASS_MOST bytes, or a field (*problem names it) lies elsewhere or
  * over a reference; NC_E_DUPLICATE: a name is defined twice, or differently by two classes;
  * NC_E_NOMEM. */
-NC_STATIC int nc_class_make_along(NcClass *cls, const NcClass *first, const NcClass *const *order,
-                                  size_t count, NcClassProblem *problem)
+NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *const *order,
+                            size_t count, NcClassProblem *problem)
 {
     size_t i, n;
     int status = NC_E_NOMEM;
@@ -529,31 +504,6 @@ fail:
     free(cls->parts);
     cls->parts = NULL;
     cls->part_count = 0;
-    return status;
-}
-
-/* The same of its bases, in the order that C3 gives them. NC_E_RANGE also: their orders cannot be
- * merged (*problem says which two classes), or a base, both of the two, stands twice. */
-NC_STATIC int nc_class_make(NcClass *cls, const NcClass *const *bases, size_t base_count,
-                            NcClassProblem *problem)
-{
-    size_t capacity = 1;
-    size_t i;
-    const NcClass **order;
-    int status = NC_E_NOMEM;
-    memset(problem, 0, sizeof *problem);
-    for (i = 0; i < base_count; i++) {
-        capacity += bases[i]->part_count;
-    }
-    order = (const NcClass **)malloc(capacity * sizeof *order);
-    if (order != NULL) {
-        status = nc_class_merge(bases, base_count, order, &capacity, problem);
-    }
-    if (status == NC_OK) {
-        status =
-            nc_class_make_along(cls, base_count != 0 ? bases[0] : NULL, order, capacity, problem);
-    }
-    free((void *)order);
     return status;
 }
 

@@ -1,11 +1,16 @@
-/* csrc/callable/callablecalls.h: the calls of a native callable that Python code has a part in:
- * those that a wrapper makes of others, and those that ask a hook for the entry.
+/* csrc/callable/calls.h: the calls of a native callable that are not the usual ones: with keywords,
+ * or with a wrong number of arguments; those that a wrapper makes of others; and those that ask a
+ * hook for the entry.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_CALLABLECALLS_H
-#define NC_CALLABLECALLS_H
+#ifndef NC_CALLS_H
+#define NC_CALLS_H
 
 #include "layout.h"
+
+/* Puts keywords in order and calls on by the callable's vectorcall, or says what is wrong. */
+PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
+                            PyObject *kwnames);
 
 /* The vectorcall of a single whose calls Python code makes (nativecall/_callable/hooks.py, which is
  * asked for it at the first one); and the same as built-in views. */
