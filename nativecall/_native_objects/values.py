@@ -55,7 +55,7 @@ def _array(
     keep: object, address: int, shape: tuple[int, ...], form: Foreign, strides: object = None
 ) -> Foreign:
     """A NumPy array over memory, which keeps an object."""
-    place = {"data": (address, False), "shape": shape}
+    place: dict[str, object] = {"data": (address, False), "shape": shape}
     if strides is not None:  # NumPy 2.4 takes a reference to None, and never gives it back
         place["strides"] = strides
     interface = {"version": 3, "typestr": form.str, **place}
