@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "csrc" / "include" / "nativecall"
 CYTHON = ROOT / "nativecall" / "__init__.pxd"
 
-_LINKAGE = r"(?:NC_(?:STATIC|STATIC_INLINE|HOT_INLINE|NOINLINE|COLD)|static inline)\s"
+_LINKAGE = r"(?:NC_(?:STATIC|STATIC_INLINE|HOT_INLINE|NOINLINE|COLD|ABI_COLD)|static inline)\s"
 _COMMENT = r"(?P<comment>^/\*(?:(?!\*/)[\s\S])*\*/\n)?"
 _KINDS = {
     "function": rf"^{_LINKAGE}[\w\s*]*?\b(?P<name>\w+)\([^{{;]*\)(?=\s*[{{;]| /\*)",

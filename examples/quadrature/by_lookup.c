@@ -1,4 +1,4 @@
-/* by_lookup.c: quad by nativecall_abi.h alone, a file of 200 lines that publishes nothing and that
+/* by_lookup.c: quad by nativecall_abi.h alone, a file of 250 lines that publishes nothing and that
  * anybody can copy: natively for what nativecall.wrap makes, else through Python.
  *
  * quad(f, a, b) -> (value, error, native calls, boxed calls) */
@@ -37,7 +37,7 @@ static double call(Integrand *self, double x)
 static PyObject *py_quad(PyObject *module, PyObject *args)
 {
     static const char *d_d = NULL;
-    const PyNativeCallableEntry *entry;
+    const PyNativeCallableEntry *entry = NULL;
     Called f = {{call, 0, 0}, NULL, NULL};
     double a;
     double b;
@@ -47,10 +47,12 @@ static PyObject *py_quad(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "Odd:quad", &f.callable, &a, &b)) {
         return NULL;
     }
-    if (d_d == NULL) {
-        d_d = nc_abi_intern("d:d"); /* NULL as long as nobody offers functions */
+    if (nc_abi_offers(f.callable)) {
+        if (d_d == NULL) {
+            d_d = nc_abi_intern("d:d"); /* NULL as long as nobody offers functions */
+        }
+        entry = nc_abi_find(f.callable, d_d, NC_ERRORS_MASK);
     }
-    entry = nc_abi_find(f.callable, d_d, NC_ERRORS_MASK);
     if (entry != NULL) {
         f.function = (double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr);
     }

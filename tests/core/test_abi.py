@@ -60,8 +60,8 @@ LOCAL = {
 # Such structs in the other headers: working memory, and what writers and the runtime keep for
 # themselves.
 PRIVATE = {
+    "NcAbiKept",
     "NcInternChunk",
-    "NcNativeApiRow",
     "NcNativeTable",
     "NcPackedTable",
     "NcRaised",

@@ -85,6 +85,12 @@ static PyObject *ask(PyObject *Py_UNUSED(module), PyObject *args)
     return PyErr_Occurred() ? NULL : pair_of(entry);
 }
 
+/* offers(object) -> whether it can have entries */
+static PyObject *offers(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    return PyBool_FromLong(nc_abi_offers(object));
+}
+
 /* entries(object) -> [(signature, flags, address)], those of other ABIs left out */
 static PyObject *entries(PyObject *Py_UNUSED(module), PyObject *object)
 {
@@ -131,10 +137,15 @@ static PyObject *lookups(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
-    {"word", word, METH_VARARGS, NULL},       {"slot", slot, METH_VARARGS, NULL},
-    {"ask", ask, METH_VARARGS, NULL},         {"entries", entries, METH_O, NULL},
-    {"lookups", lookups, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"find", find, METH_VARARGS, NULL},
+    {"find_null", find_null, METH_O, NULL},
+    {"word", word, METH_VARARGS, NULL},
+    {"slot", slot, METH_VARARGS, NULL},
+    {"ask", ask, METH_VARARGS, NULL},
+    {"offers", offers, METH_O, NULL},
+    {"entries", entries, METH_O, NULL},
+    {"lookups", lookups, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {

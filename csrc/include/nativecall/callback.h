@@ -230,33 +230,24 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call)
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Finds the signature of a declaration, once, and interns it as soon as that can be. The text lives
- * for ever, as the array does. 0, or -1 with an exception. */
+/* Finds the signature of a declaration, once. The text lives for ever, as the array does. 0, or -1
+ * with an exception. */
 NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
 {
-    const char *signature = (const char *)nc_load_acquire_ptr(&accepted->signature);
-    const char *interned;
-    if (signature == NULL) {
-        char *text = (char *)PyMem_Malloc(strlen(accepted->declaration) + 1);
-        if (text == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        if (nc_prototype_signature(accepted->declaration, text) != NC_OK) {
-            PyErr_Format(PyExc_SystemError,
-                         "'%s', which a callback may be, is no declaration of a function, "
-                         "\"double (double, void *)\"",
-                         accepted->declaration);
-            PyMem_Free(text);
-            return -1;
-        }
-        signature = text;
-        nc_store_release_ptr(&accepted->signature, signature);
-    }
-    if (nc_signature_intern(signature, &interned) < 0) {
+    char *text = (char *)PyMem_Malloc(strlen(accepted->declaration) + 1);
+    if (text == NULL) {
+        PyErr_NoMemory();
         return -1;
     }
-    nc_store_release_ptr(&accepted->interned, interned);
+    if (nc_prototype_signature(accepted->declaration, text) != NC_OK) {
+        PyErr_Format(PyExc_SystemError,
+                     "'%s', which a callback may be, is no declaration of a function, "
+                     "\"double (double, void *)\"",
+                     accepted->declaration);
+        PyMem_Free(text);
+        return -1;
+    }
+    nc_store_release_ptr(&accepted->signature, text);
     return 0;
 }
 
@@ -289,13 +280,20 @@ NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry
 }
 
 /* Entries of the object itself. 1, 0 when none fits, or -1 with an exception. */
-NC_COLD int nc_callback_from_entries(NcCallback *callback, const NcCallbackSignature *accepted,
+NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *accepted,
                                      size_t count)
 {
     PyObject *behind = nc_abi_behind(callback->object);
     const PyNativeCallableEntry *entry;
     const NcNativeApi *api;
+    const char *interned;
     for (size_t i = 0; i < count; i++) {
+        if (accepted[i].interned == NULL) { /* as soon as there is a runtime */
+            if (nc_signature_intern(accepted[i].signature, &interned) < 0) {
+                return -1;
+            }
+            nc_store_release_ptr(&accepted[i].interned, interned);
+        }
         for (entry = NULL; (entry = nc_native_next(behind, entry)) != NULL;) {
             if (entry->signature == accepted[i].interned && nc_callback_take(callback, entry, i)) {
                 return 1;
@@ -320,38 +318,38 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, const NcCallbackSigna
     return 0;
 }
 
-/* Whether a capsule's name declares this signature. The same spelling is the usual case. */
-NC_STATIC int nc_callback_is_named(const NcCallbackSignature *accepted, const char *name)
-{
-    char text[256];
-    return strcmp(name, accepted->declaration) == 0 ||
-           (strlen(name) < sizeof text && nc_prototype_signature(name, text) == NC_OK &&
-            strcmp(text, accepted->signature) == 0);
-}
-
 /* The function of a capsule: 1, or 0 when it does not fit, and *why not may be told. */
-NC_COLD int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
-                                     const NcCallbackSignature *accepted, size_t count,
-                                     const char **why)
+NC_STATIC int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
+                                       const NcCallbackSignature *accepted, size_t count,
+                                       const char **why)
 {
     const char *name = PyCapsule_GetName(capsule);
-    void *user_data = PyCapsule_GetContext(capsule);
-    for (size_t i = 0; name != NULL && i < count; i++) {
-        if (!nc_callback_is_named(&accepted[i], name)) {
-            continue;
-        }
-        if (user_data != NULL && !accepted[i].has_user_data) {
-            *why = " with user data";
-        } else if ((callback->options & (NC_CALLBACK_HOLDS_GIL | NC_CALLBACK_TRUSTS_NAMES)) == 0) {
-            *why = ", which may need the GIL, and is called without it";
-        } else {
-            callback->function = (NcFunction)(uintptr_t)PyCapsule_GetPointer(capsule, name);
-            callback->user_data = user_data;
-            callback->matched = i;
-            return 1;
+    char text[256];
+    size_t i = 0;
+    while (name != NULL && i < count && strcmp(name, accepted[i].declaration) != 0) {
+        i++;
+    }
+    /* The same in another spelling is rare. */
+    if (i == count && name != NULL && strlen(name) < sizeof text &&
+        nc_prototype_signature(name, text) == NC_OK) {
+        for (i = 0; i < count && strcmp(text, accepted[i].signature) != 0; i++) {
         }
     }
-    return 0;
+    if (name == NULL || i == count) {
+        return 0;
+    }
+    callback->user_data = PyCapsule_GetContext(capsule);
+    if (callback->user_data != NULL && !accepted[i].has_user_data) {
+        *why = " with user data";
+        return 0;
+    }
+    if ((callback->options & (NC_CALLBACK_HOLDS_GIL | NC_CALLBACK_TRUSTS_NAMES)) == 0) {
+        *why = ", which may need the GIL, and is called without it";
+        return 0;
+    }
+    callback->function = (NcFunction)(uintptr_t)PyCapsule_GetPointer(capsule, name);
+    callback->matched = i;
+    return 1;
 }
 
 /* The capsule that obj is or, as a LowLevelCallable is a tuple, has in front; NULL: none. */
@@ -404,14 +402,15 @@ NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackS
     callback->options = options;
     callback->object = obj;
     for (size_t i = 0; i < count; i++) {
-        if (accepted[i].interned == NULL && nc_callback_read(&accepted[i]) < 0) {
+        if (nc_load_acquire_ptr(&accepted[i].signature) == NULL &&
+            nc_callback_read(&accepted[i]) < 0) {
             return -1;
         }
     }
     if (capsule != NULL) {
         found = nc_callback_from_capsule(callback, capsule, accepted, count, &why);
     } else {
-        found = nc_callback_from_entries(callback, accepted, count);
+        found = nc_abi_offers(obj) ? nc_callback_from_entries(callback, accepted, count) : 0;
         if (found == 0) {
             found = (options & NC_CALLBACK_NATIVE_ONLY) == 0 && PyCallable_Check(obj);
         }
@@ -424,7 +423,7 @@ NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackS
         return -1;
     }
     Py_INCREF(obj);
-    callback->finalizer = nc_is_finalizing() ? PyGILState_GetThisThreadState() : NULL;
+    callback->finalizer = NC_UNLIKELY(nc_is_finalizing()) ? PyGILState_GetThisThreadState() : NULL;
     if ((options & NC_CALLBACK_NESTS) != 0) {
         callback->outer = nc_callback_innermost;
         nc_callback_innermost = callback;

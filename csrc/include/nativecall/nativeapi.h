@@ -27,16 +27,11 @@
  * later struct of the same name has the same fields and more of them; one that cannot be used like
  * this has another name.
  *
- * For consumers. nc_nativeapi_find() asks the type of an object and remembers the answer. It needs
- * the GIL; what it gives may be called as long as the object lives, as every entry.
+ * For consumers. nc_nativeapi_find() asks the type of an object, whose answer is kept. It needs the
+ * GIL; what it gives may be called as long as the object lives, as every entry.
  *
  * Inheritance. A subclass inherits the attribute, unless it overrides `__call__`: then native code
  * would get another result than Python. `__nativecall_api__ = None` takes it away.
- *
- * Cache. Keyed by the type's address together with its version tag. CPython gives a tag to one
- * state of one type only and takes it away when the type or a base of it changes; it never gives it
- * again. So an entry whose type has died, been changed, or whose address is used again is never
- * hit. A type without a tag, for which CPython has none left, is asked every time.
  *
  * Errors. An attribute that is something else is TypeError: it is a mistake of the provider's,
  * which the user would otherwise notice as slowness only. */
@@ -53,15 +48,6 @@ NC_C_BEGIN
 #define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
 #define NC_NATIVEAPI_CAPSULE "nativecall_api_v1"
 
-/* What one type answered. */
-typedef struct {
-    PyTypeObject *type; /* compared only */
-    unsigned int tag;   /* its version tag then; 0: this row is free */
-    const NcNativeApi *api;
-} NcNativeApiRow;
-
-#define NC_NATIVEAPI_ROWS 64
-
 /* The most positions that entry() is asked for, so that one which never gives NULL ends. What
  * stands behind them is found by its signature only. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
@@ -76,81 +62,51 @@ NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
     return value;
 }
 
-/* What a class has under the attribute; NULL for None, or with an exception. */
-NC_COLD const NcNativeApi *nc_nativeapi_accept(PyTypeObject *owner, PyObject *value)
+/* Raises TypeError for what a class has under the attribute. */
+NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
 {
-    if (value == Py_None) {
-        return NULL;
-    }
+    char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
+    const NcNativeApi *api;
+    int whole;
     if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
         PyErr_Format(PyExc_TypeError,
                      "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must be a capsule named "
                      "'" NC_NATIVEAPI_CAPSULE "' or None (got %R)",
                      owner->tp_name, value);
-        return NULL;
+        return;
     }
-    const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
-    int whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else nothing behind is there */
-    if (!whole || api->name != NC_NATIVEAPI_NAME || api->find == NULL) {
-        char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
-        PyOS_snprintf(numbers, sizeof numbers,
-                      "%zu bytes and the name %llx, where %zu bytes and %llx", api->size,
-                      whole ? (unsigned long long)api->name : 0, NC_ABI_SIZE(NcNativeApi, entry),
-                      (unsigned long long)NC_NATIVEAPI_NAME);
-        PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s are needed%s",
-                     owner->tp_name, numbers,
-                     whole && api->name == NC_NATIVEAPI_NAME ? ", with a 'find' that is not NULL"
-                                                             : "");
-        return NULL;
-    }
-    return api;
+    api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
+    whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else nothing behind is there */
+    PyOS_snprintf(numbers, sizeof numbers, "%zu bytes and the name %llx, where %zu bytes and %llx",
+                  api->size, whole ? (unsigned long long)api->name : 0,
+                  NC_ABI_SIZE(NcNativeApi, entry), (unsigned long long)NC_NATIVEAPI_NAME);
+    PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s are needed%s",
+                 owner->tp_name, numbers,
+                 whole && api->name == NC_NATIVEAPI_NAME ? ", with a 'find' that is not NULL" : "");
 }
 
-/* Walks the MRO. 0 with *out (NULL: none), or -1 with an exception. */
-NC_COLD int nc_nativeapi_ask(PyTypeObject *type, const NcNativeApi **out)
+/* Raises TypeError for a type whose attribute nc_abi_api finds wrong. -1. */
+NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
-    PyObject *mro = type->tp_mro; /* NULL while the type is under construction */
     PyObject *value = NULL;
-    *out = NULL;
-    if (mro == NULL) {
-        return 0;
-    }
-    Py_IncRef(mro);
-    for (Py_ssize_t i = 0; value == NULL && !PyErr_Occurred() && i < PyTuple_Size(mro); i++) {
-        PyTypeObject *base = (PyTypeObject *)(void *)PyTuple_GetItem(mro, i);
-        value = nc_type_own(base, NC_NATIVEAPI_ATTRIBUTE);
+    for (Py_ssize_t i = 0; value == NULL && !PyErr_Occurred(); i++) {
+        PyTypeObject *owner = (PyTypeObject *)(void *)PyTuple_GetItem(type->tp_mro, i);
+        value = owner != NULL ? nc_type_own(owner, NC_NATIVEAPI_ATTRIBUTE) : NULL;
         if (value != NULL) {
-            *out = nc_nativeapi_accept(base, value);
-        } else if (!PyErr_Occurred()) {
-            value = nc_type_own(base, "__call__");
+            nc_nativeapi_refuse(owner, value);
         }
     }
     Py_DecRef(value);
-    Py_DecRef(mro);
-    return PyErr_Occurred() ? -1 : 0;
+    return -1;
 }
 
 /* The interface of obj's type: 0 with *out (NULL: none), or -1 with TypeError. GIL required. */
-NC_STATIC int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
+NC_STATIC_INLINE int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
 {
-    static NcNativeApiRow rows[NC_NATIVEAPI_ROWS];
-    PyTypeObject *type = Py_TYPE(obj);
-    unsigned int tag = nc_type_version(type);
-    NcNativeApiRow *row =
-        &rows[((uintptr_t)(const void *)type / sizeof(void *) / 8 + tag) % NC_NATIVEAPI_ROWS];
-    if (tag != 0 && row->type == type && row->tag == tag) {
-        *out = row->api;
-        return 0;
-    }
-    if (nc_nativeapi_ask(type, out) < 0) {
-        return -1;
-    }
-    if (tag != 0) {
-        row->type = type;
-        row->tag = tag;
-        row->api = *out;
-    }
-    return 0;
+    const NcNativeApi *api = nc_abi_api(Py_TYPE(obj));
+    const int wrong = api == &nc_abi_wrong;
+    *out = wrong ? NULL : api;
+    return NC_LIKELY(!wrong) ? 0 : nc_nativeapi_wrong(Py_TYPE(obj));
 }
 
 /* Whether a provider's answer is an entry that can be used: complete, of an ABI that we know, and

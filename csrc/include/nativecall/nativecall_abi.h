@@ -1,6 +1,7 @@
 /* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi/find.md).
  * One file to copy, C99 and C++11. No runtime: nothing is found. Callers hold a reference to obj.
  *     static const char *d_d;                                          one for each signature
+ *     if (!nc_abi_offers(obj)) ...                                     most objects: call Python
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
@@ -14,9 +15,11 @@
 #include <stdint.h>
 #if defined(_MSC_VER) && !defined(__clang__) /* on ARM with /volatile:ms */
 #define NC_SHARED_VARIABLE __declspec(selectany)
+#define NC_ABI_COLD static __declspec(noinline)
 #define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
 #else
 #define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden"))) /* one in a module */
+#define NC_ABI_COLD __attribute__((noinline, cold, unused)) static
 #define NC_ABI_LOAD(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_ACQUIRE)
 #endif
 #define NC_ABI_VERSION 1
@@ -174,24 +177,68 @@ static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t ref
     }
     return found != 0 ? NC_ABI_LOAD(at + 1) : NULL;
 }
-/* Tier 2, by a canonical text: an entry, or NULL, perhaps with an exception. With the GIL. */
-static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const char *text,
-                                                      uintptr_t refuse)
+static NcNativeApi nc_abi_wrong; /* what a provider's mistake counts as: nothing is in it */
+typedef struct {
+    PyTypeObject *type;
+    unsigned tag; /* the type's version: a change makes it 0, and then another one */
+    const NcNativeApi *api;
+} NcAbiKept;
+NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type, NcAbiKept *kept)
 {
-    PyObject *obj = nc_abi_behind(given), *mro = Py_TYPE(obj)->tp_mro, *found = NULL;
-    const PyNativeCallableEntry *entry = NULL;
+    PyObject *mro = type->tp_mro, *found = NULL, *dict;
+    int has = 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    (void)PyUnstable_Type_AssignVersionTag(type);
+#else /* looking for a name assigns one */
+    Py_DecRef(dict = PyUnicode_InternFromString("__call__"));
+    (void)(dict != NULL && _PyType_Lookup(type, dict));
+#endif
+    kept->type = type;
+    kept->tag = type->tp_version_tag;
     for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
-        PyObject *dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
+        dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
 #if PY_VERSION_HEX >= 0x030C0000 /* NULL in static types of CPython's; the type keeps the other */
         Py_DecRef(dict = PyType_GetDict((PyTypeObject *)(void *)PyTuple_GetItem(mro, i)));
 #endif
         found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
+        has = found != NULL && found != Py_None;
         found = found == NULL && dict != NULL ? PyDict_GetItemString(dict, "__call__") : found;
     }
-    const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1");
+    kept->api = has ? (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1") : NULL;
     PyErr_Clear();
-    if (api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->name == NC_NATIVEAPI_NAME &&
-        api->find != NULL && (entry = api->find(obj, text, refuse)) != NULL) {
+    if (has && (!kept->api || kept->api->size < NC_ABI_SIZE(NcNativeApi, entry) ||
+                kept->api->name != NC_NATIVEAPI_NAME || !kept->api->find)) {
+        kept->api = &nc_abi_wrong;
+    }
+    return kept->api;
+}
+/* What a type has in tier 2, or NULL, with the GIL. Free-threaded builds look every time. */
+static inline const NcNativeApi *nc_abi_api(PyTypeObject *type)
+{
+#ifdef Py_GIL_DISABLED
+    NcAbiKept kept;
+    return nc_abi_look(type, &kept);
+#else
+    static NcAbiKept all[64];
+    NcAbiKept *kept = &all[(uintptr_t)type / 64 % 64];
+    int known = kept->type == type && kept->tag == type->tp_version_tag && kept->tag != 0;
+    return known ? kept->api : nc_abi_look(type, kept);
+#endif
+}
+/* Whether an object can have entries. Most have none, which costs two nanoseconds. With the GIL. */
+static inline int nc_abi_offers(PyObject *given)
+{
+    PyTypeObject *type = Py_TYPE(nc_abi_behind(given));
+    return Py_TYPE((PyObject *)type) != &PyType_Type || nc_abi_api(type) != NULL;
+}
+/* Tier 2, by a canonical text: an entry, or NULL, perhaps with an exception. With the GIL. */
+static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const char *text,
+                                                      uintptr_t refuse)
+{
+    PyObject *obj = nc_abi_behind(given);
+    const NcNativeApi *api = nc_abi_api(Py_TYPE(obj));
+    const PyNativeCallableEntry *entry = api && api->find ? api->find(obj, text, refuse) : NULL;
+    if (entry != NULL) {
         PyErr_Clear(); /* an exception beside an entry says nothing */
     }
     int fits = entry && entry->signature && entry->funcptr && !strcmp(entry->signature, text);

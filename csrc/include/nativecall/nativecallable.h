@@ -2,6 +2,7 @@
  *
  *     static const char *sig;
  *
+ *     if (!nc_abi_offers(obj)) ...                                   // most objects: PyObject_Call
  *     if (sig == NULL && nc_signature_intern("d:d", &sig) < 0) return NULL;       // with the GIL
  *
  *     f = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);

@@ -37,14 +37,13 @@ def compiled(include, folder, command, standard, flags, sources):
 GOOD = [
     "NC_DISPATCH(f, double, (nothing));",
     "NC_DISPATCH(f, nothing, (double));",
-    # 13 nibbles are one word.
-    "NC_DISPATCH(f, int8, (short, short, short, short, short, short));",
+    "NC_DISPATCH(f, int8, (short, short, long, size, ssize, ulong, longdouble, float));",
     "NC_DISPATCH_PROMOTED(f, double, (float), NC_PROMOTED(double, (double)));",
     "NC_DISPATCH_PROMOTED(f, double, (nothing), NC_PROMOTED(float, (nothing)));",
     "NC_DISPATCH_PROMOTED(f, nothing, (float), NC_PROMOTED(nothing, (double)));",
 ]
 BAD = [
-    "NC_DISPATCH(f, int8, (short, short, short, short, short, short, float));",
+    "NC_DISPATCH(f, int8, (short, short, short, short, short, short, short, short, float));",
     "NC_DISPATCH(f, double, (double, nothing));",
     "NC_DISPATCH(f, double, (nothing, nothing));",
     "NC_DISPATCH(f, double, (quadruple));",

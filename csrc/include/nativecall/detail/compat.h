@@ -117,39 +117,6 @@ NC_STATIC_INLINE PyObject *nc_type_dict(PyTypeObject *type)
 #endif
 }
 
-/* The tag of a type's present state, 0 when it can have none: CPython has used them up, or they are
- * no guard, as on free-threaded builds. It is new after every change of the type
- * (PyUnstable_Type_AssignVersionTag, 3.12; before, looking for an attribute gives one). */
-NC_STATIC_INLINE unsigned int nc_type_version(PyTypeObject *type)
-{
-#if defined(Py_GIL_DISABLED)
-    (void)type;
-    return 0;
-#else
-#if PY_VERSION_HEX >= 0x030C0000
-    if (type->tp_version_tag == 0 && !PyUnstable_Type_AssignVersionTag(type)) {
-        return 0;
-    }
-#else
-    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
-        PyObject *name = PyUnicode_InternFromString("__call__");
-        if (name == NULL) {
-            PyErr_Clear();
-            return 0;
-        }
-        (void)_PyType_Lookup(type, name);
-        Py_DecRef(name);
-    }
-#endif
-#if PY_VERSION_HEX < 0x030D0000
-    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
-        return 0;
-    }
-#endif
-    return type->tp_version_tag;
-#endif
-}
-
 /* Whether heap types inherit Py_TPFLAGS_HAVE_VECTORCALL, which an assignment to __call__ then
  * clears (3.12). */
 #define NC_HEAP_TYPES_INHERIT_VECTORCALL (PY_VERSION_HEX >= 0x030C0000)

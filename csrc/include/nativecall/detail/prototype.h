@@ -27,7 +27,7 @@ NC_COLD char nc_prototype_both(char code, char word)
             return group[2];
         }
     }
-    return code == '\0' ? word : '\0';
+    return code == '\0' && word != '-' ? word : '\0';
 }
 
 /* Skips blanks; the length of the word there, 0: none. */
@@ -37,30 +37,19 @@ NC_COLD size_t nc_prototype_word(const char **at)
     return strspn(*at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 }
 
-/* The code of a word: "Z" and "z" are complex numbers, "C" makes one of a float; 0 for a word that
- * says nothing; NC_PROTOTYPE_UNKNOWN for others. */
+/* The code of a word: 'Z' and 'z' are complex numbers, 'C' makes one of a float, '-' is of a word
+ * that says nothing; NC_PROTOTYPE_UNKNOWN for others. */
 NC_COLD char nc_prototype_code(const char *word, size_t length)
 {
-    static const struct {
-        const char *word, *code;
-    } known[] = {
-        {"void", "v"},        {"char", "c"},       {"short", "h"},
-        {"int", "i"},         {"long", "l"},       {"signed", "i"},
-        {"unsigned", "I"},    {"float", "f"},      {"double", "d"},
-        {"_Bool", "?"},       {"bool", "?"},       {"PyObject", "O"},
-        {"size_t", "N"},      {"uintptr_t", "N"},  {"npy_uintp", "N"},
-        {"ssize_t", "n"},     {"ptrdiff_t", "n"},  {"Py_ssize_t", "n"},
-        {"intptr_t", "n"},    {"npy_intp", "n"},   {"int8_t", "b"},
-        {"int16_t", "h"},     {"int32_t", "i"},    {"int64_t", "q"},
-        {"uint8_t", "B"},     {"uint16_t", "H"},   {"uint32_t", "I"},
-        {"uint64_t", "Q"},    {"const", ""},       {"volatile", ""},
-        {"restrict", ""},     {"__restrict", ""},  {"struct", ""},
-        {"_Complex", "C"},    {"complex", "C"},    {"__pyx_t_double_complex", "Z"},
-        {"npy_cdouble", "Z"}, {"npy_cfloat", "z"}, {"__pyx_t_float_complex", "z"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strncmp(known[i].word, word, length) == 0 && known[i].word[length] == '\0') {
-            return known[i].code[0];
+    static const char known[] =
+        "void v char c short h int i long l signed i unsigned I float f double d _Bool ? bool ? "
+        "_Complex C complex C PyObject O const - volatile - restrict - __restrict - struct - "
+        "int8_t b uint8_t B int16_t h uint16_t H int32_t i uint32_t I int64_t q uint64_t Q "
+        "intptr_t n uintptr_t N ptrdiff_t n ssize_t n size_t N Py_ssize_t n npy_intp n npy_uintp N "
+        "__pyx_t_double_complex Z npy_cdouble Z __pyx_t_float_complex z npy_cfloat z ";
+    for (const char *at = known; *at != '\0'; at += strcspn(at, " ") + 3) {
+        if (strcspn(at, " ") == length && memcmp(at, word, length) == 0) {
+            return at[length + 1];
         }
     }
     return NC_PROTOTYPE_UNKNOWN;
@@ -76,7 +65,7 @@ NC_COLD int nc_prototype_type(const char **at, char **out)
         while ((length = nc_prototype_word(at)) != 0) {
             const char word = nc_prototype_code(*at, length);
             const char both = stars == 0 ? nc_prototype_both(code, word) : '\0';
-            if (both == '\0' && word != '\0' && word != NC_PROTOTYPE_UNKNOWN) {
+            if (both == '\0' && word != '-' && word != NC_PROTOTYPE_UNKNOWN) {
                 return NC_E_FORMAT;
             }
             *at += length;

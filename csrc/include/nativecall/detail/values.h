@@ -8,7 +8,7 @@
  * NC_ERRORS_ARGUMENT shows; not passed to Python), and nothing: a result, or, as C's (void), the
  * only word for arguments that are none. A word of your own:
  *
- *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)
+ *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)    canonical
  *
  *     static PyObject *box_point(struct point value);             new reference, or NULL
  *     static int unbox_point(PyObject *result, struct point *out); 0, or -1 with an exception
@@ -291,24 +291,46 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 
 /* ---- the table of types ---------------------------------------------------------------------- */
 
+/* The canonical codes of types that are not as wide on every platform. */
+#if LONG_MAX == INT64_MAX
+#define NC_CODE_long "q"
+#define NC_CODE_ulong "Q"
+#else
+#define NC_CODE_long "i"
+#define NC_CODE_ulong "I"
+#endif
+#if INTPTR_MAX == INT64_MAX
+#define NC_CODE_ssize "q"
+#define NC_CODE_size "Q"
+#else
+#define NC_CODE_ssize "i"
+#define NC_CODE_size "I"
+#endif
+#if LDBL_MANT_DIG == DBL_MANT_DIG
+#define NC_CODE_longdouble "d"
+#else
+#define NC_CODE_longdouble "g"
+#endif
+
 /* C type, its storage, whether a result is a value, code, box, unbox, whether Python gets it. */
 #define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_PYTHON_GETS
 
 #define NC_TYPE_double NC_TYPE(double, "d", nc_box_double, nc_unbox_double)
 #define NC_TYPE_float NC_TYPE(float, "f", nc_box_double, nc_unbox_float)
-#define NC_TYPE_longdouble NC_TYPE(long double, "g", nc_box_longdouble, nc_unbox_longdouble)
+#define NC_TYPE_longdouble                                                                         \
+    NC_TYPE(long double, NC_CODE_longdouble, nc_box_longdouble, nc_unbox_longdouble)
 #define NC_TYPE_schar NC_TYPE(signed char, "b", nc_box_signed, nc_unbox_schar)
 #define NC_TYPE_uchar NC_TYPE(unsigned char, "B", nc_box_unsigned, nc_unbox_uchar)
 #define NC_TYPE_short NC_TYPE(short, "h", nc_box_signed, nc_unbox_short)
 #define NC_TYPE_ushort NC_TYPE(unsigned short, "H", nc_box_unsigned, nc_unbox_ushort)
 #define NC_TYPE_int NC_TYPE(int, "i", nc_box_signed, nc_unbox_int)
 #define NC_TYPE_unsigned NC_TYPE(unsigned, "I", nc_box_unsigned, nc_unbox_unsigned)
-#define NC_TYPE_long NC_TYPE(long, "l", nc_box_signed, nc_unbox_long)
-#define NC_TYPE_ulong NC_TYPE(unsigned long, "L", nc_box_unsigned, nc_unbox_ulong)
+#define NC_TYPE_long NC_TYPE(long, NC_CODE_long, nc_box_signed, nc_unbox_long)
+#define NC_TYPE_ulong NC_TYPE(unsigned long, NC_CODE_ulong, nc_box_unsigned, nc_unbox_ulong)
 #define NC_TYPE_longlong NC_TYPE(long long, "q", nc_box_signed, nc_unbox_longlong)
 #define NC_TYPE_ulonglong NC_TYPE(unsigned long long, "Q", nc_box_unsigned, nc_unbox_ulonglong)
-#define NC_TYPE_ssize NC_TYPE(Py_ssize_t, "n", nc_box_signed, nc_unbox_ssize)
-#define NC_TYPE_size NC_TYPE(size_t, "N", nc_box_unsigned, nc_unbox_size)
+#define NC_TYPE_ssize NC_TYPE(Py_ssize_t, NC_CODE_ssize, nc_box_signed, nc_unbox_ssize)
+#define NC_TYPE_size NC_TYPE(size_t, NC_CODE_size, nc_box_unsigned, nc_unbox_size)
 #define NC_TYPE_int8 NC_TYPE(int8_t, "b", nc_box_signed, nc_unbox_int8)
 #define NC_TYPE_int16 NC_TYPE(int16_t, "h", nc_box_signed, nc_unbox_int16)
 #define NC_TYPE_int32 NC_TYPE(int32_t, "i", nc_box_signed, nc_unbox_int32)
