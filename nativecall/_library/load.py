@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from .._cdecl.declarations import Declarations
     from .._ext import Foreign
-    from .._ext import Library as OpenLibrary
     from .._public import Library
     from .options import LoadOptions
 
@@ -53,10 +52,6 @@ def _procedures(given: object) -> Foreign:
         wanted = "True, False, or names or patterns of functions"
         raise wrong_type("'fortran'", wanted, given)
     return dict.fromkeys(several, True)
-
-
-def _exports(handle: OpenLibrary, name: str) -> bool:
-    return "\0" not in name and bool(_lib.library_symbol(handle, name))
 
 
 def _folders(given: object) -> list[str]:
@@ -204,7 +199,7 @@ def load(
     given = _again, declarations, said
     handle = opened(name, _flags(flags), places)
     if known is not None and how:
-        how.apply_to(known, lambda name: _exports(handle, name))
+        how.apply_to(known, lambda one: "\0" not in one and bool(_lib.library_symbol(handle, one)))
     library = Opened(name, handle, known, given, how, base)
     if known is not None and how:
         how.refuse_unknown_arguments(known)

@@ -26,6 +26,7 @@ from .._fifo import Cache
 from .._types.ctype import CType
 from .._types.signature import Signature
 from .._values import boxes, callspec, handles, storage
+from .._values.dtypes import dtype_of
 from .._values.storage import Record as Values
 
 TYPE_CHECKING = False
@@ -611,9 +612,5 @@ def dtype(ctype: FFIType) -> DTypeLike:
         raise TypeError("'void' has no size; cast the pointer, or make 'char *' of it")
     found = from_ffi(ctype)
     assert isinstance(found, CType)
-    code = found.text
-    return _CODES.get(code, code)
-
-
-_CODES = {"c": "S1", "Zf": "F", "Zd": "D", "Zg": "G", "b": "i1", "B": "u1", "h": "i2", "H": "u2"}
-_CODES |= {"i": "i4", "I": "u4", "q": "i8", "Q": "u8"}
+    made: DTypeLike = "S1" if found.text == "c" else dtype_of(found)
+    return made

@@ -121,7 +121,9 @@ def publish(
         target = made.get(name)
         if target is None and entry:
             target = wrap(entry, signature, name=f"{cls.__name__}.{name}")
-            target = _with_flags(target, flags)
+            if flags:
+                spec, address, _ = target._entry()
+                target = target._derived(spec, address, flags, target)
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _types.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls)
@@ -182,7 +184,9 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    found = [cls for cls in _known_classes() if cls.__name__ == of]
+    known = [one() for one in _published.valuerefs()]  # other threads may make some
+    every = [_types.NativeObject, *[cls for cls in known if cls is not None]]
+    found = [cls for cls in every if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
         names = ", ".join([f"{cls.__module__}.{cls.__qualname__}" for cls in here])
@@ -192,12 +196,6 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
             f"{of!r} is neither a type's code nor one class of native objects: {why}; {way}"
         )
     return here[0]
-
-
-def _known_classes() -> list[type]:
-    """All classes of native objects; other threads may make some."""
-    known = [one() for one in _published.valuerefs()]
-    return [_types.NativeObject, *[cls for cls in known if cls is not None]]
 
 
 def known_class(address: int) -> type | None:
@@ -296,14 +294,6 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
     for told in ("__module__", "__name__", "__qualname__"):
         setattr(called, told, getattr(function, told))
     return called
-
-
-def _with_flags(target: NativeCallable, flags: int) -> NativeCallable:
-    """A callable of a C class's method, with the flags that it says."""
-    if not flags:
-        return target
-    spec, address, _ = target._entry()
-    return target._derived(spec, address, flags, target)
 
 
 # -- the order of bases ----------------------------------------------------------------------------

@@ -37,18 +37,14 @@ class Memory:
 def loader(ctype: CType) -> Callable[[object, int], object]:
     """What gives the value of a field from its object and address."""
     if is_array_of_numbers(ctype):
-        return _array_loader(ctype)
+        assert isinstance(ctype, Array)
+        extra("numpy", "a field that is an array")
+        form, shape = dtype_of(ctype.item), ctype.shape
+        return lambda object, address: _array(object, address, shape, form)
     if isinstance(ctype, (Struct, Array)) and _without_pointers(ctype) is ctype:
         made = layout(ctype)
         return lambda object, address: made(address, False, object)
     return lambda object, address: load(ctype, address)
-
-
-def _array_loader(ctype: Foreign) -> Callable[[object, int], object]:
-    np = extra("numpy", "a field that is an array")
-    item = ctype.item
-    form = np.dtype(dtype_of(item) if item.kind == "complex" else item.letter)
-    return lambda object, address: _array(object, address, ctype.shape, form)
 
 
 def _array(

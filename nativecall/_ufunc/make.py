@@ -22,7 +22,8 @@ from collections import namedtuple
 
 from .. import _lib
 from .._errors import NoEntryError, SignatureError, extra
-from .._types.ctype import CType, Scalar
+from .._types.ctype import CType
+from .._values.dtypes import dtype_of
 from . import inlined, operands, structure
 
 TYPE_CHECKING = False
@@ -133,14 +134,8 @@ def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
 
 def _number(entry: NativeCallable, ctype: CType) -> int:
     """NumPy's number of a type."""
-    import numpy
-
-    assert isinstance(ctype, Scalar)
-    # NumPy has two types of 64 bits on most platforms; this is the one that it calls int64.
-    codes = {"Zf": "F", "Zd": "D", "Zg": "G", "q": "i8", "Q": "u8"}
-    code = codes.get(ctype.text, ctype.text)
     try:
-        found = numpy.dtype(code)
+        found = dtype_of(ctype)
     except TypeError:
         found = None
     if found is None or found.itemsize != ctype.size:

@@ -55,6 +55,7 @@ import sys
 from collections import namedtuple
 
 from .. import _lib
+from .._errors import require, wrong_type
 from .calloptions import DEFAULT
 
 TYPE_CHECKING = False
@@ -252,10 +253,9 @@ def register_box(library: str, reader: str | Reader) -> None:
     >>> nativecall.wrap(Kernel(address=nativecall.load("m").address("cos")))(0.0)
     1.0
     """
-    for label, value in (("library", library), ("reader", reader)):
-        if not isinstance(value, str) and not (label == "reader" and callable(value)):
-            what = "a str" if label == "library" else "a callable or a str"
-            raise TypeError(f"{label!r} must be {what} (got {type(value).__name__})")
+    require("'library'", library, str, "a str")
+    if not isinstance(reader, str) and not callable(reader):
+        raise wrong_type("'reader'", "a callable or a str", reader)
     if not library.isidentifier():
         raise ValueError(f"'library' must be the name of a top-level module (got {library!r})")
     if isinstance(reader, str) and not all(reader.partition(":")):
