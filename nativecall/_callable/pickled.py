@@ -93,7 +93,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         owner = owner.box
     if pickled is not None:
         made = pickled(*how)
-    elif (entry := boxes.native(owner) or boxes.own_entry(owner)) is not None:
+    elif (entry := _entry_of(owner)) is not None:
         # Wrapped with other options, or from a box of ours.
         if boxes.holds_entry(entry, address):
             made = wrapped, (kind, entry, *how)
@@ -104,6 +104,12 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if made is None:
         raise TypeError(f"cannot pickle {callable!r}: it is known by its address only; {_WAY_OUT}")
     return made
+
+
+def _entry_of(owner: object) -> Foreign:
+    """The native callable that an owner is, or that a box of ours was made of; else None."""
+    found = boxes.native(owner)
+    return boxes.own_entry(owner) if found is None else found
 
 
 # -- by name -------------------------------------------------------------------------------------
