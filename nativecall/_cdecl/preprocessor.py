@@ -18,18 +18,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from subprocess import CompletedProcess
+    from typing import NamedTuple
 
     from .lexer import Macro
 
+    # Users' type checkers see it in the type of `Library.declarations`.
+    class _Row(NamedTuple):
+        headers: tuple[str, ...]
+        include: tuple[str, ...]
+        define: tuple[tuple[str, str | None], ...]
+        text: str | None
 
-class Wanted(namedtuple("Wanted", ["headers", "include", "define", "text"])):
+else:
+    _Row = namedtuple("Wanted", ["headers", "include", "define", "text"])
+
+
+class Wanted(_Row):
     """What is read: names of headers or absolute paths, or a text in their place."""
 
     __slots__ = ()
-    headers: tuple[str, ...]
-    include: tuple[str, ...]
-    define: tuple[tuple[str, str | None], ...]
-    text: str | None
 
 
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names

@@ -40,6 +40,7 @@ SEEN = {
     "whether a buffer's": "types/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
     "signatures of Python functions": "values/test_scalars.py::"
     "test_signatures_of_passed_functions_are_kept_up_to_a_bound",
+    "how arrays over": "test_arrays_over_memory",
     "what callbacks of": "callback/test_life.py::"
     "test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound "
     "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
@@ -149,6 +150,17 @@ def test_call_specs_of_declarations(monkeypatch):
             signature = callspec.of_row(row).signature
             assert (signature.text, signature.names) == row[:2]
             assert 0 < len(callspec._made) <= 8
+
+
+def test_arrays_over_memory(monkeypatch):
+    pytest.importorskip("numpy")
+    from nativecall._library import memory
+
+    monkeypatch.setattr(memory, "_arrays", Cache(8))
+    lib = nc.load("m", "double cos(double);")
+    for count in range(1, 30):
+        assert lib.asarray(lib.new(f"double[2][{count}]")).shape == (2, count)
+        assert 0 < len(memory._arrays) <= 8
 
 
 def test_types_of_cffi_pointers():
