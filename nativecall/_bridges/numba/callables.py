@@ -399,7 +399,7 @@ def _call(
     number, row = kind.chosen(sig.return_type, tuple(kinds))
     value = cgutils.create_struct_proxy(kind)(context, builder, value=args[0])
     function = getattr(value, f"f{number}")
-    return calls.call(context, builder, row, function, value.object, kinds, args[1:])
+    return calls.Call(context, builder, row, value.object).write(function, kinds, args[1:])
 
 
 @lower_builtin(operator.is_, NativeType, NativeType)  # type: ignore[untyped-decorator]  # as above

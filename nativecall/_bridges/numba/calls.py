@@ -50,7 +50,7 @@ _WORD = ir.IntType(8 * _lib.ffi.sizeof("void *"))
 #: The function that tells where errno is, by `sys.platform` of where compiled code may run.
 _ERRNO = {"linux": "__errno_location", "darwin": "__error", "win32": "_errno"}
 
-__all__ = ["Values", "call", "check", "constants", "formal", "is_plain", "result_type", "takes"]
+__all__ = ["Call", "check", "constants", "formal", "is_plain", "result_type", "takes"]
 
 
 # -- what may be passed ----------------------------------------------------------------------------
@@ -178,92 +178,6 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
 # -- the call --------------------------------------------------------------------------------------
 
 
-def call(
-    context: NumbaObject,
-    builder: ir.IRBuilder,
-    row: Row,
-    function: ir.Value,
-    callee: ir.Value,
-    kinds: Sequence[NumbaType],
-    args: Sequence[ir.Value],
-) -> ir.Value:
-    """Call the function of an entry, and raise what failed; the result as Numba has it."""
-    values = Values(context, builder)
-    suspects = [
-        (index, one, *found)
-        for index, (ctype, one, arg) in enumerate(
-            zip(row.signature.args, kinds, args, strict=False)
-        )
-        if (found := arrays.suspect(values, row.order, ctype, one, arg)) is not None
-    ]
-    if not suspects:
-        return _call(values, row, function, callee, kinds, args)
-    # In a block with `except` the code goes on after a refusal, and must not come to the call.
-    result = cgutils.alloca_once(builder, context.get_value_type(row.result), zfill=True)
-    refused = functools.reduce(builder.or_, [is_wrong for _, _, is_wrong, _ in suspects])
-    with builder.if_else(refused, likely=False) as (then, otherwise):
-        with then:
-            for index, one, is_wrong, shape in suspects:
-                with builder.if_then(is_wrong):
-                    _refuse(values, row, callee, index, one, shape)
-        with otherwise:
-            builder.store(_call(values, row, function, callee, kinds, args), result)
-    return builder.load(result)
-
-
-def _call(
-    values: Values,
-    row: Row,
-    function: ir.Value,
-    callee: ir.Value,
-    kinds: Sequence[NumbaType],
-    args: Sequence[ir.Value],
-) -> ir.Value:
-    """The call itself, of arguments that are not refused."""
-    context, builder = values.context, values.builder
-    signature, errors = row.signature, row.convention
-    lowering = lowered(signature, "cannot be called")
-    given = [
-        _given(values, ctype, one, arg)
-        for ctype, one, arg in zip(signature.args, kinds, args, strict=False)
-    ]
-    code = None
-    if errors.hidden:
-        code = reserve(builder, 4, 4)
-        builder.store(_INT32(0), code, align=4)
-        given.append(code)
-    memory = None
-    if signature.result.kind != "void" and abi.in_memory(signature.result):
-        memory = reserve(builder, signature.result.size, max(signature.result.alignment, 8))
-    core = _core(context, builder)
-    needs_gil = bool(row.flags & _lib.FLAG_NEEDS_GIL)
-    python = context.get_python_api(builder)
-    state = python.gil_ensure() if needs_gil else None
-    if errors.shown_by == "errno":
-        code = _errno(builder)
-        builder.store(_INT32(0), code, align=4)
-    pointer = builder.bitcast(function, POINTER)
-    returned = lowering.emit_call(builder, pointer, given, memory)
-    if code is not None:
-        code = builder.load(code, align=4, typ=_INT32)
-    if errors.shown_by == "exception" and not needs_gil:
-        state = python.gil_ensure()  # a function that takes the GIL to raise has let go of it
-    if state is not None:
-        raised = python.err_occurred()
-        python.gil_release(state)
-        with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, raised)):
-            _end(context, builder)
-    _look_for_left(context, builder, core)
-    result = returned
-    if signature.result.kind != "void":
-        if memory is not None:
-            result = values.loaded(signature.result, row.result, memory, 0)
-        else:
-            result = values.from_c(signature.result, row.result, returned)
-    _look(context, builder, row, callee, result, returned, code)
-    return context.get_dummy_value() if signature.result.kind == "void" else result
-
-
 def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
     """Leave the jitted function with the exception that is set.
 
@@ -277,27 +191,153 @@ def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
     calls._return_errcode_raw(builder, RETCODE_EXC)
 
 
-def _look_for_left(context: NumbaObject, builder: ir.IRBuilder, core: Sequence[ir.Value]) -> None:
-    """End where a Python function that C called left an exception in this thread."""
-    table, ask = core
-    count = builder.load(table, align=8, typ=_WORD)
-    with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
-        python = context.get_python_api(builder)
+class Call(Values):
+    """Writes the call of an entry, of a callable that `callee` is."""
+
+    def __init__(
+        self, context: NumbaObject, builder: ir.IRBuilder, row: Row, callee: ir.Value
+    ) -> None:
+        super().__init__(context, builder)
+        self.row = row
+        self.callee = callee
+        self.python = context.get_python_api(builder)
+
+    def write(
+        self, function: ir.Value, kinds: Sequence[NumbaType], args: Sequence[ir.Value]
+    ) -> ir.Value:
+        """Call the function, and raise what failed; the result as Numba has it."""
+        builder, row = self.builder, self.row
+        suspects = [
+            (index, one, *found)
+            for index, (ctype, one, arg) in enumerate(
+                zip(row.signature.args, kinds, args, strict=False)
+            )
+            if (found := arrays.suspect(self, row.order, ctype, one, arg)) is not None
+        ]
+        if not suspects:
+            return self._call(function, kinds, args)
+        # In a block with `except` the code goes on after a refusal, and must not come to the call.
+        result = cgutils.alloca_once(builder, self.context.get_value_type(row.result), zfill=True)
+        refused = functools.reduce(builder.or_, [is_wrong for _, _, is_wrong, _ in suspects])
+        with builder.if_else(refused, likely=False) as (then, otherwise):
+            with then:
+                for index, one, is_wrong, shape in suspects:
+                    with builder.if_then(is_wrong):
+                        self._refuse(index, one, shape)
+            with otherwise:
+                builder.store(self._call(function, kinds, args), result)
+        return builder.load(result)
+
+    def _call(
+        self, function: ir.Value, kinds: Sequence[NumbaType], args: Sequence[ir.Value]
+    ) -> ir.Value:
+        """The call itself, of arguments that are not refused."""
+        builder, row, errors = self.builder, self.row, self.row.convention
+        signature, result = row.signature, row.signature.result
+        lowering = lowered(signature, "cannot be called")
+        given = [
+            _given(self, ctype, one, arg)
+            for ctype, one, arg in zip(signature.args, kinds, args, strict=False)
+        ]
+        code = None
+        if errors.hidden:
+            code = reserve(builder, 4, 4)
+            builder.store(_INT32(0), code, align=4)
+            given.append(code)
+        memory = None
+        if result.kind != "void" and abi.in_memory(result):
+            memory = reserve(builder, result.size, max(result.alignment, 8))
+        core = _words(builder, _asked(self.context, builder, _Core()), _Core.count)
+        needs_gil = bool(row.flags & _lib.FLAG_NEEDS_GIL)
+        state = self.python.gil_ensure() if needs_gil else None
+        if errors.shown_by == "errno":
+            kind = ir.FunctionType(POINTER, [])
+            where = cgutils.get_or_insert_function(builder.module, kind, _ERRNO[sys.platform])
+            code = builder.call(where, [])
+            builder.store(_INT32(0), code, align=4)
+        pointer = builder.bitcast(function, POINTER)
+        returned = lowering.emit_call(builder, pointer, given, memory)
+        if code is not None:
+            code = builder.load(code, align=4, typ=_INT32)
+        if errors.shown_by == "exception" and not needs_gil:
+            # A function that takes the GIL to raise has let go of it.
+            state = self.python.gil_ensure()
+        if state is not None:
+            raised = self.python.err_occurred()
+            self.python.gil_release(state)
+            with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, raised)):
+                _end(self.context, builder)
+        self._look_for_left(core)
+        if result.kind == "void":
+            found = self.context.get_dummy_value()
+        elif memory is not None:
+            found = self.loaded(result, row.result, memory, 0)
+        else:
+            found = self.from_c(result, row.result, returned)
+        self._look(found, returned, code)
+        return found
+
+    def _look_for_left(self, core: Sequence[ir.Value]) -> None:
+        """End where a Python function that C called left an exception in this thread."""
+        builder, (table, ask) = self.builder, core
+        count = builder.load(table, align=8, typ=_WORD)
+        with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
+            state = self.python.gil_ensure()
+            raised = builder.call(abi.Callee(ask, ir.FunctionType(_INT32, [])), [])
+            self.python.gil_release(state)
+            with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", raised, _INT32(0))):
+                _end(self.context, builder)
+
+    # -- failures --------------------------------------------------------------------------------
+
+    def _look(self, result: ir.Value, returned: ir.Value, code: ir.Value) -> None:
+        """Raise the failure that a result, or the code beside it, shows."""
+        builder, errors = self.builder, self.row.convention
+        if not errors.reaches_c:
+            return
+        shown, shown_type = _INT64(0), types.int64
+        if errors.needs == "integer":
+            shown, shown_type = result, self.row.result
+        relation, beside, value = errors.relation, returned, errors.value
+        if errors.is_code:
+            relation, beside, value = "!=", code, 0
+        failed = builder.icmp_signed(relation, beside, ir.Constant(beside.type, value or None))
+        with cgutils.if_unlikely(builder, failed):
+            number = _INT32(0) if code is None else code
+            flags = types.int64, _INT64(errors.flags)
+            self._raise(_note_failure, [flags, (shown_type, shown), (types.int32, number)])
+
+    def _refuse(self, index: int, kind: NumbaType, shape: ir.Value) -> None:
+        """Raise for an array or a record that the function cannot take."""
+        given = "numpy.ndarray" if isinstance(kind, types.Array) else "buffer"
+        if isinstance(kind, types.Record):
+            given = "record"
+        ctype = self.row.signature.args[index]
+        note = functools.partial(_note_refusal, index, self.row.order, ctype, given)
+        self._raise(note, [(types.UniTuple(types.intp, shape.type.count), shape)])
+
+    def _raise(
+        self, note: Callable[..., None], given: Sequence[tuple[NumbaType, ir.Value]]
+    ) -> None:
+        """Raise what is noted by a function that gets the callable and these values."""
+        builder, python, calls = self.builder, self.python, self.context.call_conv
         state = python.gil_ensure()
-        raised = builder.call(abi.Callee(ask, ir.FunctionType(_INT32, [])), [])
+        noting = python.unserialize(python.serialize_object(note))
+        boxes = [python.from_native_value(kind, value) for kind, value in given]
+        callee = builder.bitcast(self.callee, python.pyobj)
+        noted = python.call_function_objargs(noting, [callee, *boxes])
+        for obj in (noting, *boxes, noted):
+            python.decref(obj)
+        python.err_clear()  # of what could not be noted
         python.gil_release(state)
-        with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", raised, _INT32(0))):
-            _end(context, builder)
+        calls.set_static_user_exc(builder, CallFailure)
+        # In a block with `except` Numba looks for what was raised after every call.
+        in_try = calls.check_try_status(builder).in_try
+        with builder.if_then(builder.not_(in_try)):
+            calls._return_errcode_raw(builder, RETCODE_USEREXC)
 
 
-def _errno(builder: ir.IRBuilder) -> ir.Value:
-    """Where this thread's errno is."""
-    kind = ir.FunctionType(POINTER, [])
-    found = cgutils.get_or_insert_function(builder.module, kind, _ERRNO[sys.platform])
-    return builder.call(found, [])
-
-
-# -- failures --------------------------------------------------------------------------------------
+# -- what is raised --------------------------------------------------------------------------------
 
 
 class CallFailure(Exception):
@@ -335,32 +375,6 @@ def _failure(name: str, flags: int, result: object, code: int) -> BaseException:
     return SystemError(f"{name!r} did not fail") if made is None else made
 
 
-def _look(
-    context: NumbaObject,
-    builder: ir.IRBuilder,
-    row: Row,
-    callee: ir.Value,
-    result: ir.Value,
-    returned: ir.Value,
-    code: ir.Value,
-) -> None:
-    """Raise the failure that a result, or the code beside it, shows."""
-    errors = row.convention
-    if not errors.reaches_c:
-        return
-    shown, shown_type = _INT64(0), types.int64
-    if errors.needs == "integer":
-        shown, shown_type = result, row.result
-    relation, beside, value = errors.relation, returned, errors.value
-    if errors.is_code:
-        relation, beside, value = "!=", code, 0
-    failed = builder.icmp_signed(relation, beside, ir.Constant(beside.type, value or None))
-    with cgutils.if_unlikely(builder, failed):
-        number = _INT32(0) if code is None else code
-        of_call = (types.int64, _INT64(errors.flags)), (shown_type, shown), (types.int32, number)
-        _raise(context, builder, _note_failure, callee, of_call)
-
-
 def _note_refusal(
     index: int,
     order: str,
@@ -373,44 +387,6 @@ def _note_refusal(
     _last.made = functools.partial(
         arrays.refusal, callee.__name__, index, order, ctype, given, shape
     )
-
-
-def _refuse(
-    values: Values, row: Row, callee: ir.Value, index: int, kind: NumbaType, shape: ir.Value
-) -> None:
-    """Raise for an array or a record that the function cannot take."""
-    given = "numpy.ndarray" if isinstance(kind, types.Array) else "buffer"
-    if isinstance(kind, types.Record):
-        given = "record"
-    ctype = row.signature.args[index]
-    note = functools.partial(_note_refusal, index, row.order, ctype, given)
-    of_shape = types.UniTuple(types.intp, shape.type.count), shape
-    _raise(values.context, values.builder, note, callee, [of_shape])
-
-
-def _raise(
-    context: NumbaObject,
-    builder: ir.IRBuilder,
-    note: Callable[..., None],
-    callee: ir.Value,
-    given: Sequence[tuple[NumbaType, ir.Value]],
-) -> None:
-    """Raise what is noted by a function that gets the callable and these values."""
-    python = context.get_python_api(builder)
-    state = python.gil_ensure()
-    noting = python.unserialize(python.serialize_object(note))
-    boxes = [python.from_native_value(kind, value) for kind, value in given]
-    noted = python.call_function_objargs(noting, [builder.bitcast(callee, python.pyobj), *boxes])
-    for obj in (noting, *boxes, noted):
-        python.decref(obj)
-    python.err_clear()  # of what could not be noted
-    python.gil_release(state)
-    calls = context.call_conv
-    calls.set_static_user_exc(builder, CallFailure)
-    # In a block with `except` Numba looks for what was raised after every call.
-    in_try = calls.check_try_status(builder).in_try
-    with builder.if_then(builder.not_(in_try)):
-        calls._return_errcode_raw(builder, RETCODE_USEREXC)
 
 
 # -- constants -------------------------------------------------------------------------------------
@@ -481,10 +457,6 @@ class _Core:
 def _core_words() -> int:
     """The address of the core's words."""
     return int(_lib.ffi.cast("uintptr_t", _Core.words))
-
-
-def _core(context: NumbaObject, builder: ir.IRBuilder) -> list[ir.Value]:
-    return _words(builder, _asked(context, builder, _Core()), _Core.count)
 
 
 def constants(
