@@ -1,7 +1,6 @@
 """A C function's type in LLVM IR, and the code that passes its arguments and its result.
 
-    convention()             the C convention of this machine; None where that is not known
-    known()                  the same; Unsupported is raised where there is none
+    known()                  the C convention of this machine; Unsupported where that is not known
     convention.lower(result, args, fixed) -> Lowering
     convention.spell(call, fixed) -> Lowering
                              how one signature is passed, and the emission of calls and of entries
@@ -34,11 +33,7 @@ from typing import TYPE_CHECKING, Final
 from llvmlite import ir
 
 from .._plan import steps
-from .._plan.aapcs64 import AAPCS64 as _AAPCS64
-from .._plan.aapcs64 import APPLE_ARM64 as _APPLE_ARM64
 from .._plan.abi import ABI, Call, Passing, Piece, Unsupported, in_memory
-from .._plan.sysv import SYSV_X86_64 as _SYSV_X86_64
-from .._plan.win64 import WIN64 as _WIN64
 from .._types.ctype import CType
 
 if TYPE_CHECKING:
@@ -203,15 +198,6 @@ class Convention:
         self.name = abi.name  # for people and for cache keys
         self.keyword = keyword
 
-    def pass_result(self, passing: Passing) -> Spelled:
-        """How a result is passed; ``reference`` takes a hidden first argument."""
-        ctype = passing.ctype
-        found = self._spelled(passing, False)
-        if found.how == "reference":
-            attributes = f"sret([{ctype.size} x i8])", f"align {ctype.alignment}"
-            return Spelled(ctype, "reference", (), attributes)
-        return found
-
     def _spelled(self, passing: Passing, argument: bool) -> Spelled:
         ctype, how, pieces = passing.ctype, passing.how, passing.pieces
         if how == "value":
@@ -221,6 +207,9 @@ class Convention:
         if how == "stack":
             # LLVM knows no other way to keep an object out of registers.
             place = f"byval([{ctype.size} x i8])", f"align {max(8, ctype.alignment)}"
+            return Spelled(ctype, how, (), place)
+        if how == "reference" and not argument:  # a hidden first argument
+            place = f"sret([{ctype.size} x i8])", f"align {ctype.alignment}"
             return Spelled(ctype, how, (), place)
         if how != "pieces":
             return Spelled(ctype, how)
@@ -262,29 +251,14 @@ class Convention:
         if size > MAX_BY_VALUE:
             raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
         passed = tuple([self._spelled(one, True) for one in call.args])
-        return Lowering(self, self.pass_result(call.result), passed, fixed)
-
-
-AAPCS64 = Convention(_AAPCS64)
-APPLE_ARM64 = Convention(_APPLE_ARM64)
-SYSV_X86_64 = Convention(_SYSV_X86_64)
-WIN64 = Convention(_WIN64)
-#: The same where it is not the target's own convention.
-WIN64_ELSEWHERE = Convention(_WIN64, "win64cc")
-
-
-def convention() -> Convention | None:
-    """The C calling convention of this process, `None` if it is none of those here."""
-    known = (SYSV_X86_64, AAPCS64, APPLE_ARM64, WIN64)
-    return next((one for one in known if one.abi is steps.ABI), None)
+        return Lowering(self, self._spelled(call.result, False), passed, fixed)
 
 
 def known() -> Convention:
-    """The same; `Unsupported` is raised where that is not known."""
-    found = convention()
-    if found is None:
+    """The C convention of this process; `Unsupported` is raised where that is not known."""
+    if steps.ABI is None:
         raise Unsupported("the calling convention of this machine is not known")
-    return found
+    return Convention(steps.ABI)
 
 
 @dataclass(frozen=True)

@@ -136,9 +136,10 @@ def _check_cfunc(signature: Signature) -> None:
 
 
 def _passes_complex128() -> bool:
-    from ..._codegen.abi import SYSV_X86_64, convention
+    from ..._plan import steps
+    from ..._plan.sysv import SYSV_X86_64
 
-    return convention() is SYSV_X86_64
+    return steps.ABI is SYSV_X86_64
 
 
 # -- jitted functions ------------------------------------------------------------------------------
