@@ -533,10 +533,9 @@ def test_a_python_callback_without_the_gil(cy):
         "values": [-3.0, 6.0],
     }
     assert cy.apply(libm("fabs"), [-1.0])["values"] == [1.0]
-    assert cy.accepted() == [
-        ("double (double)", "d:d", False, cy.intern_key(b"d:d")[0]),
-        ("double (double, void *)", "d:dP", True, cy.intern_key(b"d:dP")[0]),
-    ]
+    first, second = cy.accepted()
+    assert first == ("double (double)", "d:d", False, cy.intern_key(b"d:d")[0])
+    assert second[:3] == ("double (double, void *)", "d:dP", True)
 
 
 def test_a_capsule_of_cython(cy):

@@ -43,7 +43,15 @@ NAMED = re.compile(r"\A(?:# |/\* |// )(?P<name>[\w./]+\.\w+)(?: \*/)?\n")
 SHOWN = {"text", "mermaid", "bibtex", "cmake", "meson", "toml"}
 #: Pages that take longest: `--nightly` follows them.
 SLOW = {
-    *("consumers.md", "cython.md", "libraries.md", "numba.md", "objects.md", "processes.md"),
+    *(
+        "callbacks.md",
+        "consumers.md",
+        "cython.md",
+        "libraries.md",
+        "numba.md",
+        "objects.md",
+        "processes.md",
+    ),
     "providers.md",
 }
 #: As sessions show them.

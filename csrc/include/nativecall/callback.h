@@ -392,8 +392,8 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
 
 /* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
  * to be released; or -1 with an exception, and it is not (but may). GIL required. */
-NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackSignature *accepted,
-                                size_t count, unsigned options)
+NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
+                                  NcCallbackSignature *accepted, size_t count, unsigned options)
 {
     PyObject *capsule = nc_callback_capsule(obj);
     const char *why = "";
@@ -436,7 +436,7 @@ NC_COLD int nc_callback_prepare(NcCallback *callback, PyObject *obj, NcCallbackS
 /* Ends what prepare began, when the C code has ended: 0; or -1 with an exception, which the
  * callback raised or was set before. The callback's came first: another goes to
  * sys.unraisablehook. GIL required. A second release does nothing. */
-NC_COLD int nc_callback_release(NcCallback *callback)
+NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     PyObject *object = callback->object;
     const intptr_t failed = nc_load_acquire_intptr(&callback->failed);

@@ -287,6 +287,21 @@ def test_objects_stay_level(c):
 # -- callbacks without arguments -----------------------------------------------------------------
 
 
+def test_types_without_the_metaclass_are_asked(c, integrating):
+    def kind(number, **more):
+        members = {"__nativecall_api__": integrating.api(number), "__call__": lambda self, x: 7.0}
+        return type("Offers", (), members | more)
+
+    for _ in range(3):
+        assert c.dispatch("one", False, kind(0)(), 2.0) == 8.0
+        assert c.dispatch("one", True, kind(0)(), 2.0) == "the GIL is not held"
+    # One that takes its offer back; one whose offer is a mistake.
+    sub = type("Sub", (kind(0),), {"__nativecall_api__": None})
+    assert c.dispatch("one", False, sub(), 2.0) == 7.0
+    with pytest.raises(TypeError, match="'__nativecall_api__' of Offers has 8 bytes"):
+        c.dispatch("one", False, kind(3)(), 2.0)
+
+
 # -- vendored, with the package absent -----------------------------------------------------------
 
 ALONE = """
