@@ -105,46 +105,52 @@ static PyObject *callable_describe(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* What an entry is made of: (spec, address, flags, owner). */
+typedef struct {
+    NcCallSpec *spec;
+    void *target;
+    Py_ssize_t flags;
+    PyObject *owner;
+} Entry;
+
+static int take_entry(PyObject *args, Entry *out)
+{
+    return PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &out->spec, nc_take_address,
+                            &out->target, &out->flags, &out->owner);
+}
+
 /* _set_entry(spec, address, flags, owner): the only entry of an empty callable. */
 static PyObject *callable_set_entry(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyObject *spec;
-    PyObject *owner;
-    void *target;
-    Py_ssize_t flags;
-    if (!PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &spec, nc_take_address, &target, &flags,
-                          &owner)) {
+    Entry entry;
+    if (!take_entry(args, &entry)) {
         return NULL;
     }
     if (self->spec != NULL || self->more->parts != NULL) {
         return nc_callable_error(self, PyExc_RuntimeError, "has an entry already");
     }
-    if (target == NULL) {
+    if (entry.target == NULL) {
         PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
         return NULL;
     }
-    if (nc_callable_begin(self, (NcCallSpec *)(void *)spec, target, (uintptr_t)flags, owner) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return nc_callable_begin(self, entry.spec, entry.target, (uintptr_t)entry.flags, entry.owner) <
+                   0
+               ? NULL
+               : Py_NewRef(Py_None);
 }
 
 /* _derived(spec, address, flags, owner): a callable of one entry that comes of this one, as an
  * overload of it. To make one takes no class. Its name and its doc are ours. */
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
-    PyObject *spec;
-    PyObject *owner;
-    void *target;
-    Py_ssize_t flags;
-    if (!PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &spec, nc_take_address, &target, &flags,
-                          &owner)) {
-        return NULL;
-    }
     NcCallable *self = (NcCallable *)(void *)object;
-    return nc_callable_share_self(self, nc_callable_derive(self, (NcCallSpec *)(void *)spec, target,
-                                                           (uintptr_t)flags, owner, NULL));
+    Entry entry;
+    return take_entry(args, &entry)
+               ? nc_callable_share_self(self, nc_callable_derive(self, entry.spec, entry.target,
+                                                                 (uintptr_t)entry.flags,
+                                                                 entry.owner, NULL))
+               : NULL;
 }
 
 static int is_single(PyObject *object)

@@ -11,6 +11,7 @@
 
 #include "callspec.h"
 #include "construct.h"
+#include "platform/lists.h"
 
 /* How many entries native callers find: none where a subclass overrides __call__. While entries are
  * added there may be more in the table than parts. */
@@ -104,8 +105,9 @@ NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
 {
     NcCallSpec *spec = nc_callspec_of(signature);
     NcCallable *part = spec != NULL ? part_of(self, spec) : NULL;
-    if (spec == NULL) {
-        PyErr_Clear();
+    if (spec == NULL &&
+        (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
+        PyErr_Clear(); /* what is no signature has no entry */
     }
     Py_XDECREF(spec);
     return part;
@@ -158,20 +160,8 @@ PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 
 int nc_entries_contains(PyObject *object, PyObject *signature)
 {
-    NcCallable *self = (NcCallable *)(void *)object;
-    NcCallSpec *spec = nc_callspec_of(signature);
-    int found;
-    if (spec == NULL) {
-        /* What is no signature has no entry. */
-        if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)) {
-            PyErr_Clear();
-            return 0;
-        }
-        return -1;
-    }
-    found = part_of(self, spec) != NULL;
-    Py_DECREF(spec);
-    return found;
+    const NcCallable *part = nc_entries_find((NcCallable *)(void *)object, signature);
+    return part != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
 PyObject *nc_entries_address(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
@@ -225,18 +215,12 @@ PyObject *nc_entries_rows(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     const PyNativeCallableTable *table = self->calls;
-    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(table);
-    PyObject *entries = PyList_New(count);
-    for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
+    PyObject *entries = PyList_New(0);
+    for (size_t i = 0; entries != NULL && i < nc_calltable_count(table); i++) {
         const PyNativeCallableEntry *entry = &table->entries[i];
-        PyObject *item = Py_BuildValue("(sNn)", entry->signature,
-                                       PyLong_FromVoidPtr(nc_calltable_funcptr(entry)),
-                                       (Py_ssize_t)entry->flags);
-        if (item == NULL) {
-            Py_CLEAR(entries);
-            break;
-        }
-        PyList_SET_ITEM(entries, i, item);
+        nc_list_take(&entries, Py_BuildValue("(sNn)", entry->signature,
+                                             PyLong_FromVoidPtr(nc_calltable_funcptr(entry)),
+                                             (Py_ssize_t)entry->flags));
     }
     return entries;
 }

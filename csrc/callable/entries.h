@@ -15,7 +15,8 @@ PyObject *nc_entries_only(NcCallable *self);
  * one for None: a borrowed reference. NULL with an exception. */
 NcCallable *nc_entries_part(NcCallable *self, PyObject *signature);
 
-/* The same of what is there: NULL without an exception where there is none, or no signature. */
+/* The same of what is there: NULL where there is none, or no signature; with an exception where
+ * that could not be found out. */
 NcCallable *nc_entries_find(NcCallable *self, PyObject *signature);
 
 /* The slots and the getter of the type. */

@@ -482,6 +482,9 @@ static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_
     } else if (given[1] == Py_None) {
         kind = NC_TO_SCIPY_NAMED;
         holder = nc_entries_find(self, given[0]);
+        if (holder == NULL && PyErr_Occurred()) {
+            return NULL;
+        }
     }
     return kept(self, holder, kind, given);
 }

@@ -249,6 +249,24 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
                                           : (PyObject *)nc_pin_value(spec, name, index, value);
 }
 
+/* A Pin of what an object exports, by its type's own function or by PyObject_GetBuffer. */
+static NcPin *pin_exported(PyObject *object, getbufferproc export, int flags)
+{
+    NcPin *held = pin_new();
+    if (held == NULL) {
+        return NULL;
+    }
+    const int status = export(object, &held->pointer.buffer, flags);
+    PyObject_GC_Track(held);
+    if (status < 0) {
+        held->pointer.buffer.obj = NULL;
+        Py_DECREF(held);
+        return NULL;
+    }
+    held->pointer.address = held->pointer.buffer.buf;
+    return held;
+}
+
 /* hold(object): a Pin of the memory that an object has by itself, without asking a __buffer__ of
  * its class; what it was exported as is not looked at. */
 PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
@@ -259,75 +277,50 @@ PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
                      Py_TYPE(object)->tp_name);
         return NULL;
     }
-    NcPin *held = pin_new();
-    if (held == NULL) {
-        return NULL;
+    return (PyObject *)pin_exported(object, export, PyBUF_FULL_RO);
+}
+
+static PyObject *tuple_of_sizes(const intptr_t *sizes, int count)
+{
+    PyObject *made = PyTuple_New(count);
+    for (int i = 0; made != NULL && i < count; i++) {
+        PyObject *size = PyLong_FromSsize_t(sizes[i]);
+        if (size == NULL) {
+            Py_CLEAR(made);
+        } else {
+            PyTuple_SET_ITEM(made, i, size);
+        }
     }
-    if (export(object, &held->pointer.buffer, PyBUF_FULL_RO) < 0) {
-        held->pointer.buffer.obj = NULL;
-        PyObject_GC_Track(held);
-        Py_DECREF(held);
-        return NULL;
-    }
-    held->pointer.address = held->pointer.buffer.buf;
-    PyObject_GC_Track(held);
-    return (PyObject *)held;
+    return made;
 }
 
 /* export(object): its buffer of any strides, as (Pin of it, the element's letter or "", format,
  * itemsize, shape, strides, read-only). The Pin's address is the element with all indices 0. */
 PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    NcPin *held = pin_new();
-    PyObject *shape = NULL;
-    PyObject *strides = NULL;
-    PyObject *result = NULL;
-    intptr_t extents[2 * PyBUF_MAX_NDIM];
-    char letter[2] = {'\0', '\0'};
+    if (nc_may_be_masked(Py_TYPE(object))) {
+        PyErr_SetString(PyExc_TypeError, "its elements may be masked"); /* arrays.py looks */
+        return NULL;
+    }
+    NcPin *held = pin_exported(object, PyObject_GetBuffer, PyBUF_STRIDES | PyBUF_FORMAT);
     if (held == NULL) {
         return NULL;
     }
     const Py_buffer *buffer = &held->pointer.buffer;
-    if (nc_may_be_masked(Py_TYPE(object))) {
-        PyErr_SetString(PyExc_TypeError, "its elements may be masked"); /* arrays.py looks */
-        goto done;
-    }
-    if (PyObject_GetBuffer(object, &held->pointer.buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
-        held->pointer.buffer.obj = NULL;
-        goto done;
-    }
-    held->pointer.address = buffer->buf;
-    PyObject_GC_Track(held);
+    const int ndim = buffer->ndim;
     /* Exporters may have more: ctypes does not count its own. */
-    if (buffer->ndim > PyBUF_MAX_NDIM) {
-        PyErr_Format(PyExc_ValueError, "it has %d dimensions, more than %d", buffer->ndim,
-                     PyBUF_MAX_NDIM);
-        goto done;
+    if (ndim > PyBUF_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "it has %d dimensions, more than %d", ndim, PyBUF_MAX_NDIM);
+        Py_DECREF(held);
+        return NULL;
     }
-    letter[0] = nc_buffer_letter(buffer);
-    shape = PyTuple_New(buffer->ndim);
-    strides = PyTuple_New(buffer->ndim);
-    if (shape == NULL || strides == NULL) {
-        goto done;
-    }
+    intptr_t extents[2 * PyBUF_MAX_NDIM];
+    const char letter[2] = {nc_buffer_letter(buffer), '\0'};
     nc_buffer_extents(buffer, extents);
-    for (int i = 0; i < buffer->ndim; i++) {
-        PyObject *length = PyLong_FromSsize_t(extents[i]);
-        PyObject *step = PyLong_FromSsize_t(extents[buffer->ndim + i]);
-        PyTuple_SET_ITEM(shape, i, length);
-        PyTuple_SET_ITEM(strides, i, step);
-        if (length == NULL || step == NULL) {
-            goto done;
-        }
-    }
-    result = Py_BuildValue("(OssnOOO)", held, letter, buffer->format != NULL ? buffer->format : "B",
-                           buffer->itemsize, shape, strides, buffer->readonly ? Py_True : Py_False);
-
-done:
-    Py_XDECREF(shape);
-    Py_XDECREF(strides);
-    Py_DECREF(held);
-    return result;
+    return Py_BuildValue("(NssnNNO)", held, letter, buffer->format != NULL ? buffer->format : "B",
+                         buffer->itemsize, tuple_of_sizes(extents, ndim),
+                         tuple_of_sizes(extents + ndim, ndim),
+                         buffer->readonly ? Py_True : Py_False);
 }
 
 /* ---- memory that moved ----------------------------------------------------------------------- */
