@@ -136,6 +136,11 @@ class Enumeration(Number):
         super().__init__(scalar, cname=tag)
         self.values = values
 
+    def fill(self, scalar: Scalar, values: Sequence[tuple[str, int]]) -> None:
+        """Take what the body says of one that was only named."""
+        self.scalar, self.values = scalar, values
+        self.size, self.alignment = scalar.size, scalar.alignment
+
 
 #: Begins the names of types whose size and alignment, which follow, are all that is known.
 UNUSABLE = "__nc_unusable_"

@@ -983,13 +983,15 @@ class Parser:
             fixed = node.scalar if isinstance(node, Number) else None
             if fixed is None or fixed.kind not in ("int", "bool"):
                 raise Unknown("the type of an enum is an integer", start)
-        if self.tokens[self.at] != "{":
-            known = self.tags.get(tag)
-            return known or self.tags.setdefault(tag, Enumeration(tag, fixed or SCALARS["I"]))
-        before = self.tags.get(tag)
-        if isinstance(before, Enumeration) and before.values is not None and not before.is_kept:
+        known = self.tags.get(tag)
+        has_body = self.accept("{")
+        if known is None or (has_body and (known.is_kept or not isinstance(known, Enumeration))):
+            known = self.tags[tag] = Enumeration(tag, fixed or SCALARS["I"])
+        if not has_body:
+            return known
+        assert isinstance(known, Enumeration)
+        if known.values is not None:
             raise Unknown(f"{tag!r} has another body before", named)
-        self.at += 1
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
@@ -1049,14 +1051,8 @@ class Parser:
                 if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
             ]
             fixed = integer(sizes[0] if sizes else 8, signed)
-        enumeration = Enumeration(tag, fixed, values)
-        before = self.tags.get(tag)
-        if isinstance(before, Enumeration) and not before.is_kept:
-            # Pointers to it may have been made before.
-            vars(before).update(vars(enumeration), _pointers=before._pointers)
-            enumeration = before
-        self.tags[tag] = enumeration
-        return enumeration
+        known.fill(fixed, values)  # pointers to it may have been made before
+        return known
 
     # -- declarators ------------------------------------------------------------------------------
 
