@@ -320,6 +320,7 @@ for _kind, _meant, _spelled in (
 ):
     WORDS |= dict.fromkeys(_spelled.split(), (_kind, _meant))
 ASM = ("__asm__", "__asm", "asm")
+_TRAILING = {*_ATTRIBUTES, *ASM, "[", "__extension__", "_Noreturn"}  # begin what follows a name
 UNWRITTEN = {word for word, (kind, _) in WORDS.items() if kind in ("ignored", "inline")}
 UNWRITTEN |= {"extern", "static"}
 _RESERVED = {*WORDS, *KEYWORDS} - {"bool", "complex"}
@@ -824,8 +825,7 @@ class Parser:
     def trailing(self, said: DeclSpecifiers) -> None:
         """Take attributes and an `__asm__` name after a declarator."""
         tokens = self.tokens
-        while True:
-            token = tokens[self.at]
+        while (token := tokens[self.at]) in _TRAILING:
             if token in _ATTRIBUTES:
                 self.attribute(said)
             elif token in ASM and tokens[self.at + 1] == "(":
@@ -1188,7 +1188,7 @@ class Parser:
             place = start if name is None else self.named
             self.trailing(said)
             node = said.type(node)
-            if name is not None and name in [one for _, one, *_ in found]:
+            if name is not None and name in [one[1] for one in found]:
                 raise Unknown(f"there is a parameter {name!r} before", self.named)
             length: int | str | None = None
             if isinstance(node, ArrayOf):
