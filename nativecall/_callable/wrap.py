@@ -144,10 +144,7 @@ def wrap(
         if made is not None:
             return made
     elif not isinstance(target, ModuleType):
-        if isinstance(target, Mapping):
-            target = {parse_with(text, types): one for text, one in target.items()}
-        else:
-            signature = _named(target, signature, types)
+        target, signature = _with_types(target, signature, types)
     if isinstance(target, ModuleType):
         name = options.get("name")
         target, options["name"], signature = _exported(target, signature, name, types)
@@ -159,6 +156,15 @@ def wrap(
     made = NativeCallable.__new__(NativeCallable)
     made._fill(target, signature, said)
     return made
+
+
+def _with_types(
+    target: object, signature: str | Signature | None, types: object
+) -> tuple[object, str | Signature | None]:
+    """Both with the types of a library. Apart, so that the usual call of `wrap` makes no cell."""
+    if isinstance(target, Mapping):
+        return {parse_with(text, types): one for text, one in target.items()}, signature
+    return target, _named(target, signature, types)
 
 
 def _named(
