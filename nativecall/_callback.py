@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _types = _lib.types
 #: What callbacks without options share, by their signatures as written.
 _plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
+_planned, _called = _plans.get, _types.called
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
 
@@ -338,9 +339,9 @@ def callback(
     9.0
     """
     if not options and type(signature) is str:
-        plan = _plans.get(signature)
+        plan = _planned(signature)
         if plan is not None and callable(function):
-            return _types.called(Callback, plan, signature, function)
+            return _called(Callback, plan, signature, function)
     return _callback(signature, function, **options)
 
 
