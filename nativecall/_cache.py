@@ -41,7 +41,7 @@ else:
     except ImportError:
         from hashlib import blake2b
 
-__all__ = ["Cache", "Usage", "directory", "hashed", "shared"]
+__all__ = ["Cache", "Usage", "directory", "hashed", "sealed", "shared", "unsealed"]
 
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # files
@@ -64,6 +64,17 @@ _READING: int = (
 def hashed(data: bytes) -> blake2b:
     """The hash of some bytes, of 32 bytes, which may be copied and go on: for keys and contents."""
     return blake2b(data, digest_size=32)
+
+
+def sealed(key: bytes, data: bytes) -> bytes:
+    """The header of a file, which tells its content from a damaged one."""
+    return _MAGIC + key + len(data).to_bytes(8, "little") + hashed(data).digest()
+
+
+def unsealed(file: bytes) -> tuple[bytes, bytes] | None:
+    """The key and the content of a file; None for what is damaged, or no file of ours."""
+    key, data = file[8:40], file[_HEADER:]
+    return (key, data) if file[:_HEADER] == sealed(key, data) else None
 
 
 def directory() -> str | None:
@@ -201,16 +212,15 @@ class Cache:
                 whole = os.read(opened, size)
             finally:
                 os.close(opened)
-            data = whole[_HEADER:]
+            read = unsealed(whole)
         except (OSError, MemoryError):
             return None
-        expected = _MAGIC + key + (size - _HEADER).to_bytes(8, "little", signed=True)
-        if len(whole) != size or whole[:_HEADER] != expected + hashed(data).digest():
+        if read is None or read[0] != key:
             return None
         # The order of use is by the hour: every note of it is a write to the directory.
         if abs(time.time() - found.st_mtime) > _RECENT:
             _used(path)
-        return data
+        return read[1]
 
     def _write(self, key: bytes, data: bytes) -> None:
         size = _HEADER + len(data)
@@ -218,14 +228,13 @@ class Cache:
             return
         part = f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"
         part = f"{self.where}{os.sep}{part}"
-        header = _MAGIC + key + len(data).to_bytes(8, "little") + hashed(data).digest()
         try:
             made = self._create(part, self.where)
         except OSError:
             return
         try:
             try:
-                if os.write(made, header + data) != size:
+                if os.write(made, sealed(key, data) + data) != size:
                     raise OSError("the directory is full")
             finally:
                 os.close(made)

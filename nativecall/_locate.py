@@ -32,8 +32,12 @@ _mapped: dict[bytes, _File | None] = {}
 #: The spelling under which the loader has the file that was last opened at a path.
 _spelled: dict[str, str] = {}
 
-#: Shared objects that were in no file, by their digests.
-_objects: dict[bytes, OpenLibrary] = {}
+#: How a shared object that is in no file calls a library that it needs and that has no name of its
+#: own: linked by its path, the library would be needed at that path.
+NEEDED = f"nativecall_needed_{0:016}"
+
+#: Shared objects that were in no file, by their digests and the libraries that they need.
+_objects: dict[tuple[bytes, str | None], OpenLibrary] = {}
 
 
 def _candidates(name: str) -> list[str]:
@@ -175,19 +179,25 @@ def _for_linkers(name: str) -> list[str]:
     return [] if match is None or _searched(match[1]) is None else [match[1]]
 
 
-def open_bytes(made: bytes) -> OpenLibrary:
-    """Open a shared object that is in no file."""
-    import hashlib
+def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
+    """Open a shared object that is in no file; it may need a library, as `NEEDED`."""
     import tempfile
 
-    digest = hashlib.sha256(made).digest()
-    if digest in _objects:
-        return _objects[digest]
+    from ._cache import hashed
+
+    key = hashed(made).digest(), library
+    if key in _objects:
+        return _objects[key]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "inlines.so")
+        if library is not None:
+            # Loaders take a library that they have by a name for all that are needed by that name.
+            name = f"{NEEDED[:-16]}{os.urandom(8).hex()}"
+            os.symlink(library, os.path.join(folder, name))
+            made = made.replace(NEEDED.encode(), name.encode())
         with open(path, "wb") as file:
             file.write(made)
-        return _objects.setdefault(digest, _lib.library_open(path))
+        return _objects.setdefault(key, _lib.library_open(path))
 
 
 def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> list[str]:

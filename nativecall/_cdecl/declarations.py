@@ -120,6 +120,10 @@ class Declarations:
     declared : dict of str to (str, str)
         The variables that are no numbers: their types in C, and of pointers to const
         characters and const arrays of these what such characters are, else "".
+    table : dict
+        What was read, as plain data.
+    compiled : bytes or None
+        The inline functions in a shared object, where they were frozen (_library/frozen.py).
     wanted : Wanted or None
         The headers, as preprocessor.py has them.
     text : str or None
@@ -141,6 +145,8 @@ class Declarations:
         def variable(named: str) -> CType:
             return read_type(named if self.owner is None else bind(named, self.owner))
 
+        self.table = table
+        self.compiled: bytes | None = None
         self._alike: dict[str, list[str]] | None = None
         self.owner: Owner | None = None
         self.key: bytes | None = None

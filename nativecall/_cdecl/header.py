@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .._ext import Foreign
-    from .._types.grammar import Row
     from .declarations import Table
     from .typenames import TypeNames
 
@@ -117,15 +116,28 @@ def read(
         said = repr((key, table)).encode(errors="backslashreplace")
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
-            made_of = marshal.dumps((stamps, digest, {**table, **_shared(table)}))
+            made_of = marshal.dumps((stamps, digest, shared(table)))
             for one in {key, of_any}:  # the second is found where there is no compiler
                 _cache.shared().put(one, made_of)
     else:
         stamps, digest, table = found
+    return offered(table, digest, only, skip or strict, wanted, stamps)
+
+
+def offered(
+    table: Table,
+    digest: bytes,
+    only: Sequence[str] | str | None,
+    skip: bool,
+    wanted: Wanted | None = None,
+    stamps: Mapping[str, object] = {},
+) -> Declarations:
+    """What a table says, limited to `only`; SignatureError without `skip` for what is left out."""
     whole = table
+    text = None if wanted is None else wanted.text
     if only is not None:
         table = _restricted(table, _several(only, "only", "names or patterns", str))
-    if not skip and not strict:
+    if not skip:
         for name, reason in table["skipped"].items():
             if not reason.startswith(_OF_MACROS):
                 file, line = table.get("places", {}).get(name, (-1, 0))
@@ -134,25 +146,25 @@ def read(
                     f"{name!r} cannot be offered: {reason}{where}",
                     hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
                 )
-    made = Declarations(table, wanted.text, wanted)
+    made = Declarations(table, text, wanted)
     made.key = digest
     made.stamps = stamps
     if table is not whole:
-        made.whole = Declarations(whole, wanted.text, wanted)
+        made.whole = Declarations(whole, text, wanted)
         made.whole.stamps = stamps
     return made
 
 
-def _shared(table: Table) -> dict[str, dict[str, Row]]:
-    """The functions of a table as they are kept: what rows have in common is written once, and is
-    one object again.
+def shared(table: Table) -> dict[str, Foreign]:
+    """A table as it is kept: what rows of functions have in common is written once, and is one
+    object again.
     """
     parts: dict[object, object] = {}
-    rows = {
+    rows: dict[str, Foreign] = {
         name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
         for name, row in table["functions"].items()
     }
-    return {"functions": rows}  # type: ignore[dict-item]  # the rows are as they were
+    return {**table, "functions": rows}
 
 
 def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:

@@ -1,4 +1,5 @@
-"""The `nativecall` command: ``demo``, ``inspect``, ``stubs``, ``doctor``, ``cache``, ``--cflags``.
+"""The `nativecall` command: ``demo``, ``inspect``, ``stubs``, ``freeze``, ``doctor``, ``cache``,
+``--cflags``.
 
 Exit status: 0 when all is well; 1 when the answer is no (a wrong value in the demo, an object with
 nothing native to inspect, a cache directory that is not used), or standard output takes nothing; 2
@@ -121,6 +122,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     writing.add_argument("--output", metavar="FILE", help="where to write; - is standard output")
     writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
+    freezing = commands.add_parser(
+        "freeze",
+        help="write what headers declare to a file that a package ships",
+        description="Writes what nativecall.load reads from headers to one file: declarations, "
+        "layouts, constants and compiled inline functions, for this processor, system and C "
+        "library. nativecall.load(name, frozen=FILE) then needs no header and no compiler.",
+    )
+    freezing.add_argument(
+        "header", nargs="+", metavar="HEADER", help="a file, or a name that the C compiler finds"
+    )
+    freezing.add_argument("-o", "--output", metavar="FILE", required=True, help="where to write")
+    freezing.add_argument(
+        "-I", "--include", metavar="DIR", action="append", default=[], help="where headers are"
+    )
+    freezing.add_argument(
+        "-D", "--define", metavar="NAME[=VALUE]", action="append", default=[], help="a macro"
+    )
+    freezing.add_argument(
+        "--only", metavar="NAME", action="append", help="names or patterns: no others are taken"
+    )
+    freezing.add_argument(
+        "--library", metavar="FILE", help="the library, which inline functions may call"
+    )
     keeping = commands.add_parser(
         "cache",
         help="show or clear what is kept on disk",

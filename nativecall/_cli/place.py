@@ -127,4 +127,4 @@ def functions(found: Library) -> dict[str, NativeCallable]:
         inlined = name in declarations.inlines and not name.startswith("_")
         if inlined or (origin is not None and os.path.realpath(origin[0]) == path):
             own[name] = one
-    return own if own and path is not None and declarations.wanted is not None else made
+    return own if own and path is not None else made

@@ -15,7 +15,7 @@ from .._cdecl.declarations import edition
 from .._cdecl.header import stamp
 from .._cdecl.preprocessor import call, compiler, complaint, identity, options, source
 from .._errors import LibraryError, SignatureError, SymbolError
-from .._locate import open_bytes
+from .._locate import NEEDED, open_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def _together(
     name: str, declarations: Declarations, is_first: bool, path: str | None
 ) -> OpenLibrary:
     """A function with all of the headers that can be had: they may share static variables."""
+    if declarations.compiled is not None:
+        return open_bytes(declarations.compiled, path)
     names = sorted({*several(declarations), name})
     try:
         return _made(declarations, names, path)
@@ -66,10 +68,27 @@ def refused(
     declarations: Declarations, handle: OpenLibrary | None, path: str | None
 ) -> dict[str, str]:
     """Why there is none of some inline functions of the headers, by their names."""
-    names = several(declarations)
-    if handle is not None:
-        names = [name for name in names if not _lib.library_symbol(handle, name)]
+    names = [] if declarations.wanted is None else _lacking(declarations, handle)
     return _refused(names, declarations, path) if names else {}
+
+
+def compiled(
+    declarations: Declarations, handle: OpenLibrary, path: str | None
+) -> tuple[bytes | None, dict[str, str]]:
+    """A shared object with all inline functions that can be had, None without any; and why there
+    is none of the others.
+    """
+    reasons = refused(declarations, handle, path)
+    names = [name for name in _lacking(declarations, handle) if name not in reasons]
+    if declarations.wanted is None or not names:
+        return declarations.compiled, reasons
+    return _object(declarations, names, path), reasons
+
+
+def _lacking(declarations: Declarations, handle: OpenLibrary | None) -> list[str]:
+    """The inline functions that the library itself does not have."""
+    names = several(declarations)
+    return [name for name in names if handle is None or not _lib.library_symbol(handle, name)]
 
 
 def _refused(names: Sequence[str], declarations: Declarations, path: str | None) -> dict[str, str]:
@@ -94,16 +113,20 @@ def several(declarations: Declarations) -> list[str]:
 
 def _made(declarations: Declarations, names: Sequence[str], path: str | None) -> OpenLibrary:
     """Inline functions in a shared object; SignatureError where one cannot be had."""
+    made = _object(declarations, names, path)
+    try:
+        return open_bytes(made, path)
+    except LibraryError as error:
+        reason = str(error).rpartition(".so: ")[2]
+        raise SignatureError(f"the loader refuses it: {reason}") from None
+
+
+def _object(declarations: Declarations, names: Sequence[str], path: str | None) -> bytes:
     wanted = declarations.wanted
     assert wanted is not None, "declarations of a library were read for it"
     stamps = declarations.stamps
     files = {file: stamps[file] for file in declarations.files if file in stamps}
-    made = _compiled(wanted, files, names, path)
-    try:
-        return open_bytes(made)
-    except LibraryError as error:
-        reason = str(error).rpartition(".so: ")[2]
-        raise SignatureError(f"the loader refuses it: {reason}") from None
+    return _compiled(wanted, files, names, path)
 
 
 def _reason(error: Exception, name: str = "") -> str:
@@ -144,13 +167,15 @@ def _compiled(
             "an inline function needs a C compiler, and there is none (cc, gcc, clang)"
         )
     _check_unchanged(files)
-    libraries = [path] if path is not None and os.path.isfile(path) else []
-    stamps = [*files.items(), *[(file, stamp(file)) for file in libraries]]
+    library = path if path is not None and os.path.isfile(path) else None
+    stamps = [*files.items()]
+    if library is not None:
+        stamps.append((library, stamp(library)))
     told = repr(("inlines", edition(), identity(command), wanted, names, stamps))
     key = _cache.hashed(told.encode(errors="backslashreplace")).digest()
     made = _cache.shared().get(key)
     if made is None:
-        made = _compile(command, wanted, names, libraries)
+        made = _compile(command, wanted, names, library)
         _check_unchanged(files)
         _cache.shared().put(key, made)
     return made
@@ -163,7 +188,7 @@ def _check_unchanged(files: Mapping[str, object]) -> None:
 
 
 def _compile(
-    command: Sequence[str], wanted: Wanted, names: Sequence[str], libraries: list[str]
+    command: Sequence[str], wanted: Wanted, names: Sequence[str], library: str | None
 ) -> bytes:
     import tempfile
 
@@ -173,12 +198,15 @@ def _compile(
             f"#undef {name}\nextern __typeof__({name}) {name};\n"
             f"__typeof__({name}) *const {PREFIX}{name} = {name};\n"
         )
-    # A library that has no symbol itself may need one that has it.
-    complete = ["-Wl,--no-as-needed"] if sys.platform == "linux" else []
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "inlines.so")
-        given = [*command, "-shared", "-fPIC", "-O2", "-w", *complete, *options(wanted)]
-        done = call([*given, "-x", "c", "-", "-x", "none", *libraries, "-o", out], "".join(lines))
+        linked = [] if library is None else [library]
+        if sys.platform == "linux" and library is not None:
+            os.symlink(library, os.path.join(folder, NEEDED))
+            # A library that has no symbol itself may need one that has it.
+            linked = [f"-L{folder}", "-Wl,--no-as-needed,-rpath,$ORIGIN", f"-l:{NEEDED}"]
+        given = [*command, "-shared", "-fPIC", "-O2", "-w", *options(wanted)]
+        done = call([*given, "-x", "c", "-", "-x", "none", *linked, "-o", out], "".join(lines))
         if done.returncode == 0 and os.path.exists(out):
             with open(out, "rb") as file:
                 return file.read()

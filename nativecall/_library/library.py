@@ -23,6 +23,7 @@ from .types import Owner, Types, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
     from typing import Any, Self, Unpack
 
@@ -236,6 +237,29 @@ class Library(Single):
             if one == name or fortran or self._options.of("fortran", one)[0]:
                 return one
         return None
+
+    def freeze(self, path: str | os.PathLike[str]) -> None:
+        """Write what is declared to one file, for ``load(name, frozen=path)``.
+
+        Parameters
+        ----------
+        path : str or path
+            The file has declarations, layouts, constants and compiled inline functions. Loading it
+            needs no header, no compiler, no cache and no LLVM, and is for the same processor,
+            system and C library. Options of `load` are not in it.
+
+        Raises
+        ------
+        TypeError
+            When nothing is declared.
+        OSError
+            When the file cannot be written.
+        """
+        from .frozen import freeze
+
+        if self.declarations is None:
+            raise TypeError(f"{self!r} has no declarations to freeze; load it with a header")
+        freeze(self.declarations, self._open(), self.path, path)
 
     @property
     def types(self) -> Types:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .._cdecl.declarations import Declarations
     from .._ext import Foreign
     from .._public import Library
+    from .frozen import Readable
     from .options import LoadOptions
 
 
@@ -76,6 +77,7 @@ def load(
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     types: Opened | Types | None = None,
+    frozen: str | os.PathLike[str] | Readable | None = None,
     **options: Unpack[LoadOptions],
 ) -> Library:
     """Open a shared library.
@@ -140,6 +142,10 @@ def load(
         LoadLibraryEx. By default symbols are bound at once and seen by this library alone.
     folders : path or sequence of paths
         Where to look for a library that is named as linkers take it, before the usual places.
+    frozen : path, optional
+        A file that ``nativecall freeze`` or `Library.freeze` wrote, in place of the headers: it
+        needs no compiler and no cache. A file of a package may be given as `importlib.resources`
+        has it.
 
     Returns
     -------
@@ -148,7 +154,8 @@ def load(
     Raises
     ------
     LibraryError
-        An `OSError`, when the library cannot be loaded, or a header is not found.
+        An `OSError`, when the library cannot be loaded, or a header is not found. When a frozen
+        file is damaged, or is for another C ABI.
     SymbolError
         An `AttributeError`, when a function of `declarations` is not in it; close matches are
         named. What a header declares is looked up when it is first used.
@@ -181,20 +188,27 @@ def load(
     places = _folders(folders)
     said: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     said |= {"only": only, "skip": skip, **how.given}
-    said |= {"flags": _flags(flags), "folders": places, "types": types}
+    said |= {"flags": _flags(flags), "folders": places, "types": types, "frozen": frozen}
     base = None
     if types is not None:
         require("'types'", types, (Opened, Types), "a library or its types")
         base = types._owner
-    lenient = header is not None or only is not None or bool(skip)
+    lenient = header is not None or frozen is not None or only is not None or bool(skip)
+    skips = lenient and (skip is None or bool(skip))
     known: Declarations | None = None
-    if lenient or declarations is not None:
-        if (header is None) == (declarations is None):
-            raise TypeError("either 'declarations' or 'header' must be given, one of them")
+    is_declared = lenient or declarations is not None
+    if is_declared and [header, declarations, frozen].count(None) != 2:
+        raise TypeError("one of 'declarations', 'header' and 'frozen' must be given")
+    if frozen is not None:
+        if include or define:
+            raise TypeError("'include' and 'define' are for headers, not for a frozen file")
+        from .frozen import read
+
+        known = read(frozen, only, skips)
+    elif is_declared:
         from .._cdecl import header as headers
 
         wanted = headers.wanted(header, include, define, declarations)
-        skips = lenient and (skip is None or bool(skip))
         known = headers.read(wanted, only, skips, None if base is None else base.names)
     given = _again, declarations, said
     handle = opened(name, _flags(flags), places)

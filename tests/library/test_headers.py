@@ -533,8 +533,12 @@ def test_brackets_that_are_never_closed(path, folder, text, bracket, line):
         ({"header": "a.h", "define": {"A": 2.5}}, TypeError, r"None \(got float for 'A'\)"),
         ({"header": "stddef.h", "only": [3]}, TypeError, "'only' must be names or patterns"),
         ({"header": "stddef.h", "only": 3}, TypeError, r"names or patterns \(got int\)"),
-        ({"header": "a.h", "declarations": "int f(void);"}, TypeError, "one of them"),
-        ({"skip": True}, TypeError, "one of them"),
+        (
+            {"header": "a.h", "declarations": "int f(void);"},
+            TypeError,
+            "one of 'declarations', 'header'",
+        ),
+        ({"skip": True}, TypeError, "one of 'declarations', 'header'"),
     ],
 )
 def test_options_that_make_no_sense(path, options, error, message):

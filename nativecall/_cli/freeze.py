@@ -1,0 +1,38 @@
+"""``nativecall freeze HEADER -o FILE``: what headers declare, in a file that a package ships."""
+
+from __future__ import annotations
+
+import os
+
+from .._errors import NativeCallError
+from .._library import load
+from .output import CommandError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def run(
+    header: Sequence[str],
+    *,
+    output: str,
+    include: Sequence[str],
+    define: Sequence[str],
+    only: Sequence[str] | None,
+    library: str | None,
+) -> int:
+    """Write the file."""
+    headers = [os.path.abspath(one) if os.path.exists(one) else one for one in header]
+    macros = {name: value if equals else None for name, equals, value in map(_parts, define)}
+    try:
+        found = load(library, header=headers, include=include, define=macros, only=only)
+        found.freeze(output)
+    except (NativeCallError, OSError, ValueError) as error:
+        raise CommandError(str(error)) from None
+    print(f"wrote {output}")
+    return 0
+
+
+def _parts(define: str) -> tuple[str, str, str]:
+    return define.partition("=")

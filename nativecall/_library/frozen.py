@@ -1,0 +1,105 @@
+"""Frozen declarations: what `load` reads from headers, in one file that a package ships.
+
+The file is one of those that the cache has (_cache.py): a damaged one is known by its hash before
+anything in it is read. Its key names the format and the C ABI. Its content is plain data: the table
+of declarations, and inline functions as a shared object. Every version of Python reads it.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+from .. import _cache
+from .._cdecl.header import offered, shared
+from .._errors import LibraryError, require
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from .._cdecl.declarations import Declarations
+    from .._ext import Foreign
+    from .._ext import Library as OpenLibrary
+
+    class Readable(Protocol):
+        """A file of a package, as `importlib.resources` has it."""
+
+        def read_bytes(self) -> bytes: ...
+
+
+#: The format of tables. A table that an older nativecall cannot read, or reads as something else,
+#: has a higher one.
+FORMAT = 1
+_MARSHAL = 4  # that all versions of Python read
+
+
+def _key() -> bytes:
+    """The format, and the processor, system and C library that layouts and code are for."""
+    system = getattr(sys.implementation, "_multiarch", sys.platform)
+    if "-" not in system:  # of systems with one C library, which name no processor
+        bits = 64 if sys.maxsize > 2**32 else 32
+        system = f"{os.uname().machine if hasattr(os, 'uname') else 'x86'}-{system}-{bits}"
+    return f"{FORMAT} {system}".encode().ljust(32, b"\0")
+
+
+def read(
+    given: str | os.PathLike[str] | Readable, only: Sequence[str] | str | None, skip: bool
+) -> Declarations:
+    """What a file says that `freeze` wrote; LibraryError for any other file."""
+    try:
+        if hasattr(given, "read_bytes"):
+            whole = given.read_bytes()
+        else:
+            require("'frozen'", given, (str, os.PathLike), "a path")
+            with open(given, "rb") as file:
+                whole = file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LibraryError(f"the frozen file {str(given)!r} cannot be read: {reason}") from None
+    found = _cache.unsealed(whole)
+    if found is None:
+        reason = "it is damaged, or was not made by 'nativecall freeze'"
+        raise LibraryError(f"the frozen file {str(given)!r} cannot be used: {reason}")
+    key, content = found
+    if key != _key():
+        theirs, ours = [_spelled(one) for one in (key, _key())]
+        raise LibraryError(
+            f"the frozen file {str(given)!r} is for {theirs}, and this process is {ours}; "
+            "freeze the header here"
+        )
+    table, compiled = marshal.loads(content)
+    made = offered(table, _cache.hashed(whole).digest(), only, skip)
+    made.compiled = compiled
+    return made
+
+
+def _spelled(key: bytes) -> str:
+    number, _, system = key.rstrip(b"\0").decode(errors="replace").partition(" ")
+    return f"{system!r} in format {number}"
+
+
+def freeze(
+    known: Declarations, opened: OpenLibrary, library: str | None, path: str | os.PathLike[str]
+) -> None:
+    """Write what is declared of a library, which is open, and whose file inline functions need."""
+    from .inline import compiled
+
+    require("'path'", path, (str, os.PathLike), "a path")
+    made, refused = compiled(known, opened, library)
+    reasons = {**known.skipped, **refused}
+    for name, symbol in known.symbols.items():
+        if symbol in refused and name in known.rows:
+            reasons[name] = refused[symbol]
+    rows = {name: row for name, row in known.rows.items() if name not in reasons}
+    # What has no name is called by its place, which says nothing elsewhere; nor do files.
+    reasons = {name: reason for name, reason in reasons.items() if ":" not in name}
+    table: Foreign = {**known.table, "functions": rows, "skipped": reasons, "inlines": []}
+    table["inlines"] = [name for name in known.table["inlines"] if name in rows]
+    table.pop("files", None)
+    table.pop("places", None)
+    content = marshal.dumps((shared(table), made), _MARSHAL)
+    with open(path, "wb") as file:
+        file.write(_cache.sealed(_key(), content) + content)
