@@ -1,8 +1,8 @@
 # The module that cffi generates from csrc/core/core.cdef.txt: the core's functions, by their names
 # in C.
-from typing import Any
-
 from cffi import FFI
 
+from ._ext import Foreign
+
 ffi: FFI
-lib: Any  # functions and constants, as cffi makes them
+lib: Foreign  # functions and constants, as cffi makes them

@@ -328,16 +328,24 @@ NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
     }
 }
 
-/* The width of a bit-field, after its '#', in a struct whose text goes on at `at`. */
-NC_STATIC void nc_reader_width(NcSignatureReader *reader, size_t at, NcSignatureType *field)
+/* A bit-field, after its '#', with its name, in a struct whose fields begin at `fields`; its type
+ * ends at `behind`. What is wrong with its width is said after what is wrong with its name. */
+NC_STATIC void nc_reader_bits(NcSignatureReader *reader, size_t fields, size_t behind,
+                              NcSignatureType *field)
 {
     const int is_bool = field->kind == NC_KIND_BOOL;
+    int is_named;
     size_t width;
 
     nc_reader_write(reader, '#');
     width = nc_reader_number(reader, 0);
-    if ((!is_bool && field->kind != NC_KIND_INT) || width > (is_bool ? 1 : 8 * field->size)) {
-        nc_reader_fault(reader, at);
+    is_named = nc_reader_accept(reader, ':');
+    if (is_named) {
+        nc_reader_field_name(reader, fields);
+    }
+    if ((!is_bool && field->kind != NC_KIND_INT) || width > (is_bool ? 1 : 8 * field->size) ||
+        (is_named && width == 0)) {
+        nc_reader_fault(reader, behind);
     }
     field->width = (int)width;
 }
@@ -360,13 +368,9 @@ NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed
         nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
         behind = reader->at;
         if (nc_reader_accept(reader, '#')) {
-            nc_reader_width(reader, behind, &field);
-        }
-        if (nc_reader_accept(reader, ':')) {
+            nc_reader_bits(reader, fields, behind, &field);
+        } else if (nc_reader_accept(reader, ':')) {
             nc_reader_field_name(reader, fields);
-            if (field.width == 0) {
-                nc_reader_fault(reader, behind);
-            }
         }
         nc_layout_place(&layout, &field);
     }
