@@ -79,7 +79,10 @@ EXCLUDED = {
         *("nc_signature_multiply", "nc_signature_round_up", "nc_signature_refuses"),
         *(f"nc_reader_{step}" for step in ("fault", "compare", "write", "peek", "accept")),
         *(f"nc_reader_{step}" for step in ("expect", "number", "signature", "type", "run")),
-        *(f"nc_reader_{step}" for step in ("has_field", "field_name", "struct", "array")),
+        *(
+            f"nc_reader_{step}"
+            for step in ("has_field", "field_name", "struct", "array", "refuses")
+        ),
         "nc_reader_type_after",
         "nc_reader_width",
         "nc_layout_align",

@@ -81,7 +81,7 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
         cursor->place = NC_PLACE_ARGUMENT;
     } else if (cursor->place == NC_PLACE_FIELD) {
         if (nc_reader_accept(&reader, '#')) {
-            nc_reader_width(&reader, 0, type);
+            nc_reader_width(&reader, type);
             cursor->at += reader.at - type->length;
         }
         nc_layout_place(&cursor->layout, type);

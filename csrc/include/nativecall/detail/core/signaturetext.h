@@ -328,26 +328,22 @@ NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
     }
 }
 
-/* A bit-field, after its '#', with its name, in a struct whose fields begin at `fields`; its type
- * ends at `behind`. What is wrong with its width is said after what is wrong with its name. */
-NC_STATIC void nc_reader_bits(NcSignatureReader *reader, size_t fields, size_t behind,
-                              NcSignatureType *field)
+/* The width of a bit-field, after its '#'. */
+NC_STATIC void nc_reader_width(NcSignatureReader *reader, NcSignatureType *field)
 {
-    const int is_bool = field->kind == NC_KIND_BOOL;
-    int is_named;
     size_t width;
-
     nc_reader_write(reader, '#');
     width = nc_reader_number(reader, 0);
-    is_named = nc_reader_accept(reader, ':');
-    if (is_named) {
-        nc_reader_field_name(reader, fields);
-    }
-    if ((!is_bool && field->kind != NC_KIND_INT) || width > (is_bool ? 1 : 8 * field->size) ||
-        (is_named && width == 0)) {
-        nc_reader_fault(reader, behind);
-    }
-    field->width = (int)width;
+    field->width = width > 1024 ? 1024 : (int)width; /* more than any type has */
+}
+
+/* Whether the width of a bit-field is none that its type has. */
+NC_STATIC_INLINE int nc_reader_refuses(const NcSignatureType *field, int is_named)
+{
+    const int is_bool = field->kind == NC_KIND_BOOL;
+    const size_t most = is_bool ? 1 : 8 * field->size;
+    return (!is_bool && field->kind != NC_KIND_INT) || (size_t)field->width > most ||
+           (is_named && field->width == 0);
 }
 
 /* The fields of a struct or union, after its "T{" or "U{", and its "}". */
@@ -365,12 +361,18 @@ NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed
     while (reader->status == NC_OK && !nc_reader_accept(reader, '}')) {
         NcSignatureType field;
         size_t behind;
+        int is_named;
         nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
         behind = reader->at;
         if (nc_reader_accept(reader, '#')) {
-            nc_reader_bits(reader, fields, behind, &field);
-        } else if (nc_reader_accept(reader, ':')) {
+            nc_reader_width(reader, &field);
+        }
+        is_named = nc_reader_accept(reader, ':');
+        if (is_named) {
             nc_reader_field_name(reader, fields);
+        }
+        if (field.width >= 0 && nc_reader_refuses(&field, is_named)) {
+            nc_reader_fault(reader, behind);
         }
         nc_layout_place(&layout, &field);
     }
