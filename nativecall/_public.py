@@ -27,6 +27,7 @@ _PLACES = {
     "field": "_native_objects",
     "get_errno": "_public",
     "get_include": "_slots",
+    "handle": "_values.handles",
     "load": "_library",
     "method": "_native_objects",
     "native_object": "_native_objects",

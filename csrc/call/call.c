@@ -105,7 +105,8 @@ static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointe
                : nc_convert_pointer_of(now->spec, (PyObject *)now->self, i, value, owner);
 }
 
-/* A function that C keeps. Data for a `void *` is kept by nobody. */
+/* A function that C keeps, or a handle beside it. Other data for a `void *` is kept by nobody, nor
+ * is what the others are kept with. */
 NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
                               Py_ssize_t i)
 {
@@ -113,8 +114,11 @@ NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *con
     const int is_function = args[i] != Py_None &&
                             (step->letter == 'X' ||
                              PyObject_TypeCheck(args[i], (PyTypeObject *)(void *)&NcCallable_Type));
-    int status = is_function ? nc_keep_argument(now->self, now->spec, args, i, &owner->address)
-                             : take_pointer(now, args[i], i, owner);
+    int status = is_function ? 0 : take_pointer(now, args[i], i, owner);
+    if (is_function || (status == 0 && i != now->spec->keep - NC_KEEP_ARGUMENT &&
+                        nc_is_handle(args[i], owner->address))) {
+        status = nc_keep_argument(now->self, now->spec, args, i, &owner->address);
+    }
     memcpy(now->frame + step->at, &owner->address, sizeof(owner->address));
     return status < 0 ? -1 : 1;
 }

@@ -1,4 +1,5 @@
-/* csrc/callable/kept.h: functions that C keeps longer than the call that passed them (`keep=`).
+/* csrc/callable/kept.h: functions that C keeps longer than the call that passed them (`keep=`), and
+ * the handles of objects beside them, which are user data.
  *
  * Rule. What is kept is the pointer that C was given, with all that this pointer needs. Equal
  * functions of one C type are one pointer as long as they are kept: C code that removes a function
@@ -13,8 +14,8 @@
 
 #include "layout.h"
 
-/* Argument `index` of a call, a function: the pointer that C gets is kept as `spec` says. 0, or -1
- * with an exception. */
+/* Argument `index` of a call, a function or a handle: the pointer that C gets is kept as `spec`
+ * says. 0, or -1 with an exception. */
 int nc_keep_argument(NcCallable *self, const NcCallSpec *spec, PyObject *const *args,
                      Py_ssize_t index, void **address);
 

@@ -107,6 +107,13 @@ static NcDestructor *destructor_of(PyObject *pointer)
                : NULL;
 }
 
+int nc_is_handle(PyObject *value, const void *address)
+{
+    Referents found;
+    return referents_of(value, &found) && found.destructor != NULL && address != NULL &&
+           (const void *)found.destructor->owner == address;
+}
+
 PyObject *nc_ended_by(PyObject *pointer)
 {
     static PyObject *release;

@@ -31,6 +31,9 @@ static inline int nc_is_cdata(PyObject *value)
 /* A cffi pointer like another one that keeps an object alive; NULL with an exception. */
 PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner);
 
+/* Whether a value whose address is known is a handle: it keeps the object at that address. */
+int nc_is_handle(PyObject *value, const void *address);
+
 /* The same value whose pointers, in a tuple or a Record too, are the caller's to free or close, by
  * `owns`: (name, function), where a function of None is for the caller to call. Pointers for which
  * that is so already get the function. Takes the value; NULL is passed on. */

@@ -34,6 +34,8 @@ The function gets the arguments of a variadic one after those that it names, as 
 Single values, in any direction:
 
 - a type stays as it is; `T *` and `void *` are one another; `char *` may have any sign
+- a wanted argument `void *` becomes the own `PyObject *`, since the function says that user data
+  is one (`nativecall.handle`); where no objects are wanted, the GIL is taken around the call
 - an integer or a float becomes one of another type where every value fits, and else where this one
   does: in range, for an integer from a float without a fraction, for a float from an integer
   exactly. A float that becomes a smaller one is rounded, but never to an infinity.
@@ -191,6 +193,8 @@ class Draft:
     def argument(self, node: Argument, own: Own, subject: str) -> Node:
         """A wanted argument as one of the function's own."""
         source, target = node.type, own.type
+        if source == VOIDPTR and target.kind == "object":
+            return node  # user data that is a `nativecall.handle`
         try:
             made = self.value(node, target, subject)
             if made is node:
@@ -727,7 +731,9 @@ def adapt(
                     continue
                 else:
                     draft, nodes = _promoted(inner, outer, ending.given)
-                return _finish(draft, nodes, ending, flags)
+                plan = _finish(draft, nodes, ending, flags)
+                without = "O" in inner.text and "O" not in outer.text
+                return _with_gil_taken(plan) if without else plan
             except Refused as found:
                 if refused is None or found.progress > refused.progress:
                     refused = found
@@ -779,6 +785,11 @@ def taking_gil(signature: Signature, flags: int) -> Plan:
     arguments = tuple([Argument(index, arg) for index, arg in enumerate(signature.args)])
     result = None if signature.result.kind == "void" else Result(signature.result)
     errors = convention(flags)
-    flags = flags & ~_lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL
-    plan = Plan(signature, signature, arguments, (), (), result, errors, errors, -1, (), flags)
-    return plan._replace(takes_gil=True)
+    return _with_gil_taken(
+        Plan(signature, signature, arguments, (), (), result, errors, errors, -1, (), flags)
+    )
+
+
+def _with_gil_taken(plan: Plan) -> Plan:
+    flags = plan.flags & ~_lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL
+    return plan._replace(takes_gil=True, flags=flags)

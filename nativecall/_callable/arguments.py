@@ -20,7 +20,7 @@ from .._errors import SignatureError, refuse_reload, wrong_type
 from .._fifo import Cache
 from .._types import bufferformat
 from .._types.agreement import suits
-from .._types.ctype import CType, Scalar
+from .._types.ctype import VOIDPTR, CType, Scalar
 from .._types.derived import (
     Array,
     FunctionPointer,
@@ -183,7 +183,8 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
             hint += f", or give the function an encoding{is_code}"
         return hint
     if not isinstance(ctype, Pointer):
-        return ""
+        is_number = isinstance(value, (int, float)) or ctype != VOIDPTR
+        return "" if is_number else "; nativecall.handle() of it is one that leads to the object"
     if ctype.name:
         is_value = isinstance(ctype.pointee, Struct) and isinstance(value, (tuple, dict))
         return f"; new('{ctype.name} *', value) of the library makes one" if is_value else ""

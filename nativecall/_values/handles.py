@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .._ext import FFIData
     from .calloptions import Check
 
 #: The name of the function that has closed a handle; None for one that is open.
@@ -34,6 +35,38 @@ def check_open(handle: object, who: str) -> None:
     closer = ended_by(handle)
     if closer is not None:
         raise ValueError(f"{who} must be open, but {closer!r} was called with it")
+
+
+def handle(obj: object) -> FFIData:
+    """The address of a Python object as a ``void *``: user data for C code.
+
+    It keeps the object. With ``keep=``, C code that keeps a function keeps the handles that are
+    passed beside it. A callback gets the object if its signature has ``PyObject *`` where C passes
+    the ``void *``: then C **must pass such an address**, or the process crashes.
+
+    Parameters
+    ----------
+    obj : object
+
+    Returns
+    -------
+    cffi pointer
+        Handles of one object are equal.
+
+    Examples
+    --------
+    >>> import nativecall
+    >>> libc = nativecall.load(None, "void qsort_r(void *, size_t, size_t, "
+    ...                              "int (*)(const void *, const void *, void *), void *);")
+    >>> @nativecall.callback("int (const char *, const char *, PyObject *)")
+    ... def by_rank(one, other, ranks):
+    ...     return ranks[one[0]] - ranks[other[0]]
+    >>> text = bytearray(b"cab")
+    >>> libc.qsort_r(text, 3, 1, by_rank, nativecall.handle(dict(zip(b"cba", range(3)))))
+    >>> text
+    bytearray(b'cba')
+    """
+    return _lib.ffi.gc(_lib.ffi.cast("void *", id(obj)), _lib.types.Destructor(obj))
 
 
 def is_cdata(value: object) -> bool:

@@ -92,6 +92,7 @@ def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
         ("v:X{d:d}", "v:X{d:d}"),
         ("v:[2]d", "v:[2]d"),
         ("v:O", "v:O"),
+        ("v:O", "v:P"),
     ],
 )
 def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
@@ -123,7 +124,9 @@ def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
             "v:X{f:f}",
             "argument 1 is 'X{f:f}', which does not become 'X{d:d}'; write 'X",
         ),
-        ("v:O", "v:P", "argument 1 is 'P', which does not become 'O'"),
+        ("v:P", "v:O", "argument 1 is 'O', which does not become 'P'"),
+        ("O:", "P:", "the result is 'O', which does not become 'P'"),
+        ("P:", "O:", "the result is 'P', which does not become 'O'"),
         ("v:[1]d", "v:&d", "argument 1 is '&d', which does not become '[1]d'"),
         ("v:ddd", "v:dZdd", "argument 2 would lose"),
         ("d:d", "T{dd}:d", "the result is 'd', which does not become 'T{dd}'"),
