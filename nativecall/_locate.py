@@ -181,15 +181,14 @@ def _for_linkers(name: str) -> list[str]:
 
 def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
     """Open a shared object that is in no file; it may need a library, as `NEEDED`."""
-    import tempfile
-
     from ._cache import hashed
 
     key = hashed(made).digest(), library
     if key in _objects:
         return _objects[key]
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "inlines.so")
+    folder = _new_folder()
+    path = os.path.join(folder, "inlines.so")
+    try:
         if library is not None:
             # Loaders take a library that they have by a name for all that are needed by that name.
             name = f"{NEEDED[:-16]}{os.urandom(8).hex()}"
@@ -198,6 +197,22 @@ def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
         with open(path, "wb") as file:
             file.write(made)
         return _objects.setdefault(key, _lib.library_open(path))
+    finally:
+        for one in os.listdir(folder):
+            os.unlink(os.path.join(folder, one))
+        os.rmdir(folder)
+
+
+def _new_folder() -> str:
+    """A folder for temporary files of this user; to import `tempfile` takes longer than a load."""
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"nativecall-{os.urandom(8).hex()}")
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError:
+        import tempfile
+
+        return tempfile.mkdtemp()
+    return folder
 
 
 def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> list[str]:

@@ -16,6 +16,7 @@ from .._cdecl.header import stamp
 from .._cdecl.preprocessor import call, compiler, complaint, identity, options, source
 from .._errors import LibraryError, SignatureError, SymbolError
 from .._locate import NEEDED, open_bytes
+from .._types.ctype import WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from .._cdecl.declarations import Declarations
     from .._cdecl.preprocessor import Wanted
+    from .._ext import Foreign
     from .._ext import Library as OpenLibrary
 
 
@@ -44,7 +46,8 @@ def found(
     pointer = _lib.library_symbol(opened, PREFIX + name)
     if not pointer:
         raise SymbolError(f"{name!r} is an inline function, and was not compiled", name)
-    return opened, int(_lib.ffi.cast("uintptr_t *", pointer)[0])
+    address: Foreign = _lib.types.load_scalar("Q" if WORD == 8 else "I", pointer)
+    return opened, address
 
 
 def _together(

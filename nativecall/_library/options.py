@@ -148,6 +148,8 @@ class ByName:
         """
         if self._everything is not None:
             return [("all functions", self._everything, [*known])]
+        if not self._patterns:
+            return []
         from fnmatch import filter as matching
 
         return [(repr(one), value, matching(known, one)) for one, value in self._patterns.items()]

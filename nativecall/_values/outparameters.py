@@ -229,28 +229,34 @@ def _shown(signature: Signature, index: int | None) -> str:
 
 
 def _check_type(signature: Signature, out: Out) -> None:
+    problem = _problem_of_type(signature, out)
+    if problem:
+        written = signature.spelled(out.index)
+        raise ValueError(f"'out' names {_shown(signature, out.index)}, a {written!r}{problem}")
+
+
+def _problem_of_type(signature: Signature, out: Out) -> str:
+    """Why an argument of its type is no out-parameter; nothing if it can be one."""
     ctype = signature.args[out.index]
-    what = f"'out' names {_shown(signature, out.index)}, a {signature.spelled(out.index)!r}"
     found = _record(ctype)
     if found is None and not isinstance(ctype, Pointer):
         is_void = ctype.kind == "voidptr" and not isinstance(ctype, Handle)
         hint = "; pass memory that the library's 'new' has made" if is_void else ""
-        raise ValueError(f"{what}, which points to nothing that has a size here{hint}")
+        return f", which points to nothing that has a size here{hint}"
     if found is not None and out.given and isinstance(ctype, Handle):
-        raise ValueError(
-            f"{what}; to pass its value, pass memory that the library's 'new' has made"
-        )
+        return "; to pass its value, pass memory that the library's 'new' has made"
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
         item = ctype.pointee.item
         if not isinstance(item, Scalar):
-            raise ValueError(
-                f"{what}, whose rows are of {item.text!r}, which is no number; pass memory that "
-                "the library's 'new' has made"
+            return (
+                f", whose rows are of {item.text!r}, which is no number; pass memory that the "
+                "library's 'new' has made"
             )
     if signature.readonly[out.index]:
-        raise ValueError(f"{what}, which C declares const")
+        return ", which C declares const"
     if "O" in ctype.text:
-        raise ValueError(f"{what}; Python objects cannot be out-parameters")
+        return "; Python objects cannot be out-parameters"
+    return ""
 
 
 def pointee(signature: Signature, out: Out) -> CType:

@@ -10,12 +10,13 @@ import importlib.util
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from support import build
-from support.levels import where
+from support.levels import sweep, where
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -187,6 +188,14 @@ cos.builtin        0.841470985 called natively        {time} ns a call
 math.cos           0.841470985 called through Python  {time} ns a call
 a Python function  0.841470985 called through Python  {time} ns a call
 """,
+    "shipping/run.py": """
+wheel              geometry/__init__.py geometry/__init__.pyi geometry/geometry.nc \
+geometry/libgeometry.so geometry/py.typed
+distance           5.0
+perimeter          12.0
+box                (1, struct geo_point(x=1.0, y=2.0), struct geo_point(x=4.0, y=5.0))
+dimensions         2
+""",
     "signature_reader/run.py": """
 what objects offer
 sqrt               d:d by table, f:f by table
@@ -313,6 +322,7 @@ NEEDS = {
     "quad.py": ["scipy"],
     "quadrature/run.py": ["setuptools", "Cython", "scipy", "numba"],
     "raw_consumer/run.py": ["setuptools"],
+    "shipping/run.py": ["setuptools"],
     "signature_reader/run.py": ["setuptools"],
     "solvers/run.py": ["setuptools", "scipy", "numba"],
     "workqueue/run.py": ["setuptools"],
@@ -334,6 +344,18 @@ SLOW = {
 }
 
 
+@pytest.mark.parametrize("backend", sweep(["scikit-build-core", "meson-python"]))
+def test_shipping_by_other_build_systems(backend, tmp_path):
+    for package in (backend, "pip"):
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            pytest.skip(f"{package} is not installed")
+    if build.compiler() is None:
+        pytest.skip("no C compiler")
+    runs("shipping/run.py", tmp_path, backend)
+
+
 @pytest.mark.parametrize("name", where(EXPECTED, lambda name: name not in SLOW))
 def test_example(name, tmp_path):
     for module in NEEDS.get(name, ()):
@@ -342,9 +364,14 @@ def test_example(name, tmp_path):
     language = "c++" if name.startswith(("cpp_", "particles", "workqueue")) else "c"
     if name.endswith("/run.py") and build.compiler(language) is None:
         pytest.skip(f"no {language} compiler")
+    runs(name, tmp_path)
+
+
+def runs(name: str, tmp_path: Path, *options: str) -> None:
+    """Run an example, and compare what it prints."""
     before = files_beside(name)
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name],
+        [sys.executable, EXAMPLES / name, *options],
         capture_output=True,
         check=False,
         text=True,
