@@ -116,7 +116,7 @@ def read(
         said = repr((key, table)).encode(errors="backslashreplace")
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
-            made_of = marshal.dumps((stamps, digest, shared(table)))
+            made_of = marshal.dumps((stamps, digest, _shared(table)))
             for one in {key, of_any}:  # the second is found where there is no compiler
                 _cache.shared().put(one, made_of)
     else:
@@ -155,7 +155,7 @@ def offered(
     return made
 
 
-def shared(table: Table) -> dict[str, Foreign]:
+def _shared(table: Table) -> dict[str, Foreign]:
     """A table as it is kept: what rows of functions have in common is written once, and is one
     object again.
     """

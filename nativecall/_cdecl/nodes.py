@@ -7,8 +7,6 @@ not tell: alignments that were asked for, and the reason where no value of a typ
 
 from __future__ import annotations
 
-import copy
-
 from .._errors import SignatureError, refuse_reload
 from .._types.ctype import (
     CHAR,
@@ -87,7 +85,8 @@ class Node:
 
     def realigned(self, alignment: int, typedef: str = "") -> Self:
         """The type with an alignment that is asked for. It is passed as any other (GCC, Clang)."""
-        made = copy.copy(self)
+        made = object.__new__(type(self))  # the module `copy` takes as long to import as this one
+        made.__dict__.update(self.__dict__)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
         made._pointers = {}
         if typedef:

@@ -12,7 +12,7 @@ import os
 import sys
 
 from .. import _cache
-from .._cdecl.header import offered, shared
+from .._cdecl.header import offered
 from .._errors import LibraryError, require
 
 TYPE_CHECKING = False
@@ -81,6 +81,19 @@ def _spelled(key: bytes) -> str:
     return f"{system!r} in format {number}"
 
 
+def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
+    """A value whose equal parts are one object, which `known` has: `marshal` writes an object that
+    others refer to in another way, and one table is to be the same file wherever it is made.
+    """
+    if isinstance(value, dict):
+        return {_canonical(key, known): _canonical(each, known) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each, known) for each in value]
+    if isinstance(value, tuple):
+        value = tuple([_canonical(each, known) for each in value])
+    return known.setdefault(repr(value), sys.intern(value) if isinstance(value, str) else value)
+
+
 def freeze(
     known: Declarations, opened: OpenLibrary, library: str | None, path: str | os.PathLike[str]
 ) -> None:
@@ -100,6 +113,6 @@ def freeze(
     table["inlines"] = [name for name in known.table["inlines"] if name in rows]
     table.pop("files", None)
     table.pop("places", None)
-    content = marshal.dumps((shared(table), made), _MARSHAL)
+    content = marshal.dumps((_canonical(table, {}), made), _MARSHAL)
     with open(path, "wb") as file:
         file.write(_cache.sealed(_key(), content) + content)

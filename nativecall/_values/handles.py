@@ -13,9 +13,8 @@ that takes nothing more, since nobody else has it. The same holds where a check 
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
-
-from _cffi_backend import _CDataBase
 
 from .. import _lib
 
@@ -71,7 +70,8 @@ def handle(obj: object) -> FFIData:
 
 def is_cdata(value: object) -> bool:
     """Whether a value is data of cffi's, of any kind."""
-    return isinstance(value, _CDataBase)
+    backend = sys.modules.get("_cffi_backend")
+    return backend is not None and isinstance(value, backend._CDataBase)
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):

@@ -142,6 +142,7 @@ def test_what_is_frozen_pickles_and_freezes(there):
     lib = nc.load(there / "libtin.so", frozen=there / "tin.nc")
     assert pickle.loads(pickle.dumps(lib)).tin_area((2, 2)) == 4
     lib.freeze(there / "again.nc")
+    assert (there / "again.nc").read_bytes() == (there / "tin.nc").read_bytes()
     again = nc.load(there / "libtin.so", frozen=there / "again.nc")
     assert again.tin_both((1, 2)) == 4
     assert again.skipped == lib.skipped
@@ -171,7 +172,12 @@ def test_texts_and_their_bodies(tmp_path):
     assert (lib.three(), lib.cos(0)) == (3, 1)
 
 
-def test_nothing_of_the_machine_is_in_it(made):
+def test_it_is_the_same_wherever_it_is_made(made, tmp_path, monkeypatch):
+    kept = _cache.Cache(None)
+    monkeypatch.setattr(_cache, "shared", lambda: kept)
+    for _ in range(2):  # the second is from the cache
+        nc.load(made / "libtin.so", header=made / "tin.h").freeze(tmp_path / "tin.nc")
+        assert (tmp_path / "tin.nc").read_bytes() == (made / "tin.nc").read_bytes()
     assert str(made).encode() not in (made / "tin.nc").read_bytes()
 
 
@@ -189,6 +195,23 @@ def test_command(made, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["freeze", "./none.h", "-o", str(to)]) == 2
     assert "header './none.h' is not found" in capsys.readouterr().err.replace(f"{made}/", "./")
+
+
+def test_stubs_are_those_of_the_header(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    texts = []
+    for name, source in (
+        ("by_header", 'header=folder + "/tin.h"'),
+        ("by_file", 'frozen=folder + "/tin.nc"'),
+    ):
+        (tmp_path / f"{name}.py").write_text(
+            f"import nativecall as nc\nfolder = {str(made)!r}\n"
+            f"tin = nc.load(folder + '/libtin.so', {source})\n"
+        )
+        assert main(["stubs", name, "--output", "-"]) == 0
+        texts.append(capsys.readouterr().out.partition("\n")[2])
+    assert texts[0] == texts[1]
+    assert "tin_both" in texts[0]
 
 
 # -- files that cannot be used ---------------------------------------------------------------------
