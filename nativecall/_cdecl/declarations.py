@@ -12,14 +12,16 @@ import sys
 from _collections_abc import Mapping
 
 from .. import _lib
+from .._errors import SignatureError, SymbolError
 from .._types.grammar import bind, from_row, read_type
 from .._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypedDict, TypeVar
 
+    from .._ext import Foreign
     from .._types.ctype import CType
     from .._types.derived import Owner
     from .._types.grammar import Row
@@ -74,6 +76,8 @@ class _Lazy(Mapping[str, "Made"]):
         return len(self._rows)
 
 
+_PATHS = (str, os.PathLike)
+_OF_MACROS = "a macro "  # begins the reasons of macros
 _COUNTED = (
     *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
     *("skipped", "symbols", "types", "variables"),
@@ -199,6 +203,79 @@ class Declarations:
             f"{len(getattr(self, kind))} {kind}" for kind in _COUNTED if getattr(self, kind)
         )
         return f"<Declarations: {counts or 'none'}>"
+
+
+def offered(
+    table: Table,
+    digest: bytes,
+    only: Sequence[str] | str | None,
+    skip: bool,
+    wanted: Wanted | None = None,
+) -> Declarations:
+    """What a table says, limited to `only`; SignatureError without `skip` for what is left out."""
+    whole = table
+    text = None if wanted is None else wanted.text
+    if only is not None:
+        table = _restricted(table, several(only, "only", "names or patterns", str))
+    if not skip:
+        for name, reason in table["skipped"].items():
+            if not reason.startswith(_OF_MACROS):
+                file, line = table.get("places", {}).get(name, (-1, 0))
+                where = f", at line {line} of {table['files'][file]!r}" if file >= 0 else ""
+                raise SignatureError(
+                    f"{name!r} cannot be offered: {reason}{where}",
+                    hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
+                )
+    made = Declarations(table, text, wanted)
+    made.key = digest
+    if table is not whole:
+        made.whole = Declarations(whole, text, wanted)
+    return made
+
+
+def _restricted(table: Table, only: list[str]) -> Table:
+    """Of a table what the names and patterns match."""
+    names = {name for name in only if not any([mark in name for mark in "*?["])}
+    patterns = [one for one in only if one not in names]
+    chosen = {*names}
+    kinds: dict[str, dict[str, Foreign]] = {
+        "functions": table["functions"],
+        "variables": table["variables"],
+        "constants": table["constants"],
+        "pointers": table["pointers"],
+        "skipped": table["skipped"],
+    }
+    known = [name for kind in kinds.values() for name in kind]
+    if patterns:
+        from fnmatch import filter as matching
+
+        for pattern in patterns:
+            found = matching(known, pattern)
+            if not found:
+                raise SignatureError(f"'only' has {pattern!r}, which nothing declared matches")
+            chosen.update(found)
+    if missing := names.difference(known):
+        raise SymbolError.missing(min(missing), "the declarations", known)
+    left = {
+        kind: {name: row for name, row in rows.items() if name in chosen}
+        for kind, rows in kinds.items()
+    }
+    return {**table, **left}  # type: ignore[typeddict-item]  # the rows are those of the table
+
+
+def several(
+    given: Foreign, name: str, what: str = "a str, a path or several", kinds: Foreign = _PATHS
+) -> list[Foreign]:
+    """One or a sequence of names, patterns or paths."""
+    found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
+    try:
+        made = [*found]
+    except TypeError:
+        made = [found]
+    for one in made:
+        if not isinstance(one, kinds):
+            raise TypeError(f"{name!r} must be {what} (got {type(one).__name__})")
+    return made
 
 
 _editions: list[tuple[object, ...]] = []

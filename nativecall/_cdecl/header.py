@@ -14,8 +14,8 @@ import os
 import time
 
 from .. import _cache
-from .._errors import LibraryError, SignatureError, SymbolError
-from .declarations import Declarations, edition
+from .._errors import LibraryError
+from .declarations import Declarations, edition, offered, several
 from .preprocessor import SEARCHED, Wanted, compiler, identity
 
 TYPE_CHECKING = False
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int, int] | None
 
-_PATHS = (str, os.PathLike)
-_OF_MACROS = "a macro "  # begins the reasons of macros
 #: Nanoseconds by which the time of a file may lie before that of its change: of a tick of the
 #: kernel's clock.
 _TICK = 10_000_000
@@ -39,7 +37,7 @@ def wanted(
     header: object, include: object, define: Mapping[str, object], text: str | None = None
 ) -> Wanted:
     """What `load` was given, as plain data; TypeError and ValueError for what it cannot be."""
-    headers = [] if header is None else _several(header, "header")
+    headers = [] if header is None else several(header, "header")
     if not headers and header is not None:
         raise ValueError("'header' must name at least one header")
     names = []
@@ -49,7 +47,7 @@ def wanted(
         if not path or any([mark in path for mark in '\n\r\0">']):
             raise ValueError(f"'header' must be the name or path of a header (got {path!r})")
         names.append(os.path.abspath(path) if is_path else path)
-    folders = [os.path.abspath(os.fspath(one)) for one in _several(include, "include")]
+    folders = [os.path.abspath(os.fspath(one)) for one in several(include, "include")]
     defines = []
     for name, value in define.items():
         if not isinstance(name, str) or not name.partition("(")[0].isidentifier():
@@ -62,21 +60,6 @@ def wanted(
         defines.append((name, str(int(value)) if isinstance(value, int) else value))
     text = str.__str__(text) if isinstance(text, str) else text  # a subclass may say anything
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
-
-
-def _several(
-    given: Foreign, name: str, what: str = "a str, a path or several", kinds: Foreign = _PATHS
-) -> list[Foreign]:
-    """One or a sequence of names, patterns or paths."""
-    found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
-    try:
-        made = [*found]
-    except TypeError:
-        made = [found]
-    for one in made:
-        if not isinstance(one, kinds):
-            raise TypeError(f"{name!r} must be {what} (got {type(one).__name__})")
-    return made
 
 
 def read(
@@ -121,37 +104,8 @@ def read(
                 _cache.shared().put(one, made_of)
     else:
         stamps, digest, table = found
-    return offered(table, digest, only, skip or strict, wanted, stamps)
-
-
-def offered(
-    table: Table,
-    digest: bytes,
-    only: Sequence[str] | str | None,
-    skip: bool,
-    wanted: Wanted | None = None,
-    stamps: Mapping[str, object] = {},
-) -> Declarations:
-    """What a table says, limited to `only`; SignatureError without `skip` for what is left out."""
-    whole = table
-    text = None if wanted is None else wanted.text
-    if only is not None:
-        table = _restricted(table, _several(only, "only", "names or patterns", str))
-    if not skip:
-        for name, reason in table["skipped"].items():
-            if not reason.startswith(_OF_MACROS):
-                file, line = table.get("places", {}).get(name, (-1, 0))
-                where = f", at line {line} of {table['files'][file]!r}" if file >= 0 else ""
-                raise SignatureError(
-                    f"{name!r} cannot be offered: {reason}{where}",
-                    hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
-                )
-    made = Declarations(table, text, wanted)
-    made.key = digest
+    made = offered(table, digest, only, skip or strict, wanted)
     made.stamps = stamps
-    if table is not whole:
-        made.whole = Declarations(whole, text, wanted)
-        made.whole.stamps = stamps
     return made
 
 
@@ -184,36 +138,6 @@ def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
         return os.getcwd()
     except OSError:
         return None  # it was deleted
-
-
-def _restricted(table: Table, only: list[str]) -> Table:
-    """Of a table what the names and patterns match."""
-    names = {name for name in only if not any([mark in name for mark in "*?["])}
-    patterns = [one for one in only if one not in names]
-    chosen = {*names}
-    kinds: dict[str, dict[str, Foreign]] = {
-        "functions": table["functions"],
-        "variables": table["variables"],
-        "constants": table["constants"],
-        "pointers": table["pointers"],
-        "skipped": table["skipped"],
-    }
-    known = [name for kind in kinds.values() for name in kind]
-    if patterns:
-        from fnmatch import filter as matching
-
-        for pattern in patterns:
-            found = matching(known, pattern)
-            if not found:
-                raise SignatureError(f"'only' has {pattern!r}, which nothing declared matches")
-            chosen.update(found)
-    if missing := names.difference(known):
-        raise SymbolError.missing(min(missing), "the declarations", known)
-    left = {
-        kind: {name: row for name, row in rows.items() if name in chosen}
-        for kind, rows in kinds.items()
-    }
-    return {**table, **left}  # type: ignore[typeddict-item]  # the rows are those of the table
 
 
 def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:

@@ -12,7 +12,7 @@ import os
 import sys
 
 from .. import _cache
-from .._cdecl.header import offered
+from .._cdecl.declarations import offered
 from .._errors import LibraryError, require
 
 TYPE_CHECKING = False

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import struct
 import sys
-import sysconfig
 
 from .._errors import SignatureError
 from .._types.ctype import WRAP_IT
@@ -32,6 +31,8 @@ def here() -> _ABI | None:
     if sys.maxsize < 2**32 or sys.byteorder != "little":
         return None
     if sys.platform == "win32":
+        import sysconfig
+
         if sysconfig.get_platform() != "win-amd64":
             return None
         from .win64 import WIN64
