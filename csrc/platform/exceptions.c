@@ -3,7 +3,6 @@
 #include "exceptions.h"
 
 #include "gil.h"
-#include "links.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -172,18 +171,15 @@ PyTypeObject NcStash_Type = {
 
 #define PATIENCE 2 /* seconds */
 
-/* One for each thread that was ever left with an exception; its thread's dict owns it, unless it is
- * a spare. */
-typedef struct Mark {
-    PyThreadState *thread;
-    PyObject *exception; /* borrowed, for comparison; NULL: none */
-    struct Mark *next;
-    struct Mark **from;
+/* One for each thread that was left with an exception, as long as it may be set there. They are a
+ * table, because there may be no memory; more threads than that do not wait for C code at once. */
+typedef struct {
+    PyThreadState *thread; /* NULL: a free one */
+    PyObject *exception;   /* borrowed, for comparison */
 } Mark;
 
-/* For threads that there was no memory for, as long as they have an exception. */
-#define SPARES 16
-static Mark spares[SPARES];
+enum { MARKS = 256 };
+static Mark marks[MARKS];
 
 uintptr_t nc_left_count;
 static void **mirror = (void **)&nc_left_count;
@@ -200,94 +196,26 @@ static void add_left(int change)
     *mirror = (void *)nc_left_count;
 }
 
-static const char capsule_name[] = "nativecall.mark";
-static Mark *marks;
 static int is_queued; /* whether CPython was asked to look in the main thread */
 
 static int is_queued_anywhere; /* whether CPython was asked to look in any thread */
 static time_t asked;           /* when an exception was last left, or asked for again */
 
-static int is_spare(const Mark *mark)
+static void free_mark(Mark *mark)
 {
-    return mark >= spares && mark < spares + SPARES;
+    memset(mark, 0, sizeof(*mark));
+    add_left(-1);
 }
 
-static void link_mark(Mark *mark, PyThreadState *thread)
-{
-    mark->thread = thread;
-    NC_LINK(marks, mark);
-}
-
-/* Changes a mark; a spare that holds nothing is free from then on. */
-static void set_mark(Mark *mark, PyObject *exception)
-{
-    add_left((exception != NULL) - (mark->exception != NULL));
-    mark->exception = exception;
-    if (is_spare(mark) && exception == NULL) {
-        NC_UNLINK(mark);
-        memset(mark, 0, sizeof(*mark));
-    }
-}
-
-/* The thread ends. */
-static void free_mark(PyObject *capsule)
-{
-    Mark *mark = (Mark *)PyCapsule_GetPointer(capsule, capsule_name);
-    set_mark(mark, NULL);
-    NC_UNLINK(mark);
-    PyMem_Free(mark);
-}
-
+/* The mark of a thread, or for NULL a free one; NULL if there is none. */
 static Mark *find_mark(const PyThreadState *thread)
 {
-    Mark *mark = marks;
-    while (mark != NULL && mark->thread != thread) {
-        mark = mark->next;
-    }
-    return mark;
-}
-
-/* A new mark of this thread; NULL with an exception, or without one in a thread that is ending. */
-static Mark *make_mark(PyThreadState *thread)
-{
-    PyObject *dict = PyThreadState_GetDict();
-    if (dict == NULL) {
-        return NULL;
-    }
-    Mark *mark = (Mark *)PyMem_Calloc(1, sizeof(*mark));
-    if (mark == NULL) {
-        return NULL;
-    }
-    PyObject *capsule = PyCapsule_New(mark, capsule_name, free_mark);
-    if (capsule == NULL) {
-        PyMem_Free(mark);
-        return NULL;
-    }
-    link_mark(mark, thread);
-    int status = PyDict_SetItemString(dict, capsule_name, capsule);
-    Py_DECREF(capsule);
-    return status < 0 ? NULL : mark;
-}
-
-/* The mark of this thread. NULL where there is none, and neither memory nor a spare for one. The
- * exception that is set stays. */
-static Mark *mark_here(void)
-{
-    PyThreadState *thread = PyThreadState_Get();
-    Mark *mark = find_mark(thread);
-    if (mark == NULL) {
-        NcRaised raised;
-        nc_raised_take(&raised);
-        mark = make_mark(thread);
-        nc_raised_restore(&raised);
-    }
-    for (int i = 0; i < SPARES && mark == NULL; i++) {
-        if (spares[i].thread == NULL) {
-            mark = &spares[i];
-            link_mark(mark, thread);
+    for (Mark *mark = marks; mark < marks + MARKS; mark++) {
+        if (mark->thread == thread) {
+            return mark;
         }
     }
-    return mark;
+    return NULL;
 }
 
 static int is_alive(const PyThreadState *thread)
@@ -302,12 +230,10 @@ static int is_alive(const PyThreadState *thread)
 /* Removes marks whose exceptions are not set any more. */
 static void sweep(void)
 {
-    Mark *next;
-    for (Mark *mark = marks; mark != NULL; mark = next) {
-        next = mark->next;
-        if (mark->exception != NULL && ((is_spare(mark) && !is_alive(mark->thread)) ||
-                                        mark->exception != nc_thread_exception(mark->thread))) {
-            set_mark(mark, NULL);
+    for (Mark *mark = marks; mark < marks + MARKS; mark++) {
+        if (mark->thread != NULL &&
+            (!is_alive(mark->thread) || mark->exception != nc_thread_exception(mark->thread))) {
+            free_mark(mark);
         }
     }
 }
@@ -318,10 +244,10 @@ static int look_here(void)
 {
     sweep();
     Mark *mark = find_mark(PyThreadState_Get());
-    if (mark == NULL || mark->exception == NULL) {
+    if (mark == NULL) {
         return 0;
     }
-    set_mark(mark, NULL);
+    free_mark(mark);
     return -1;
 }
 
@@ -339,14 +265,9 @@ static int look_anywhere(void *Py_UNUSED(nothing))
 {
     is_queued_anywhere = 0;
     int raised = look_here();
-    for (const Mark *mark = marks; mark != NULL; mark = mark->next) {
-        if (mark->exception != NULL) {
-            long long waited = (long long)time(NULL) - (long long)asked;
-            if (waited >= 0 && waited <= PATIENCE) {
-                is_queued_anywhere = NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
-            }
-            break;
-        }
+    long long waited = (long long)time(NULL) - (long long)asked;
+    if (nc_is_left() && waited >= 0 && waited <= PATIENCE) {
+        is_queued_anywhere = NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
     }
     return raised;
 }
@@ -363,13 +284,20 @@ static void ask(void)
 
 void nc_exception_leave(PyObject *exception, PyObject *object)
 {
+    PyThreadState *thread = PyThreadState_Get();
     nc_exception_put(exception);
-    Mark *mark = mark_here();
+    sweep();
+    Mark *mark = find_mark(thread);
     if (mark == NULL) {
-        PyErr_WriteUnraisable(object);
-        return;
+        mark = find_mark(NULL);
+        if (mark == NULL) {
+            PyErr_WriteUnraisable(object);
+            return;
+        }
+        mark->thread = thread;
+        add_left(1);
     }
-    set_mark(mark, exception);
+    mark->exception = exception;
     ask();
 }
 
@@ -377,7 +305,7 @@ int nc_left_here(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
     const Mark *mark = find_mark(thread);
-    if (mark == NULL || mark->exception == NULL || mark->exception != nc_thread_exception(thread)) {
+    if (mark == NULL || mark->exception != nc_thread_exception(thread)) {
         return 0;
     }
     ask(); /* C code goes on for long, perhaps */
@@ -387,11 +315,11 @@ int nc_left_here(void)
 int nc_left_raise(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
-    sweep();
     Mark *mark = find_mark(thread);
     if (mark != NULL) {
-        set_mark(mark, NULL);
+        free_mark(mark);
     }
+    sweep();
     return nc_thread_has_exception(thread);
 }
 

@@ -33,8 +33,7 @@
  *
  * A mark says which exception a thread was left with. It is borrowed, for comparison only: once the
  * exception is not set any more, in whatever way it went, the mark is void, and what looks next
- * removes it. Marks end with their threads. Where memory is short, one of a few that are kept for
- * that is used.
+ * removes it.
  *
  * All need the GIL, which is what makes them safe in several threads. */
 #ifndef NC_EXCEPTIONS_H
@@ -82,8 +81,8 @@ static inline int nc_is_called_from_python(void)
  * the thread; NULL when it has gone elsewhere. */
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address);
 
-/* Sets an exception, which it takes, and marks it as left in this thread. Where there are more
- * marks than there was memory for, it is reported with `object`. */
+/* Sets an exception, which it takes, and marks it as left in this thread. Where too many threads
+ * have one, it is reported with `object`. */
 void nc_exception_leave(PyObject *exception, PyObject *object);
 
 /* Sets RuntimeError, unless there is an exception: C code called what needs Python in a thread of
