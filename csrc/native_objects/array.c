@@ -131,23 +131,23 @@ static PyObject *array_field(Array *self, PyObject *name)
 {
     const NcClass *cls = nc_type_class(self->type);
     Py_ssize_t length;
+    const char *key;
     const char *text = PyUnicode_AsUTF8AndSize(name, &length);
     if (text == NULL) {
         return NULL;
     }
     for (size_t p = 0; p < cls->part_count; p++) {
         const NcClass *part = cls->parts[p].cls;
-        for (size_t n = 0; n < part->field_count; n++) {
-            const NcField *field = &part->fields[n];
-            if (strcmp(text, field->name) == 0 && strlen(text) == (size_t)length) {
-                char *place = NULL; /* of an array without objects */
-                if (self->count != 0) {
-                    place = self->first + cls->parts[p].offset + (intptr_t)field->offset;
-                }
-                return PyObject_CallFunction(nc_hooks.view_array, "OONzO", self, name,
-                                             PyLong_FromVoidPtr(place), field->type,
-                                             (PyObject *)part->type);
+        const size_t number = nc_class_defines(part, text, strlen(text), &key);
+        if (number != 0 && key == NULL && strlen(text) == (size_t)length) {
+            const NcField *field = &part->fields[number - 1];
+            char *place = NULL; /* of an array without objects */
+            if (self->count != 0) {
+                place = self->first + cls->parts[p].offset + (intptr_t)field->offset;
             }
+            return PyObject_CallFunction(nc_hooks.view_array, "OONzO", self, name,
+                                         PyLong_FromVoidPtr(place), field->type,
+                                         (PyObject *)part->type);
         }
     }
     PyErr_Format(PyExc_KeyError, "class '%s' has no field %R", self->type->tp_name, name);

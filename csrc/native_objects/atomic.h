@@ -40,16 +40,6 @@ static inline void nc_atomic_load(size_t size, const void *place, void *out)
 #undef LOAD
 }
 
-static inline void nc_atomic_store(size_t size, void *place, const void *value)
-{
-#define STORE(type)                                                                                \
-    type given;                                                                                    \
-    memcpy(&given, value, sizeof given);                                                           \
-    __atomic_store_n((type *)place, given, __ATOMIC_SEQ_CST);
-    NC_OF_SIZE(size, STORE)
-#undef STORE
-}
-
 /* What it was goes to `old`; a sum that does not fit wraps around. */
 static inline void nc_atomic_add(size_t size, void *place, const void *added, void *old)
 {

@@ -8,77 +8,34 @@
 
 /* ---- from Python ----------------------------------------------------------------------------- */
 
-/* Bytes of texts, fields and methods: one block, which the class owns. */
-typedef struct {
-    NcField *fields;
-    NcMethod *methods;
-    char *text; /* where the next one goes */
-} Block;
-
-/* Copies a str's UTF-8 behind the others. NULL with an exception. */
-static const char *block_text(Block *block, PyObject *text)
+/* The class of a type, or NULL with TypeError. It need not last. */
+static NcClass *class_of(PyObject *type)
 {
-    Py_ssize_t length;
-    const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
-    char *at = block->text;
-    if (bytes == NULL) {
-        return NULL;
+    NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
+    if (cls == NULL) {
+        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", type);
     }
-    memcpy(at, bytes, (size_t)length + 1);
-    block->text += length + 1;
-    return at;
+    return cls;
 }
 
-/* Bytes that the texts of rows take. -1 with an exception. */
-static Py_ssize_t text_size(PyObject *rows)
+static int read_field(NcField *field, PyObject *row)
 {
-    Py_ssize_t size = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); i++) {
-        PyObject *row = PyTuple_GET_ITEM(rows, i);
-        for (Py_ssize_t n = 0; PyTuple_Check(row) && n < 2 && n < PyTuple_GET_SIZE(row); n++) {
-            Py_ssize_t length = 0;
-            if (PyUnicode_Check(PyTuple_GET_ITEM(row, n)) &&
-                PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(row, n), &length) == NULL) {
-                return -1;
-            }
-            size += length + 1;
-        }
-    }
-    return size;
-}
-
-static int read_field(Block *block, NcClass *cls, PyObject *row)
-{
-    NcField *field = &block->fields[cls->field_count];
-    PyObject *name;
-    PyObject *code;
     PyObject *of;
     Py_ssize_t offset;
-    if (!PyArg_ParseTuple(row, "UOnO:field", &name, &code, &offset, &of)) {
+    if (!PyArg_ParseTuple(row, "sznO:field", &field->name, &field->type, &offset, &of)) {
         return -1;
     }
-    field->name = block_text(block, name);
-    field->type = code != Py_None ? block_text(block, code) : NULL;
     field->offset = (size_t)offset;
-    if (field->name == NULL || (code != Py_None && field->type == NULL)) {
-        return -1;
-    }
     if (of == Py_Ellipsis) {
-        field->cls = cls;
+        field->cls = NC_FIELD_SELF;
     } else if (of != Py_None) {
-        field->cls = PyType_Check(of) ? nc_type_class((PyTypeObject *)(void *)of) : NULL;
-        if (field->cls == NULL) {
-            PyErr_Format(PyExc_TypeError, "%R is no class of native objects", of);
-            return -1;
-        }
+        field->cls = class_of(of);
     }
-    cls->field_count++;
-    return 0;
+    return of == Py_None || field->cls != NULL ? 0 : -1;
 }
 
-static int read_method(Block *block, NcClass *cls, PyObject *row)
+static int read_method(NcMethod *method, PyObject *row)
 {
-    NcMethod *method = &block->methods[cls->method_count];
     const char *name;
     const char *signature;
     unsigned long flags;
@@ -87,58 +44,44 @@ static int read_method(Block *block, NcClass *cls, PyObject *row)
         return -1;
     }
     method->flags = (uintptr_t)flags;
-    if (nc_method_key(name, signature, &method->key) < 0) {
-        return -1;
-    }
-    cls->method_count++;
-    return 0;
+    return nc_method_key(name, signature, &method->key);
 }
 
 /* A capsule of a description (size, alignment, fields, methods) of the class of this name. */
 static PyObject *class_of_description(PyObject *named, PyObject *description)
 {
     Py_ssize_t size, alignment;
-    PyObject *fields;
-    PyObject *methods;
-    if (!PyArg_ParseTuple(description, "nnO!O!:describe", &size, &alignment, &PyTuple_Type, &fields,
-                          &PyTuple_Type, &methods)) {
+    PyObject *field_rows;
+    PyObject *method_rows;
+    NcClass own = {.name = PyUnicode_AsUTF8(named)};
+    if (own.name == NULL ||
+        !PyArg_ParseTuple(description, "nnO!O!:describe", &size, &alignment, &PyTuple_Type,
+                          &field_rows, &PyTuple_Type, &method_rows)) {
         return NULL;
     }
-    Py_ssize_t length;
-    const Py_ssize_t text = text_size(fields);
-    if (text < 0 || PyUnicode_AsUTF8AndSize(named, &length) == NULL) {
-        return NULL;
+    own.fields_size = (size_t)size;
+    own.fields_align = (size_t)alignment;
+    own.field_count = (size_t)PyTuple_GET_SIZE(field_rows);
+    own.method_count = (size_t)PyTuple_GET_SIZE(method_rows);
+    NcField *fields = PyMem_Calloc(own.field_count, sizeof *fields);
+    NcMethod *methods = PyMem_Calloc(own.method_count, sizeof *methods);
+    int status = 0;
+    if (fields == NULL || methods == NULL) {
+        PyErr_NoMemory();
+        status = -1;
     }
-    const size_t field_bytes = (size_t)PyTuple_GET_SIZE(fields) * sizeof(NcField);
-    const size_t method_bytes = (size_t)PyTuple_GET_SIZE(methods) * sizeof(NcMethod);
-    NcClass *cls = calloc(1, sizeof *cls);
-    char *owned = calloc(1, field_bytes + method_bytes + (size_t)text + (size_t)length + 1);
-    if (cls == NULL || owned == NULL) {
-        free(cls);
-        free(owned);
-        return PyErr_NoMemory();
+    own.fields = fields;
+    own.methods = methods;
+    for (size_t i = 0; status == 0 && i < own.field_count; i++) {
+        status = read_field(&fields[i], PyTuple_GET_ITEM(field_rows, (Py_ssize_t)i));
     }
-    Block block = {(NcField *)(void *)owned, (NcMethod *)(void *)(owned + field_bytes),
-                   owned + field_bytes + method_bytes};
-    cls->owned = owned;
-    cls->fields_size = (size_t)size;
-    cls->fields_align = (size_t)alignment;
-    cls->fields = block.fields;
-    cls->methods = block.methods;
-    cls->name = block_text(&block, named);
-    int status = cls->name != NULL ? 0 : -1;
-    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(fields); i++) {
-        status = read_field(&block, cls, PyTuple_GET_ITEM(fields, i));
+    for (size_t i = 0; status == 0 && i < own.method_count; i++) {
+        status = read_method(&methods[i], PyTuple_GET_ITEM(method_rows, (Py_ssize_t)i));
     }
-    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(methods); i++) {
-        status = read_method(&block, cls, PyTuple_GET_ITEM(methods, i));
-    }
-    if (status < 0) {
-        nc_class_clear(cls);
-        free(cls);
-        return NULL;
-    }
-    return nc_class_capsule(cls);
+    PyObject *capsule = status == 0 ? nc_class_capsule(&own) : NULL;
+    PyMem_Free(fields);
+    PyMem_Free(methods);
+    return capsule;
 }
 
 static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
@@ -211,16 +154,6 @@ static int publish(PyTypeObject *type, NcClass *cls)
     Py_XDECREF(fields);
     Py_XDECREF(methods);
     return status;
-}
-
-/* The class of a type, or NULL with TypeError. It need not last. */
-static NcClass *class_of(PyObject *type)
-{
-    NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
-    if (cls == NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", type);
-    }
-    return cls;
 }
 
 /* begin_objects(): makes classes by the hooks from here on.
@@ -310,40 +243,46 @@ static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t coun
     return 0;
 }
 
+/* The place of a field among the values that __init__ takes; -1 where there is none. */
+static Py_ssize_t place_of_field(const NcClass *cls, const char *name)
+{
+    Py_ssize_t before = 0;
+    const char *key;
+    for (size_t i = cls != NULL ? cls->part_count : 0; i-- > 0;) {
+        const NcClass *part = cls->parts[i].cls;
+        const size_t number = nc_class_defines(part, name, strlen(name), &key);
+        if (number != 0 && key == NULL) {
+            return before + (Py_ssize_t)number - 1;
+        }
+        before += (Py_ssize_t)part->field_count;
+    }
+    return -1;
+}
+
 /* __init__(*values, **fields) */
 static int object_init(PyObject *self, PyObject *args, PyObject *named)
 {
-    const Py_ssize_t count = PyTuple_GET_SIZE(args);
-    if (set_in_order(self, &PyTuple_GET_ITEM(args, 0), count) < 0) {
-        return -1;
-    }
-    if (named == NULL) {
-        return 0;
-    }
     const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
     Py_ssize_t position = 0;
     PyObject *key;
     PyObject *value;
-    while (PyDict_Next(named, &position, &key, &value)) {
+    if (set_in_order(self, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args)) < 0) {
+        return -1;
+    }
+    while (named != NULL && PyDict_Next(named, &position, &key, &value)) {
         Py_ssize_t length;
         const char *name = PyUnicode_AsUTF8AndSize(key, &length);
-        int known = 0;
-        Py_ssize_t given = 0;
-        for (size_t p = cls != NULL ? cls->part_count : 0; name != NULL && p-- > 0;) {
-            const NcClass *part = cls->parts[p].cls;
-            for (size_t n = 0; n < part->field_count; n++) {
-                if (strcmp(part->fields[n].name, name) == 0 && strlen(name) == (size_t)length) {
-                    known = given < count ? 2 : 1;
-                }
-                given++;
-            }
+        if (name == NULL) {
+            return -1;
         }
-        if (name != NULL && known != 1) {
+        const Py_ssize_t place = strlen(name) == (size_t)length ? place_of_field(cls, name) : -1;
+        if (place < PyTuple_GET_SIZE(args)) {
             PyErr_Format(PyExc_TypeError,
-                         known == 2 ? "%s() got field '%U' twice" : "%s() has no field '%U'",
+                         place >= 0 ? "%s() got field '%U' twice" : "%s() has no field '%U'",
                          Py_TYPE(self)->tp_name, key);
+            return -1;
         }
-        if (known != 1 || PyObject_SetAttr(self, key, value) < 0) {
+        if (PyObject_SetAttr(self, key, value) < 0) {
             return -1;
         }
     }

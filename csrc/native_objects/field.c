@@ -48,25 +48,6 @@ static inline char *field_place(const Field *self, PyObject *object)
     return NULL;
 }
 
-/* Copies between a field and other memory, by one operation where the field is atomic. */
-static void field_load(const Field *self, const char *place, void *out)
-{
-    if (self->atomic) {
-        nc_atomic_load(self->size, place, out);
-    } else {
-        memcpy(out, place, self->size);
-    }
-}
-
-static void field_save(const Field *self, char *place, const void *from)
-{
-    if (self->atomic) {
-        nc_atomic_store(self->size, place, from);
-    } else {
-        memcpy(place, from, self->size);
-    }
-}
-
 NC_NOINLINE PyObject *field_get_any(const Field *self, PyObject *object)
 {
     long double space[2]; /* the widest scalar */
@@ -75,7 +56,7 @@ NC_NOINLINE PyObject *field_get_any(const Field *self, PyObject *object)
         return NULL;
     }
     if (self->atomic) {
-        field_load(self, place, space);
+        nc_atomic_load(self->size, place, space);
         place = (char *)space;
     }
     switch (self->letter) {
@@ -133,7 +114,6 @@ static int field_set_reference(const Field *self, NcObject **place, PyObject *va
 NC_NOINLINE int field_set_any(const Field *self, PyObject *object, PyObject *value)
 {
     long double space[2];
-    int status;
     char *place = field_place(self, object);
     if (place == NULL) {
         return -1;
@@ -151,11 +131,15 @@ NC_NOINLINE int field_set_any(const Field *self, PyObject *object, PyObject *val
         Py_XDECREF(done);
         return done != NULL ? 0 : -1;
     }
-    status = nc_convert_scalar(self->who, -1, value, self->letter, space);
-    if (status == 0) {
-        field_save(self, place, space);
+    if (nc_convert_scalar(self->who, -1, value, self->letter, space) < 0) {
+        return -1;
     }
-    return status;
+    if (self->atomic) {
+        nc_atomic_exchange(self->size, place, space, space);
+    } else {
+        memcpy(place, space, self->size);
+    }
+    return 0;
 }
 
 static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
@@ -247,98 +231,81 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
-/* Whether a class has such a field, and room for it: what a descriptor reads must be there, and be
- * what it says. -1 with TypeError. */
-static int check_field(const NcClass *cls, PyObject *name, char letter, Py_ssize_t offset,
-                       Py_ssize_t size, PyObject *of)
+/* The field of a class, if there is room for it: what a descriptor reads must be there, and be what
+ * it says. NULL with TypeError. */
+static const NcField *find_field(const NcClass *cls, const char *name, char letter, size_t size)
 {
-    const char *text = PyUnicode_AsUTF8(name);
-    if (text == NULL) {
-        return -1;
+    const char *key = NULL;
+    const size_t number = nc_class_defines(cls, name, strlen(name), &key);
+    const NcField *field = number != 0 && key == NULL ? &cls->fields[number - 1] : NULL;
+    const size_t scalar = letter == '@' ? sizeof(void *) : nc_scalar_size(letter);
+    if (field == NULL || (letter == '@') != (field->type == NULL) || size == 0 ||
+        (letter != '\0' && scalar != size)) {
+        PyErr_Format(PyExc_TypeError, "class '%s' has no such field '%s'", cls->name, name);
+        return NULL;
     }
-    for (size_t i = 0; i < cls->field_count; i++) {
-        const NcField *field = &cls->fields[i];
-        if (strcmp(text, field->name) != 0) {
-            continue;
-        }
-        if (offset < 0 || (size_t)offset != field->offset || size <= 0 ||
-            (letter == '@') != (field->type == NULL) ||
-            (letter == '@' && of != (field->cls != NULL ? field->cls->type : Py_None)) ||
-            (letter != '@' && letter != '\0' && nc_scalar_size(letter) != (size_t)size)) {
-            break;
-        }
-        if (field->offset > cls->fields_size || (size_t)size > cls->fields_size - field->offset) {
-            PyErr_Format(PyExc_TypeError,
-                         "field '%U' of '%s' takes %zd bytes at offset %zd, but the fields of the "
-                         "class are %zu bytes",
-                         name, cls->name, size, offset, cls->fields_size);
-            return -1;
-        }
-        if (nc_scalar_size(letter) != 0 && cls->fields_align % nc_scalar_alignment(letter) != 0) {
-            PyErr_Format(PyExc_TypeError,
-                         "field '%U' of '%s' needs an alignment of %zu, but that of the class's "
-                         "fields is %zu",
-                         name, cls->name, nc_scalar_alignment(letter), cls->fields_align);
-            return -1;
-        }
-        const NcField *over = nc_class_field_over(cls, i, (size_t)size);
-        if (over != NULL) {
-            PyObject *made = PyUnicode_FromString(cls->name);
-            if (made != NULL) {
-                PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, made, field->name, over->name);
-                Py_DECREF(made);
-            }
-            return -1;
-        }
-        return 0;
+    if (field->offset > cls->fields_size || size > cls->fields_size - field->offset) {
+        PyErr_Format(PyExc_TypeError,
+                     "field '%s' of '%s' takes %zu bytes at offset %zu, but the fields of the "
+                     "class are %zu bytes",
+                     name, cls->name, size, field->offset, cls->fields_size);
+        return NULL;
     }
-    PyErr_Format(PyExc_TypeError, "class '%s' has no such field '%U'", cls->name, name);
-    return -1;
+    if (nc_scalar_size(letter) != 0 && cls->fields_align % nc_scalar_alignment(letter) != 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "field '%s' of '%s' needs an alignment of %zu, but that of the class's fields "
+                     "is %zu",
+                     name, cls->name, nc_scalar_alignment(letter), cls->fields_align);
+        return NULL;
+    }
+    const NcField *over = nc_class_field_over(cls, number - 1, size);
+    if (over != NULL) {
+        PyErr_Format(PyExc_TypeError, NC_FIELDS_OVERLAP, cls->name, field->name, over->name);
+        return NULL;
+    }
+    return field;
 }
 
-/* Field(class, name, letter, offset, size, atomic, of, load, store, doc): `letter` is a scalar's
- * code, "" for what load(object, address) and store(object, value, address) convert, "@" for a
- * counted reference, to objects of the class `of` or, for None, of any. */
+/* Field(class, name, letter, size, atomic, load, store, doc): `letter` is a scalar's code, "" for
+ * what load(object, address) and store(object, value, address) convert, "@" for a counted
+ * reference. */
 static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"class", "name", "letter", "offset", "size", "atomic",
-                            "of",    "load", "store",  "doc",    NULL};
     PyObject *cls;
     PyObject *name;
     const char *letter;
-    Py_ssize_t offset, size;
+    Py_ssize_t size;
     int atomic;
-    PyObject *of;
     PyObject *load;
     PyObject *store;
     PyObject *doc;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UsnnpOOOO:Field", names, &PyType_Type, &cls,
-                                     &name, &letter, &offset, &size, &atomic, &of, &load, &store,
-                                     &doc)) {
+    if ((kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) ||
+        !PyArg_ParseTuple(args, "O!UsnpOOO:Field", &PyType_Type, &cls, &name, &letter, &size,
+                          &atomic, &load, &store, &doc)) {
         return NULL;
     }
     const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
-    if (native != NULL && check_field(native, name, letter[0], offset, size, of) < 0) {
-        return NULL;
+    const char *text = PyUnicode_AsUTF8(name);
+    if (native == NULL && text != NULL) {
+        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", cls);
     }
-    Field *self = native != NULL ? (Field *)(void *)type->tp_alloc(type, 0) : NULL;
+    const NcField *field =
+        native != NULL && text != NULL ? find_field(native, text, letter[0], (size_t)size) : NULL;
+    Field *self = field != NULL ? (Field *)(void *)type->tp_alloc(type, 0) : NULL;
     if (self == NULL) {
-        if (!PyErr_Occurred()) {
-            PyErr_Format(PyExc_TypeError, "%R is no class of native objects", cls);
-        }
         return NULL;
     }
     self->type = (PyTypeObject *)(void *)Py_NewRef(cls);
     self->cls = native;
-    self->offset = offset;
-    self->at = native->offset + offset;
+    self->offset = (intptr_t)field->offset;
+    self->at = native->offset + self->offset;
     self->size = (size_t)size;
     self->letter = letter[0];
     self->atomic = (char)atomic;
     self->plain = letter[0] == 'd' && !atomic;
     self->name = Py_NewRef(name);
     self->who = PyUnicode_FromFormat("field '%U' of '%s'", name, self->type->tp_name);
-    self->of = Py_NewRef(of);
+    self->of = Py_NewRef(field->cls != NULL ? (PyObject *)field->cls->type : Py_None);
     self->load = Py_NewRef(load);
     self->store = Py_NewRef(store);
     self->doc = Py_NewRef(doc);

@@ -104,10 +104,10 @@ def publish(
     kept = tuple([one for key, one in made.items() if key in cls.__dict__])
     if kept:
         found[KEPT] = kept
-    for name, code, offset, of in fields:
+    for name, code, offset, _ in fields:
         _check_name(cls.__name__, name)
         if name not in cls.__dict__:
-            found[name] = _field(cls, name, code, offset, of, parts.get(name))
+            found[name] = _field(cls, name, code, offset, parts.get(name))
         elif parts:
             raise _hidden(cls, name, "native")
     for name, text, entry, flags, takes_fields in methods:
@@ -134,12 +134,10 @@ def publish(
 # -- fields ----------------------------------------------------------------------------------------
 
 
-def _field(
-    cls: type, name: str, code: str | None, offset: int, of: type | None, part: Foreign
-) -> object:
+def _field(cls: type, name: str, code: str | None, offset: int, part: Foreign) -> object:
     doc = part.doc if isinstance(part, Field) else None
     if code is None:
-        return _types.Field(cls, name, "@", offset, 8, False, of, None, None, doc)
+        return _types.Field(cls, name, "@", 8, False, None, None, doc)
     who = f"field {name!r} of {cls.__name__!r}"
     ctype = (part.type if isinstance(part, Field) else None) or _type_of(code, who, offset)
     atomic = isinstance(part, Field) and part.atomic
@@ -147,7 +145,7 @@ def _field(
         letter, load, store = ctype.letter, None, None
     else:
         letter, load, store = "", loader(ctype), storer(ctype, who)
-    return _types.Field(cls, name, letter, offset, ctype.size, atomic, None, load, store, doc)
+    return _types.Field(cls, name, letter, ctype.size, atomic, load, store, doc)
 
 
 def _type_of(code: str, who: str, offset: int) -> CType:

@@ -54,7 +54,6 @@ LOCAL = {
     "objectcount.h",
     "objectlife.h",
     "objectmemory.h",
-    "objectorder.h",
     "objecttype.h",
 }
 # Such structs in the other headers: working memory, and what writers and the runtime keep for

@@ -41,7 +41,7 @@ INTERNAL = {
     *("slottable.h", "prototype.h", "typetable.h", "values.h"),
     # Native objects are made by C and C++ (docs/objects.md says what a Cython compiler would emit).
     *("nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"),
-    *("objectbody.h", "objectmemory.h", "objectorder.h"),
+    *("objectbody.h", "objectmemory.h"),
 }
 EXCLUDED = {
     "steps of other functions": {

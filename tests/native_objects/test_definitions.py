@@ -59,7 +59,7 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
         ),
         (8, 8, [("x", "q", 0), ("y", "i", 4), ("z", "q", 4)], "field 'z' of 'Made' lies at"),
         (8, 4, [("x", "d", 0)], "needs an alignment of 8, but that of the class's fields is 4"),
-        (8, 8, [("x", "d", 0), ("x", "d", 0)], "'x' is a field of 'Made' twice; one name is one"),
+        (8, 8, [("x", "d", 0), ("x", "d", 0)], "'x' is a field in 'Made', and a field in 'Made'"),
         *[
             (
                 16,
@@ -114,13 +114,11 @@ def test_an_abstract_method_has_self(ext):
 def test_a_descriptor_is_of_its_field_s_class(ext, fails):
     """Who makes one by hand could have a reference to what is none of the class."""
     made = ext.define("Made", ROOT, 16, 8, [("any", None, 0), ("next", None, 8, True)])
-    rest = (8, False, None, None, None, None)
-    descriptor = type(made.next)
-    for name, at, of in (("any", 0, None), ("next", 8, made)):
-        wrong = made if of is None else None
-        assert descriptor(made, name, "@", at, *rest[:2], of, *rest[3:]).__get__(made()) is None
-        with fails(TypeError, f"class 'Made' has no such field '{name}'"):
-            descriptor(made, name, "@", at, *rest[:2], wrong, *rest[3:])
+    descriptor = type(made.next)(made, "next", "@", 8, False, None, None, None)
+    one = made()
+    assert descriptor.__get__(one) is None
+    with fails(TypeError, "field 'next' of 'Made' must be an object of Made or None (got Point)"):
+        descriptor.__set__(one, ext.Point())
 
 
 def test_what_the_fields_of_all_bases_may_take(ext):
@@ -140,7 +138,10 @@ def test_bases_that_are_none(ext, bases):
 
 def test_a_name_of_a_base_s(ext, fails):
     base = ext.define("Base", ROOT, 24, 8, NUMBERS)
-    message = "class 'Made': 'y' is a field of 'Made' and another of 'Base'; one name is one field"
+    message = (
+        "class 'Made': 'y' is a field in 'Made', and a field in 'Base'; one name is one field, or "
+        "one method with one signature"
+    )
     with fails(TypeError, message):
         ext.define("Made", (base,), 8, 8, [("y", "i", 0)])
 

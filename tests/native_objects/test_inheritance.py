@@ -336,7 +336,7 @@ def test_a_class_that_failed_has_no_objects(fails):
         type(Base)("Sub", (kept[0],), {})
 
 
-def test_an_order_with_a_class_twice_is_refused(fails):
+def test_an_order_with_a_class_twice_is_refused():
     """A plain base's metaclass can say one."""
 
     class Meta(type):
@@ -346,7 +346,7 @@ def test_an_order_with_a_class_twice_is_refused(fails):
     plain = type("Plain", (), {})
     twice = Meta("Twice", (plain,), {})
     both = type("Both", (Meta, type(nc.NativeObject)), {})
-    with fails(TypeError, "class 'Sub' has the base 'Plain' twice"):
+    with pytest.raises(TypeError, match=r"\(MRO\) for bases Plain"):
         both("Sub", (twice, nc.NativeObject), {})
 
 
@@ -424,12 +424,12 @@ def test_other_metaclasses_cooperate(ext):
         ),
         (
             nc.method(None, "f:&v"),
-            "class 'Sub': 'which' is method f:P in 'Sub', but method d:P in 'Base'; one name is "
+            "class 'Sub': 'which' is method f:P in 'Sub', and method d:P in 'Base'; one name is "
             "one field, or one method with one signature",
         ),
         (
             nc.field("d"),
-            "class 'Sub': 'which' is a field in 'Sub', but method d:P in 'Base'; one name is one "
+            "class 'Sub': 'which' is a field in 'Sub', and method d:P in 'Base'; one name is one "
             "field, or one method with one signature",
         ),
     ],

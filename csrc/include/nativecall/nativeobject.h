@@ -151,94 +151,35 @@ NC_STATIC int nc_objects_ask_package(void)
     return 0;
 }
 
-NC_STATIC int nc_dict_add(PyObject *dict, const char *name, PyObject *value)
-{
-    PyObject *key = PyUnicode_InternFromString(name);
-    const int status = key != NULL && PyDict_SetDefault(dict, key, value) != NULL ? 0 : -1;
-    Py_XDECREF(key);
-    return status;
-}
-
-/* A new unmade class of what another has itself, with a copy of its name and its fields, in which
- * NC_FIELD_SELF is the new class. NULL with MemoryError, or TypeError without a name. */
-NC_STATIC NcClass *nc_class_of_own(const NcClass *own)
-{
-    const size_t bytes = own->field_count * sizeof(NcField);
-    const size_t length = own->name != NULL && *own->name != 0 ? strlen(own->name) + 1 : 0;
-    NcClass *cls = length != 0 ? (NcClass *)calloc(1, sizeof *cls) : NULL;
-    char *owned = (char *)malloc(bytes + length);
-    NcField *fields = (NcField *)(void *)owned;
-    size_t i;
-    if (cls == NULL || owned == NULL) {
-        free(cls);
-        free(owned);
-        if (length == 0) {
-            PyErr_Format(PyExc_TypeError, "a class of native objects needs a name (got %s)",
-                         own->name != NULL ? "an empty one" : "NULL");
-        } else {
-            PyErr_NoMemory();
-        }
-        return NULL;
-    }
-    for (i = 0; i < own->field_count; i++) {
-        fields[i] = own->fields[i];
-        fields[i].cls = fields[i].cls == NC_FIELD_SELF ? cls : fields[i].cls;
-    }
-    memcpy(owned + bytes, own->name, length);
-    cls->owned = owned;
-    cls->name = owned + bytes;
-    cls->fields_size = own->fields_size;
-    cls->fields_align = own->fields_align;
-    cls->create = own->create;
-    cls->destroy = own->destroy;
-    cls->fields = fields;
-    cls->field_count = own->field_count;
-    cls->methods = own->methods;
-    cls->method_count = own->method_count;
-    return cls;
-}
-
 /* Makes a class, native and Python's, of what it has itself: name, fields_size, fields_align,
- * create, destroy, fields and methods of `own`, which is copied with its name and its fields; what
- * these point to, and the methods, must last. A field's `cls` may be NC_FIELD_SELF.
+ * create, destroy, fields and methods of `own`, which is copied with its name, fields and methods.
+ * A field's `cls` may be NC_FIELD_SELF.
  * `bases` is a tuple of Python classes, or NULL for nativecall.NativeObject; `more` a dict of
  * further attributes (without __slots__ objects get no __dict__), or NULL. NULL with an exception:
  * TypeError for bases or names that conflict; ValueError for a type code, MemoryError. GIL. */
 NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, const char *module,
                                          PyObject *more)
 {
-    PyObject *space = more != NULL ? PyDict_Copy(more) : PyDict_New();
-    PyObject *capsule = NULL;
+    PyObject *space = NULL;
     PyObject *type = NULL;
-    NcClass *cls = nc_class_of_own(own);
     const NcClass *made = NULL;
-    PyObject *slots = PyTuple_New(0);
-    PyObject *name = PyUnicode_FromString(module);
-    if (space == NULL || cls == NULL || slots == NULL || name == NULL || nc_objects_import() < 0 ||
-        nc_objects_ask_package() < 0) {
-        if (cls != NULL) {
-            nc_class_clear(cls);
-            free(cls);
-        }
-        goto done;
+    if (own->name == NULL || *own->name == 0) {
+        PyErr_Format(PyExc_TypeError, "a class of native objects needs a name (got %s)",
+                     own->name != NULL ? "an empty one" : "NULL");
+        return NULL;
     }
-    capsule = nc_class_capsule(cls);
-    if (capsule == NULL || nc_dict_add(space, "__slots__", slots) < 0 ||
-        PyDict_SetItemString(space, "__module__", name) < 0 ||
-        PyDict_SetItemString(space, NC_CLASS_ATTRIBUTE, capsule) < 0) {
-        goto done;
+    if (nc_objects_import() < 0 || nc_objects_ask_package() < 0) {
+        return NULL;
     }
-    type = bases != NULL ? PyObject_CallFunction((PyObject *)nc_objects->metatype, "sOO", own->name,
-                                                 bases, space)
-                         : PyObject_CallFunction((PyObject *)nc_objects->metatype, "s(O)O",
-                                                 own->name, nc_objects->root, space);
+    space = Py_BuildValue("{s:(),s:s,s:N}", "__slots__", "__module__", module, NC_CLASS_ATTRIBUTE,
+                          nc_class_capsule(own));
+    if (space != NULL && (more == NULL || PyDict_Update(space, more) == 0)) {
+        type = PyObject_CallFunction((PyObject *)nc_objects->metatype,
+                                     bases != NULL ? "sOO" : "s(O)O", own->name,
+                                     bases != NULL ? bases : (PyObject *)nc_objects->root, space);
+    }
     made = type != NULL ? nc_class_of(type) : NULL;
-
-done:
     Py_XDECREF(space);
-    Py_XDECREF(capsule);
-    Py_XDECREF(slots);
-    Py_XDECREF(name);
     Py_XDECREF(type);
     return made;
 }

@@ -22,9 +22,12 @@
  *             for `lasting`, which is the GIL's.
  * Errors:     NC_E_*, and an NcClassProblem that names both sides; the class is then as it was.
  * Ownership:  names, fields and methods are borrowed and must live as long as the class, and so
- *             must its bases. nc_class_clear frees what nc_class_make has allocated. */
+ *             must its bases; nc_class_copy makes a class that owns them. nc_class_clear frees what
+ *             nc_class_make has allocated. */
 #ifndef NATIVECALL_OBJECTCLASS_H
 #define NATIVECALL_OBJECTCLASS_H
+
+#include <stdio.h>
 
 #include "core/slottable.h"
 
@@ -116,13 +119,9 @@ typedef struct NcClass {
     void *owned; /* freed with free() by nc_class_clear: for who made it */
 } NcClass;
 
-/* Why a class cannot be. */
+/* Why a class cannot be; empty for want of memory. */
 typedef struct {
-    const NcClass *first;   /* the class, or base, that comes first */
-    const NcClass *second;  /* and what does not go with it */
-    const char *name;       /* the name that both define, or NULL */
-    const char *first_key;  /* the method's key there, or NULL: a field */
-    const char *second_key; /* the same; of two fields in one place, the other's name */
+    char text[600];
 } NcClassProblem;
 
 /* The row of a key in a class's table, or NULL. */
@@ -171,9 +170,11 @@ NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass 
 
 /* Puts the fields of each part somewhere: those of the first base where it has them, the others
  * below, in the order from the last to the first, so that the class's own come last. NC_E_RANGE for
- * more than NC_CLASS_MOST. */
-NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first)
+ * more than NC_CLASS_MOST, and for an alignment that is none. */
+NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProblem *problem)
 {
+    int fits = (cls->fields_align & (cls->fields_align - 1)) == 0 &&
+               cls->fields_align <= NC_OBJECT_ALIGN && cls->fields_size <= NC_CLASS_MOST;
     size_t depth = NC_OBJECT_HEAD;
     size_t i;
     for (i = 0; i < cls->part_count; i++) {
@@ -186,16 +187,21 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first)
             depth = lowest > depth ? lowest : depth;
         }
     }
-    for (i = cls->part_count; i-- > 0;) {
+    for (i = cls->part_count; fits && i-- > 0;) {
         const NcClass *part = cls->parts[i].cls;
         if (cls->parts[i].offset == 0) {
             depth += part->fields_size;
             depth = (depth + part->fields_align - 1) & ~(part->fields_align - 1);
             cls->parts[i].offset = -(intptr_t)depth;
         }
-        if (depth > NC_CLASS_MOST) {
-            return NC_E_RANGE;
-        }
+        fits = depth <= NC_CLASS_MOST;
+    }
+    if (!fits) {
+        (void)snprintf(problem->text, sizeof problem->text,
+                       "class '%s' has fields of an alignment that is no power of two up to %d, "
+                       "or, with those of its bases, more than a gigabyte",
+                       cls->name, (int)NC_OBJECT_ALIGN);
+        return NC_E_RANGE;
     }
     cls->offset = cls->parts[0].offset;
     cls->before = (depth + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
@@ -242,11 +248,13 @@ NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t numbe
         const char *other = NULL;
         const size_t found = nc_class_defines(cls->parts[i].cls, name, length, &other);
         if (i == which ? found != number : found != 0 && (key == NULL || other != key)) {
-            problem->first = cls->parts[which].cls;
-            problem->second = cls->parts[i].cls;
-            problem->name = name;
-            problem->first_key = key;
-            problem->second_key = other;
+            (void)snprintf(problem->text, sizeof problem->text,
+                           "class '%.100s': '%.*s' is %s%.100s in '%.100s', and %s%.100s in "
+                           "'%.100s'; one name is one field, or one method with one signature",
+                           cls->name, length < 100 ? (int)length : 100, name,
+                           key != NULL ? "method" : "a field", key != NULL ? key + length : "",
+                           cls->parts[which].cls->name, other != NULL ? "method" : "a field",
+                           other != NULL ? other + length : "", cls->parts[i].cls->name);
             return NC_E_DUPLICATE;
         }
     }
@@ -280,6 +288,10 @@ NC_STATIC size_t nc_field_size(const NcField *field)
     return field->type == NULL ? sizeof(void *) : 1;
 }
 
+#define NC_FIELDS_OVERLAP                                                                          \
+    "class '%.200s': fields '%.100s' and '%.100s' lie over one another, and one of them is a "     \
+    "reference, which needs its bytes alone"
+
 /* Return the first other field that shares one of `size` bytes of fields[which], if one of the two
  * is a reference; otherwise NULL. Fields of other types may be those of a union. */
 NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, size_t size)
@@ -308,15 +320,16 @@ NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
         const size_t size = nc_field_size(field);
         if (field->offset % size != 0 || cls->fields_align % size != 0 || cls->fields_size < size ||
             field->offset > cls->fields_size - size) {
-            problem->first = cls;
-            problem->name = field->name;
+            (void)snprintf(problem->text, sizeof problem->text,
+                           "class '%.200s': field '%.100s' does not lie within the %zu bytes of "
+                           "its fields, at a multiple of its alignment, which is theirs too",
+                           cls->name, field->name, cls->fields_size);
             return NC_E_RANGE;
         }
         over = nc_class_field_over(cls, i, size);
         if (over != NULL) {
-            problem->first = problem->second = cls;
-            problem->name = field->name;
-            problem->second_key = over->name;
+            (void)snprintf(problem->text, sizeof problem->text, NC_FIELDS_OVERLAP, cls->name,
+                           field->name, over->name);
             return NC_E_RANGE;
         }
     }
@@ -342,24 +355,12 @@ NC_STATIC const NcMethod *nc_class_defined(const NcClass *cls, size_t from, cons
     return NULL;
 }
 
-/* The row of a method that parts[which] defines. */
-NC_STATIC PyCustomSlot nc_class_method_row(const NcClass *cls, size_t which, const NcMethod *method)
-{
-    PyCustomSlot row;
-    const int32_t added = method->takes_fields ? (int32_t)cls->parts[which].offset : 0;
-    row.id = (uintptr_t)method->key;
-    row.flags = (uint64_t)(uint32_t)method->flags | (uint64_t)(uint32_t)added << 32;
-    row.data.pointer = method->function;
-    return row;
-}
-
 /* The row of a key in a class that is being made. */
 NC_STATIC PyCustomSlot nc_class_row(NcClass *cls, uintptr_t key)
 {
     PyCustomSlot row;
     const size_t part =
         nc_parts_find(cls->parts, cls->part_count, (const NcClass *)(const void *)key);
-    size_t which = 0;
     memset(&row, 0, sizeof row);
     row.id = key;
     if (key == NC_SLOT_NATIVECLASS_ID) {
@@ -367,8 +368,11 @@ NC_STATIC PyCustomSlot nc_class_row(NcClass *cls, uintptr_t key)
     } else if (part < cls->part_count) {
         row.data.objoffset = cls->parts[part].offset;
     } else {
+        size_t which = 0;
         const NcMethod *method = nc_class_defined(cls, 0, (const char *)(const void *)key, &which);
-        row = nc_class_method_row(cls, which, method);
+        const int32_t added = method->takes_fields ? (int32_t)cls->parts[which].offset : 0;
+        row.flags = (uint64_t)(uint32_t)method->flags | (uint64_t)(uint32_t)added << 32;
+        row.data.pointer = method->function;
     }
     return row;
 }
@@ -436,75 +440,116 @@ NC_STATIC void nc_class_clear(NcClass *cls)
     cls->lasting = 0;
 }
 
+NC_STATIC void nc_class_free(NcClass *cls)
+{
+    if (cls != NULL) {
+        nc_class_clear(cls);
+        free(cls);
+    }
+}
+
+/* Copies a text to *at, which it moves behind it; NULL stays NULL. */
+NC_STATIC const char *nc_text_copy(char **at, const char *text)
+{
+    const size_t length = text != NULL ? strlen(text) + 1 : 0;
+    char *copy = *at;
+    *at += length;
+    return length != 0 ? (const char *)memcpy(copy, text, length) : NULL;
+}
+
+/* A class that is not made yet, of what another has itself: name, fields and methods are copied;
+ * a field of the other class, or of NC_FIELD_SELF, is one of the copy. For nc_class_free; NULL
+ * without memory. */
+NC_STATIC NcClass *nc_class_copy(const NcClass *own)
+{
+    const size_t fields_bytes = own->field_count * sizeof(NcField);
+    const size_t methods_bytes = own->method_count * sizeof(NcMethod);
+    size_t bytes = fields_bytes + methods_bytes + strlen(own->name) + 1;
+    NcClass *cls = (NcClass *)calloc(1, sizeof *cls);
+    NcField *fields;
+    char *at;
+    size_t i;
+    for (i = 0; i < own->field_count; i++) {
+        const char *type = own->fields[i].type;
+        bytes += strlen(own->fields[i].name) + 1 + (type != NULL ? strlen(type) + 1 : 0);
+    }
+    at = (char *)malloc(bytes);
+    if (cls == NULL || at == NULL) {
+        free(cls);
+        free(at);
+        return NULL;
+    }
+    cls->owned = at;
+    cls->fields_size = own->fields_size;
+    cls->fields_align = own->fields_align;
+    cls->create = own->create;
+    cls->destroy = own->destroy;
+    cls->field_count = own->field_count;
+    cls->method_count = own->method_count;
+    cls->fields = fields = (NcField *)(void *)at;
+    cls->methods = (NcMethod *)(void *)(at + fields_bytes);
+    if (methods_bytes != 0) {
+        memcpy(at + fields_bytes, own->methods, methods_bytes);
+    }
+    at += fields_bytes + methods_bytes;
+    cls->name = nc_text_copy(&at, own->name);
+    for (i = 0; i < own->field_count; i++) {
+        fields[i] = own->fields[i];
+        fields[i].name = nc_text_copy(&at, fields[i].name);
+        fields[i].type = nc_text_copy(&at, fields[i].type);
+        if (fields[i].cls == NC_FIELD_SELF || fields[i].cls == own) {
+            fields[i].cls = cls;
+        }
+    }
+    return cls;
+}
+
 /* Makes a class whose own part is filled in, of its first base, or NULL, and its order without
  * itself, in which all classes are made. NC_E_RANGE: the fields' alignment is none, the fields of
- * the order take more than NC_CLASS_MOST bytes, or a field (*problem names it) lies elsewhere or
- * over a reference; NC_E_DUPLICATE: a name is defined twice, or differently by two classes;
- * NC_E_NOMEM. */
+ * the order take more than NC_CLASS_MOST bytes, or a field lies elsewhere or over a reference;
+ * NC_E_DUPLICATE: a name is defined twice, or differently by two classes; NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *const *order,
                             size_t count, NcClassProblem *problem)
 {
     size_t i, n;
-    int status = NC_E_NOMEM;
+    int status;
 
-    memset(problem, 0, sizeof *problem);
+    problem->text[0] = 0;
     cls->struct_size = sizeof *cls;
     cls->fields_align = cls->fields_align == 0 ? 1 : cls->fields_align;
     cls->slots = NULL;
+    cls->flags = 0;
     cls->parts = (NcPart *)calloc(count + 1, sizeof *cls->parts);
     if (cls->parts == NULL) {
-        goto fail;
-    }
-    status = NC_E_RANGE;
-    if ((cls->fields_align & (cls->fields_align - 1)) != 0 || cls->fields_align > NC_OBJECT_ALIGN ||
-        cls->fields_size > NC_CLASS_MOST) {
-        goto fail;
-    }
-    status = nc_class_check_fields(cls, problem);
-    if (status != NC_OK) {
-        goto fail;
+        return NC_E_NOMEM;
     }
     cls->parts[0].cls = cls;
     cls->part_count = count + 1;
     for (i = 0; i < count; i++) {
         cls->parts[i + 1].cls = order[i];
     }
-    status = nc_class_lay_out(cls, first);
+    status = nc_class_check_fields(cls, problem);
+    status = status == NC_OK ? nc_class_lay_out(cls, first, problem) : status;
+    status = status == NC_OK ? nc_class_check_names(cls, problem) : status;
+    status = status == NC_OK ? nc_class_build_table(cls, first) : status;
     if (status != NC_OK) {
-        goto fail;
-    }
-    status = nc_class_check_names(cls, problem);
-    if (status != NC_OK) {
-        goto fail;
-    }
-    cls->flags = 0;
-    status = nc_class_build_table(cls, first);
-    if (status != NC_OK) {
-        goto fail;
+        free(cls->parts);
+        cls->parts = NULL;
+        cls->part_count = 0;
+        return status;
     }
     cls->flags |= NC_CLASS_MADE | NC_CLASS_PLAIN;
     cls->flags |= cls->before - NC_OBJECT_HEAD > NC_CLASS_FEW ? NC_CLASS_LARGE : 0;
     for (i = 0; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
+        int plain = part->destroy == NULL;
         for (n = 0; n < part->field_count; n++) {
-            if (part->fields[n].type == NULL) {
-                cls->flags &= ~(uint32_t)NC_CLASS_PLAIN;
-            }
+            plain = plain && part->fields[n].type != NULL;
         }
-        if (part->create != NULL) {
-            cls->flags |= NC_CLASS_CREATES;
-        }
-        if (part->destroy != NULL) {
-            cls->flags &= ~(uint32_t)NC_CLASS_PLAIN;
-        }
+        cls->flags &= plain ? ~(uint32_t)0 : ~(uint32_t)NC_CLASS_PLAIN;
+        cls->flags |= part->create != NULL ? NC_CLASS_CREATES : 0;
     }
     return NC_OK;
-
-fail:
-    free(cls->parts);
-    cls->parts = NULL;
-    cls->part_count = 0;
-    return status;
 }
 
 NC_C_END

@@ -4,8 +4,8 @@
  * Idea:       a process has one metaclass and one root, those of the module that came first, at the
  *             capsule sys.modules["_extensibletype"].nativeobject_v1. Every class of native objects
  *             is an instance of that metaclass, whoever made it; so C classes and Python classes
- *             derive from one another. The metaclass makes the NcClass first, in native code, and
- *             then the Python class with the same rows in its slot table.
+ *             derive from one another. The NcClass is made, in native code, when CPython asks for
+ *             the order of the new class; the class gets the same rows in its slot table.
  * Seam:       what a class itself has comes as a capsule with an unmade NcClass, with its name,
  *             under __nativeclass__ in the namespace. C code puts it there (nc_class_define), or
  *             the package's `describe`, which reads nativecall.field and nativecall.method off the
@@ -22,7 +22,7 @@ NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
-/* Adds the rows of a class to the __customslots__ of its namespace. */
+/* Adds the rows of a class to the __customslots__ of its namespace, which are read later. */
 NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
 {
     PyObject *given = nc_dict_item(space, "__customslots__");
@@ -104,9 +104,14 @@ NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
 /* mro(): CPython asks before it runs any Python code that knows of the new class. */
 NC_STATIC PyObject *nc_objecttype_mro(PyObject *object, PyObject *none)
 {
+    PyTypeObject *type = (PyTypeObject *)(void *)object;
+    PyObject *order = PyObject_CallMethod((PyObject *)nc_metatype, "mro", "O", object);
     (void)none;
-    nc_type_take_over((PyTypeObject *)(void *)object);
-    return PyObject_CallMethod((PyObject *)nc_metatype, "mro", "O", object);
+    nc_type_take_over(type);
+    if (order != NULL && type->tp_mro == NULL && nc_class_make_along(type, order) < 0) {
+        Py_CLEAR(order);
+    }
+    return order;
 }
 
 /* metaclass(name, bases, namespace) */
@@ -116,60 +121,63 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     PyObject *bases = NULL;
     PyObject *given = NULL;
     PyObject *space = NULL;
-    PyObject *made = NULL;
+    PyObject *capsule = NULL;
     PyObject *again = NULL;
+    PyObject *made = NULL;
+    PyObject *dict = NULL;
     NcClass *cls = NULL;
     PyTypeObject *type = NULL;
+    int done = 0;
     if (!PyArg_ParseTuple(args, "UO!O!:extensibletype", &name, &PyTuple_Type, &bases, &PyDict_Type,
                           &given)) {
         return NULL;
     }
     space = PyDict_Copy(given);
-    cls = space != NULL ? nc_class_from_space(name, bases, space) : NULL;
-    if (cls == NULL || nc_class_add_rows(cls, space) < 0) {
-        goto fail;
-    }
-    again = PyTuple_Pack(3, name, bases, space);
+    capsule = space != NULL ? nc_class_from_space(name, bases, space) : NULL;
+    again = capsule != NULL ? PyTuple_Pack(3, name, bases, space) : NULL;
     made = again != NULL ? nc_metatype->tp_new(meta, again, kwargs) : NULL;
     if (made == NULL) {
-        goto fail;
+        goto end;
     }
     type = (PyTypeObject *)(void *)made;
     if (!nc_type_is_native(type) || *nc_type_class_place(type) != NULL) {
         PyErr_Format(PyExc_TypeError, "class '%U': another metaclass has made it: %R", name, made);
-        goto fail;
+        goto end;
     }
     nc_type_take_over(type);
     nc_type_without_inline_values(type);
-    if (nc_type_check_layout(type, cls) < 0) {
-        goto fail;
+    cls = (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE);
+    dict = nc_type_dict(type);
+    if (cls == NULL || dict == NULL || nc_type_check_layout(type, cls) < 0 ||
+        nc_class_add_rows(cls, dict) < 0 || PyDict_DelItemString(dict, NC_CLASS_ATTRIBUTE) < 0) {
+        goto end;
     }
+    PyType_Modified(type);
     cls->type = type;
     cls->after = (size_t)type->tp_basicsize;
+    /* The type's from here on; whatever has the capsule cannot use it again. */
+    (void)PyCapsule_SetDestructor(capsule, NULL);
+    (void)PyCapsule_SetName(capsule, NULL);
     *nc_type_class_place(type) = cls;
     type->tp_free = (freefunc)(uintptr_t)cls; /* see nc_object_tp_free */
     if (nc_objects->root != NULL && !nc_type_is_traversed(type)) {
         Py_INCREF(type);
         cls->lasting = 1;
     }
-    cls = NULL; /* the type's */
-    if (nc_objects->publish != NULL && nc_objects->publish(type, *nc_type_class_place(type)) < 0) {
-        (*nc_type_class_place(type))->flags |= NC_CLASS_FAILED | NC_CLASS_ABSTRACT;
-        goto fail;
+    done = nc_objects->publish == NULL || nc_objects->publish(type, cls) == 0;
+    if (!done) {
+        cls->flags |= NC_CLASS_FAILED | NC_CLASS_ABSTRACT;
     }
-    Py_DECREF(again);
-    Py_DECREF(space);
-    return made;
 
-fail:
-    if (cls != NULL) {
-        nc_class_clear(cls);
-        free(cls);
+end:
+    if (!done) {
+        Py_CLEAR(made);
     }
-    Py_XDECREF(made);
+    Py_XDECREF(dict);
     Py_XDECREF(again);
+    Py_XDECREF(capsule);
     Py_XDECREF(space);
-    return NULL;
+    return made;
 }
 
 /* Names that native code finds in a class are what they were when it was made. */
@@ -222,26 +230,7 @@ NC_STATIC void nc_objecttype_dealloc(PyObject *object)
 {
     NcClass *cls = *nc_type_class_place((PyTypeObject *)(void *)object);
     nc_metatype->tp_dealloc(object);
-    if (cls != NULL) {
-        nc_class_clear(cls);
-        free(cls);
-    }
-}
-
-/* __class__ of objects: read, and refused to be set, because another class has other fields. */
-NC_STATIC PyObject *nc_object_get_class(PyObject *self, void *closure)
-{
-    (void)closure;
-    return Py_NewRef((PyObject *)Py_TYPE(self));
-}
-
-NC_STATIC int nc_object_set_class(PyObject *self, PyObject *value, void *closure)
-{
-    (void)closure;
-    (void)value;
-    PyErr_Format(PyExc_TypeError, "__class__ of a native object cannot be assigned to (it is '%s')",
-                 Py_TYPE(self)->tp_name);
-    return -1;
+    nc_class_free(cls);
 }
 
 /* __sizeof__(): the whole block. */
@@ -280,15 +269,12 @@ NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
 /* The root class, nativecall.NativeObject. */
 NC_STATIC PyTypeObject *nc_object_root(void)
 {
-    static PyGetSetDef of_class = {"__class__", nc_object_get_class, nc_object_set_class,
-                                   "The class of the object.", NULL};
     static PyMethodDef size_of = {"__sizeof__", nc_object_sizeof, METH_NOARGS,
                                   "__sizeof__()\n--\n\nBytes of the object, its fields included."};
-    PyObject *getset = PyDescr_NewGetSet(&PyBaseObject_Type, &of_class);
     PyObject *method = PyDescr_NewMethod(&PyBaseObject_Type, &size_of);
-    PyObject *space = Py_BuildValue("{s:(),s:s,s:N,s:N,s:s}", "__slots__", "__module__",
-                                    "nativecall", "__class__", getset, "__sizeof__", method,
-                                    "__doc__", "NativeObject(*values, **fields)\n--\n\n");
+    PyObject *space =
+        Py_BuildValue("{s:(),s:s,s:N,s:s}", "__slots__", "__module__", "nativecall", "__sizeof__",
+                      method, "__doc__", "NativeObject(*values, **fields)\n--\n\n");
     PyObject *root = space != NULL ? PyObject_CallFunction((PyObject *)nc_objects->metatype, "s()O",
                                                            "NativeObject", space)
                                    : NULL;
