@@ -129,9 +129,9 @@ class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], 
 class Plan(
     namedtuple(
         "Plan",
-        "outer inner arguments checks stores result before "
-        "after tested steps flags size takes_gil settles",
-        defaults=(HEADER, False, False),
+        "outer inner arguments result before after flags "
+        "checks stores tested steps size takes_gil settles",
+        defaults=((), (), -1, (), HEADER, False, False),
     )
 ):
     """How a function of one signature calls one of another."""
@@ -140,14 +140,14 @@ class Plan(
     outer: Signature  # the wanted one
     inner: Signature  # the function's own
     arguments: tuple[Node, ...]  # the function's, those after its fixed ones included
-    checks: tuple[Check, ...]  # made first, in this order
-    stores: tuple[tuple[int, Node], ...]  # after the call: to which wanted argument goes what
     result: Node | None
     before: Convention  # the error convention of the function
     after: Convention  # of the thunk
+    flags: int  # of the thunk's entry
+    checks: tuple[Check, ...]  # made first, in this order
+    stores: tuple[tuple[int, Node], ...]  # after the call: to which wanted argument goes what
     tested: int  # the step that is the function's own failure; -1 where none is tested for
     steps: tuple[Step, ...]
-    flags: int  # of the thunk's entry
     size: int  # bytes of the Thunk
     takes_gil: bool  # around the call
     settles: bool  # an exception that the function left finds a place

@@ -451,8 +451,12 @@ def _descriptor(draft: Draft, own: Own, pair: Sequence[Argument], index: int) ->
 
 _Arguments = Callable[[Draft, Sequence[Own], Sequence[Argument]], "list[Node]"]
 _ARGUMENTS: tuple[_Arguments, ...] = (
-    *(_exactly, _viewed, _rearranged),
-    *(_unpacked, _packed, _one_by_one),
+    _exactly,
+    _viewed,
+    _rearranged,
+    _unpacked,
+    _packed,
+    _one_by_one,
 )
 
 
@@ -690,19 +694,9 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
                 f"errors={what.name!r} needs the GIL, which callers of it drop (gil='release')"
             )
         flags |= _lib.FLAG_NEEDS_GIL
-    return Plan(
-        outer,
-        inner,
-        tuple(nodes),
-        tuple(draft.checks),
-        tuple(stores),
-        result,
-        before,
-        after,
-        tested,
-        tuple(draft.steps),
-        flags,
-    )
+    checks, steps = tuple(draft.checks), tuple(draft.steps)
+    plan = Plan(outer, inner, tuple(nodes), result, before, after, flags)
+    return plan._replace(checks=checks, stores=tuple(stores), tested=tested, steps=steps)
 
 
 def adapt(
@@ -777,17 +771,13 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
     )
     result = None if inner.result.kind == "void" else Result(inner.result)
     errors = convention(flags)
-    return Plan(outer, inner, tuple(nodes), (), (), result, errors, errors, -1, (), flags, offset)
+    return Plan(outer, inner, tuple(nodes), result, errors, errors, flags, size=offset)
 
 
 def taking_gil(signature: Signature, flags: int) -> Plan:
     """The plan of a function that needs the GIL for callers that may not have it."""
-    arguments = tuple([Argument(index, arg) for index, arg in enumerate(signature.args)])
-    result = None if signature.result.kind == "void" else Result(signature.result)
-    errors = convention(flags)
-    return _with_gil_taken(
-        Plan(signature, signature, arguments, (), (), result, errors, errors, -1, (), flags)
-    )
+    plan = bind(signature, flags, [False] * len(signature.args))
+    return _with_gil_taken(plan._replace(outer=signature))
 
 
 def _with_gil_taken(plan: Plan) -> Plan:

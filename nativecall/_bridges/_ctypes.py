@@ -36,8 +36,7 @@ _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 _base_of: Foreign = _CData.__dict__["_b_base_"].__get__
 _objects_of: Foreign = _CData.__dict__["_objects"].__get__
 # The letters of ctypes' simple types that mean the same as ours; text and objects come after.
-_SIMPLE = {letter: letter for letter in "?bBhHiIlLqQfdg"}
-_TYPE_CODES = {**_SIMPLE, "c": "c"}
+_SAME = "?bBhHiIlLqQfdgc"
 
 
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
@@ -77,8 +76,8 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
         code = kind._type_
         if code == "P" and (elements := _elements(kind)) is not None:
             return pointer_to(elements)
-        if code in _TYPE_CODES:
-            return scalar(_TYPE_CODES[code])
+        if code in _SAME:
+            return scalar(code)
         if code in "PzZ":
             return pointer_to(VOID if code == "P" else scalar("c" if code == "z" else _wide()))
         if code == "O":

@@ -89,6 +89,11 @@ _OPTIONAL = re.compile(
 )
 _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
 _MEMORYVIEW = "__Pyx_memviewslice"
+#: What a function can take in place of it.
+_WAY_OUT = (
+    "a typed memoryview of Cython's is a struct of its own; write a function that takes "
+    "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
+)
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
 #: What Pythran calls types beyond NumPy's sizes.
 _PYTHRAN_TYPES = {
@@ -330,7 +335,8 @@ def _known(convert: Converter, node: Node) -> Part:
     None for what may be anything.
     """
     if isinstance(node, _Gap):
-        return (node.cname, _way_out(node.cname)) if node.is_struct else None
+        way_out = _WAY_OUT if node.cname == _MEMORYVIEW else None
+        return (node.cname, way_out) if node.is_struct else None
     if isinstance(node, Record) and node.fields is None:
         return node.cname.partition(" ")[2], None
     try:
@@ -370,20 +376,10 @@ def _declared(module: str) -> dict[str, str]:
     return {} if found is None else found.types
 
 
-def _way_out(struct: str) -> str | None:
-    """What a function can take in place of a struct of Cython's own."""
-    if struct != _MEMORYVIEW:
-        return None
-    return (
-        "a typed memoryview of Cython's is a struct of its own; write a function that takes "
-        "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
-    )
-
-
 def _unknown(name: str, outer: dict[str, str]) -> str:
     """What to say of types that nobody knows, each with the one in the name that has it."""
     if _MEMORYVIEW in outer:
-        return f"in the capsule's name, {name!r}, {_way_out(_MEMORYVIEW)}"
+        return f"in the capsule's name, {name!r}, {_WAY_OUT}"
     spelt = [
         repr(one) if holder == one else f"{one!r} (in {holder!r})" for one, holder in outer.items()
     ]

@@ -71,7 +71,12 @@ class _Told:
         text = text.replace("``", "")  # some versions quote what is code
         self.usage = text.partition("\n")[0]
         self.listed = _section(text, "Parameters")
-        self.others = [one for one in _section(text, "Other Parameters") if not _is_python(one)]
+        # What is for f2py alone is no argument of the procedure.
+        self.others = [
+            one
+            for one in _section(text, "Other Parameters")
+            if not one.startswith("overwrite_") and " : input tuple" not in one
+        ]
         # Of those that have the memory of an argument, this is told already.
         returned = [one for one in _section(text, "Returns") if not one.endswith(" storage")]
         known = {_name(one) for one in (*self.listed, *self.others)}
@@ -85,10 +90,6 @@ class _Told:
         self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", self.shapes)}
         everything = (*self.listed, *self.others, *self.returned)
         self.texts = len([one for one in everything if _TEXT.search(one)])
-
-    def is_one(self) -> bool:
-        """Whether there is one result, which a function may return."""
-        return bool(self.result) and "," not in self.result
 
     def has_hidden(self) -> bool:
         """Whether the procedure may have arguments that are not told: lengths of arrays without a
@@ -124,11 +125,6 @@ def _section(text: str, title: str) -> list[str]:
 
 def _name(listed: str) -> str:
     return listed.partition(" : ")[0]
-
-
-def _is_python(listed: str) -> bool:
-    """Whether it is for f2py alone, and no argument of the procedure."""
-    return _name(listed).startswith("overwrite_") or " : input tuple" in listed
 
 
 def reason(obj: Foreign) -> str | None:
@@ -185,7 +181,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
             )
         signature = with_wide_lengths(signature)
         follow = len(lengths(signature))
-    values = [not _is_reference(one) for one in signature.args]
+    values = [one.kind not in ("pointer", "voidptr", "function") for one in signature.args]
     returns = signature.result.kind != "void"
     is_wrapper: bool | None = False
     if known is not None:
@@ -238,7 +234,7 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
         result, answer = VOID, nodes.OutValue(result)
     none = CONVENTIONS["none"]
     inner = Signature(result, args)
-    return nodes.Plan(signature, inner, tuple(arguments), (), (), answer, none, none, -1, (), 0)
+    return nodes.Plan(signature, inner, tuple(arguments), answer, none, none, 0)
 
 
 def _not_made(reason: str) -> SignatureError:
@@ -252,10 +248,6 @@ def _points_to(known: Signature, result: CType) -> bool:
     first = known.args[0]
     is_one = isinstance(first, Pointer) and result.kind == "complex"
     return known.result.kind == "void" and is_one and first.text == f"&{result.text}"
-
-
-def _is_reference(ctype: CType) -> bool:
-    return ctype.kind in ("pointer", "voidptr", "function")
 
 
 def _is_wrapper(obj: Foreign, address: int) -> bool | None:
@@ -330,7 +322,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
         if not is_function or not _can_be(signature.result, returned[0]):
             raise SignatureError(f"{said}, which returns no such value", hint=_UNCHECKED)
         returned = returned[1:]
-    elif is_wrapper and told.is_one():
+    elif is_wrapper and told.result and "," not in told.result:
         arguments, returned = arguments[1:], returned[1:]
     needed = [*told.listed, *returned, *(() if hidden else told.others)]
     least = len(needed) + len(told.assumed)

@@ -8,6 +8,7 @@ Pointers to classes are opaque. What C cannot pass, or this does not know, is a 
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
@@ -18,13 +19,13 @@ _SCALARS = dict(zip("vbcahstijlmxyfde", "v?cbBhHiIlLqQfdg", strict=True))
 _COMPLEX = "St7complexI"
 
 
-class _Type:
+class _Type(namedtuple("_Type", ["code", "const", "name"], defaults=(False, ""))):
     """A type: its code, whether it is const, and what to say where C cannot pass it."""
 
-    def __init__(self, code: str, const: bool = False, name: str = "") -> None:
-        self.code = code
-        self.const = const
-        self.name = name  # of a class
+    __slots__ = ()
+    code: str
+    const: bool
+    name: str  # of a class
 
 
 class _Parser:
@@ -72,13 +73,10 @@ class _Parser:
         return self.named()
 
     def pointer(self, inner: _Type) -> _Type:
-        if inner.name or inner.code == "v" or inner.code == "":
-            code = "P"
-        elif inner.code.startswith("X{"):
-            code = inner.code
-        else:
-            code = "&" + inner.code
-        return _Type(code, inner.const)
+        if inner.code in ("", "v"):  # a class, or nothing
+            return _Type("P", inner.const)
+        is_function = inner.code.startswith("X{")
+        return _Type(inner.code if is_function else f"&{inner.code}", inner.const)
 
     def matched(self, pattern: str) -> str | None:
         """What follows, if it matches."""
@@ -130,10 +128,7 @@ def read(name: str) -> Signature:
         When it is no such type, or C code cannot call functions of it.
     """
     parser = _Parser(name)
-    if not parser.accept("P"):
-        raise parser.error("is no pointer to a function")
-    parser.accept("Do")
-    if not parser.accept("F"):
+    if not parser.accept("PF") and not parser.accept("PDoF"):
         raise parser.error("is no pointer to a function")
     result, args = parser.function()
     if parser.at != len(name):

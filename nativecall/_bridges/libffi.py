@@ -40,14 +40,18 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         return "it has no complex long double result"
     if isinstance(result, Struct) and _only_scalar(result) == "g":
         return "it looks for a struct of one long double in memory"
-    for one in (*signature.args, result):
-        if isinstance(one, Struct) and one.size <= _REGISTERS and _is_unaligned(one):
-            return "it takes a small packed struct apart by other rules than C"
     small = 16 if steps.ABI is SYSV_X86_64 else 32  # as ctypes has it
-    if not flattened:
-        for one in (*signature.args, result):
-            if isinstance(one, Struct) and one.size <= small and _has_rows(one):
-                return "it takes the rows of an array in a small struct for pointers"
+    for one in (*signature.args, result):
+        if not isinstance(one, Struct):
+            continue
+        if one.size <= _REGISTERS and _is_unaligned(one):
+            return "it takes a small packed struct apart by other rules than C"
+        if flattened:
+            continue
+        if one.size <= small and _has_array(one, 2):
+            return "it takes the rows of an array in a small struct for pointers"
+        if steps.ABI is AAPCS64 and one.size > small and homogeneous(one) and _has_array(one):
+            return "it takes the array in a struct of long doubles for a pointer"
     for passing in steps.place(signature).args if steps.ABI in (SYSV_X86_64, AAPCS64) else ():
         # The struct is copied to the general registers whole, and then the float to its place.
         kinds, places = [piece.kind for piece in passing.pieces], passing.places
@@ -56,10 +60,6 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         is_far = passing.how == "reference" and places[0] >= AAPCS64.stack
         if is_far and passing.ctype.alignment > _WORD:
             return "it aligns the pointer to a struct on the stack as the struct"
-    if not flattened and steps.ABI is AAPCS64:
-        for one in (*signature.args, result):
-            if one.size > small and homogeneous(one) and _has_array(one):
-                return "it takes the array in a struct of long doubles for a pointer"
     return None
 
 
@@ -86,14 +86,10 @@ def _only_scalar(ctype: CType) -> str | None:
     return ctype.text
 
 
-def _has_rows(ctype: CType) -> bool:
-    """Whether a type has an array of more than one dimension in it."""
-    rows = isinstance(ctype, Array) and len(ctype.shape) > 1
-    return rows or any(map(_has_rows, inner_types(ctype)))
-
-
-def _has_array(ctype: CType) -> bool:
-    return isinstance(ctype, Array) or any(map(_has_array, inner_types(ctype)))
+def _has_array(ctype: CType, least: int = 1) -> bool:
+    """Whether a type has an array of so many dimensions or more in it."""
+    found = isinstance(ctype, Array) and len(ctype.shape) >= least
+    return found or any([_has_array(one, least) for one in inner_types(ctype)])
 
 
 def _loose(ctype: CType) -> Foreign:

@@ -106,10 +106,8 @@ def function(obj: Foreign) -> Function | None:
     found = _functions(obj)
     if len(found) != 1:
         return None
-    for signature, address in found.items():
-        flags = _lib.FLAG_NEEDS_GIL
-        return Function(address, signature, obj, obj.__name__, flags, supposed=True)
-    return None
+    ((signature, address),) = found.items()
+    return Function(address, signature, obj, obj.__name__, _lib.FLAG_NEEDS_GIL, supposed=True)
 
 
 def native(obj: Foreign) -> NativeCallable | None:

@@ -52,13 +52,6 @@ def _folder(place: str, file: str) -> str:
     return found
 
 
-def _cflags() -> str:
-    """The compiler options that C code needs, quoted for a shell."""
-    import shlex
-
-    return shlex.quote(f"-I{get_include()}")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="nativecall",
@@ -202,7 +195,9 @@ def _carry_out(argv: Sequence[str] | None, said: list[str]) -> int:
     if asked and command is not None:
         parser.error(f"--{asked[0]} is given alone, not with the command {command!r}")
     if options.cflags:
-        print(_cflags())
+        import shlex
+
+        print(shlex.quote(f"-I{get_include()}"))
         return 0
     for name in asked:
         place, _, file = _FOLDERS[name]

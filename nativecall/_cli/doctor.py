@@ -151,17 +151,14 @@ def _headers() -> Iterator[_Line]:
     command: list[str] | None = None
     with suppress(LibraryError):  # for CC, which the line names
         command = preprocessor.compiler()
-    chosen = os.environ.get("CC", "").strip()
-    missing = f"CC={chosen} is not found" if chosen else "none"
-    if command is not None:
-        failed = _compiled(command)
-        found = shlex.join(command)
-        if failed:
-            yield _FALLBACK, "C compiler", found, f"header= fails: {failed}; CC names another"
-        else:
-            yield _GOOD, "C compiler", found, "header=, inline functions"
-    else:
-        yield _FALLBACK, "C compiler", missing, "header= needs one, texts of declarations do not"
+    if command is None:
+        chosen = os.environ.get("CC", "").strip()
+        found = f"CC={chosen} is not found" if chosen else "none"
+        yield _FALLBACK, "C compiler", found, "header= needs one, texts of declarations do not"
+        return
+    failed = _compiled(command)
+    means = f"header= fails: {failed}; CC names another" if failed else "header=, inline functions"
+    yield _FALLBACK if failed else _GOOD, "C compiler", shlex.join(command), means
 
 
 def _compiled(command: list[str]) -> str:

@@ -130,16 +130,9 @@ class _Machine:
         self._optimizations = itertools.count(1)
         self._parsed = itertools.count(1)
         self._shared_context = llvm.create_context()
-        self.identity = repr(
-            (
-                version,
-                llvm.llvm_version_info,
-                llvm.get_process_triple(),
-                self.cpu,
-                self.features,
-                *identity.python(),
-            )
-        )
+        triple = llvm.get_process_triple()
+        processor = triple, self.cpu, self.features
+        self.identity = repr((version, llvm.llvm_version_info, *processor, *identity.python()))
         self.hashed = _cache.hashed(self.identity.encode())  # to be copied
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:

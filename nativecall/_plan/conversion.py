@@ -198,7 +198,7 @@ def conversion(plan: nodes.Plan) -> Conversion:
     """
     more = [_type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
-    writer = _Writer(outer, steps.place(plan.inner, plan.variadic, more))
+    writer = _Writer(outer, steps.place(plan.inner, plan.variadic, more), plan.variadic)
     for check in plan.checks:
         writer.check(check)
     writer.arguments(plan.arguments, isinstance(plan.result, nodes.Result))
@@ -231,7 +231,7 @@ def conversion(plan: nodes.Plan) -> Conversion:
         | BY_CODE * plan.before.is_code
     )
     tested = plan.tested if plan.tested >= 0 else NOWHERE
-    return writer.made(plan.variadic, ops, flags, plan.before, tested, told)
+    return writer.made(ops, flags, plan.before.flags, tested, told)
 
 
 class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None))):
@@ -379,7 +379,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     for operand, offset in plan.results:
         at = At(FRAME, writer.answer.at + offset)
         writer.store(operand, at, plan.operands[operand].size)
-    made = writer.made(None, writer.ops, BY_CODE * errors.is_code, errors, 0, NOWHERE)
+    made = writer.made(writer.ops, BY_CODE * errors.is_code, errors.flags, 0, NOWHERE)
     tables = b"".join([*arrays, *lengths, axes])
     counts = len(arrays), len(lengths), len(axes) // 4, _LOOP.size + len(tables)
     head = operands, dimensions, words - operands - dimensions, plan.needs_gil
@@ -389,9 +389,10 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
 class _Writer:
     """Writes one conversion; `end` is where the frame ends so far."""
 
-    def __init__(self, outer: Call, inner: Call) -> None:
+    def __init__(self, outer: Call, inner: Call, fixed: int | None = None) -> None:
         self.outer = outer
         self.inner = inner
+        self.fixed = fixed
         self.end = inner.stack
         self.areas: dict[int, int] = {}
         self.ops: list[Op] = []
@@ -400,20 +401,11 @@ class _Writer:
         self.room = self.told = -1
         self.answer = _NO_PLACE
 
-    def made(
-        self,
-        fixed: int | None,
-        ops: list[Op],
-        flags: int,
-        errors: Convention,
-        tested: int,
-        told: int,
-    ) -> Conversion:
+    def made(self, ops: list[Op], flags: int, errors: int, tested: int, told: int) -> Conversion:
         """All of it: `ops`, and what was written since."""
         failed = [] if ops is self.ops else self.ops
-        sides = self.outer, self.inner, fixed
-        rest = self.areas, self.data, flags, errors.flags, tested, told
-        return Conversion(*sides, ops, failed, *rest)
+        rest = self.areas, self.data, flags, errors, tested, told
+        return Conversion(self.outer, self.inner, self.fixed, ops, failed, *rest)
 
     # -- ops -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from .._types.ctype import CType, integer
 from .._types.derived import Array, Field, Struct
-from .abi import ABI, Call, Passing, Piece, in_memory
+from .abi import ABI, Call, Passing, Piece, cut, in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,8 +94,16 @@ def _merge(one: str, other: str) -> str | None:
     return None  # a long double beside another float
 
 
-def _pieces(ctype: CType, classes: Sequence[str]) -> tuple[Piece, ...]:
-    """One for each eightbyte that is not all padding."""
+def _cut(ctype: CType) -> tuple[Piece, ...] | None:
+    """What registers would hold of a value; None where it is in memory."""
+    if not in_memory(ctype):
+        return (Piece("vector" if ctype.kind == "float" else "general", 0, ctype.size),)
+    classes = classify(ctype)
+    if classes is None:
+        return None
+    if _X87 in classes:
+        return cut(ctype, "x87", 16)
+    # One for each eightbyte that is not all padding.
     return tuple(
         [
             Piece("vector" if one == _SSE else "general", 8 * i, min(8, ctype.size - 8 * i))
@@ -103,10 +111,6 @@ def _pieces(ctype: CType, classes: Sequence[str]) -> tuple[Piece, ...]:
             if one
         ]
     )
-
-
-def _whole(ctype: CType) -> tuple[Piece, ...]:
-    return (Piece("vector" if ctype.kind == "float" else "general", 0, ctype.size),)
 
 
 class SystemV(ABI):
@@ -117,46 +121,33 @@ class SystemV(ABI):
     stack = 240
 
     def result(self, ctype: CType) -> Passing:
-        how: str = "value"
-        if in_memory(ctype):
-            classes = classify(ctype)
-            if classes is None:
-                return Passing(ctype, "reference", (), (_GENERAL[0], _RAX))
-            if _X87 in classes:
-                # A number in st(0), a complex one in st(0) and st(1).
-                parts = [Piece("x87", at, 16) for at in range(0, ctype.size, 16)]
-                return Passing(ctype, "pieces", tuple(parts), _ST0[: len(parts)])
-            how, pieces = "pieces", _pieces(ctype, classes)
-        else:
-            pieces = _whole(ctype)
-        places = {"general": iter((_RAX, _RDX)), "vector": iter((_XMM0, _XMM1))}
+        pieces = _cut(ctype)
+        if pieces is None:
+            return Passing(ctype, "reference", (), (_GENERAL[0], _RAX))
+        # A long double is in st(0), a complex one in st(0) and st(1).
+        rows = ("general", (_RAX, _RDX)), ("vector", (_XMM0, _XMM1)), ("x87", _ST0)
+        places = {kind: iter(row) for kind, row in rows}
+        how = "pieces" if in_memory(ctype) else "value"
         return Passing(ctype, how, pieces, tuple([next(places[one.kind]) for one in pieces]))
 
     def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
-        registers = {"general": [*_GENERAL], "vector": [*_VECTOR]}
+        registers: dict[str, list[int]] = {"general": [*_GENERAL], "vector": [*_VECTOR], "x87": []}
         if result.how == "reference":
             del registers["general"][0]
         stack = self.stack
         passed: list[Passing] = []
         for arg in args:
-            how, pieces = "value", _whole(arg)
-            if in_memory(arg):
-                classes = classify(arg)
-                if classes is None or _X87 in classes:
-                    how = "stack"
-                else:
-                    how, pieces = "pieces", _pieces(arg, classes)
-            kinds = [piece.kind for piece in pieces]
-            if how != "stack" and all(
-                [kinds.count(kind) <= len(left) for kind, left in registers.items()]
-            ):
+            pieces, is_value = _cut(arg), not in_memory(arg)
+            kinds = [piece.kind for piece in pieces or ()]
+            fits = [kinds.count(kind) <= len(left) for kind, left in registers.items()]
+            if pieces is not None and all(fits):
                 places = tuple([registers[kind].pop(0) for kind in kinds])
-                passed.append(Passing(arg, how, pieces, places))
+                passed.append(Passing(arg, "value" if is_value else "pieces", pieces, places))
                 continue
             if arg.alignment > 8:
                 stack = -(-stack // 16) * 16
-            how = "value" if how == "value" else "stack"
-            passed.append(Passing(arg, how, pieces if how == "value" else (), (stack,)))
+            how = "value" if is_value else "stack"
+            passed.append(Passing(arg, how, pieces if is_value else (), (stack,)))
             stack += -(-arg.size // 8) * 8
         return Call(result, passed, stack, len(_VECTOR) - len(registers["vector"]))
 

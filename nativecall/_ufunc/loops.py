@@ -83,7 +83,8 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
     @property
     def operands(self) -> tuple[CType, ...]:
         """C types of the elements, inputs first."""
-        return tuple(map(_ctype, self.types.replace("->", "")))
+        letters = self.types.replace("->", "")
+        return tuple([scalar(_LETTERS.get(letter, letter)) for letter in letters])
 
     @property
     def signature(self) -> Signature:
@@ -100,10 +101,6 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
             return DEFAULT
         outs = [Out(self.ufunc.nin + index) for index in range(self.ufunc.nout)]
         return DEFAULT._replace(out=tuple(outs))
-
-
-def _ctype(letter: str) -> CType:
-    return scalar(_LETTERS.get(letter, letter))
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -322,8 +319,7 @@ def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int)
         arguments = [nodes.Memory(tuple(at), VOIDPTR), count, nodes.Memory(steps, _LENGTH)]
     arguments.append(nodes.Bound(_HEADER + _WORD, whole.args[3]))
     none = CONVENTIONS["none"]
-    settled = (), (), result, none, none, -1, (), 0
-    return nodes.Plan(signature, whole, tuple(arguments), *settled, settles=True)
+    return nodes.Plan(signature, whole, tuple(arguments), result, none, none, 0, settles=True)
 
 
 class _Helper(namedtuple("_Helper", ["operands", "signature"])):
@@ -336,16 +332,11 @@ class _Helper(namedtuple("_Helper", ["operands", "signature"])):
     ) -> tuple[object, ...]:
         """For `pickle`: another process makes the same of the same loop."""
         found: Foreign = function._owners[-1]
-        again = _strided_again if self.operands is None else _scalar_again
-        return again, (found.ufunc, found.types)
+        return _again, (found.ufunc, found.types, self.operands is None)
 
     def __repr__(self) -> str:
         return f"<a loop of a ufunc as {self.signature.text!r}>"
 
 
-def _scalar_again(ufunc: numpy.ufunc, types: str) -> NativeCallable:
-    return scalar_entry(find(ufunc, types))
-
-
-def _strided_again(ufunc: numpy.ufunc, types: str) -> NativeCallable:
-    return strided(find(ufunc, types))
+def _again(ufunc: numpy.ufunc, types: str, is_strided: bool) -> NativeCallable:
+    return (strided if is_strided else scalar_entry)(find(ufunc, types))

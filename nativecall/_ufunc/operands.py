@@ -165,8 +165,8 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
     """
     one = _Reader(name, spec, flags)
     outs: dict[int, Out] = {out.index: out for out in one.policies.out}
-    made: list[Passed | None] = []
-    written: list[tuple[int, CType, int | None]] = []
+    arguments: list[Passed] = []
+    written: list[CType] = []
     for index, ctype in enumerate(one.signature.args[: one.count]):
         out = outs.get(index)
         pointee = ctype.pointee if isinstance(ctype, Pointer) else None
@@ -178,13 +178,14 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
                 )
             if out.given:
                 one.inputs.append(pointee)
-            written.append((index, pointee, len(one.inputs) - 1 if out.given else None))
-            made.append(None)
+            given = len(one.inputs) - 1 if out.given else None
+            arguments.append(Passed("output", len(written), given))
+            written.append(pointee)
         elif _is_number(ctype):
-            made.append(Passed("value", len(one.inputs)))
+            arguments.append(Passed("value", len(one.inputs)))
             one.inputs.append(ctype)
         elif one.policies.fortran and pointee is not None and _is_number(pointee):
-            made.append(Passed("reference", len(one.inputs)))
+            arguments.append(Passed("reference", len(one.inputs)))
             one.inputs.append(pointee)
         else:
             raise one.refusal(
@@ -195,15 +196,11 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
     for ctype, offset in one.result():
         one.results.append((len(one.inputs) + len(one.outputs), offset))
         one.outputs.append(ctype)
-    arguments: list[Passed] = []
-    pending = iter(written)
-    for how in made:
-        if how is not None:
-            arguments.append(how)
-            continue
-        _, ctype, given = next(pending)
-        arguments.append(Passed("output", len(one.inputs) + len(one.outputs), given))
-        one.outputs.append(ctype)
+    first = len(one.inputs) + len(one.outputs)
+    one.outputs += written
+    arguments = [
+        how._replace(number=first + how.number) if how.how == "output" else how for how in arguments
+    ]
     _require(one)
     return one.plan(arguments, None)
 

@@ -103,10 +103,8 @@ def table() -> Foreign:
 
     _require_known(numpy)
     # numpy.core, until NumPy 2
-    module = sys.modules.get("numpy._core._multiarray_umath")
-    if module is None:
-        module = sys.modules["numpy.core._multiarray_umath"]
-    capsule = module._UFUNC_API
+    package = "numpy._core" if "numpy._core" in sys.modules else "numpy.core"
+    capsule = sys.modules[f"{package}._multiarray_umath"]._UFUNC_API
     return ctypes.cast(get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
 
 

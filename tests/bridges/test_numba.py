@@ -637,7 +637,7 @@ REFUSED = {
     "g:g": "Numba has no type for 'g' (long double)",
     "O:O": "Numba has no type for 'O' (PyObject *)",
     "d:X{d:d}": "Numba has no type for 'X{d:d}' (double (*)(double))",
-    "d:T{g}": "Numba has no type for a field 'g'",
+    "d:T{g}": "Numba has no type for 'g' (long double)",
     "d:T{dd}": "Numba does not compile 'twice' for 'd:T{dd}': No implementation of function",
 }
 

@@ -115,6 +115,9 @@ def function(obj: NumbaObject) -> Function | None:
 def _check_cfunc(signature: Signature) -> None:
     """Refuse what a cfunc does not pass as C does: it says of a complex number that it is a struct
     of two, and of a record that it is a pointer."""
+    from ..._plan import steps
+    from ..._plan.sysv import SYSV_X86_64
+
     taken = 0
     for at, ctype in enumerate((signature.result, *signature.args)):
         if ctype.kind in ("struct", "view"):
@@ -123,7 +126,7 @@ def _check_cfunc(signature: Signature) -> None:
                 hint="wrap a function made by numba.njit instead",
             )
         if ctype.kind == "complex":
-            whole = _passes_complex128() and ctype.text == "Zd"
+            whole = steps.ABI is SYSV_X86_64 and ctype.text == "Zd"
             if not whole or (at and taken == 7):
                 raise SignatureError(
                     f"Numba's cfunc does not pass one of the complex numbers in "
@@ -133,13 +136,6 @@ def _check_cfunc(signature: Signature) -> None:
             taken += 2 if at and taken < 8 else 0
         elif ctype.kind == "float" and at:
             taken += taken < 8
-
-
-def _passes_complex128() -> bool:
-    from ..._plan import steps
-    from ..._plan.sysv import SYSV_X86_64
-
-    return steps.ABI is SYSV_X86_64
 
 
 # -- jitted functions ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import sys
 
 from ..._errors import SignatureError
 from ..._types.agreement import suits
-from ..._types.ctype import VOID, CType, Scalar, integer, part_of, scalar
+from ..._types.ctype import VOID, CType, Scalar, integer, scalar
 from ..._types.derived import Array, Pointer, Struct, View, is_plain
 from ..._types.derived import pointer as pointer_to
 from ..._values.dtypes import dtype_of
@@ -124,22 +124,15 @@ def numba_type(ctype: CType, const: bool = False) -> NumbaType:
             assert isinstance(ctype, View)
             return types.Array(numba_type(ctype.item), ctype.ndim, "A", readonly=const)
         case "struct" if is_plain(ctype):
-            _check_fields(ctype)
+            assert isinstance(ctype, Struct)
+            for field in ctype.fields:
+                part: Foreign = field.type
+                while part.kind == "array":
+                    part = part.item
+                if part.kind != "pointer":  # which is a number to NumPy
+                    numba_type(part)
             return sys.modules["numba"].from_dtype(dtype_of(ctype))
     raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
-
-
-def _check_fields(ctype: Foreign) -> None:
-    """Raise SignatureError for a struct with fields that Numba has no type for."""
-    if ctype.kind == "array":
-        _check_fields(ctype.item)
-    elif ctype.kind == "struct" and ctype.is_plain:
-        for field in ctype.fields:
-            _check_fields(field.type)
-    elif ctype.kind in ("float", "complex") and part_of(ctype).size in (4, 8):
-        return
-    elif ctype.kind not in ("bool", "int", "pointer", "voidptr"):
-        raise SignatureError(f"Numba has no type for a field {ctype.text!r}")
 
 
 def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
