@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 import time
 import zipfile
 
@@ -105,6 +107,20 @@ def test_inline_functions_find_the_library_that_they_call(there):
     before = lib.tin_count
     assert (lib.tin_twice(2.5), lib.tin_both((3, 4)), lib.tin_double_area((1, 1))) == (5, 24, 2)
     assert lib.tin_count == before + 2
+
+
+def test_inline_functions_find_a_library_by_its_own_name(made, builder, tmp_path):
+    path = builder.library(SOURCE, "named", flags=("-O1", "-Wl,-soname,libnamed.so.3"))
+    nc.load(path, header=made / "tin.h").freeze(tmp_path / "named.nc")
+    shutil.copy(path, tmp_path / "elsewhere.so")
+    path.unlink()
+    program = """
+import nativecall as nc
+lib = nc.load("./elsewhere.so", frozen="named.nc")
+assert lib.tin_both((3, 4)) == 24 and lib.tin_count == 6
+"""
+    # In a process of its own: a loader has one library by a name.
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize("name", ["tin_broken", "tin_broken_too"])
