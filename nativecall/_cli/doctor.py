@@ -51,8 +51,7 @@ def run() -> int:
     """Try everything and show it; 1 when something that nativecall needs does not work."""
     output = Output()
     parts = [_system, _tried, _kept, _headers, _packages]
-    with output.working("trying"):
-        rows = [row for part in parts for row in part()]
+    rows = [row for part in parts for row in part()]
     shown = [Row(*row, style="bad" if row[0] == _BAD else "") for row in rows]
     output.table(["", "what", "found", "means"], shown)
     failed = [row for row in rows if row[0] == _BAD]
@@ -188,22 +187,13 @@ def _compiled(command: list[str]) -> str:
 
 def _packages() -> Iterator[_Line]:
     for package, use in _PACKAGES.items():
-        version = _version(package)
-        missing = _BAD if package in _REQUIRED else _ABSENT
-        if version is None:
-            yield missing, package, "not installed", use
-            continue
         try:
+            version = metadata.version(package)
             import_module(package)
+        except metadata.PackageNotFoundError:
+            yield _BAD if package in _REQUIRED else _ABSENT, package, "not installed", use
         except Exception as error:  # whatever a broken package raises
             sign = _BAD if package in _REQUIRED else _FALLBACK
             yield sign, package, f"{version}, broken", f"{use}: {_told(error)}"
         else:
             yield _GOOD, package, version, use
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

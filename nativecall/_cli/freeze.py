@@ -24,7 +24,8 @@ def run(
 ) -> int:
     """Write the file."""
     headers = [os.path.abspath(one) if os.path.exists(one) else one for one in header]
-    macros = {name: value if equals else None for name, equals, value in map(_parts, define)}
+    given = [one.partition("=") for one in define]
+    macros = {name: value if equals else None for name, equals, value in given}
     try:
         found = load(library, header=headers, include=include, define=macros, only=only)
         found.freeze(output)
@@ -32,7 +33,3 @@ def run(
         raise CommandError(str(error)) from None
     print(f"wrote {output}")
     return 0
-
-
-def _parts(define: str) -> tuple[str, str, str]:
-    return define.partition("=")

@@ -40,8 +40,7 @@ _CONSUMERS: dict[str, tuple[str, Callable[[NativeCallable], object]]] = {
 
 def run(place: str, *, as_json: bool = False) -> int:
     """Show what is at ``MODULE:NAME``; 0 when it has something native, 1 when not."""
-    with Output().working(f"importing {place}"):
-        obj = find(place)
+    obj = find(place)
     made: NativeCallable | None = None
     note = ""
     try:

@@ -8,12 +8,11 @@ is cut off: where a terminal is too narrow, the cells of a table wrap.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
     from typing import Literal
 
     from rich.console import Console, RenderableType
@@ -82,20 +81,6 @@ class Output:
     def text(self, text: str, style: str = "") -> None:
         """A line of text; styles as for `Row`, and ``"dim"``."""
         self._line(f"{_INDENT}{text}", _STYLES.get(style, style))
-
-    def working(self, title: str) -> AbstractContextManager[object]:
-        """Show on a terminal, while the block runs, that work is done. Blocks do not nest."""
-        if self._console is None:
-            return nullcontext()
-        from rich.live import Live
-        from rich.spinner import Spinner
-        from rich.text import Text
-
-        spins = "dots" if self._console.encoding.startswith("utf") else "line"
-        # What is written to stderr meanwhile goes above the line if it comes here, too.
-        both = sys.stderr is not None and sys.stderr.isatty()
-        shown = Spinner(spins, Text(_shown(title)))
-        return Live(shown, console=self._console, transient=True, redirect_stderr=both)
 
     def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
         """A table with a heading row; columns whose titles begin with ``>`` end at the right."""

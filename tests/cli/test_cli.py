@@ -495,30 +495,6 @@ def test_tables_of_a_narrow_terminal_lose_nothing(width):
             assert all(one in letters for one in cell.replace(" ", "")), cell
 
 
-def test_work_is_shown_on_a_terminal_alone(capsys):
-    console = pytest.importorskip("rich.console")
-
-    def work(shown):
-        for title in ("counting [x]", "waiting"):
-            with shown.working(title):
-                pass
-
-    shown = output.Output()
-    work(shown)
-    assert capsys.readouterr() == ("", "")
-    file = io.StringIO()
-    shown = output.Output(console.Console(file=file, width=80, force_terminal=True))
-    work(shown)
-    for told in ("counting [x]", "waiting"):
-        assert told in file.getvalue()
-    bytes = io.BytesIO()
-    file = io.TextIOWrapper(bytes, encoding="ascii")
-    shown = output.Output(console.Console(file=file, width=80, force_terminal=True))
-    work(shown)
-    file.flush()
-    assert b"counting [x]" in bytes.getvalue()
-
-
 @pytest.mark.parametrize("command", ["demo", "inspect math:cos", "--cflags"])
 def test_output_that_nobody_takes_is_no_crash(command, tmp_path):
     """What `nativecall demo | head -1` does, and a full disk."""
@@ -553,7 +529,7 @@ def test_output_that_is_closed_is_told(options, monkeypatch, capsys):
     ("options", "interrupted"),
     [
         (["demo"], "nativecall._cli.demo._load"),
-        (["doctor"], "nativecall._cli.doctor._version"),
+        (["doctor"], "nativecall._cli.doctor.metadata.version"),
         (["inspect", "math:cos"], "nativecall._cli.place.imported"),
     ],
 )
@@ -637,7 +613,7 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     failing.write_text("#!/bin/sh\necho no licence >&2\nexit 3\n")
     failing.chmod(0o755)
     monkeypatch.setattr(doctor, "_PACKAGES", {"nc_failing_package": "luck"})
-    monkeypatch.setattr(doctor, "_version", lambda package: "1.0")
+    monkeypatch.setattr(doctor.metadata, "version", lambda package: "1.0")
     monkeypatch.setenv("CC", str(failing))
     monkeypatch.setenv("NATIVECALL_JIT", "maybe")
     monkeypatch.setenv("NATIVECALL_TRACE", "0")
