@@ -33,7 +33,7 @@ def native(obj: Foreign) -> NativeCallable | None:
     from .PyCapsule import address
 
     place = address(capsule, b"BitGenerator")
-    if not place or _word(place, 0) != bits.ctypes.state_address:
+    if not place or word(place, 0) != bits.ctypes.state_address:
         return None
     return native_at(place, bits)
 
@@ -44,13 +44,14 @@ def native_at(address: int, owner: object) -> NativeCallable | None:
         return None
     from .._callable.callable import NativeCallable
 
-    state = _lib.ffi.cast("void *", _word(address, 0))
+    state = _lib.ffi.cast("void *", word(address, 0))
     found: dict[str, object] = {}
     for text, index in _WORDS.items():
-        raw = NativeCallable(_word(address, index), text, owner=owner, name="next")
+        raw = NativeCallable(word(address, index), text, owner=owner, name="next")
         found[text.removesuffix("P")] = raw.bind(state)
     return NativeCallable(found, name="next", owner=owner)
 
 
-def _word(address: int, index: int) -> int:
+def word(address: int, index: int) -> int:
+    """One of the words of memory, from an address on."""
     return int(_lib.ffi.cast("uintptr_t *", address)[index])

@@ -85,7 +85,7 @@ def user_data(obj: object) -> int | None:
     """The context of a capsule, if its function takes a void pointer last: its user data."""
     if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or get_name(obj) is None:
         return None
-    data = context(obj)
+    data = get_context(obj)
     found = function(obj) if data else None
     signature = None if found is None else found.signature
     args = () if signature is None else signature.args
@@ -191,11 +191,6 @@ def _exported_again(module: str, key: str, *how: Foreign) -> object:
 def address(obj: object, name: bytes | None) -> int:
     """What a capsule of a name, or of none, holds; 0 where it is of another name."""
     return (get_pointer(obj, name) or 0) if get_name(obj) == name else 0
-
-
-def context(obj: object) -> int:
-    """The address in a capsule's context; 0 for NULL."""
-    return get_context(obj) or 0
 
 
 def form(entry: NativeCallable) -> tuple[bytes]:

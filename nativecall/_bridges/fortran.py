@@ -84,20 +84,18 @@ class _Told:
         # With optional arguments the order is not that of Fortran; with texts there are lengths.
         self.is_whole = "[" not in self.usage and "string(" not in text
         self.result = self.usage.partition(" = ")[0] if " = " in self.usage else ""
-        self.defaults = re.findall(r"^    Default:? (.*)", text, re.MULTILINE)
-        self.shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
+        shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
         # What f2py's subroutines take of arrays of assumed shape.
-        self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", self.shapes)}
+        self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", shapes)}
+        # There may be arguments that are not told: lengths of arrays without a name here, or what
+        # f2py was told to do otherwise than by itself.
+        known.update(self.assumed, map(_name, self.returned))
+        by_itself = re.compile(r"shape\(\w+, ?\d+\)|len\(\w+\)")
+        defaults = re.findall(r"^    Default:? (.*)", text, re.MULTILINE)
+        self.has_hidden = not all(map(by_itself.fullmatch, defaults))
+        self.has_hidden |= not known.issuperset(re.findall(r"[A-Za-z]\w*", shapes))
         everything = (*self.listed, *self.others, *self.returned)
         self.texts = len([one for one in everything if _TEXT.search(one)])
-
-    def has_hidden(self) -> bool:
-        """Whether the procedure may have arguments that are not told: lengths of arrays without a
-        name here, or what f2py was told to do otherwise than by itself."""
-        known = {_name(one) for one in (*self.listed, *self.others, *self.returned)}
-        known.update(self.assumed)
-        own = all([re.fullmatch(r"shape\(\w+, ?\d+\)|len\(\w+\)", one) for one in self.defaults])
-        return not own or not known.issuperset(re.findall(r"[A-Za-z]\w*", self.shapes))
 
     def kind(self, obj: Foreign) -> tuple[int, str] | None:
         """The position of an argument and its code, as f2py says when it refuses objects."""
@@ -194,14 +192,12 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         values[len(values) - follow :] = [False] * follow
         is_wrapper = _is_wrapper(obj, address)
         _refuse_other(obj, signature, is_wrapper)
-    if not any(values) and not returns:
-        return Function(address, signature, obj, name)
     if is_wrapper is None and returns:
         raise _not_made(
             f"whether {name!r} returns its result or writes it cannot be told: its address has no "
             "symbol"
         )
-    if not any(values) and not is_wrapper:
+    if not any(values) and not (is_wrapper and returns):
         return Function(address, signature, obj, name)
     passed = [one for one, by_value in zip(signature.args, values, strict=True) if by_value]
     for one in (signature.result, *passed):
@@ -312,7 +308,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
     told = _Told(obj)
     arguments = list(signature.args)
     returned = told.returned
-    hidden = told.has_hidden()
+    hidden = told.has_hidden
     said = f"'signature' is {signature.text!r}, but f2py says {told.usage!r}"
     if told.assumed and is_wrapper is False:
         raise SignatureError(f"{said}, whose arrays of assumed shape no signature has")

@@ -16,9 +16,10 @@ import builtins
 import re
 
 from .. import _lib
-from .._bridges import itanium
 from .._errors import SignatureError
 from .._values.boxes import Function
+from . import itanium
+from .BitGenerator import word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ _ADVICE = (
     "export the pointer of a C function beside it, as in "
     'py::capsule((void *) &f, "double (double)"), and pass that'
 )
-
-
-def _word(address: int, index: int) -> int:
-    return int(_lib.ffi.cast("uintptr_t *", address)[index])
 
 
 def _is_of_c(kind: type) -> bool:
@@ -67,22 +64,22 @@ def _records(obj: Foreign) -> list[int] | None:
     if _lib.ffi.sizeof("void *") != 8 or not _is_of_c(type(record)):
         return None
     # An object's own fields follow the header that all objects have.
-    first = _word(id(record) + object.__basicsize__, 0)
-    definition = _word(id(obj) + object.__basicsize__, 0)
+    first = word(id(record) + object.__basicsize__, 0)
+    definition = word(id(obj) + object.__basicsize__, 0)
     found: list[int] = []
     while first and len(found) < _MOST:
         found.append(first)
-        first = _word(first, _NEXT)
+        first = word(first, _NEXT)
     # The definition belongs to one of the overloads, whose names are all the same.
-    return found if any([_word(one, _DEF) == definition for one in found]) else None
+    return found if any([word(one, _DEF) == definition for one in found]) else None
 
 
 def _read(record: int) -> tuple[int, Signature] | str:
     """The function of a record and its signature, or why there is none."""
-    if not _word(record, _BITS) & _STATELESS:
+    if not word(record, _BITS) & _STATELESS:
         return "it is not bound as a pointer: it is a method, or a lambda or another object"
-    address, kind = _word(record, _DATA), _word(record, _DATA + 1)
-    name = _lib.ffi.string(_lib.ffi.cast("char *", _word(kind, 1))).decode("ascii", "replace")
+    address, kind = word(record, _DATA), word(record, _DATA + 1)
+    name = _lib.ffi.string(_lib.ffi.cast("char *", word(kind, 1))).decode("ascii", "replace")
     try:
         return address, itanium.read(name.lstrip("*"))
     except SignatureError as error:

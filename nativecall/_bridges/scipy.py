@@ -26,8 +26,9 @@ from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
 from .._values import boxes, callspec
 from .._values.boxes import Function
+from .._values.capsules import get_context
 from .._values.failure import convention
-from .PyCapsule import context, takes_data, with_data
+from .PyCapsule import takes_data, with_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def user_data(obj: LowLevelCallable) -> int | None:
     if not isinstance(obj, LowLevelCallable):
         return None
     given = obj.user_data is not None
-    return context(tuple.__getitem__(obj, 0)) or (0 if given else None)
+    return get_context(tuple.__getitem__(obj, 0)) or (0 if given else None)
 
 
 _FORTRAN = (

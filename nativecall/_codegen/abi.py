@@ -63,12 +63,6 @@ class _NamedFloat(ir.Type):  # type: ignore[misc]  # llvmlite has no types
     def _to_string(self) -> str:
         return self.name
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _NamedFloat) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
 
 X86_FP80: Final = _NamedFloat("x86_fp80")
 FP128: Final = _NamedFloat("fp128")

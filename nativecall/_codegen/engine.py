@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     Effort: TypeAlias = Literal[0, 1, 2]
     _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
-_PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins

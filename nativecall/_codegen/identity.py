@@ -64,8 +64,8 @@ def _seen() -> bytes | None:
         if not processor or spec is None or spec.origin is None:
             return None
         folder = os.path.dirname(spec.origin)
-        files = [spec.origin, os.path.join(folder, "_version.py")]
-        files.append(os.path.join(folder, "binding", "libllvmlite.so"))
+        library = os.path.join(folder, "binding", "libllvmlite.so")
+        files = spec.origin, os.path.join(folder, "_version.py"), library
         status = [(path, os.stat(path)) for path in files]
         llvmlite = [(path, each.st_size, each.st_mtime_ns) for path, each in status]
         said = repr((llvmlite, processor, python()))

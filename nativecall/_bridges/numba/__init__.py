@@ -71,14 +71,6 @@ def loops(obj: object) -> bool | None:
     return bool(boxes.bridge("numpy").loops(obj)) if _is_vectorized(obj) else None
 
 
-def _vectorized(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
-    """The C function that a loop is, which is compiled unless there is one."""
-    if len(signature.args) == obj.ufunc.nin:
-        _loop(obj, repr(signature.text), signature.args)
-    found: Function | None = boxes.bridge("numpy").instance(obj, signature, errors)
-    return found
-
-
 def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature | None:
     """The signature of the loop for arguments, which is compiled unless there is one; None where
     there is none, and no more are compiled."""
@@ -146,7 +138,10 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
     Numba does not compile it for these arguments, or to something else than the result.
     """
     if _is_vectorized(obj):
-        return _vectorized(obj, signature, errors)
+        if len(signature.args) == obj.ufunc.nin:
+            _loop(obj, repr(signature.text), signature.args)
+        found: Function | None = boxes.bridge("numpy").instance(obj, signature, errors)
+        return found
     return jitted.instance(obj, signature, errors) if jitted.is_jitted(obj) else None
 
 

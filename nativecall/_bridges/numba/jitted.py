@@ -13,6 +13,8 @@ import dis
 import sys
 
 from ... import _lib
+from ..._callable.callable import NativeCallable
+from ..._callable.pickled import wrapped
 from ..._callable.specialize import OnDemand
 from ..._errors import SignatureError
 from ..._types.signature import Signature
@@ -24,9 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..._callable.callable import NativeCallable
+    from ..._ext import Foreign
     from ..._types.ctype import CType
-    from ..._values.calloptions import CallOptions
     from .types import NumbaObject, NumbaType
 
 
@@ -81,24 +82,9 @@ class Instance:
             flags = _lib.FLAG_RELEASE_GIL
         return Function(address, self.signature, self, name, flags)
 
-    def pickled(
-        self, signature: Signature, name: str, doc: str | None, options: CallOptions
-    ) -> tuple[object, ...]:
+    def pickled(self, *how: Foreign) -> tuple[object, ...]:
         """For `pickle`: Numba pickles the jitted function, which another process compiles."""
-        return _restore, (self.function, signature, name, doc, options)
-
-
-def _restore(
-    function: NumbaObject,
-    signature: Signature | None,
-    name: str,
-    doc: str | None,
-    options: CallOptions,
-) -> NativeCallable:
-    """For `pickle`."""
-    from ..._callable.wrap import wrap
-
-    return wrap(function, signature, name=name, doc=doc, **options)
+        return wrapped, (NativeCallable, self.function, *how)
 
 
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
@@ -188,8 +174,10 @@ def _instance(
     """The same for these promises. Arguments that are left out have their defaults."""
     kinds = tuple([numba_type(one, const) for one, const in zip(args, readonly, strict=True)])
     name = obj.py_func.__name__
-    # Numba says a wrong number of arguments in a page of text.
-    _check_count(obj, wanted, args)
+    try:  # Numba says a wrong number of arguments in a page of text
+        obj._compiler.pysig.bind(*args)
+    except TypeError as error:
+        raise SignatureError(f"{name!r} does not take the arguments of {wanted}: {error}") from None
     kinds = obj._compiler.fold_argument_types(kinds, {})[1]
     if kinds not in obj.overloads:
         if not obj._can_compile:
@@ -215,15 +203,6 @@ def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
     telling = [line for line in lines if not line.startswith("Failed in ")]
     reason = (telling or lines or [type(error).__name__])[0].removeprefix("- ")
     return SignatureError(f"Numba does not compile {name!r} for {wanted}: {reason}")
-
-
-def _check_count(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> None:
-    try:
-        obj._compiler.pysig.bind(*args)
-    except TypeError as error:
-        raise SignatureError(
-            f"{obj.py_func.__name__!r} does not take the arguments of {wanted}: {error}"
-        ) from None
 
 
 def wrapped_by(function: NativeCallable) -> NumbaObject | None:
