@@ -258,7 +258,7 @@ def test_damage_is_refused(there, data):
 @pytest.mark.parametrize(
     ("number", "system", "bits", "message"),
     [
-        (1, "aarch64-linux-gnu", 2**63 - 1, "'aarch64-linux-gnu' in format 1"),
+        (1, "riscv64-linux-gnu", 2**63 - 1, "'riscv64-linux-gnu' in format 1"),
         (1, "x86_64-linux-musl", 2**63 - 1, "'x86_64-linux-musl' in format 1"),
         (1, "darwin", 2**63 - 1, r"'\w+-darwin-64' in format 1"),
         (1, "win32", 2**31 - 1, r"'\w+-win32-32' in format 1"),
@@ -280,9 +280,10 @@ def test_another_abi_is_refused(tmp_path, monkeypatch, number, system, bits, mes
 def test_the_format_has_the_number_of_these_tables():
     """A table that says something in another way is in another format."""
     text = HEADER.partition("typedef int tin_vector")[0]
+    text = text.replace("char *", "void *")  # whose sign is the processor's
     table = header.read(header.wanted(None, (), {}, text)).table
     digest = _cache.hashed(repr(table).encode()).hexdigest()[:16]
-    assert (frozen.FORMAT, digest) == (1, "98d2fb6bb6b679c9"), (
+    assert (frozen.FORMAT, digest) == (1, "71dea78e5dfb2785"), (
         "raise FORMAT if older files cannot be read"
     )
 
