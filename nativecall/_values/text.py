@@ -6,6 +6,8 @@ other pointers: ``char *``, ``unsigned char *``, elements of arrays, arguments o
 
 from __future__ import annotations
 
+from _codecs import decode
+
 from .. import _lib
 from . import boxes
 from .calloptions import checked
@@ -16,6 +18,8 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
+# For others bytes.decode() hands over a view of the bytes, which a codec may keep for longer.
+_WITHOUT_CODEC = ("utf-8", "ascii", "latin-1")
 _typeof, _string_at = _lib.ffi.typeof, _lib.types.string_at
 # What the core reads itself: cffi's types, the pointers that they convert to, and the bytes of a
 # character. cffi has one object for a type in all of a process.
@@ -69,7 +73,11 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
         return found
     if isinstance(found, bytes) and isinstance(encoding, str):
         try:
-            return found.decode(encoding)
+            if encoding in _WITHOUT_CODEC:
+                return found.decode(encoding)
+            text: object = decode(found, encoding)
+            if isinstance(text, str):
+                return text
         except (LookupError, ValueError) as error:
             if isinstance(error, UnicodeError):
                 raise
