@@ -8,6 +8,7 @@ have their entry with them as well.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 
 from .. import _lib
@@ -206,11 +207,8 @@ def typed(
         raise wrong_type("'name'", "a str, '' for no name, or None", name)
     if signature is None and (callable._spec is None or callable._overloads is not None):
         # A declaration tells which entry is meant, where there may be several.
-        try:
+        with suppress(TypeError, ValueError):
             parse(name)
-        except (TypeError, ValueError):
-            pass
-        else:
             signature = name
     entry = callable._alone(signature)
     if "\0" in name:

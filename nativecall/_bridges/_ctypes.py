@@ -8,7 +8,7 @@ from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: 
 
 from .. import _lib
 from .._errors import SignatureError
-from .._types.ctype import CHAR, PY_OBJECT, VOID, CType, integer, scalar
+from .._types.ctype import CHAR, PY_OBJECT, VOID, VOIDPTR, CType, integer, scalar
 from .._types.derived import Array, Field, Struct
 from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
@@ -35,8 +35,6 @@ _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 # Not as attributes, which a class of the user's may define anew.
 _base_of: Foreign = _CData.__dict__["_b_base_"].__get__
 _objects_of: Foreign = _CData.__dict__["_objects"].__get__
-# The letters of ctypes' simple types that mean the same as ours; text and objects come after.
-_SAME = "?bBhHiIlLqQfdgc"
 
 
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
@@ -76,14 +74,8 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
         code = kind._type_
         if code == "P" and (elements := _elements(kind)) is not None:
             return pointer_to(elements)
-        if code in _SAME:
-            return scalar(code)
-        if code in "PzZ":
-            return pointer_to(VOID if code == "P" else scalar("c" if code == "z" else _wide()))
-        if code == "O":
-            return PY_OBJECT
-        if code in ("C", "D", "E", "F", "G"):
-            return scalar({"C": "Zd", "D": "Zd", "E": "Zf", "F": "Zf", "G": "Zg"}[code])
+        if code in _SIMPLE:
+            return _SIMPLE[code]
     elif issubclass(kind, _CFuncPtr):
         function = _signature(
             kind.__dict__.get("_argtypes_"), kind.__dict__.get("_restype_"), holder, known
@@ -158,6 +150,17 @@ def _wide() -> str:
     """The type of wchar_t, which is unsigned on AArch64 and Windows, signed on x86-64 Linux."""
     code = {2: "h", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
     return code if int(_lib.ffi.cast("wchar_t", -1)) < 0 else code.upper()
+
+
+#: What ctypes' simple types are, by their letters; most mean the same as ours.
+_SIMPLE: dict[str, CType] = {
+    **{letter: scalar(letter) for letter in "?bBhHiIlLqQfdgc"},
+    **{letter: scalar(f"Z{part}") for letter, part in zip("CDEFG", "ddffg", strict=True)},
+    "P": VOIDPTR,
+    "z": pointer_to(CHAR),
+    "Z": pointer_to(scalar(_wide())),
+    "O": PY_OBJECT,
+}
 
 
 def _all_fields(kind: Foreign) -> list[Foreign]:

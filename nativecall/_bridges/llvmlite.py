@@ -33,6 +33,7 @@ _CODES = {
     "i64": "q",
     "float": "f",
     "double": "d",
+    "ptr": "P",
 }
 _PASSED_OTHERWISE = re.compile(
     r"\b(byval|byref|sret|inalloca|preallocated|inreg|nest|swift\w+|\w*cc|cc\s*\d+|internal|private"
@@ -134,13 +135,11 @@ def _signature(obj: Foreign, type_: Foreign) -> Signature:
 
 
 def _code(name: str, type_: str) -> str:
-    code = _CODES.get(type_)
-    if code is None and (type_ == "ptr" or type_.endswith("*")):
-        code = "P"
+    code = _CODES.get("ptr" if type_.endswith("*") else type_)
     if code is None:
         raise SignatureError(
             f"{name!r} takes or returns {type_!r}, which LLVM IR does not pass as C does",
-            hint="pass a pointer to it, or one of " + ", ".join([*_CODES][1:]) + " and ptr",
+            hint=f"pass a pointer to it, or one of {', '.join([*_CODES][1:-1])} and ptr",
         )
     return code
 

@@ -105,10 +105,7 @@ class Part:
         """The part of the object at `memory`."""
         type = self.type
         if isinstance(type, ir.ArrayType):
-            array = ir.Constant(type, ir.Undefined)
-            for index, one in enumerate(self.elements):
-                array = builder.insert_value(array, one.load(builder, memory), index)
-            return array
+            return _join(builder, type, [one.load(builder, memory) for one in self.elements])
         address = at_bytes(builder, memory, self.offset)
         if self.size >= width_of(type):
             return builder.load(address, align=1, typ=type)
@@ -387,7 +384,8 @@ class Lowering:
             case "pieces":
                 memory = prologue.result_memory
                 values = [part.load(builder, memory) for part in self.result.parts]
-                builder.ret(values[0] if len(values) == 1 else _join(builder, values))
+                whole = values[0] if len(values) == 1 else _join(builder, self._result_type, values)
+                builder.ret(whole)
             case _:
                 builder.ret_void()
 
@@ -414,12 +412,12 @@ class _Attributes:
         return list(self.texts)
 
 
-def _join(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
-    """A struct of IR values."""
-    struct = ir.Constant(ir.LiteralStructType([part.type for part in parts]), ir.Undefined)
+def _join(builder: ir.IRBuilder, type: ir.Type, parts: Sequence[ir.Value]) -> ir.Value:
+    """A struct or an array of IR values."""
+    whole = ir.Constant(type, ir.Undefined)
     for index, part in enumerate(parts):
-        struct = builder.insert_value(struct, part, index)
-    return struct
+        whole = builder.insert_value(whole, part, index)
+    return whole
 
 
 def at_bytes(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:

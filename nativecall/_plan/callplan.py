@@ -211,7 +211,8 @@ def extended(spec: CallSpec, types: tuple[CType | str, ...]) -> CallSpec:
     those that it names.
     """
     signature: Signature = spec.signature
-    more = [_plain(one) if isinstance(one, str) else one for one in types]
+    plain = {**SCALARS, "P": VOIDPTR}
+    more = [plain[one] if isinstance(one, str) else one for one in types]
     # const cannot be said after the fixed arguments: memory of any kind passes.
     whole = Signature(
         signature.result,
@@ -222,10 +223,6 @@ def extended(spec: CallSpec, types: tuple[CType | str, ...]) -> CallSpec:
         written=signature.written,
     )
     return callspec.of(whole, 0, spec.policies)
-
-
-def _plain(letter: str) -> CType:
-    return VOIDPTR if letter == "P" else SCALARS[letter]
 
 
 # -- closures ------------------------------------------------------------------------------------

@@ -28,8 +28,6 @@ from . import inlined, operands, structure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy
 
     from .._callable.callable import NativeCallable
@@ -94,8 +92,13 @@ def ufunc(
     )
 
 
-def _pickled(of_numpy: Callable[[numpy.ufunc], Foreign]) -> Callable[[numpy.ufunc], Foreign]:
-    """What `copyreg` calls for ufuncs, where NumPy has `of_numpy`."""
+def _pickle_ours() -> None:
+    """Have `copyreg` call a function of ours for ufuncs, which leaves others to NumPy's."""
+    import numpy
+
+    of_numpy: Foreign = copyreg.dispatch_table.get(numpy.ufunc)
+    if of_numpy is None or of_numpy.__module__ == __name__:
+        return
 
     def reduce(given: numpy.ufunc) -> Foreign:
         try:
@@ -106,15 +109,7 @@ def _pickled(of_numpy: Callable[[numpy.ufunc], Foreign]) -> Callable[[numpy.ufun
             return ufunc, (keeper.callable, *keeper.given)
         return of_numpy(given)
 
-    return reduce
-
-
-def _pickle_ours() -> None:
-    import numpy
-
-    known = copyreg.dispatch_table.get(numpy.ufunc)
-    if known is not None and known.__module__ != __name__:
-        copyreg.pickle(numpy.ufunc, _pickled(known))
+    copyreg.pickle(numpy.ufunc, reduce)
 
 
 def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
