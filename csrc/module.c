@@ -18,6 +18,7 @@
 #include "values/memoryblock.h"
 #include "values/pointers.h"
 #include "values/record.h"
+#include "values/structpointer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,9 +130,10 @@ static PyMethodDef functions[] = {
 };
 
 static PyTypeObject *const types[] = {
-    &NcStash_Type,    &NcRecordBase_Type, &NcMemory_Type, &NcLayout_Type,       &NcDestructor_Type,
-    &NcCallSpec_Type, &NcThunkSpec_Type,  &NcThunk_Type,  &NcCallbackSpec_Type, &NcPyCallback_Type,
-    &NcLibrary_Type,  &NcField_Type,      &NcMethod_Type, &NcObjectArray_Type,
+    &NcStash_Type,        &NcRecordBase_Type,  &NcMemory_Type,        &NcLayout_Type,
+    &NcDestructor_Type,   &NcCallSpec_Type,    &NcThunkSpec_Type,     &NcThunk_Type,
+    &NcCallbackSpec_Type, &NcPyCallback_Type,  &NcLibrary_Type,       &NcField_Type,
+    &NcMethod_Type,       &NcObjectArray_Type, &NcStructPointer_Type,
 };
 
 /* Adds an object that was just made. -1 with an exception, also where it was not. */

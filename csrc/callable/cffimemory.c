@@ -8,10 +8,12 @@
  * All with the GIL. */
 #include "pycallback.h"
 #include "core/cffipointer.h"
+#include "values/cffitypes.h"
 #include "platform/functions.h"
 #include "values/destructor.h"
 #include "values/memoryblock.h"
 #include "values/pointers.h"
+#include "values/structpointer.h"
 
 #include <stddef.h>
 
@@ -40,11 +42,11 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
     const NcCallSpec *spec = (const NcCallSpec *)(const void *)ITEM(slot, SPEC);
     Py_UCS4 kind = PyUnicode_READ_CHAR(ITEM(slot, KIND), 0);
     PyObject *function = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
-    if (nc_is_cdata(value)) {
+    if (nc_is_cdata(nc_bare(value))) {
         if (nc_ended_by(value) != NULL) {
             return NULL;
         }
-        *address = nc_cffi_address(value, ITEM(slot, TYPE));
+        *address = nc_cffi_address(nc_bare(value), ITEM(slot, TYPE));
         return *address != NULL || !PyErr_Occurred() ? Py_NewRef(value) : NULL;
     }
     if (kind == 'c' && PyBytes_CheckExact(value)) {
@@ -88,8 +90,9 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     PyObject *kept = value != Py_None ? pointer_of(slot, value, &address) : NULL;
     PyObject *made = NULL;
     if (value == Py_None || (kept != NULL && PyList_Append(list, kept) == 0)) {
-        made = kept != NULL && nc_is_cdata(kept) ? Py_NewRef(kept)
-                                                 : nc_cffi_pointer(address, ITEM(slot, TYPE));
+        made = kept != NULL && nc_is_cdata(nc_bare(kept))
+                   ? Py_NewRef(nc_bare(kept))
+                   : nc_cffi_pointer(address, ITEM(slot, TYPE));
     }
     Py_XDECREF(kept);
     return made;
@@ -170,8 +173,21 @@ PyObject *nc_memory_record(PyObject *Py_UNUSED(module), PyObject *args)
  * elements suit, None until one came, and the size of an item; the slot of an array of pointers, or
  * None; the record of a struct with pointers, or None; convert(value, list, who), or None where
  * cffi takes values as they are; again(value, list, who) for what cffi refuses; what messages call
- * the value. */
-enum { CTYPE, POINTER, IN_BLOCK, LENGTH, ELEMENTS, POINTERS, RECORD, CONVERT, AGAIN, WHO, ROW };
+ * the value; the dict by which a StructPointer stands for it (values/structpointer.h), or None. */
+enum {
+    CTYPE,
+    POINTER,
+    IN_BLOCK,
+    LENGTH,
+    ELEMENTS,
+    POINTERS,
+    RECORD,
+    CONVERT,
+    AGAIN,
+    WHO,
+    STRUCTS,
+    ROW
+};
 
 static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)
 {
@@ -277,6 +293,7 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
 {
     int is_usual = ITEM(row, IN_BLOCK) != Py_None;
     PyObject *list = NULL;
+    init = nc_bare(init);
     PyObject *value = Py_NewRef(init);
     PyObject *made = NULL;
     if (is_usual && !PyBytes_Check(init) && PyObject_CheckBuffer(init)) {
@@ -301,16 +318,24 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
     return made;
 }
 
-/* make(row, init, who=None): memory of a row. */
+/* make(row, init, who=None): memory of a row; without `who` as `lib.new` gives it. */
 PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 2 || nargs > 3 || !PyTuple_CheckExact(args[0])) {
         PyErr_SetString(PyExc_TypeError, "make() takes a row, an initialiser and a name");
         return NULL;
     }
-    return has_items(args[0], ROW)
-               ? make(args[0], args[1], nargs == 3 ? args[2] : ITEM(args[0], WHO))
-               : NULL;
+    if (!has_items(args[0], ROW)) {
+        return NULL;
+    }
+    PyObject *made = make(args[0], args[1], nargs == 3 ? args[2] : ITEM(args[0], WHO));
+    if (nargs == 3 || made == NULL || ITEM(args[0], STRUCTS) == Py_None) {
+        return made;
+    }
+    PyObject *kept = PyDict_New();
+    made = kept != NULL ? nc_struct_pointer(made, ITEM(args[0], STRUCTS), kept) : NULL;
+    Py_XDECREF(kept);
+    return made;
 }
 
 /* make_of(row, init, list): memory of an initialiser that cffi takes, which keeps a list. */

@@ -3,6 +3,7 @@
 
 #include "values/names.h"
 #include "values/pointers.h"
+#include "values/structpointer.h"
 
 /* ---- the functions of one dict --------------------------------------------------------------- */
 
@@ -146,9 +147,10 @@ int nc_keep_argument(NcCallable *self, const NcCallSpec *spec, PyObject *const *
                      Py_ssize_t index, void **address)
 {
     const Py_ssize_t holder = spec->keep - NC_KEEP_ARGUMENT;
-    PyObject *kept = spec->keep == NC_KEEP_PROCESS   ? made_once(&of_process)
-                     : spec->keep == NC_KEEP_LIBRARY ? kept_by_library(self)
-                                                     : kept_with(self, holder, args[holder]);
+    PyObject *kept = spec->keep == NC_KEEP_PROCESS ? made_once(&of_process)
+                     : spec->keep == NC_KEEP_LIBRARY
+                         ? kept_by_library(self)
+                         : kept_with(self, holder, nc_bare(args[holder]));
     if (kept == NULL) {
         return -1;
     }

@@ -37,7 +37,9 @@
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
+    ROW(nc_bare_of, "bare", METH_O)                                                                \
     ROW(nc_handle_ended, "ended_by", METH_O)                                                       \
+    ROW(nc_struct_pointer_of, "struct_pointer", METH_VARARGS)                                      \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
     ROW(nc_code_symbols, "code_symbols", METH_NOARGS)                                              \

@@ -3,13 +3,12 @@
  * Python code is asked about the first pointer, array or struct of each type. What it takes
  * whatever the address is a row here. Rows are few, and a type that has lost its row is asked about
  * again.
- *
- * An object of cffi's has its type in the first word behind the object's header. That is compared
- * with what typeof() says for the first object of each class, so another cffi would only be
- * slower. Read like that, a type takes 1 ns, where typeof() takes 20. */
+ */
 #include "core/cffipointer.h"
+#include "cffitypes.h"
 #include "destructor.h"
 #include "pointers.h"
+#include "structpointer.h"
 #include "text.h"
 
 #include <string.h>
@@ -25,10 +24,8 @@ typedef struct {
     int may_end;          /* whether such objects may be among those that were closed */
 } Taken;
 
-enum { TAKEN = 64, CLASSES = 8 };
+enum { TAKEN = 64 };
 static Taken taken[TAKEN];
-/* Classes of cffi's objects, which are five. */
-static const PyTypeObject *classes[CLASSES];
 
 /* The types of cffi that text is read from without asking Python: dict of these to the pointer type
  * that they convert to, and the bytes of a character (nativecall/_values/text.py). */
@@ -42,49 +39,9 @@ int nc_pointers_ready(PyObject *module)
     return texts == NULL ? -1 : PyModule_AddObjectRef(module, "texts", texts);
 }
 
-static PyObject *known_typeof; /* cffi's typeof(); NULL before the first question */
-
-static PyObject *first_word(PyObject *value)
-{
-    return *(PyObject **)(void *)(value + 1);
-}
-
-/* type_of, of a class that is not known yet. */
-NC_COLD PyObject *type_asked(PyObject *value, int known)
-{
-    PyTypeObject *class_ = Py_TYPE(value);
-    if (class_->tp_name[0] != '_' || strncmp(class_->tp_name, "_cffi_backend.", 14) != 0) {
-        return NULL;
-    }
-    PyObject *type_of = nc_of_cffi(&known_typeof, "typeof");
-    PyObject *type = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
-    if (type == NULL) {
-        PyErr_Clear();
-        return NULL;
-    }
-    Py_DECREF(type); /* the object has it */
-    if (known < CLASSES && class_->tp_basicsize >= (Py_ssize_t)sizeof(PyObject) + 8 &&
-        first_word(value) == type) {
-        classes[known] = (PyTypeObject *)(void *)Py_NewRef(class_);
-    }
-    return type;
-}
-
-/* cffi's type of one of its objects: borrowed. NULL, without an exception, for all else. */
-static inline PyObject *type_of(PyObject *value)
-{
-    int known = 0;
-    for (; known < CLASSES && classes[known] != NULL; known++) {
-        if (classes[known] == Py_TYPE(value)) {
-            return first_word(value);
-        }
-    }
-    return type_asked(value, known);
-}
-
 PyObject *nc_integer_of_cffi(PyObject *value)
 {
-    PyObject *type = type_of(value);
+    PyObject *type = nc_type_of_cffi(value);
     PyObject *kind = type != NULL ? PyObject_GetAttrString(type, "kind") : NULL;
     PyObject *cname = kind != NULL ? PyObject_GetAttrString(type, "cname") : NULL;
     const char *name = cname != NULL ? PyUnicode_AsUTF8(cname) : NULL;
@@ -118,7 +75,7 @@ PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOn", &wanted, &value, &target, &alignment)) {
         return NULL;
     }
-    PyObject *foreign = type_of(value);
+    PyObject *foreign = nc_type_of_cffi(value);
     if (foreign == NULL) {
         Py_RETURN_NONE;
     }
@@ -139,7 +96,7 @@ PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
 /* The row for a value as a type of ours, or NULL. */
 static inline const Taken *row_of(PyObject *wanted, PyObject *value)
 {
-    PyObject *foreign = type_of(value);
+    PyObject *foreign = nc_type_of_cffi(value);
     if (foreign == NULL) {
         return NULL;
     }
@@ -150,6 +107,7 @@ static inline const Taken *row_of(PyObject *wanted, PyObject *value)
 
 int nc_take_struct(PyObject *wanted, PyObject *value, void *memory)
 {
+    value = nc_bare(value);
     const Taken *row = row_of(wanted, value);
     if (row == NULL || (row->may_end && nc_ended_by(value) != NULL)) {
         return 0;
@@ -163,6 +121,7 @@ int nc_take_struct(PyObject *wanted, PyObject *value, void *memory)
 
 int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
 {
+    value = nc_bare(value);
     const Taken *row = row_of(wanted, value);
     if (row == NULL) {
         return 0;
@@ -185,7 +144,7 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
  * NotImplemented for what Python code is to look at. */
 PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
 {
-    PyObject *foreign = nc_ended_by(value) == NULL ? type_of(value) : NULL;
+    PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;
     PyObject *row = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     if (row == NULL) {
         PyErr_Clear(); /* no object of cffi's that has such a type */

@@ -5,10 +5,12 @@
 #include "layout.h"
 
 #include "core/cffipointer.h"
+#include "cffitypes.h"
 #include "platform/functions.h"
 #include "platform/gil.h"
 #include "record.h"
 #include "scalars.h"
+#include "structpointer.h"
 
 #include <structmember.h>
 
@@ -89,6 +91,7 @@ static int look(PyObject *object, void *arg)
 static int referents_of(PyObject *pointer, Referents *found)
 {
     *found = (Referents){NULL, 0};
+    pointer = nc_bare(pointer);
     if (strcmp(Py_TYPE(pointer)->tp_name, "_cffi_backend.__CDataGCP") != 0 ||
         Py_TYPE(pointer)->tp_traverse == NULL) {
         return 0;
@@ -154,7 +157,8 @@ void nc_end_undo(PyObject *pointer)
 
 static PyObject *one_owned(PyObject *value, PyObject *owns)
 {
-    if (!nc_is_cdata(value)) {
+    PyObject *bare = nc_bare(value);
+    if (!nc_is_cdata(bare)) {
         return value;
     }
     PyObject *function = PyTuple_GET_ITEM(owns, 1);
@@ -168,7 +172,11 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
         }
         return value;
     }
-    PyObject *made = gc_of(value, destructor_new(NULL, PyTuple_GET_ITEM(owns, 0), function));
+    PyObject *made = gc_of(bare, destructor_new(NULL, PyTuple_GET_ITEM(owns, 0), function));
+    if (made != NULL && bare != value) {
+        Py_SETREF(((NcStructPointer *)(void *)value)->cdata, made);
+        return value;
+    }
     Py_DECREF(value);
     return made;
 }
@@ -178,7 +186,7 @@ static PyObject *record_owned(PyObject *record, PyObject *owns)
 {
     for (Py_ssize_t i = 0; i < PySequence_Size(record); i++) {
         PyObject *value = PySequence_GetItem(record, i);
-        if (value != NULL && nc_is_cdata(value)) {
+        if (value != NULL && nc_is_cdata(nc_bare(value))) {
             value = one_owned(value, owns);
             if (value != NULL && PySequence_SetItem(record, i, value) < 0) {
                 Py_CLEAR(value);

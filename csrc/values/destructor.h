@@ -16,17 +16,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <string.h>
-
 /* Destructor(owner): keeps `owner`, which is None once it was called, and does nothing else. */
 extern PyTypeObject NcDestructor_Type;
-
-/* Whether a value is data of cffi's, of any kind. */
-static inline int nc_is_cdata(PyObject *value)
-{
-    const char *name = Py_TYPE(value)->tp_name;
-    return strncmp(name, "_cffi_backend.", 14) == 0 && strstr(name, "CData") != NULL;
-}
 
 /* A cffi pointer like another one that keeps an object alive; NULL with an exception. */
 PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner);

@@ -2,6 +2,7 @@
 #include "text.h"
 
 #include "core/cffipointer.h"
+#include "structpointer.h"
 
 #include <string.h>
 #include <wchar.h>
@@ -193,5 +194,8 @@ PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, P
         }
         nc_keep_first(foreign, found);
     }
-    return nc_cffi_pointer(address, *foreign);
+    return PyTuple_CheckExact(*foreign)
+               ? nc_struct_pointer(nc_cffi_pointer(address, PyTuple_GET_ITEM(*foreign, 0)),
+                                   PyTuple_GET_ITEM(*foreign, 1), NULL)
+               : nc_cffi_pointer(address, *foreign);
 }

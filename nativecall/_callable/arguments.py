@@ -84,6 +84,7 @@ def pointer_argument(
     buffer has one instead of the address, which the core goes on with. The core calls this after
     None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
     """
+    value = _types.bare(value)
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
     shown = _Shown(spec, index)
@@ -183,8 +184,9 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
             hint += f", or give the function an encoding{is_code}"
         return hint
     if not isinstance(ctype, Pointer):
-        is_number = isinstance(value, (int, float)) or ctype != VOIDPTR
-        return "" if is_number else "; nativecall.handle() of it is one that leads to the object"
+        if ctype != VOIDPTR or isinstance(value, (int, float)):
+            return ""
+        return "; as user data pass nativecall.handle(value), or let a closure have the object"
     if ctype.name:
         is_value = isinstance(ctype.pointee, Struct) and isinstance(value, (tuple, dict))
         return f"; new('{ctype.name} *', value) of the library makes one" if is_value else ""
@@ -237,7 +239,8 @@ def _named(ctype: CType, found: boxes.Pointer, who: str, shown: object) -> tuple
 
 
 def _returned_type(ctype: CType) -> object:
-    """The cffi type that pointers of a type come back as, as the core asks with the first of them.
+    """The cffi type that pointers of a type come back as, as the core asks with the first of them;
+    with the library's structs, where a StructPointer stands for them.
 
     Some are freed by finalizers while Python ends, which can import nothing any more: so one is
     taken as an argument before the end.
@@ -245,6 +248,9 @@ def _returned_type(ctype: CType) -> object:
     import atexit
 
     found = to_ffi(ctype)
+    owner: Foreign = getattr(ctype, "owner", None)
+    if owner is not None and owner.structs[found] is not None:
+        return found, owner.structs
     if not _is_ready_for_end:
         _is_ready_for_end.append(True)
         atexit.register(pointer_argument, ctype, _lib.ffi.cast(found, 0), "a pointer", -1)

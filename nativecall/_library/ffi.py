@@ -1,17 +1,20 @@
 """`lib.ffi`: an FFI of cffi whose types are those of a library.
 
-Texts of types are read here, with what the library declares; all else is cffi's own.
+Texts of types are read here, with what the library declares. What stands for objects of cffi's
+(csrc/values/structpointer.h) is taken for these. All else is cffi's own.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, wraps
 
+from .. import _lib
 from .._errors import SignatureError
 from .._fifo import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
     from cffi import FFI
@@ -34,6 +37,8 @@ def _class() -> type[FFI]:
         def __init__(self, owner: Owner) -> None:
             super().__init__()
             self._owner = owner
+            buffer: Callable[..., object] = self._backend.buffer
+            self.buffer = lambda cdata, *size: buffer(_lib.types.bare(cdata), *size)
             self._known: Cache[str, FFIType] = Cache(1024)
 
         def addressof(self, cdata: Foreign, *names: str | int) -> Foreign:
@@ -56,7 +61,25 @@ def _class() -> type[FFI]:
                     raise
                 return super()._typeof(cdecl, consider_function_as_funcptr)
 
+    for name in _TAKING:
+        setattr(LibraryFFI, name, _taking_bare(getattr(LibraryFFI, name)))
     return LibraryFFI
+
+
+#: The methods that take objects of cffi's.
+_TAKING = (
+    *("addressof", "cast", "from_handle", "gc", "memmove", "new", "release"),
+    *("sizeof", "string", "typeof", "unpack"),
+)
+
+
+def _taking_bare(method: Callable[..., object]) -> Callable[..., object]:
+    @wraps(method)
+    def taking(self: FFI, *args: object, **named: object) -> object:
+        bare = _lib.types.bare
+        return method(self, *map(bare, args), **{name: bare(one) for name, one in named.items()})
+
+    return taking
 
 
 def make(owner: Owner) -> FFI:

@@ -303,7 +303,8 @@ class Library(Single):
         -------
         cffi's cdata
             Of `ffi`. It owns the memory, which is freed with it. What pointers in `init` lead to
-            lives as long; what is assigned to members later is kept by nobody.
+            lives as long. Where a struct has pointers in it, what stands for the cdata takes the
+            same for members, ``p.f = function``, and keeps it; its attribute `cdata` is cffi's.
 
         Raises
         ------

@@ -32,14 +32,26 @@ from .._values.storage import Record as Values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeAlias
+    from typing import Protocol, TypeAlias
 
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
     from .._callable.callable import NativeCallable
     from .._ext import CallbackSpec, CallSpec, FFIData, FFIType, Foreign, Pin
-    from .types import Owner
+    from .._types import derived
+
+    class Owner(derived.Owner, Protocol):
+        """What knows the types of a library (types.py)."""
+
+        rows: Cache[object, Foreign]
+
+        @property
+        def names(self) -> Foreign: ...
+        @property
+        def ffi(self) -> Foreign: ...
+        def type(self, text: str) -> FFIType: ...
+        def alignment(self, text: str) -> int: ...
 
     NDArray = ndarray[Foreign, Foreign]
     #: A place in messages: a name, or a key and the place that it is in.
@@ -62,6 +74,7 @@ CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
 _CData = _cffi_backend._CDataBase
 _BYTES, _CHARS = _lib.ffi.typeof("char *"), _lib.ffi.typeof("char[]")
+_WORDS = _lib.ffi.typeof("uintptr_t")
 #: What cffi raises for an initialiser that it does not take; SystemError for a struct with an array
 #: of any length.
 _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
@@ -131,6 +144,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """Memory of what the core leaves, once all in it is as cffi takes it; or what is wrong."""
+        init = _types.bare(init)
         if elements is not None and not isinstance(init, _INITIALISERS):
             held = _buffer(owner, elements, item, init, who)
             if held is not None:
@@ -160,7 +174,8 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
     if leads and whole.kind in RECORDS:
         record = _members_of(owner, whole)
         convert = _record(owner, whole, record)
-    row = ctype, pointer_to(item), in_block, length, elements, slot, record, convert, again, name
+    known = in_block, length, elements, slot, record, convert, again, name
+    row = ctype, pointer_to(item), *known, owner.structs if owner.structs[ctype] else None
     return row
 
 
@@ -233,6 +248,83 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
             _check_counts(ctype.item, item, f"item {index} of {who}")
 
 
+# -- members -------------------------------------------------------------------------------------
+
+
+class Structs(dict["FFIType", "_Assign | None"]):
+    """What assigns to members and items, by cffi's types: structs with pointers in them, functions
+    that take pointers to these, and pointers to and arrays of either; None for other types
+    (csrc/values/structpointer.h).
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def __missing__(self, ctype: FFIType) -> _Assign | None:
+        found, item = False, element(ctype)
+        while item.kind == "pointer":
+            item = element(item.item)
+        if item.kind in RECORDS:
+            found = leads_on(item)
+        elif item.kind == "function":
+            self[ctype] = None  # it may take itself
+            found = any([self[one] for one in (*item.args, item.result)])
+        self[ctype] = _Assign(self._owner, ctype) if found else None
+        return self[ctype]
+
+
+class _Assign:
+    """Assigns to members or items of a type."""
+
+    __slots__ = ("_ctype", "_members", "_owner")
+
+    def __init__(self, owner: Owner, ctype: FFIType) -> None:
+        self._owner = owner
+        self._ctype = ctype
+        self._members: dict[str | None, list[Foreign]] = {}  # by name, for the core; None of items
+
+    def __call__(
+        self,
+        data: FFIData,
+        key: str | int | slice,
+        value: object,
+        kept: dict[tuple[int, int], list[object]],
+    ) -> None:
+        """Assign a value; `kept` has what members lead to, by their addresses and sizes."""
+        ctype, name = self._ctype, key if isinstance(key, str) else None
+        struct = ctype if ctype.kind in RECORDS else ctype.item
+        fields = dict(struct.fields) if name is not None and struct.kind in RECORDS else {}
+        if (name is not None and name not in fields) or isinstance(key, slice):
+            _assign(data, key, value, repr(ctype.cname))  # as cffi says
+            return
+        part = ctype.item if name is None else fields[name].type
+        held: list[Foreign] = []
+        who = key, repr(struct.cname)
+        if name not in self._members:
+            member: list[object] = [None, None]
+            self._members[name] = member
+            member.append(_converter(self._owner, part, entire=True, member=member))
+        _, slot, convert = self._members[name]
+        made = value
+        if convert is not None:
+            record = (), ([key, slot, convert],)
+            found: Foreign = _types.convert_record(record, {key: value}, held, who[1])
+            made = found[key]
+        try:
+            _assign(data, key, made, who)
+        except _MISFITS:
+            _explain(self._owner, part, made, who)
+            raise
+        pointer = _lib.ffi.addressof(data) if struct is ctype else data
+        size = _lib.ffi.sizeof(part)
+        address = int(_cast(_WORDS, pointer))
+        address += key * size if name is None else _lib.ffi.offsetof(struct, name)
+        kept.pop((address, size), None)
+        if held:
+            kept[address, size] = held
+
+
 # -- initialisers --------------------------------------------------------------------------------
 
 
@@ -277,6 +369,7 @@ def _array(owner: Owner, ctype: FFIType, entire: bool) -> Convert:
 
 def _record(owner: Owner, ctype: FFIType, record: Record) -> Convert:
     def convert(value: Foreign, kept: list[Foreign], who: Who) -> object:
+        value = _types.bare(value)
         found = _types.convert_record(record, value, kept, who)
         if found is None:
             if isinstance(value, _CData):
@@ -331,6 +424,7 @@ class _Slot:
 
     def convert(self, value: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """cffi's pointer for a value that the core leaves; or what is wrong with it."""
+        given, value = value, _types.bare(value)
         ctype, (_, spec, kind, _) = self.ctype, self._parts or self.parts()
         if value is None:
             return _lib.ffi.NULL
@@ -340,7 +434,7 @@ class _Slot:
                 return kept[-1]
         if isinstance(value, _CData):
             handles.check_open(value, _named(who))
-            kept.append(value)
+            kept.append(given)
             return self._renamed(value, who)
         if isinstance(value, bytes) and kind == "c":
             kept.append(_newp(_CHARS, value))
@@ -502,7 +596,7 @@ def _explain(owner: Owner, ctype: FFIType, value: Foreign, who: Who) -> None:
         _assign(_newp(pointer_to(ctype), None), 0, value, who)
 
 
-def _assign(place: FFIData, key: str | int, value: object, who: Who) -> None:
+def _assign(place: FFIData, key: str | int | slice, value: object, who: Who) -> None:
     """Have cffi write a value, and say of what what it says."""
     try:
         if isinstance(key, str):
@@ -537,6 +631,7 @@ def _refuse_length(who: str, length: int, item: FFIType, before: int = 0) -> Non
 
 def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """What `Library.asarray` gives."""
+    value = _types.bare(value)
     if not handles.is_cdata(value):
         raise wrong_type("'value'", "a pointer or an array of cffi's", value)
     handles.check_open(value, "'value'")

@@ -39,6 +39,7 @@ class Owner:
         self._base = base
         self._names: TypeNames | None = None
         self._ffi: FFI | None = None
+        self._structs: dict[FFIType, Foreign] | None = None
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
@@ -46,6 +47,15 @@ class Owner:
         self.rows: Cache[object, Foreign] = Cache(1024)
         serial = self.serial
         owners[serial] = ref(self, lambda _: owners.pop(serial, None))
+
+    @property
+    def structs(self) -> dict[FFIType, Foreign]:
+        """What assigns to members of its structs."""
+        if self._structs is None:
+            from .memory import Structs
+
+            self._structs = Structs(self)
+        return self._structs
 
     @property
     def names(self) -> TypeNames:

@@ -88,7 +88,8 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         from .memory import pointer_to
 
         ffi = self.owner.ffi
-        return ffi.gc(ffi.cast(pointer_to(kind), self.address), _lib.types.Destructor(self.handle))
+        made = ffi.gc(ffi.cast(pointer_to(kind), self.address), _lib.types.Destructor(self.handle))
+        return _lib.types.struct_pointer(made, self.owner.structs)
 
     def _array(self, kind: FFIType, text: str) -> object:
         ffi = self.owner.ffi

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
         serial: int
 
+        @property
+        def structs(self) -> dict[Foreign, Foreign]:
+            """What assigns to members of its structs, by cffi's types."""
+            ...
+
         def pointer(self, name: str) -> object:
             """cffi's type of a pointer to what has the name; None where there is none."""
             ...

@@ -338,6 +338,7 @@ def _ask(question: str, obj: object, *given: object) -> Foreign:
     """The first answer of the bridges that may know `obj`; None when none has one."""
     if type(obj) in _NO_BOXES:
         return None
+    obj = _lib.types.bare(obj)
     asked = None
     types = _mro_of(type(obj)) or ()  # a type that is being made has none
     if type(obj) is _BUILTIN_FUNCTION:

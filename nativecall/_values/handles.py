@@ -71,7 +71,7 @@ def handle(obj: object) -> FFIData:
 def is_cdata(value: object) -> bool:
     """Whether a value is data of cffi's, of any kind."""
     backend = sys.modules.get("_cffi_backend")
-    return backend is not None and isinstance(value, backend._CDataBase)
+    return backend is not None and isinstance(_lib.types.bare(value), backend._CDataBase)
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):

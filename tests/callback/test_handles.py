@@ -126,7 +126,9 @@ def test_a_result_is_no_object(lib):
 
 
 def test_errors_name_it(lib):
-    with pytest.raises(TypeError, match=r"'void \*' pointer.*got list\); nativecall.handle\(\)"):
+    with pytest.raises(
+        TypeError, match=r"'void \*' pointer.*got list\);.*nativecall.handle\(value\)"
+    ):
         lib.loop(1, lambda i, data: None, [])
     with pytest.raises(TypeError, match=r"\(got int\)$"):
         lib.loop(1, lambda i, data: None, 5)

@@ -284,3 +284,25 @@ def test_tcl(opened):
     assert tcl.Tcl_Eval(interpreter, b"expr {6 * 7}") == tcl.TCL_OK
     assert tcl.Tcl_GetStringResult(interpreter) == b"42"
     tcl.Tcl_DeleteInterp(interpreter)
+
+
+def test_webp(opened):
+    webp = opened("webp", "webp/encode.h", "webp/decode.h", errors={"WebPEncode": "zero"})
+    config, picture, written = webp.new("WebPConfig"), webp.new("WebPPicture"), []
+    webp.WebPConfigInit(config)
+    webp.WebPPictureInit(picture)
+    picture.width, picture.height = 8, 4
+    pixels = numpy.full((4, 8, 3), (10, 200, 30), "u1")
+    webp.WebPPictureImportRGB(picture, pixels, pixels.strides[0])
+
+    def write(data, size, picture):
+        written.append(bytes(webp.ffi.buffer(data, size)))
+        return 1
+
+    picture.writer = write  # only after it was initialised
+    webp.WebPEncode(config, picture)
+    webp.WebPPictureFree(picture)
+    image = b"".join(written)
+    width, height = webp.new("int *"), webp.new("int *")
+    assert webp.WebPGetInfo(image, len(image), width, height) == 1
+    assert (image[:4], width[0], height[0]) == (b"RIFF", 8, 4)

@@ -1,0 +1,27 @@
+/* csrc/values/cffitypes.c: the first object of each class of cffi's. */
+#include "cffitypes.h"
+
+#include "core/cffipointer.h"
+
+const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];
+
+PyObject *nc_type_asked(PyObject *value, int known)
+{
+    static PyObject *known_typeof; /* cffi's typeof(); NULL before the first question */
+    PyTypeObject *class_ = Py_TYPE(value);
+    if (class_->tp_name[0] != '_' || strncmp(class_->tp_name, "_cffi_backend.", 14) != 0) {
+        return NULL;
+    }
+    PyObject *type_of = nc_of_cffi(&known_typeof, "typeof");
+    PyObject *type = type_of != NULL ? PyObject_CallOneArg(type_of, value) : NULL;
+    if (type == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(type); /* the object has it */
+    if (known < NC_CFFI_CLASSES && class_->tp_basicsize >= (Py_ssize_t)sizeof(PyObject) + 8 &&
+        *(PyObject **)(void *)(value + 1) == type) {
+        nc_cffi_classes[known] = (PyTypeObject *)(void *)Py_NewRef(class_);
+    }
+    return type;
+}

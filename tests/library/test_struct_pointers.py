@@ -1,0 +1,194 @@
+"""Members of structs that C has, or that `new` made, are assigned what initialisers take."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import cffi
+import numpy as np
+import pytest
+
+import nativecall as nc
+
+SOURCE = """
+typedef struct node node;
+struct node {
+    int n;
+    node *next;
+    int (*f)(node *, int);
+    const char *name;
+    unsigned char tag[4];
+    int *items;
+    struct { double (*g)(double); } inner;
+    node *both[2];
+};
+typedef struct { int a; } plain;
+node variable;
+node *shared(void) { return &variable; }
+int call(node *p, int x) { return p->f(p, x); }
+int call_value(node v, int x) { return v.f(&v, x); }
+double call_inner(node *p, double x) { return p->inner.g(x); }
+void each(node *p, void (*f)(node *)) { for (; p; p = p->next) f(p); }
+void get(node **p) { *p = &variable; }
+static plain one;
+plain *get_plain(void) { return &one; }
+static int drops;
+void drop(node *p) { (void)p; drops++; }
+int dropped(void) { return drops; }
+"""
+DECLARED = (
+    SOURCE[: SOURCE.index("node variable;")]
+    + """
+extern node variable; node *shared(void); int call(node *p, int x); int call_value(node v, int x);
+double call_inner(node *p, double x); void each(node *p, void (*f)(node *)); void get(node **p);
+plain *get_plain(void); void drop(node *p); int dropped(void);
+"""
+)
+
+
+class Function:
+    """A callable that can be watched."""
+
+    def __call__(self, node, x):
+        return node.n + x
+
+
+@pytest.fixture(scope="module")
+def path(builder):
+    return builder.library(SOURCE, "struct_pointers")
+
+
+@pytest.fixture
+def lib(path):
+    return nc.load(path, DECLARED, out={"get": ["p"]})
+
+
+def test_functions_of_all_kinds(lib):
+    node = lib.new("node *", {"n": 3})
+    callback = nc.callback("int (node *, int)", Function(), types=lib)
+    for function in (lambda p, x: p.n + x, Function(), Function().__call__, callback):
+        node.f = function
+        gc.collect()
+        assert lib.call(node, 4) == lib.call_value(node[0], 4) == node.f(node, 4) == 7
+    node.inner.g = nc.load("m", "double floor(double);").floor
+    assert lib.call_inner(node, 2.5) == 2.0
+    node.inner = {"g": lambda x: x * 3}
+    assert lib.call_inner(node, 2.5) == 7.5
+    node.f = None
+    assert node.f == lib.ffi.NULL
+
+
+def test_text_arrays_and_structs(lib):
+    node = lib.new("node")
+    node.name, node.tag, node.items, node.n = b"name", b"abc", [1, 2, 3], 4
+    node.both = [node, lib.new("node", {"n": 5})]
+    gc.collect()
+    assert (nc.string(node.name), bytes(node.tag), node.items[2]) == (b"name", b"abc\0", 3)
+    assert [one.n for one in node.both] == [4, 5]
+    node.items = np.array([7], "i4")
+    node.both[1].f = lambda p, x: p.n * x
+    assert (node.items[0], node.both[1].f(node.both[1], 2)) == (7, 10)
+    node[0] = {"n": 8, "f": lambda p, x: x}
+    assert (node.n, lib.call(node, 6)) == (8, 6)
+
+
+def test_it_is_as_cffis_pointer(lib):
+    node = lib.new("node *")
+    other = lib.new("node", {"next": node, "n": 1})
+    assert other.next == node == node.cdata == other.next.cdata
+    assert hash(other.next) == hash(node.cdata)
+    assert node != other
+    assert not node.next
+    assert (node + 2) - node == 2
+    assert 1 + node - 1 == node
+    assert repr(node) == repr(node.cdata)
+    assert dir(node) == dir(node.cdata)
+    assert isinstance(node, lib.ffi.CData)
+    several = lib.new("node[2]", [{"n": 1}, {"n": 2}])
+    several[1].f = lambda p, x: p.n * x
+    assert (len(several), [one.n for one in several], lib.call(several + 1, 5)) == (2, [1, 2], 10)
+    assert weakref.ref(node)() is node
+    for wrong in (iter, len):
+        with pytest.raises(TypeError):
+            wrong(node)
+    with pytest.raises(AttributeError, match="has no field 'missing'"):
+        node.missing = None
+    with pytest.raises(AttributeError, match="has no field 'missing'"):
+        _ = node.missing
+
+
+def test_the_ffi_takes_it(lib):
+    ffi, node = lib.ffi, lib.new("node", {"n": 3})
+    assert ffi.typeof(node) is ffi.typeof("node *")
+    assert ffi.sizeof(node[0]) == ffi.sizeof("node")
+    assert ffi.addressof(node, "n")[0] == ffi.cast("int *", node)[0] == 3
+    assert bytes(ffi.buffer(node)[:4]) == ffi.buffer(node)[:4] == np.int32(3).tobytes()
+    copy = ffi.new("node *", node[0])
+    ffi.memmove(copy, node, ffi.sizeof("node"))
+    assert copy.n == 3
+    assert lib.asarray(node)["n"] == 3
+
+
+def test_only_structs_with_pointers_have_it(lib):
+    for plain in (lib.new("plain"), lib.get_plain(), lib.new("int *")):
+        assert isinstance(plain, cffi.FFI.CData)
+        assert not hasattr(plain, "cdata")
+
+
+@pytest.mark.parametrize("way", ["shared", "get", "variable"])
+def test_memory_of_c_keeps_what_it_was_assigned(lib, way):
+    find = {"variable": lambda: lib.variable}.get(way, getattr(lib, way, None))
+    find().n = 1
+    function = Function()
+    gone = weakref.ref(function)
+    find().f = function
+    del function
+    gc.collect()
+    assert lib.call(find(), 2) == 3
+    find().f = lambda p, x: x
+    gc.collect()
+    assert gone() is None
+
+
+def test_arguments_of_callbacks_have_it(lib):
+    def assign(node):
+        node.f = lambda p, x: p.n * x
+
+    node = lib.new("node", {"n": 2, "next": {"n": 3}})
+    lib.each(node, assign)
+    gc.collect()
+    assert (lib.call(node, 10), lib.call(node.next, 10)) == (20, 30)
+
+
+def test_cycles_go(lib):
+    function, node = Function(), lib.new("node")
+    function.node, gone = node, weakref.ref(function)
+    node.f, node.next = function, node
+    del function, node
+    gc.collect()
+    assert gone() is None
+
+
+def test_pointers_that_are_freed(path):
+    lib = nc.load(path, DECLARED, free={"shared": "drop"})
+    node = lib.shared()
+    node.n = 3
+    lib.ffi.release(node)
+    assert lib.dropped() == 1
+    with pytest.raises(ValueError, match="argument 1 of 'call' must be open"):
+        lib.call(node, 1)
+
+
+def test_what_does_not_fit(lib):
+    node = lib.new("node", {"f": lambda p, x: 5})
+    for name, value, message in (
+        ("f", 3, "field 'f' of 'struct node' must be a function (got int)"),
+        ("items", [1.5], "item 0 of field 'items' of 'struct node': an integer is required"),
+        ("inner", {"h": 1}, "field 'inner' of 'struct node' has no field 'h'"),
+        ("n", "x", "field 'n' of 'struct node': an integer is required (got str)"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            setattr(node, name, value)
+        assert str(caught.value).startswith(message), caught.value
+    assert lib.call(node, 1) == 5
