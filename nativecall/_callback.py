@@ -112,7 +112,7 @@ class Callback(NativeCallable):
             sets_errno=CONVENTIONS[convention].shown_by == "errno",
             encoding=policies.encoding,
         )
-        made = _types.PyCallback(spec, function, name, None)
+        made = _types.PyCallback(spec, function, name)
         self._describe(name, doc)
         entry = NewEntry(made.address, wanted, flags, made, None, policies).arguments()
         self._set_entry(*entry)

@@ -9,6 +9,7 @@
 #include "plan.h"
 
 #include "platform/compat.h"
+#include "platform/lists.h"
 #include "platform/stack.h"
 #include "callable/failure.h"
 #include "callable/calls.h"
@@ -27,7 +28,6 @@
 
 enum {
     SMALL = 512,       /* bytes of a frame that every call has room for */
-    FEW = 8,           /* arguments of a variadic call that need no memory of their own */
     MOST_LETTERS = 24, /* of those behind the fixed ones that are looked up at once */
     MOST_WAYS = 64     /* tuples of types that a variadic function was called with and that stay */
 };
@@ -52,11 +52,6 @@ NC_NOINLINE const NcPlan *plan_made(NcCallSpec *spec, PyObject *fixed)
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)spec,
                                                   fixed != NULL ? fixed : Py_None, NULL);
     if (made == NULL) {
-        return NULL;
-    }
-    if (!PyBytes_CheckExact(made) || (size_t)PyBytes_GET_SIZE(made) < sizeof(NcPlan)) {
-        PyErr_SetString(PyExc_TypeError, "plan() must return bytes");
-        Py_DECREF(made);
         return NULL;
     }
     nc_keep_first(&spec->planned, made); /* another thread may have been faster */
@@ -560,13 +555,9 @@ static void keep_given(const Call *now, PyObject *value)
  * exceptions keep out-parameters as well. */
 static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args)
 {
-    const Py_ssize_t count = now->plan->args;
-    PyObject *given[] = {value, (PyObject *)now->self, PyTuple_New(count)};
+    PyObject *given[] = {value, (PyObject *)now->self, nc_tuple_of(args, now->plan->args)};
     PyObject *found = NULL;
     if (given[2] != NULL) {
-        for (Py_ssize_t i = 0; i < count; i++) {
-            PyTuple_SET_ITEM(given[2], i, Py_NewRef(args[i]));
-        }
         found = PyObject_Vectorcall(now->spec->check, given, 3, NULL);
         if (found == NULL && (now->spec->out_count != 0 || now->spec->owns != NULL)) {
             keep_given(now, value);
@@ -745,10 +736,6 @@ static NcCallSpec *spec_for(NcCallSpec *spec, PyObject *key, PyObject *types)
     }
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)spec, types, NULL);
     PyObject *fixed = made != NULL ? PyLong_FromSsize_t(spec->nargs) : NULL;
-    if (made != NULL && !Py_IS_TYPE(made, &NcCallSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "extended() must return a CallSpec");
-        Py_CLEAR(made);
-    }
     if (fixed == NULL || made == NULL || plan_made((NcCallSpec *)(void *)made, fixed) == NULL) {
         Py_CLEAR(made);
     } else if (spec->ways == NULL) {
@@ -775,13 +762,11 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
                                    : PyObject_CallFunction(nc_hooks.extra_argument, "OnOO", *value,
                                                            index, name, self->spec->policies);
     PyObject *type = NULL;
-    if (found != NULL && PyTuple_Check(found) && PyTuple_GET_SIZE(found) == 2) {
+    if (found != NULL) {
         type = Py_NewRef(PyTuple_GET_ITEM(found, 0));
         Py_SETREF(*value, Py_NewRef(PyTuple_GET_ITEM(found, 1)));
-    } else if (found != NULL) {
-        PyErr_SetString(PyExc_TypeError, "extra_argument() must return a type and a value");
+        Py_DECREF(found);
     }
-    Py_XDECREF(found);
     return type;
 }
 
@@ -791,26 +776,16 @@ NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py
     NcCallSpec *spec = (NcCallSpec *)(void *)Py_NewRef(self->spec);
     const Py_ssize_t fixed = spec->nargs;
     const Py_ssize_t count = nargs - fixed;
-    PyObject *few[FEW];
-    PyObject **values = few;
-    PyObject *types = NULL;
-    PyObject *key = NULL;
+    PyObject *given = nc_tuple_of(args, nargs);
+    PyObject *types = given != NULL ? PyTuple_New(count) : NULL;
+    PyObject *key = types != NULL ? PyUnicode_New(count, 127) : NULL;
     PyObject *result = NULL;
     NcCallSpec *whole = NULL;
-    Py_ssize_t done = 0;
     int plain = 1; /* all types have one letter, which no CType is needed to say */
-    if (nargs > FEW && (values = PyMem_New(PyObject *, (size_t)nargs)) == NULL) {
-        Py_DECREF(spec);
-        return PyErr_NoMemory();
-    }
-    for (; done < nargs; done++) {
-        values[done] = Py_NewRef(args[done]);
-    }
-    types = PyTuple_New(count);
-    key = types != NULL ? PyUnicode_New(count, 127) : NULL;
     if (key == NULL) {
         goto done;
     }
+    PyObject **values = PySequence_Fast_ITEMS(given);
     for (Py_ssize_t i = 0; i < count; i++) {
         char letter = letter_of(values[fixed + i]);
         PyObject *type = letter != '\0' ? PyUnicode_FromOrdinal(letter)
@@ -828,12 +803,7 @@ NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py
     }
 
 done:
-    while (done > 0) {
-        Py_DECREF(values[--done]);
-    }
-    if (values != few) {
-        PyMem_Free(values);
-    }
+    Py_XDECREF(given);
     Py_XDECREF(types);
     Py_XDECREF(key);
     Py_XDECREF(whole);

@@ -1,6 +1,7 @@
 /* csrc/callable/bind.c: the methods of bind.h. A failed operation changes nothing. */
 #include "bind.h"
 
+#include "calls.h"
 #include "callspec.h"
 #include "construct.h"
 #include "thunkobject.h"
@@ -61,10 +62,6 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObjec
                                       wanted != NULL ? (PyObject *)wanted : Py_None, after, count);
         Py_DECREF(make);
     }
-    if (found != NULL && !Py_IS_TYPE(found, &NcThunkSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "spec_of() must return a ThunkSpec");
-        Py_CLEAR(found);
-    }
     if (found != NULL && ((NcThunkSpec *)(void *)found)->lasts) {
         PyObject *done = PyObject_CallMethod(nc_hooks.thunk_specs, "put", "OO", key, found);
         if (done == NULL) {
@@ -112,10 +109,6 @@ NC_NOINLINE NcCallSpec *checked(NcCallSpec *inner, const NcThunkSpec *spec)
     if (make != NULL) {
         found = PyObject_CallFunction(make, "OnO", outer, (Py_ssize_t)spec->flags, inner);
         Py_DECREF(make);
-    }
-    if (found != NULL && !Py_IS_TYPE(found, &NcCallSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "with_check() must return a CallSpec");
-        Py_CLEAR(found);
     }
     if (found != NULL && inner->checked == NULL) {
         inner->checked = PyDict_New();
@@ -166,17 +159,9 @@ static int is_single(const NcCallable *self)
 NC_NOINLINE PyObject *leave(const char *name, PyObject *self, PyObject *const *args,
                             Py_ssize_t nargs, PyObject *kwnames)
 {
-    Py_ssize_t count = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
-    PyObject **given = (PyObject **)PyMem_Calloc((size_t)count + 1, sizeof(PyObject *));
-    PyObject *function = given != NULL ? python(name) : PyErr_NoMemory();
-    PyObject *made = NULL;
-    if (function != NULL) {
-        given[0] = self;
-        memcpy(given + 1, args, (size_t)count * sizeof(PyObject *));
-        made = PyObject_Vectorcall(function, given, (size_t)nargs + 1, kwnames);
-        Py_DECREF(function);
-    }
-    PyMem_Free(given);
+    PyObject *function = python(name);
+    PyObject *made = function != NULL ? nc_call_with(function, self, args, nargs, kwnames) : NULL;
+    Py_XDECREF(function);
     return made;
 }
 
@@ -291,21 +276,18 @@ static int keeps(const NcCallSpec *own, const NcCallSpec *wanted)
 }
 
 /* The same signature is the function itself. */
-static PyObject *converted(NcCallable *self, NcCallSpec *wanted, PyObject *errors, PyObject *name)
+static PyObject *converted(NcCallable *self, NcCallSpec *wanted, const char *errors,
+                           Py_ssize_t length, PyObject *name)
 {
-    const char *convention = "";
-    Py_ssize_t length = 0;
-    PyObject *key;
-    if (errors != Py_None) {
-        convention = PyUnicode_AsUTF8AndSize(errors, &length);
-    } else if (name == NULL && wanted->text == self->spec->text && keeps(self->spec, wanted)) {
+    if (errors == NULL && name == NULL && wanted->text == self->spec->text &&
+        keeps(self->spec, wanted)) {
         return Py_NewRef(self);
     }
-    key = convention != NULL ? key_of(self, unchecked(wanted), length) : NULL;
+    PyObject *key = key_of(self, unchecked(wanted), length);
     if (key == NULL) {
         return NULL;
     }
-    memcpy(PyBytes_AS_STRING(key) + sizeof(Key), convention, (size_t)length);
+    memcpy(PyBytes_AS_STRING(key) + sizeof(Key), errors != NULL ? errors : "", (size_t)length);
     return make(self, unchecked(wanted), key, NULL, name);
 }
 
@@ -339,21 +321,16 @@ PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
     NcCallSpec *wanted;
-    PyObject *errors;
+    const char *errors;
+    Py_ssize_t length;
     PyObject *name;
-    if (!PyArg_ParseTuple(args, "O!OO", &NcCallSpec_Type, &wanted, &errors, &name)) {
-        return NULL;
-    }
-    if ((errors != Py_None && !PyUnicode_Check(errors)) ||
-        (name != Py_None && !PyUnicode_Check(name))) {
-        PyErr_SetString(PyExc_TypeError, "_converted() takes the names of an error convention and "
-                                         "of a callable");
+    if (!PyArg_ParseTuple(args, "O!z#O", &NcCallSpec_Type, &wanted, &errors, &length, &name)) {
         return NULL;
     }
     if (self->spec == NULL || self->more->parts != NULL) {
         Py_RETURN_NONE; /* it has got another entry meanwhile */
     }
-    return converted(self, wanted, errors, name != Py_None ? name : NULL);
+    return converted(self, wanted, errors, length, name != Py_None ? name : NULL);
 }
 
 /* make_thunk(callable, spec, values): a thunk of a callable's only
@@ -427,7 +404,7 @@ PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t
         return NULL;
     }
     made = is_single(self) && self->spec->out_count == 0
-               ? converted(self, wanted, Py_None, NULL)
+               ? converted(self, wanted, NULL, 0, NULL)
                : leave("convert", callable, args, nargs, kwnames);
     Py_DECREF(wanted);
     return made;

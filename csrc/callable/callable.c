@@ -301,7 +301,6 @@ static PyMethodDef callable_methods[] = {
     {"_derived", callable_derived, METH_VARARGS, NULL},
     {"_set_overloads", callable_set_overloads, METH_O, NULL},
     {"_replace", callable_replace, METH_VARARGS, NULL},
-    {"_position", nc_entries_position, METH_O, NULL},
     {"_entries", nc_entries_rows, METH_NOARGS, NULL},
     {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_table_memory", callable_memory, METH_NOARGS, NULL},

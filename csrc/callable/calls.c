@@ -1,7 +1,10 @@
 /* csrc/callable/calls.c: the calls of calls.h. */
 #include "calls.h"
 
+#include "platform/lists.h"
 #include "values/names.h"
+
+#include <string.h>
 
 /* ---- keywords and numbers of arguments ------------------------------------------------------- */
 
@@ -177,10 +180,7 @@ static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const 
         return Py_NewRef(Py_None);
     }
     Py_INCREF(specializer);
-    values = PyTuple_New(count);
-    for (Py_ssize_t i = 0; values != NULL && i < count; i++) {
-        PyTuple_SET_ITEM(values, i, Py_NewRef(args[i]));
-    }
+    values = nc_tuple_of(args, count);
     if (values != NULL) {
         answer = PyObject_CallMethod(specializer, method, names != NULL ? "OOO" : "OO",
                                      (PyObject *)self, values, names);
@@ -188,6 +188,21 @@ static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const 
     }
     Py_DECREF(specializer);
     return answer;
+}
+
+PyObject *nc_call_with(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                       PyObject *kwnames)
+{
+    Py_ssize_t count = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
+    PyObject **given = (PyObject **)PyMem_Malloc((size_t)(count + 1) * sizeof(PyObject *));
+    if (given == NULL) {
+        return PyErr_NoMemory();
+    }
+    given[0] = self;
+    memcpy(given + 1, args, (size_t)count * sizeof(PyObject *));
+    PyObject *result = PyObject_Vectorcall(function, given, (size_t)nargs + 1, kwnames);
+    PyMem_Free(given);
+    return result;
 }
 
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)

@@ -29,6 +29,10 @@ NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssi
 PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames);
 
+/* Calls a Python function with the callable before the arguments of a call. */
+PyObject *nc_call_with(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                       PyObject *kwnames);
+
 /* Raises that a callable has no entries. */
 PyObject *nc_refuse_empty(NcCallable *self);
 

@@ -246,6 +246,12 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
     return made;
 }
 
+PyObject *nc_callable_alone(NcCallable *single)
+{
+    return nc_callable_derive(single, single->spec, NC_SINGLE_TARGET(single),
+                              NC_SINGLE_FLAGS(single), nc_callable_owner(single), NULL);
+}
+
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)
 {
     const NcClass *cls = method->more->self_class;

@@ -54,6 +54,9 @@ PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyOb
 PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name);
 
+/* The entry that a single has now as a callable of its own. NULL with an exception. */
+PyObject *nc_callable_alone(NcCallable *single);
+
 /* What comes of a native method takes the same objects as its first argument, and owns their class.
  * Takes over `made`, which it returns; NULL is passed on, or says that memory is short. */
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made);

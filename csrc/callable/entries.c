@@ -85,22 +85,6 @@ static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
     return part;
 }
 
-PyObject *nc_entries_position(PyObject *object, PyObject *spec)
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(self->calls);
-    Py_ssize_t position = 0;
-    if (!PyObject_TypeCheck(spec, &NcCallSpec_Type)) {
-        PyErr_SetString(PyExc_TypeError, "the argument must be a call spec");
-        return NULL;
-    }
-    while (position < count &&
-           self->calls->entries[position].signature != ((NcCallSpec *)(void *)spec)->text) {
-        position++;
-    }
-    return PyLong_FromSsize_t(position < count ? position : -1);
-}
-
 NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
 {
     NcCallSpec *spec = nc_callspec_of(signature);
@@ -130,10 +114,7 @@ PyObject *nc_entries_only(NcCallable *self)
 {
     if (NC_UNLIKELY(self->more->only == NULL)) {
         NcMore *more = nc_callable_more(self);
-        PyObject *made =
-            more != NULL ? nc_callable_derive(self, self->spec, NC_SINGLE_TARGET(self),
-                                              NC_SINGLE_FLAGS(self), nc_callable_owner(self), NULL)
-                         : NULL;
+        PyObject *made = more != NULL ? nc_callable_alone(self) : NULL;
         if (made == NULL) {
             return NULL;
         }

@@ -27,9 +27,6 @@ PyObject *nc_entries_signatures(PyObject *callable, void *closure);
 /* _entries(): those of the call table as readers see them, [(text, address, flags)]. */
 PyObject *nc_entries_rows(PyObject *callable, PyObject *none);
 
-/* _position(spec): of the entry of that signature, offered to readers or not; -1 for none. */
-PyObject *nc_entries_position(PyObject *callable, PyObject *spec);
-
 /* address(signature=None), METH_FASTCALL | METH_KEYWORDS. */
 PyObject *nc_entries_address(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames);

@@ -94,16 +94,16 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 
 /* ---- making them ----------------------------------------------------------------------------- */
 
-/* By NC_TO_…: the bridge, the method that it serves, and what that takes. */
+/* By NC_TO_…: the bridge, and the method that it serves: its function of this name takes what the
+ * method does, and returns a tuple of two arguments. */
 static const struct {
     const char *bridge;
     const char *method;
-    const char *second; /* the argument after the signature; NULL for none */
-} kinds[NC_BOXES] = {{"_ctypes", "to_ctypes", NULL},
-                     {"_cffi_backend", "to_cffi", "ffi"},
-                     {"PyCapsule", "to_capsule", "name"},
-                     {"scipy", "to_scipy", "user_data"},
-                     {"scipy", "to_scipy", "user_data"}};
+} kinds[NC_BOXES] = {{"_ctypes", "to_ctypes"},
+                     {"_cffi_backend", "to_cffi"},
+                     {"PyCapsule", "to_capsule"},
+                     {"scipy", "to_scipy"},
+                     {"scipy", "to_scipy"}};
 
 /* Flags that no box of an entry depends on. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
@@ -139,10 +139,6 @@ static PyObject *form_of(int kind, PyObject *entry)
     }
     bridge = bridge_of(kind);
     form = bridge != NULL ? PyObject_CallMethod(bridge, "form", "O", entry) : NULL;
-    if (form != NULL && form != Py_None && !PyTuple_CheckExact(form)) {
-        PyErr_SetString(PyExc_TypeError, "form() must return a tuple or None");
-        Py_CLEAR(form);
-    }
     if (form != NULL && usual) {
         nc_keep_first(&spec->forms[kind], Py_NewRef(form));
     }
@@ -217,12 +213,7 @@ static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
 /* The box of a callable of one entry by a form, which is a tuple. */
 static PyObject *box_by(int kind, PyObject *form, PyObject *entry)
 {
-    static const Py_ssize_t sizes[NC_BOXES] = {3, 2, 1, 2, 2};
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
-    if (PyTuple_GET_SIZE(form) != sizes[kind]) {
-        PyErr_SetString(PyExc_TypeError, "form() returned a tuple of another size");
-        return NULL;
-    }
     if (kind == NC_TO_CTYPES) {
         return ctypes_box(form, target, entry);
     }
@@ -242,12 +233,6 @@ static PyObject *box_of(int kind, PyObject *entry)
     PyObject *box = form != NULL && form != Py_None ? box_by(kind, form, entry) : NULL;
     Py_XDECREF(form);
     return box;
-}
-
-static PyObject *entry_of(const NcCallable *part)
-{
-    return nc_callable_derive((NcCallable *)(uintptr_t)part, part->spec, NC_SINGLE_TARGET(part),
-                              NC_SINGLE_FLAGS(part), nc_callable_owner(part), NULL);
 }
 
 /* An entry, which it takes, as callers without the GIL call it: itself, or a thunk that takes the
@@ -270,7 +255,7 @@ static PyObject *taking_gil(PyObject *entry)
 PyObject *nc_boxed_entry(PyObject *object, PyObject *signature)
 {
     NcCallable *part = nc_entries_part((NcCallable *)(void *)object, signature);
-    return part != NULL ? entry_of(part) : NULL;
+    return part != NULL ? nc_callable_alone(part) : NULL;
 }
 
 /* scipy_box(form, entry): a LowLevelCallable of (its class, its capsule's name). */
@@ -315,9 +300,9 @@ void nc_boxed_forget(NcCallable *self)
 }
 
 /* The callable of one entry that goes with a box; it owns what `self` may own besides. */
-static PyObject *entry_for(NcCallable *self, const NcCallable *part, int kind)
+static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
 {
-    PyObject *entry = entry_of(part);
+    PyObject *entry = nc_callable_alone(part);
     if (entry != NULL && owns_more(Py_TYPE(self)) &&
         nc_callable_own((NcCallable *)(void *)entry, (PyObject *)self) < 0) {
         Py_CLEAR(entry);
@@ -394,8 +379,6 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
             NcCallable *holder = text != NULL ? nc_entries_part(self, text) : NULL;
             made = holder != NULL ? kept(self, holder, kind, given) : NULL;
             Py_XDECREF(text);
-        } else if (!PyTuple_CheckExact(form)) {
-            PyErr_SetString(PyExc_TypeError, "typed() must return a form");
         } else {
             entry = entry_for(self, chosen, kind);
             made = entry != NULL ? box_by(kind, form, entry) : NULL;
@@ -410,39 +393,17 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                                PyObject **given)
 {
-    const char *const names[] = {"signature", kinds[kind].second};
-    const char *method = kinds[kind].method;
-    Py_ssize_t most = kinds[kind].second != NULL ? 2 : 1;
-    Py_ssize_t positional = kind == NC_TO_SCIPY ? 2 : 1;
-    Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    if (nargs > positional && nargs <= most) {
-        PyErr_Format(PyExc_TypeError, "%s() takes '%s' by name only", method, names[positional]);
-        return -1;
+    PyObject *bridge = bridge_of(kind);
+    PyObject *method = bridge != NULL ? PyObject_GetAttrString(bridge, kinds[kind].method) : NULL;
+    PyObject *both =
+        method != NULL ? PyObject_Vectorcall(method, args, (size_t)nargs, kwnames) : NULL;
+    if (both != NULL) { /* the caller holds all but None */
+        given[0] = PyTuple_GET_ITEM(both, 0);
+        given[1] = PyTuple_GET_ITEM(both, 1);
+        Py_DECREF(both);
     }
-    if (nargs + keywords > most) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %zd argument%s (%zd given)", method, most,
-                     most == 1 ? "" : "s", nargs + keywords);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < nargs; i++) {
-        given[i] = args[i];
-    }
-    for (Py_ssize_t k = 0; k < keywords; k++) {
-        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
-        Py_ssize_t i = 0;
-        while (i < most && PyUnicode_CompareWithASCIIString(name, names[i]) != 0) {
-            i++;
-        }
-        if (i == most || i < nargs) {
-            PyErr_Format(PyExc_TypeError,
-                         i == most ? "%s() has no argument named %R"
-                                   : "%s() got several values for argument %R",
-                         method, name);
-            return -1;
-        }
-        given[i] = args[nargs + k];
-    }
-    return 0;
+    Py_XDECREF(method);
+    return both != NULL ? 0 : -1;
 }
 
 /* Whether a signature is given by the text that entries have. */

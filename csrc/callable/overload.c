@@ -36,46 +36,6 @@ static const NcCallSpec *part_spec(PyObject *parts, Py_ssize_t position)
     return ((const NcCallable *)(void *)part)->spec;
 }
 
-/* "(float, str)": the types of the arguments of a call that nothing suits. */
-static PyObject *describe_arguments(PyObject *const *args, Py_ssize_t nargs)
-{
-    PyObject *text = PyUnicode_FromString("(");
-    for (Py_ssize_t i = 0; text != NULL && i < nargs; i++) {
-        PyObject *longer =
-            PyUnicode_FromFormat("%U%s%s", text, i > 0 ? ", " : "", Py_TYPE(args[i])->tp_name);
-        Py_SETREF(text, longer);
-    }
-    if (text != NULL) {
-        Py_SETREF(text, PyUnicode_FromFormat("%U)", text));
-    }
-    return text;
-}
-
-static PyObject *describe_parts(PyObject *parts)
-{
-    PyObject *text = PyUnicode_FromString("");
-    for (Py_ssize_t i = 0; text != NULL && i < PyTuple_GET_SIZE(parts); i++) {
-        Py_SETREF(text, PyUnicode_FromFormat("%U%s'%s'", text, i > 0 ? ", " : "",
-                                             part_spec(parts, i)->text));
-    }
-    return text;
-}
-
-static PyObject *no_overload(NcCallable *self, PyObject *parts, PyObject *const *args,
-                             Py_ssize_t nargs)
-{
-    PyObject *name = nc_callable_name(self);
-    PyObject *given = name != NULL ? describe_arguments(args, nargs) : NULL;
-    PyObject *offered = given != NULL ? describe_parts(parts) : NULL;
-    if (offered != NULL) {
-        PyErr_Format(PyExc_TypeError, "no entry of '%U' takes %U; it offers %U", name, given,
-                     offered);
-    }
-    Py_XDECREF(given);
-    Py_XDECREF(offered);
-    return NULL;
-}
-
 /* The position of the part that the arguments cost least to convert for; the earlier one where two
  * cost the same. -1 when none takes them, -2 with an exception. */
 static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
@@ -468,7 +428,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     if (choice == -1 || (choice >= 0 && cost != NC_COST_EXACT)) {
         part = nc_callable_for_call(self, args, nargs);
         if (part == NULL && choice == -1 && !PyErr_Occurred()) {
-            no_overload(self, parts, args, nargs);
+            Py_XDECREF(nc_call_with(nc_hooks.no_overload, (PyObject *)self, args, nargs, NULL));
         } else if (part == NULL && choice >= 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear(); /* that none can be made */
         }

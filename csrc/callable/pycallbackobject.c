@@ -207,47 +207,24 @@ fail:
     return NULL;
 }
 
-static PyObject *names_of(PyObject *name, PyObject *who)
+static int are_names(PyObject *names)
 {
-    return who == Py_None ? Py_NewRef(name)
-           : PyUnicode_Check(who)
-               ? PyTuple_Pack(2, name, who)
-               : PyTuple_Pack(3, name, PyTuple_GET_ITEM(who, 0), PyTuple_GET_ITEM(who, 1));
+    return PyUnicode_Check(names) || (PyTuple_CheckExact(names) && PyTuple_GET_SIZE(names) == 2 &&
+                                      PyUnicode_Check(PyTuple_GET_ITEM(names, 0)) &&
+                                      PyUnicode_Check(PyTuple_GET_ITEM(names, 1)));
 }
 
-/* Checks the arguments of PyCallback(spec, function, name, who). `who` is a str, or (name, index)
- * of the argument that the function is; None is the function's result. 0, or -1 with TypeError. */
-static int check_arguments(PyObject *const *args, size_t nargsf, PyObject *kwnames)
-{
-    if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 4 ||
-        !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !PyUnicode_Check(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, its name as a str, and "
-                                         "what messages on the result begin with");
-        return -1;
-    }
-    PyObject *who = args[3];
-    if (who == Py_None || PyUnicode_Check(who) ||
-        (PyTuple_CheckExact(who) && PyTuple_GET_SIZE(who) == 2 &&
-         PyUnicode_Check(PyTuple_GET_ITEM(who, 0)) && PyLong_Check(PyTuple_GET_ITEM(who, 1)))) {
-        return 0;
-    }
-    PyErr_SetString(PyExc_TypeError, "'who' must be None, a str, or a name and an index");
-    return -1;
-}
-
-/* PyCallback(spec, function, name, who). */
+/* PyCallback(spec, function, names); names as pycallback.h says. */
 static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf,
                                        PyObject *kwnames)
 {
-    if (check_arguments(args, nargsf, kwnames) < 0) {
+    if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 3 ||
+        !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !are_names(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, and its name or that "
+                                         "and what messages on the result begin with");
         return NULL;
     }
-    PyObject *names = names_of(args[2], args[3]);
-    NcPyCallback *made = names != NULL
-                             ? nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], names)
-                             : NULL;
-    Py_XDECREF(names);
-    return (PyObject *)made;
+    return (PyObject *)nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], args[2]);
 }
 
 /* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */

@@ -48,7 +48,7 @@ static int is_conversion(PyObject *code)
 /* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts): the bytes are
  * those of the Thunk without its tuple; a place is (index, offset); the code is (address, owner),
  * with address 0 where the function's own pointer does, or the bytes of a conversion. */
-static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     NcCallSpec *inner;
     PyObject *wanted;
@@ -60,10 +60,6 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     PyObject *helper;
     PyObject *code;
     int lasts;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyErr_SetString(PyExc_TypeError, "ThunkSpec() takes no keyword arguments");
-        return NULL;
-    }
     if (!PyArg_ParseTuple(args, "O!OO!nInO!OOp", &NcCallSpec_Type, &inner, &wanted,
                           &NcCallSpec_Type, &outer, &flags, &stack, &bytes, &PyTuple_Type, &places,
                           &helper, &code, &lasts)) {
@@ -374,15 +370,8 @@ static PyObject *values_of(NcThunk *self)
 static PyObject *thunk_pickled(PyObject *object, PyObject *args)
 {
     NcThunk *self = (NcThunk *)(void *)object;
-    PyObject *signature;
-    PyObject *name;
-    PyObject *doc;
-    PyObject *options;
-    PyObject *values;
-    if (!PyArg_ParseTuple(args, "OOOO", &signature, &name, &doc, &options)) {
-        return NULL;
-    }
-    values = values_of(self);
+    PyObject *name = PyTuple_GetItem(args, 1);
+    PyObject *values = name != NULL ? values_of(self) : NULL;
     return values == NULL ? NULL
                           : PyObject_CallMethod(self->spec->helper, "pickled", "ONO",
                                                 self->function, values, name);

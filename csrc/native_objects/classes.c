@@ -293,13 +293,10 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
 NC_NOINLINE PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t count,
                                     PyObject *names)
 {
-    PyObject *values = PyTuple_New(count);
+    PyObject *values = nc_tuple_of(args, count);
     PyObject *named = names != NULL ? PyDict_New() : NULL;
     PyObject *result = NULL;
     int status = values != NULL && (names == NULL || named != NULL) ? 0 : -1;
-    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
-        PyTuple_SET_ITEM(values, i, Py_NewRef(args[i]));
-    }
     for (Py_ssize_t i = 0; status == 0 && names != NULL && i < PyTuple_GET_SIZE(names); i++) {
         status = PyDict_SetItem(named, PyTuple_GET_ITEM(names, i), args[count + i]);
     }

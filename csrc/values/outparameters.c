@@ -17,13 +17,7 @@ static PyObject *array_of(const NcCallSpec *spec, NcOut *out, Py_ssize_t length)
     if (out->array == NULL) {
         PyObject *found =
             PyObject_CallFunctionObjArgs(nc_hooks.out_array, out->type, spec->policies, NULL);
-        if (found == NULL || !PyTuple_Check(found) || PyTuple_GET_SIZE(found) != 4 ||
-            !PyTuple_Check(PyTuple_GET_ITEM(found, 3))) {
-            if (found != NULL) {
-                PyErr_SetString(PyExc_TypeError,
-                                "out_array() must return (zeros, type, order, shape of an item)");
-            }
-            Py_XDECREF(found);
+        if (found == NULL) {
             return NULL;
         }
         nc_keep_first(&out->array, found);

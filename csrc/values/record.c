@@ -305,10 +305,6 @@ PyObject *nc_record_layout_asked(NcCallSpec *spec, Py_ssize_t index)
 {
     PyObject *found = PyObject_CallFunctionObjArgs(
         nc_hooks.layout, PyTuple_GET_ITEM(spec->types, index), spec->policies, NULL);
-    if (found != NULL && !Py_IS_TYPE(found, &NcLayout_Type)) {
-        PyErr_SetString(PyExc_TypeError, "the layout of a struct must be a Layout");
-        Py_CLEAR(found);
-    }
     if (found != NULL) {
         nc_keep_first(&spec->layouts[index], found);
     }
@@ -500,22 +496,23 @@ static Py_ssize_t record_length(PyObject *object)
     return ((Record *)(void *)object)->layout->count;
 }
 
+static int has_place(PyObject *object, Py_ssize_t place)
+{
+    if (place >= 0 && place < record_length(object)) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_IndexError, "index out of range");
+    return 0;
+}
+
 static PyObject *record_item(PyObject *object, Py_ssize_t place)
 {
-    if (place < 0 || place >= record_length(object)) {
-        PyErr_SetString(PyExc_IndexError, "index out of range");
-        return NULL;
-    }
-    return read_member((Record *)(void *)object, place);
+    return has_place(object, place) ? read_member((Record *)(void *)object, place) : NULL;
 }
 
 static int record_ass_item(PyObject *object, Py_ssize_t place, PyObject *value)
 {
-    if (place < 0 || place >= record_length(object)) {
-        PyErr_SetString(PyExc_IndexError, "index out of range");
-        return -1;
-    }
-    return write_member((Record *)(void *)object, place, value);
+    return has_place(object, place) ? write_member((Record *)(void *)object, place, value) : -1;
 }
 
 /* ---- the types ------------------------------------------------------------------------------- */

@@ -194,6 +194,11 @@ def address(obj: object, name: bytes | None) -> int:
     return (get_pointer(obj, name) or 0) if get_name(obj) == name else 0
 
 
+def to_capsule(signature: Foreign = None, *, name: Foreign = None) -> tuple[Foreign, Foreign]:
+    """The arguments of `NativeCallable.to_capsule`, for the core, which reads plain ones itself."""
+    return signature, name
+
+
 def form(entry: NativeCallable) -> tuple[bytes]:
     """What capsules of an entry are made of: the name, which is its C declaration."""
     return (words(entry._chosen(None)[0].signature).encode(),)

@@ -176,6 +176,11 @@ def _pointee(kind: FFIType) -> CType | None:
     return None if found.kind == "void" else found
 
 
+def to_cffi(signature: Foreign = None, *, ffi: Foreign = None) -> tuple[Foreign, Foreign]:
+    """The arguments of `NativeCallable.to_cffi`, for the core, which reads plain ones itself."""
+    return signature, ffi
+
+
 def form(entry: NativeCallable) -> tuple[object, ...]:
     """What cffi's function pointers are made of, which have their entry with them: cast, the type,
     and what adds a destructor.

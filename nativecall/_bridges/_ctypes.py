@@ -403,6 +403,11 @@ def _cast(obj: Foreign, kind: Foreign) -> Foreign:
         raise MemoryError from None
 
 
+def to_ctypes(signature: Foreign = None) -> tuple[Foreign, Foreign]:
+    """The arguments of `NativeCallable.to_ctypes`, for the core, which reads plain ones itself."""
+    return signature, None
+
+
 def form(entry: NativeCallable) -> tuple[Foreign, ...]:
     """What function pointers of ctypes are made of, which have their entry with them: the class, a
     class that ctypes casts, and what casts it.

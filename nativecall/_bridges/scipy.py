@@ -173,6 +173,11 @@ def _low_level_callable() -> type[LowLevelCallable]:
     return found
 
 
+def to_scipy(signature: Foreign = None, user_data: Foreign = None) -> tuple[Foreign, Foreign]:
+    """The arguments of `NativeCallable.to_scipy`, for the core, which reads plain ones itself."""
+    return signature, user_data
+
+
 def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
     """What the box of an entry is made of: the class, and the name of its capsule.
 

@@ -439,7 +439,7 @@ def _python_function(
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
     called = name if isinstance(name, str) else "function"
-    made = _types.PyCallback(spec, function, called, f"the result of {who}")
+    made = _types.PyCallback(spec, function, (called, f"the result of {who}"))
     return (made.address, made) if keeps else (made.address, made, made.stash)
 
 

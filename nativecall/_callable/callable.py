@@ -251,15 +251,17 @@ class NativeCallable(_types.CallableBase):
     def _add(self, found: NewEntry, replace: bool) -> None:
         self._refuse_change()
         spec = found.arguments()[0]
-        position = self._position(spec)
-        if position >= 0:
+        rows = self._entries()
+        texts = [row[0] for row in rows]
+        if found.signature.text in texts:
+            position = texts.index(found.signature.text)
             if not replace:
                 raise ValueError(
                     f"{self.__name__!r} has an entry {found.signature.text!r} already; "
                     "pass replace=True to put another function in its place"
                 )
             one = self._only if self._overloads is None else self._overloads[position]
-            flags = self._entries()[position][2]
+            flags = rows[position][2]
             options = "flags; gil, errors and errno" if found.flags != flags else ""
             present = one._entry()[0].policies
             if not options and spec.policies != present:
@@ -290,7 +292,7 @@ class NativeCallable(_types.CallableBase):
     def _add_missing(self, found: NewEntry) -> None:
         """Add an entry unless there is one of its signature by now."""
         with _writing:
-            if self._position(found.arguments()[0]) < 0:
+            if all([row[0] != found.signature.text for row in self._entries()]):
                 self._add(found, False)
 
     @property

@@ -56,6 +56,13 @@ def _no_entry(callable: Native, signature: str | None) -> None:
     callable._refuse(signature)
 
 
+def _no_overload(callable: Native, *values: object) -> None:
+    """Raise that no entry of an overloaded callable takes the arguments of a call."""
+    types = ", ".join([type(value).__name__ for value in values])
+    offers = ", ".join(map(repr, callable.signatures))
+    raise TypeError(f"no entry of {callable.__name__!r} takes ({types}); it offers {offers}")
+
+
 #: What thunks share, with its code, also when no thunk uses it.
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
@@ -67,5 +74,6 @@ def _thunks() -> ModuleType:
     return thunk
 
 
-_made = (_make_wrapper, plan, extended, _extra_argument, raise_failure, _specialize, _no_entry)
-_lib.types.set_hooks("calls", _thunk_specs, *_made, boxes.bridge, _thunks)
+_made = (_make_wrapper, plan, extended, _extra_argument, raise_failure)
+_missing = (_specialize, _no_entry, _no_overload)
+_lib.types.set_hooks("calls", _thunk_specs, *_made, *_missing, boxes.bridge, _thunks)

@@ -269,19 +269,22 @@ def test_boxes_with_user_data_are_not_kept():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f.to_ctypes("d:d", None), r"to_ctypes\(\) takes at most 1 argument \(2 given\)"),
-        (lambda f: f.to_cffi(sig="d:d"), r"to_cffi\(\) has no argument named 'sig'"),
+        (
+            lambda f: f.to_ctypes("d:d", None),
+            r"to_ctypes\(\) takes from 0 to 1 positional arguments",
+        ),
+        (lambda f: f.to_cffi(sig="d:d"), r"to_cffi\(\) got an unexpected keyword argument 'sig'"),
         (
             lambda f: f.to_scipy("d:d", signature="d:d"),
-            r"to_scipy\(\) got several values for argument 'signature'",
+            r"to_scipy\(\) got multiple values for argument 'signature'",
         ),
         (
             lambda f: f.to_scipy("d:d", None, None),
-            r"to_scipy\(\) takes at most 2 arguments \(3 given\)",
+            r"to_scipy\(\) takes from 0 to 2 positional arguments",
         ),
         (
             lambda f: f.to_capsule(user_data=None),
-            r"no argument named 'user_data'",
+            r"unexpected keyword argument 'user_data'",
         ),
     ],
 )

@@ -93,8 +93,6 @@ def test_wrong_arguments(line):
     ):
         with pytest.raises(error, match=message):
             types.ThunkSpec(*good[:place], wrong, *good[place + 1 :])
-    with pytest.raises(TypeError, match="no keyword arguments"):
-        types.ThunkSpec(*good[:-1], lasts=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="checks a signal")
