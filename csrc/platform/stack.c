@@ -10,9 +10,6 @@
 #include <windows.h>
 #else
 #include <pthread.h>
-#if defined(__FreeBSD__) || defined(__OpenBSD__) || defined(__NetBSD__)
-#include <pthread_np.h>
-#endif
 #endif
 
 #define LEAST_MARGIN ((uintptr_t)16 << 10)
@@ -41,24 +38,14 @@ static void ask(uintptr_t *low, uintptr_t *high)
 #elif defined(__APPLE__)
     *high = (uintptr_t)pthread_get_stackaddr_np(pthread_self());
     *low = *high - pthread_get_stacksize_np(pthread_self());
-#elif defined(__linux__) || defined(__FreeBSD__)
+#elif defined(__linux__)
     pthread_attr_t attributes;
     void *address = NULL;
     size_t size = 0;
     size_t guard = 0;
-#if defined(__linux__)
     if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
         return;
     }
-#else
-    if (pthread_attr_init(&attributes) != 0) {
-        return;
-    }
-    if (pthread_attr_get_np(pthread_self(), &attributes) != 0) {
-        pthread_attr_destroy(&attributes);
-        return;
-    }
-#endif
     if (pthread_attr_getstack(&attributes, &address, &size) == 0 &&
         pthread_attr_getguardsize(&attributes, &guard) == 0 && guard < size) {
         *low = (uintptr_t)address + guard; /* glibc counts it as part of the stack */

@@ -1,6 +1,6 @@
 /* csrc/platform/stub.c: regions of stubs; stub.h says what a stub is. */
 #if defined(__linux__)
-#define _GNU_SOURCE /* memfd_create */
+#define _GNU_SOURCE /* dladdr, memfd_create */
 #endif
 #include "stub.h"
 
@@ -22,8 +22,8 @@
 #if NC_HAS_MACHINE_CODE
 
 #if defined(__linux__)
+#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #endif
 
 /* Slots are opened so many bytes at a time. The first of each is no stub's: its context leads to
@@ -81,35 +81,17 @@ static int has_room(const Region *region)
 
 #if defined(__linux__)
 
-/* Where the extension's file has the stubs; offset 0 where it is not known. */
-typedef struct {
-    char path[4096];
-    off_t at;
-} Place;
-
-static int find_stubs(struct dl_phdr_info *info, size_t size, void *found)
+/* The extension's file, and where it has the stubs: at the same offset as memory has, or else what
+ * is compared is not used. */
+static int open_file(off_t *at)
 {
-    Place *place = (Place *)found;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        uintptr_t from = (uintptr_t)nc_stubs - info->dlpi_addr - part->p_vaddr;
-        if (part->p_type == PT_LOAD && from < part->p_filesz) {
-            /* A program that has the extension linked into it has no name. One that is too long
-             * is cut, and then opens nothing, or what is compared and not used. */
-            snprintf(place->path, sizeof(place->path), "%s",
-                     *info->dlpi_name != '\0' ? info->dlpi_name : "/proc/self/exe");
-            place->at = (off_t)(part->p_offset + from);
-            return 1;
-        }
+    Dl_info info;
+    if (dladdr(nc_stubs, &info) == 0) {
+        return -1;
     }
-    return 0;
-}
-
-static int open_file(const Place *place)
-{
-    int file = place->at != 0 ? open(place->path, O_RDONLY | O_CLOEXEC) : -1;
-    if (file >= 0 && lseek(file, 0, SEEK_END) < place->at + NC_STUB_REGION) {
+    *at = (off_t)((uintptr_t)nc_stubs - (uintptr_t)info.dli_fbase);
+    int file = open(info.dli_fname, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && lseek(file, 0, SEEK_END) < *at + NC_STUB_REGION) {
         close(file); /* to read what a shorter one does not have would end the process */
         return -1;
     }
@@ -142,10 +124,9 @@ static int map_stubs(void *to, int file, off_t at)
 
 static int copy_mapped(void *to)
 {
-    static Place place;
-    return ((place.at != 0 || dl_iterate_phdr(find_stubs, &place) != 0) &&
-            map_stubs(to, open_file(&place), place.at)) ||
-           map_stubs(to, open_memory(), 0);
+    off_t at = 0;
+    int file = open_file(&at);
+    return map_stubs(to, file, at) || map_stubs(to, open_memory(), 0);
 }
 
 /* Makes memory writable again, which may have code of a file. */
