@@ -103,9 +103,8 @@ static PyObject *list_of_fields(const NcClass *cls)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < cls->field_count; i++) {
         const NcField *field = &cls->fields[i];
-        PyObject *of = field->cls != NULL ? (PyObject *)field->cls->type : Py_None;
-        nc_list_take(&list, Py_BuildValue("(sznO)", field->name, field->type,
-                                          (Py_ssize_t)field->offset, of));
+        nc_list_take(&list,
+                     Py_BuildValue("(szn)", field->name, field->type, (Py_ssize_t)field->offset));
     }
     return list;
 }
@@ -129,66 +128,34 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
 
 static int publish(PyTypeObject *type, NcClass *cls)
 {
-    PyObject *fields = list_of_fields(cls);
-    PyObject *methods = fields != NULL ? list_of_methods(cls) : NULL;
-    PyObject *found = methods != NULL
-                          ? PyObject_CallFunction(nc_hooks.publish_class, "OOON", type, fields,
-                                                  methods, PyLong_FromVoidPtr(cls))
-                          : NULL;
+    PyObject *found =
+        PyObject_CallFunction(nc_hooks.publish_class, "ON", type, PyLong_FromVoidPtr(cls));
     int status = found != NULL ? 0 : -1;
     Py_ssize_t position = 0;
     PyObject *name;
     PyObject *value;
-    if (status == 0) {
-        type->tp_vectorcall = construct;
-    }
-    if (status == 0 && !PyDict_Check(found)) {
-        PyErr_SetString(PyExc_TypeError, "publish must return a dict");
-        status = -1;
-    }
+    type->tp_vectorcall = construct;
     while (status == 0 && PyDict_Next(found, &position, &name, &value)) {
         /* None takes an attribute away. The metaclass would refuse native names. */
         status = PyType_Type.tp_setattro((PyObject *)type, name, value == Py_None ? NULL : value);
     }
     Py_XDECREF(found);
-    Py_XDECREF(fields);
-    Py_XDECREF(methods);
     return status;
 }
 
-/* begin_objects(): makes classes by the hooks from here on.
+/* begin_objects(): makes classes by the hooks from here on; nothing changes the root any more.
  * describe(name, bases, namespace): None, or (size, alignment, fields, methods) of what the class
  *   body says, which is changed in place. A field is (name, code or None, offset, class): of a
  *   reference the class is None for any and ... for the one being made. A method is (name,
  *   canonical signature, address or 0, flags, whether self is the fields).
- * publish(class, fields, methods, address of its NcClass): a dict of attributes for the class.
+ * publish(class, address of its NcClass): a dict of attributes for the class.
  * view(array, name, address in the first object, code or None, class that has the field): the
  *   field in all objects of an array. */
 PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     nc_objects->describe = describe;
     nc_objects->publish = publish;
-    Py_RETURN_NONE;
-}
-
-/* finish_root(methods): gives the root the methods of a dict. Nothing changes the root from
- * then on. */
-PyObject *nc_finish_root(PyObject *Py_UNUSED(module), PyObject *methods)
-{
-    PyTypeObject *root = nc_objects->root;
-    Py_ssize_t position = 0;
-    PyObject *name;
-    PyObject *method;
-    if (!PyDict_Check(methods)) {
-        PyErr_SetString(PyExc_TypeError, "finish_root() takes a dict");
-        return NULL;
-    }
-    while (PyDict_Next(methods, &position, &name, &method)) {
-        if (PyObject_SetAttr((PyObject *)root, name, method) < 0) {
-            return NULL;
-        }
-    }
-    root->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
+    nc_objects->root->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
     Py_RETURN_NONE;
 }
 

@@ -51,7 +51,6 @@
     ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
     ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
     ROW(nc_begin_objects, "begin_objects", METH_NOARGS)                                            \
-    ROW(nc_finish_root, "finish_root", METH_O)                                                     \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
     ROW(nc_native_order, "native_order", METH_O)                                                   \

@@ -47,7 +47,7 @@ typedef struct {
                                 arguments (text, Signature, CallbackSpec or None) */
     /* Of native objects: nativecall/_native_objects. NULL until these are imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> what a class declares */
-    PyObject *publish_class;  /* (class, fields, methods): its descriptors */
+    PyObject *publish_class;  /* (class, address of its native one): its descriptors */
     PyObject *view_array;     /* of objects' fields, for NumPy */
     /* The others are there from the beginning. */
     PyObject *describe; /* (Signature, hidden arguments, policies) -> a call spec's parts */

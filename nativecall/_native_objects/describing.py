@@ -93,10 +93,9 @@ def describe(
     return end, alignment, tuple(fields), tuple(methods)
 
 
-def publish(
-    cls: type, fields: list[FieldRow], methods: list[MethodRow], address: int
-) -> dict[str, Foreign | None]:
+def publish(cls: type, address: int) -> dict[str, Foreign | None]:
     """The attributes of a class for what it itself has; None takes one away."""
+    fields, methods = _types.native_parts(cls)
     parts, made = cls.__dict__.get(_PARTS, ({}, {}))
     found: dict[str, Foreign | None] = {}
     if parts:
@@ -104,7 +103,7 @@ def publish(
     kept = tuple([one for key, one in made.items() if key in cls.__dict__])
     if kept:
         found[KEPT] = kept
-    for name, code, offset, _ in fields:
+    for name, code, offset in fields:
         _check_name(cls.__name__, name)
         if name not in cls.__dict__:
             found[name] = _field(cls, name, code, offset, parts.get(name))
@@ -339,4 +338,3 @@ def _own_names(cls: type) -> list[str]:
 
 
 _types.set_hooks("objects", describe, publish, view)
-_types.begin_objects()

@@ -39,7 +39,7 @@ def _getstate(self: object) -> tuple[dict[str, object], object]:
     """The fields, and what Python added; also of objects that refer to each other."""
     fields: dict[str, object] = {}
     for owner in _types.native_order(type(self)):
-        for name, code, _, _ in _types.native_parts(owner)[0]:
+        for name, code, _ in _types.native_parts(owner)[0]:
             value = getattr(self, name)
             if code is not None and has_address(parse_type(code), value):
                 raise TypeError(
@@ -73,4 +73,6 @@ def _flat(state: object) -> list[Foreign]:
     return [state]
 
 
-_types.finish_root({"__repr__": _repr, "__getstate__": _getstate, "__setstate__": _setstate})
+for _method in (_repr, _getstate, _setstate):
+    setattr(NativeObject, f"_{_method.__name__}__", _method)
+_types.begin_objects()
