@@ -153,13 +153,6 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
                : NULL;
 }
 
-static int is_single(PyObject *object)
-{
-    return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
-           ((NcCallable *)(void *)object)->more->parts == NULL &&
-           ((NcCallable *)(void *)object)->spec != NULL;
-}
-
 /* _set_overloads(overloads): a longer tuple of callables of one entry each, the present ones first.
  * Appends the entries of the new ones, then lets Python calls choose among all. */
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
@@ -178,7 +171,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             continue;
         }
         /* Part of itself, it would call itself for ever. */
-        if (!is_single(PyTuple_GET_ITEM(overloads, i)) ||
+        if (!nc_is_single(PyTuple_GET_ITEM(overloads, i)) ||
             PyTuple_GET_ITEM(overloads, i) == object) {
             PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
             return NULL;

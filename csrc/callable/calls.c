@@ -205,14 +205,19 @@ PyObject *nc_call_with(PyObject *function, PyObject *self, PyObject *const *args
     return result;
 }
 
+int nc_is_single(PyObject *object)
+{
+    const NcCallable *self = (const NcCallable *)(void *)object;
+    return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
+           self->more->parts == NULL && self->spec != NULL;
+}
+
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *made = ask_hook(self, "for_call", args, nargs, NULL);
     if (made == Py_None) {
         Py_CLEAR(made);
-    } else if (made != NULL && (!PyObject_TypeCheck(made, (PyTypeObject *)&NcCallable_Type) ||
-                                ((NcCallable *)(void *)made)->more->parts != NULL ||
-                                ((NcCallable *)(void *)made)->spec == NULL)) {
+    } else if (made != NULL && !nc_is_single(made)) {
         PyErr_Format(PyExc_TypeError, "for_call() must return a callable of one entry (got %.200s)",
                      Py_TYPE(made)->tp_name);
         Py_CLEAR(made);

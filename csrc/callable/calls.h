@@ -20,6 +20,9 @@ PyObject *nc_method_wrapper(PyObject *self, PyObject *const *args, Py_ssize_t na
 PyObject *nc_method_wrapper_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_wrapper_NOARGS(PyObject *self, PyObject *none);
 
+/* Whether an object is a callable of one entry. */
+int nc_is_single(PyObject *object);
+
 /* What the hook of a callable makes for the arguments of a call that no entry takes exactly: a
  * callable of one entry, a new reference. NULL where it makes none, perhaps with an exception. */
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);

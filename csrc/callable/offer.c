@@ -9,18 +9,14 @@
 #include "nativecall/customslots.h"
 #include "nativecall/nativeapi.h"
 
-/* (flags, address), with the signature before them or without it. */
-static PyObject *described(const PyNativeCallableEntry *entry, int named)
+/* (signature, flags, address) */
+static PyObject *described(const PyNativeCallableEntry *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
-    unsigned long long flags = entry->flags;
-    if (!named) {
-        return Py_BuildValue("(KN)", flags, address);
-    }
     /* A foreign text can be anything; what is no signature is refused where it is read. */
     PyObject *text =
         PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
-    return Py_BuildValue("(NKN)", text, flags, address);
+    return Py_BuildValue("(NKN)", text, (unsigned long long)entry->flags, address);
 }
 
 /* Where the call table of an object is, counted from its start; 0 without one. */
@@ -62,7 +58,7 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     while (rows != NULL && (entry = api != NULL ? nc_nativeapi_entry(behind, api, &position)
                                                 : nc_native_next(object, entry)) != NULL) {
         if (nc_calltable_funcptr(entry) != NULL) {
-            nc_list_take(&rows, described(entry, 1));
+            nc_list_take(&rows, described(entry));
         }
     }
     if (rows == NULL) {
@@ -71,8 +67,8 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     return api != NULL ? Py_BuildValue("(ON)", Py_None, rows) : Py_BuildValue("(nN)", offset, rows);
 }
 
-/* native_entry(object, signature): (flags, address) of the entry of a canonical signature, None
- * where there is none. A provider may make it, and raise an exception. */
+/* native_entry(object, signature): (signature, flags, address) of the entry of a canonical
+ * signature, None where there is none. A provider may make it, and raise an exception. */
 PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
@@ -83,14 +79,11 @@ PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
     }
     while ((entry = nc_native_next(object, entry)) != NULL) {
         if (strcmp(entry->signature, signature) == 0 && nc_calltable_funcptr(entry) != NULL) {
-            return described(entry, 0);
+            return described(entry);
         }
     }
     if (nc_nativeapi_find(nc_abi_behind(object), signature, 0, &entry) < 0) {
         return NULL;
     }
-    if (entry == NULL) {
-        Py_RETURN_NONE;
-    }
-    return described(entry, 0);
+    return entry != NULL ? described(entry) : Py_NewRef(Py_None);
 }

@@ -110,7 +110,6 @@ int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, Py
             }
         }
         PyBuffer_Release(&owner->buffer);
-        owner->buffer.obj = NULL;
     }
     /* What is rarer, and every message, is nativecall/_values/storage.py's. */
     return nc_store_argument(spec, name, index, value, &owner->address, owner);

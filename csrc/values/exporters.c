@@ -147,12 +147,10 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
     }
     if (nc_may_be_masked(Py_TYPE(value))) {
         PyBuffer_Release(&out->buffer);
-        out->buffer.obj = NULL;
         return nc_convert_box(spec, name, place, value, out);
     }
     if (spec->fortran && nc_is_number_buffer(&out->buffer)) {
         PyBuffer_Release(&out->buffer);
-        out->buffer.obj = NULL;
         return nc_refer(spec, name, place, value, out);
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
@@ -182,7 +180,6 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
         return ran;
     }
     PyBuffer_Release(&out->buffer);
-    out->buffer.obj = NULL;
     if (boxed) {
         return nc_convert_box(spec, name, place, value, out);
     }

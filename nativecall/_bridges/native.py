@@ -53,7 +53,7 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
         raise SignatureError(
             f"a {type(obj).__name__} has no entry for {signature.text!r}", hint=f"it offers {known}"
         )
-    flags, address = entry
+    _, flags, address = entry
     refusal = _refusal(signature, flags)
     if refusal is not None:
         raise SignatureError(

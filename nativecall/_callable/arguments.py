@@ -280,8 +280,9 @@ def _function_argument(
     if native is None and rows is not None:
         entry = _types.native_entry(value, signature)
         if entry is not None:
-            _check_gil(signature, entry[0], value, who)
-            return entry[1], value
+            _, flags, address = entry
+            _check_gil(signature, flags, value, who)
+            return address, value
     if rows:
         for text, address, flags in rows:
             if text == signature:
