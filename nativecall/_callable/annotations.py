@@ -16,6 +16,7 @@ from collections.abc import Callable
 from keyword import iskeyword
 
 from .._values import outparameters
+from .._values.callspec import text_of
 from .._values.storage import Record
 
 TYPE_CHECKING = False
@@ -61,7 +62,7 @@ def arguments(spec: CallSpec) -> list[Argument]:
             named and not signature.variadic,
             spec.types[i],
             signature.readonly[index],
-            characters[index].partition("*")[0],
+            text_of(characters[index].partition("*")[0], spec.policies),
             index,
             index in said and outparameters.is_array(signature, said[index]),
         )
@@ -75,10 +76,11 @@ def results(spec: CallSpec, flags: int) -> list[Result]:
     found = []
     dropped = spec.policies.out and outparameters.drops_result(signature, flags)
     if not dropped and (spec.policies.out or signature.result.size):
-        text = signature.characters[-1] if signature.characters else ""
+        text = text_of(signature.characters[-1], spec.policies) if signature.characters else ""
         found.append(Result(signature.result, text, False))
     for out in spec.policies.out:
         text = signature.characters[out.index].partition("*")[2] if signature.characters else ""
+        text = text_of(text, spec.policies)
         is_array = outparameters.is_array(signature, out)
         found.append(Result(outparameters.pointee(signature, out), text, is_array))
     return found

@@ -33,7 +33,7 @@ from .._types.derived import (
     pointer,
 )
 from .._types.grammar import from_row
-from .._types.signature import Signature
+from .._types.signature import BYTES, Signature
 from .lexer import CODES
 
 TYPE_CHECKING = False
@@ -115,6 +115,7 @@ class Number(Node):
     """A scalar; a pointer's size and alignment may be asked of others."""
 
     kind = "primitive"
+    is_byte = False  # a character that a typedef calls otherwise
 
     def __init__(self, scalar: Scalar, alignment: int = 0, cname: str = "") -> None:
         super().__init__()
@@ -360,8 +361,19 @@ CONST = "const"
 
 def characters(ctype: FFIType, const: bool) -> str:
     """Which characters a pointer leads to, to const ones or not; ``""`` where it is no text."""
-    text = const and ctype.kind == "pointer" and ctype.item.kind == "primitive"
-    return str(ctype.item.cname) if text and ctype.item.cname in CHARACTERS else ""
+    if not const or ctype.kind != "pointer" or ctype.item.kind != "primitive":
+        return ""
+    item = ctype.item
+    is_text = item.cname in CHARACTERS or (item.cname in BYTES and not item.is_byte)
+    return str(item.cname) if is_text else ""
+
+
+def called(node: Node, name: str) -> Node:
+    """What a typedef calls by a name."""
+    if isinstance(node, Number) and node.cname in BYTES and "char" not in name.lower():
+        node = node.realigned(node.alignment)
+        node.is_byte = True
+    return node
 
 
 def _characters_behind(ctype: FFIType) -> str:

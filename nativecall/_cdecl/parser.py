@@ -40,6 +40,7 @@ from .nodes import (
     Record,
     Unusable,
     agree,
+    called,
     name_of,
 )
 
@@ -1322,7 +1323,7 @@ class Parser:
                     self.tags[node.cname] = node
             if name in CHARACTERS and isinstance(node, Number) and node.scalar is of_c(name):
                 node = Number(node.scalar, node.alignment, name)
-            self.typedefs[name] = node, const
+            self.typedefs[name] = called(node, name), const
             return
         says_most = self._declared[name][1] is node
         if said.asm:
@@ -1502,6 +1503,6 @@ def common_types() -> dict[str, tuple[Node, bool]]:
     first = Parser(tokenizer()(text))
     for name in _KNOWN:
         cname = name if name in CHARACTERS else ""
-        first.typedefs[name] = Number(of_c(name), cname=cname), False
+        first.typedefs[name] = called(Number(of_c(name), cname=cname), name), False
     first.read()
     return first.typedefs

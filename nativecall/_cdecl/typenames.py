@@ -22,6 +22,7 @@ from .nodes import (
     Node,
     Record,
     Unusable,
+    called,
     function_of,
 )
 from .parser import OTHER_TYPES, Parser, Unknown, common_types, of_int
@@ -152,7 +153,7 @@ class TypeNames:
             return common_types().get(name)
         text = known.types.get(name)
         if text is not None and text != f"{name} {name}":
-            return self._declared(text), False
+            return called(self._declared(text), name), False
         if name in self._opaque:
             return self._kept(name), False
         if name.startswith(UNUSABLE):

@@ -15,6 +15,7 @@ from _collections_abc import Mapping
 from .._callable.entry import kept_for
 from .._errors import closest, did_you_mean, require, wrong_type
 from .._types.derived import inner_types
+from .._types.signature import BYTES
 from .._values.calloptions import (
     CALL,
     CHECKS,
@@ -329,8 +330,8 @@ def of_function(given: Mapping[str, object]) -> dict[str, Foreign]:
 
 def gives_pointer(signature: Signature, out: Foreign = ()) -> bool:
     """Whether a function returns a pointer, and not text, or has one among its out-parameters."""
-    text = signature.characters[-1:]
-    if signature.result.kind in _POINTERS and text in ((), ("",)):
+    text = signature.characters[-1] if signature.characters else ""
+    if signature.result.kind in _POINTERS and (not text or text in BYTES):
         return True
     found = [pointee(signature, one) for one in resolved(signature, 0, out, by_reference=True)]
     parts = [inner for one in found for inner in (one, *inner_types(one))]

@@ -20,6 +20,7 @@ from .._cdecl.nodes import CHARACTERS, element
 from .._types.ctype import Scalar
 from .._types.derived import pointer
 from .._types.grammar import read_type
+from .._types.signature import BYTES
 from .._values import boxes, storage
 from .._values.text import encoded, string
 
@@ -61,7 +62,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             return self._array(kind, text)
         if kind.kind in _RECORDS:
             return self._at(kind)
-        if text and (word := self._word()):
+        if self._is_text(text) and (word := self._word()):
             return string(self.owner.ffi.cast(kind, word), self.encoding)
         return self._pointer()
 
@@ -71,6 +72,9 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         if found is not None:
             return self._at(found[0])
         return pointer_from(pointer(self.ctype), self.address, owner=self.handle)
+
+    def _is_text(self, text: str) -> bool:
+        return bool(text) and (text not in BYTES or self.encoding is not None)
 
     def _word(self) -> int:
         return int(_lib.ffi.cast("uintptr_t *", self.address)[0])
@@ -123,7 +127,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             return
         if not isinstance(self.ctype, Scalar) and self.ctype.kind not in _POINTERS:
             raise TypeError(f"{who} is a {self.ctype.text!r}, of which cffi has no type")
-        if found is not None and found[1] and isinstance(value, str):
+        if found is not None and self._is_text(found[1]) and isinstance(value, str):
             value = self._encoded(found[0], value, who)
         self._store(value, who, policies)
 
@@ -131,7 +135,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         """Text as C has it."""
         if "\0" in value:
             raise ValueError(f"{who} must have no null character, which ends text in C")
-        if kind.item.cname != "char":
+        if kind.item.cname not in ("char", *BYTES):
             return self.owner.ffi.new(f"{kind.item.cname}[]", value)
         hint = "load the library with an encoding for str"
         without = f"must be bytes, a pointer or None (got str); {hint}"

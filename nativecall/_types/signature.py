@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
+#: Characters that are text where there is an encoding, unless the name of a typedef lacks "char":
+#: `xmlChar` is text, `uint8_t` is not.
+BYTES = ("signed char", "unsigned char")
 _OF_TYPE = ("function", "text", "result", "args", "variadic")
 _SAID = ("names", "readonly", "characters", "lengths", "written")
 
@@ -50,9 +53,10 @@ class Signature(Immutable):
     characters : tuple of str
         For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
         ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
-        text, else ``""``; empty where there is no text. With ``*`` before it of an argument that is
-        a pointer to such pointers. Of an argument that is a function those of its arguments and its
-        result, ``"(char,,)"``, and ``"const"`` where it must not write to an array.
+        text, and ``"unsigned char"`` or ``"signed char"``, which is text with an encoding; else
+        ``""``. Empty where there is no text. With ``*`` before it of an argument that is a pointer
+        to such pointers. Of an argument that is a function those of its arguments and its result,
+        ``"(char,,)"``, and ``"const"`` where it must not write to an array.
     lengths : tuple of (int, str or None)
         For every argument that C declares as an array how many items that has, or the expression
         where it is no constant, else None; empty where none says it.

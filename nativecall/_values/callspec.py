@@ -16,7 +16,7 @@ from .._fifo import Cache
 from .._types.ctype import SCALARS, VOID, CType, Scalar
 from .._types.derived import Array, Handle, Pointer, Record, Struct, View
 from .._types.grammar import from_row
-from .._types.signature import Signature
+from .._types.signature import BYTES, Signature
 from .calloptions import DEFAULT
 from .failure import CONVENTIONS
 from .outparameters import kind_of, offsets, pointee, visible
@@ -38,7 +38,7 @@ _HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
 _ITEMS = {one.letter for one in SCALARS.values()}
 _POINTEES = {*_ITEMS, "T", "v"}
 #: The core's letters for the characters of text (csrc/values/text.h).
-_TEXT = {"": "", "char": "c", "wchar_t": "w", "char16_t": "u", "char32_t": "U"}
+_TEXT = {"char": "c", "wchar_t": "w", "char16_t": "u", "char32_t": "U", **dict.fromkeys(BYTES, "c")}
 _LETTERS = {
     "void": "v",
     "voidptr": "P",
@@ -129,7 +129,10 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
     # Those of functions that are arguments count when one is passed (_callable/arguments.py).
-    text = [_TEXT.get(one, "") for one in signature.characters or ("",) * (len(signature.args) + 1)]
+    said = signature.characters or ("",) * (len(signature.args) + 1)
+    text = [_TEXT.get(text_of(one, policies), "") for one in said]
+    if said[-1] in BYTES and _checks(policies.check)[1] is not None:
+        text[-1] = ""  # what is to be freed stays a pointer
     return (
         signature,
         signature.text,
@@ -149,6 +152,11 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         *_checks(policies.check),
         None if policies.check is None else _of(signature, hidden, policies._replace(check=None)),
     )
+
+
+def text_of(said: str, policies: Policies) -> str:
+    """Which characters are text: not bytes without an encoding."""
+    return "" if said in BYTES and policies.encoding is None else said
 
 
 #: How long C keeps functions (csrc/callable/kept.h); from `_KEEP_ARGUMENT` on as long as an
@@ -187,7 +195,7 @@ def _outs(
     for out, at in zip(policies.out, offsets(signature, policies.out)[0], strict=True):
         ctype, kind = pointee(signature, out), kind_of(signature, out)
         said = characters[out.index] if characters else ""
-        text = _TEXT[said[1:]] if said.startswith("*") else ""
+        text = _TEXT.get(text_of(said[1:], policies), "") if said.startswith("*") else ""
         length = -1 if out.length is None else out.length
         sized = -1 if out.sized is None else places[out.sized]
         given = places.get(out.index, -1)
@@ -233,7 +241,13 @@ def of_argument(
     found = _of_arguments.get(key)
     if found is None:
         written = f"void ({spelled})" if spelled else None
-        signature = Signature(VOID, (ctype,), readonly=(readonly,), written=written)
+        # Wide characters are known by the type, others as C declares them.
+        name = ctype.name if isinstance(ctype, Pointer) and ctype.name in _TEXT else ""
+        text = name or spelled.removesuffix(" *")
+        said = (text if text in _TEXT else "", "")
+        signature = Signature(
+            VOID, (ctype,), readonly=(readonly,), characters=said, written=written
+        )
         # What is said of a function's arguments by their places is not said of this one.
         policies = policies._replace(out=(), keep="call")
         found = _of_arguments.keep(key, of(signature, 0, policies))

@@ -38,7 +38,7 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
 
     Parameters
     ----------
-    pointer : cffi or ctypes pointer or array, buffer of bytes, or None
+    pointer : cffi or ctypes pointer or array, buffer of bytes, str, or None
         To characters or bytes, wide ones too. **The caller vouches for what is there**: memory
         without a null character, or that was freed, crashes the process or gives what lies behind.
         Arrays and buffers end the text themselves.
@@ -100,8 +100,8 @@ def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
 
 
 def _read(pointer: object) -> bytes | str | None:
-    if pointer is None:
-        return None
+    if pointer is None or isinstance(pointer, str):
+        return pointer
     if type(pointer).__module__ == "_cffi_backend":
         return _read_cffi(pointer)
     if type(pointer).__name__ == "c_wchar_p" and type(pointer).__module__ == "ctypes":

@@ -306,3 +306,15 @@ def test_webp(opened):
     width, height = webp.new("int *"), webp.new("int *")
     assert webp.WebPGetInfo(image, len(image), width, height) == 1
     assert (image[:4], width[0], height[0]) == (b"RIFF", 8, 4)
+
+
+def test_sqlite_text(opened):
+    outs = {"sqlite3_open": ["ppDb"], "sqlite3_prepare_v2": ["ppStmt", "pzTail"]}
+    sqlite = opened("sqlite3", "sqlite3.h", encoding="utf-8", out=outs)
+    _, db = sqlite.sqlite3_open(":memory:")
+    _, rows, rest = sqlite.sqlite3_prepare_v2(db, "SELECT 'Grüße', NULL", -1)
+    sqlite.sqlite3_step(rows)
+    assert [sqlite.sqlite3_column_text(rows, i) for i in range(2)] == ["Grüße", None]
+    assert rest == ""
+    sqlite.sqlite3_finalize(rows)
+    sqlite.sqlite3_close(db)

@@ -90,8 +90,8 @@ def test_text_without_an_encoding_is_bytes(lib, fails):
     "declaration",
     [
         "char *f(const char *)",
-        "signed char const *f(const char *)",
-        "const unsigned char *f(const char *)",
+        "unsigned char *f(const char *)",
+        "const uint8_t *f(const char *)",
         "const int8_t *f(const char *)",
         "const char **f(const char *)",
         "char *const f(const char *)",
@@ -278,7 +278,6 @@ def test_string_decodes():
     ("pointer", "shown"),
     [
         (5, "(got int)"),
-        ("ab", "(got str)"),
         (
             ffi.new("int *"),
             "(got cffi's 'int *'); cast it to 'wchar_t *', 'char16_t *' or 'char32_t *'",
