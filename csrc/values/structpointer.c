@@ -1,10 +1,9 @@
 /* csrc/values/structpointer.c: the objects of structpointer.h. */
 #include "structpointer.h"
 
-#include "platform/compat.h"
 #include "cffitypes.h"
 
-#include <structmember.h>
+#include <stddef.h>
 
 static NcStructPointer *of(PyObject *object)
 {
@@ -75,20 +74,16 @@ static PyObject *found_in(PyObject *object, PyObject *value)
     return nc_struct_pointer(value, of(object)->structs, of(object)->kept);
 }
 
+/* Of attributes the object's own are `cdata` alone. */
 static PyObject *pointer_getattr(PyObject *object, PyObject *name)
 {
     PyObject *value = PyObject_GetAttr(of(object)->cdata, name);
-    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyObject *error = nc_exception_take();
-        value = PyObject_GenericGetAttr(object, name);
-        if (value == NULL) {
-            PyErr_Clear();
-            nc_exception_put(error);
-        } else {
-            Py_DECREF(error);
-        }
+    if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError) ||
+        PyUnicode_CompareWithASCIIString(name, "cdata") != 0) {
+        return found_in(object, value);
     }
-    return found_in(object, value);
+    PyErr_Clear();
+    return Py_NewRef(of(object)->cdata);
 }
 
 static int assign(PyObject *object, PyObject *key, PyObject *value)
@@ -225,11 +220,6 @@ static PyMappingMethods pointer_items = {pointer_length, pointer_getitem, pointe
 static PySequenceMethods pointer_sequence = {.sq_item = pointer_item};
 static PyMethodDef pointer_methods[] = {{"__dir__", pointer_dir, METH_NOARGS, NULL},
                                         {NULL, NULL, 0, NULL}};
-static PyMemberDef pointer_members[] = {
-    {"cdata", T_OBJECT, offsetof(NcStructPointer, cdata), READONLY, "the pointer of cffi's"},
-    {NULL, 0, 0, 0, NULL},
-};
-
 PyTypeObject NcStructPointer_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.StructPointer",
     .tp_doc = "A pointer of cffi's to a struct whose members take what initialisers take.",
@@ -249,5 +239,4 @@ PyTypeObject NcStructPointer_Type = {
     .tp_traverse = pointer_traverse,
     .tp_dealloc = pointer_dealloc,
     .tp_methods = pointer_methods,
-    .tp_members = pointer_members,
 };

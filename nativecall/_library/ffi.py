@@ -73,11 +73,19 @@ _TAKING = (
 )
 
 
+def _bare(value: Foreign) -> Foreign:
+    """cffi's own objects in an argument, which may be an initialiser of several."""
+    if type(value) in (list, tuple):
+        return [*map(_bare, value)]
+    if type(value) is dict:
+        return {name: _bare(one) for name, one in value.items()}
+    return _lib.types.bare(value)
+
+
 def _taking_bare(method: Callable[..., object]) -> Callable[..., object]:
     @wraps(method)
     def taking(self: FFI, *args: object, **named: object) -> object:
-        bare = _lib.types.bare
-        return method(self, *map(bare, args), **{name: bare(one) for name, one in named.items()})
+        return method(self, *map(_bare, args), **{name: _bare(one) for name, one in named.items()})
 
     return taking
 

@@ -97,6 +97,8 @@ def test_it_is_as_cffis_pointer(lib):
     node = lib.new("node *")
     other = lib.new("node", {"next": node, "n": 1})
     assert other.next == node == node.cdata == other.next.cdata
+    assert isinstance(node.cdata, cffi.FFI.CData)
+    assert type(node.cdata) is not type(node)
     assert hash(other.next) == hash(node.cdata)
     assert node != other
     assert not node.next
@@ -127,6 +129,7 @@ def test_the_ffi_takes_it(lib):
     copy = ffi.new("node *", node[0])
     ffi.memmove(copy, node, ffi.sizeof("node"))
     assert copy.n == 3
+    assert ffi.new("node *[2]", [node, copy])[1] == ffi.new("node *", {"next": copy}).next == copy
     assert lib.asarray(node)["n"] == 3
 
 
