@@ -41,6 +41,7 @@ typedef struct {
     const NcPlan *plan;
     char *frame;
     PyObject *made; /* the Record of a result; else NULL */
+    int failed;     /* 1: C was not called, or said itself that it failed */
 } Call;
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -106,12 +107,11 @@ NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *con
                               Py_ssize_t i)
 {
     NcPointer *owner = owner_of(now, step);
-    const int is_function = args[i] != Py_None &&
-                            (step->letter == 'X' ||
-                             PyObject_TypeCheck(args[i], (PyTypeObject *)(void *)&NcCallable_Type));
+    const int is_holder = i == now->spec->keep - NC_KEEP_ARGUMENT;
+    const int is_native = PyObject_TypeCheck(args[i], (PyTypeObject *)(void *)&NcCallable_Type);
+    const int is_function = args[i] != Py_None && (is_native ? !is_holder : step->letter == 'X');
     int status = is_function ? 0 : take_pointer(now, args[i], i, owner);
-    if (is_function || (status == 0 && i != now->spec->keep - NC_KEEP_ARGUMENT &&
-                        nc_is_handle(args[i], owner->address))) {
+    if (is_function || (status == 0 && !is_holder && nc_is_handle(args[i], owner->address))) {
         status = nc_keep_argument(now->self, now->spec, args, i, &owner->address);
     }
     memcpy(now->frame + step->at, &owner->address, sizeof(owner->address));
@@ -442,9 +442,11 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     int code = 0;
     PyThreadState *thread = NULL;
     if (convention > NC_ERRORS_ARGUMENT) {
+        now->failed = 1;
         return nc_fail(now->self, Py_NewRef(Py_None), convention, 0); /* none that is known */
     }
     if (begin(now) < 0) {
+        now->failed = 1;
         return NULL;
     }
     if (plan->told != 0) {
@@ -473,10 +475,12 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     if ((convention == NC_ERRORS_PYTHON || (flags & NC_FLAG_NEEDS_GIL)) &&
         plan->result.code != NC_STEP_OBJECT && PyErr_Occurred()) {
         Py_XDECREF(now->made); /* without what C may have written */
+        now->failed = 1;
         return NULL;
     }
     PyObject *value = give(now, convention, code);
-    return has_failed(now, convention, code) ? nc_fail(now->self, value, convention, code) : value;
+    now->failed = has_failed(now, convention, code);
+    return now->failed ? nc_fail(now->self, value, convention, code) : value;
 }
 
 /* Calls, once all arguments are where they belong. */
@@ -499,6 +503,7 @@ NC_HOT_INLINE PyObject *called(Call *now)
                    : PyLong_FromLongLong(nc_word_extended(bits, plan->result.size));
     }
     if (begin(now) < 0) {
+        now->failed = 1;
         return NULL;
     }
     nc_invoke(now->frame, function, plan->stack, plan->how);
@@ -656,7 +661,8 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
 done:
     value = nc_release_pointers(value, owners, plan->owners);
     if (composed) {
-        if (ends > 0 && value == NULL) {
+        if (ends > 0 && value == NULL && now->failed) {
+            /* An exception of a Python function that C called says nothing of what C did. */
             nc_end_undo(args[spec->ended]);
         }
         nc_outs_drop(spec, now->frame + plan->outs);
@@ -683,7 +689,7 @@ NC_HOT_INLINE PyObject *call(Call *now, PyObject *const *args)
 /* A call whose frame is not small, or whose plan is not made yet. */
 NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallSpec *spec)
 {
-    Call now = {self, spec, plan_of(spec), NULL, NULL};
+    Call now = {self, spec, plan_of(spec), NULL, NULL, 0};
     if (now.plan == NULL) {
         return NULL;
     }
@@ -706,7 +712,7 @@ NC_NOINLINE PyObject *call_spec(NcCallable *self, PyObject *const *args, NcCallS
     if (NC_UNLIKELY(plan == NULL || plan->bytes > SMALL)) {
         return call_large(self, args, spec);
     }
-    Call now = {self, spec, plan, frame, NULL};
+    Call now = {self, spec, plan, frame, NULL, 0};
     return call(&now, args);
 }
 

@@ -108,7 +108,7 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
         NcStep step;
         NcMove moves[MOST_MOVES];
     } result; /* not cleared: its moves are set where it has some */
-    NcPyCallbackCall call;
+    NcPyCallbackCall call = {.slot = slot};
     PyObject *few[FEW + 1];
     char *out = scratch;
     int *told = NULL;

@@ -130,11 +130,7 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 /* What the library keeps whose function a callable is: a borrowed reference, or NULL. */
 static PyObject *kept_by_library(NcCallable *self)
 {
-    PyObject *kept = self->owner != NULL ? nc_library_kept(self->owner) : NULL;
-    PyObject *owners = self->more->owners;
-    for (Py_ssize_t i = owners != NULL ? PyList_GET_SIZE(owners) : 0; kept == NULL && i-- > 0;) {
-        kept = nc_library_kept(PyList_GET_ITEM(owners, i));
-    }
+    PyObject *kept = nc_library_kept((PyObject *)self);
     if (kept == NULL) {
         nc_callable_error(self, PyExc_ValueError,
                           "is no function of a library, which could keep "

@@ -23,8 +23,8 @@ int nc_keep_argument(NcCallable *self, const NcCallSpec *spec, PyObject *const *
 int nc_keep_in(PyObject *kept, const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
                PyObject *value, void **address);
 
-/* What the code of a library keeps: a borrowed dict; NULL without an exception for what is no
- * function of a library. */
+/* What the library keeps that an owner of an entry is of: a symbol, a callable, or several. A
+ * borrowed dict; NULL without an exception where there is none. */
 PyObject *nc_library_kept(PyObject *owner);
 
 #endif

@@ -38,11 +38,27 @@ static void library_dealloc(PyObject *object)
 
 PyObject *nc_library_kept(PyObject *owner)
 {
-    PyObject *library =
-        PyTuple_Check(owner) && PyTuple_GET_SIZE(owner) > 0 ? PyTuple_GET_ITEM(owner, 0) : NULL;
-    return library != NULL && Py_IS_TYPE(library, &NcLibrary_Type)
-               ? ((Library *)(void *)library)->kept
-               : NULL;
+    PyObject *kept = NULL;
+    if (owner != NULL && Py_IS_TYPE(owner, &NcLibrary_Type)) {
+        return ((Library *)(void *)owner)->kept;
+    }
+    if (owner != NULL && PyObject_TypeCheck(owner, (PyTypeObject *)(void *)&NcCallable_Type)) {
+        const NcCallable *callable = (const NcCallable *)(void *)owner;
+        kept = nc_library_kept(callable->owner);
+        owner = callable->more->owners;
+    }
+    const int is_list = owner != NULL && PyList_Check(owner);
+    if (is_list || (owner != NULL && PyTuple_Check(owner))) { /* a symbol's, or several */
+        for (Py_ssize_t i = 0; kept == NULL && i < PySequence_Fast_GET_SIZE(owner); i++) {
+            kept = nc_library_kept(PySequence_Fast_GET_ITEM(owner, i));
+        }
+    }
+    return kept;
+}
+
+PyObject *nc_library_keeps(PyObject *Py_UNUSED(module), PyObject *owner)
+{
+    return PyBool_FromLong(nc_library_kept(owner) != NULL);
 }
 
 /* No tp_clear: the dictionary is cleared where it is part of a cycle. */

@@ -108,6 +108,7 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThre
         memcpy(out, self->spec->sentinel, self->spec->size);
         return 0;
     }
+    nc_stub_require(call->slot, self); /* which may have ended meanwhile */
     call->ending = acquired;
     return begin(self, call, own != NULL ? own : PyThreadState_Get(), out);
 }
@@ -147,8 +148,8 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 static int has_failed(const NcPyCallback *self)
 {
     const NcStash *stash = self->stash;
-    return stash != NULL &&
-           (stash->exception != NULL || (nc_stash_call_failed(stash) && !self->spec->frees));
+    return stash != NULL && !self->spec->frees &&
+           (stash->exception != NULL || nc_stash_call_failed(stash));
 }
 
 static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)

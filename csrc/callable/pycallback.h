@@ -38,6 +38,7 @@
 #include "layout.h"
 #include "platform/exceptions.h"
 #include "platform/gil.h"
+#include "platform/stub.h"
 #include "failure.h"
 #include "values/pointers.h"
 
@@ -85,6 +86,7 @@ struct NcPyCallbackCall {
     int **innermost;  /* nc_errno_of_callback of this thread */
     int *outer;       /* error_number of the callback outside of this one */
     NcRaised before;  /* what the C code had raised */
+    const NcStubSlot *slot; /* of the stub that C called */
 };
 
 enum {

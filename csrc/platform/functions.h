@@ -24,7 +24,9 @@
     ROW(nc_pin_export, "export", METH_O)                                                           \
     ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
     ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
+    ROW(nc_library_keeps, "library_keeps", METH_O)                                                 \
     ROW(nc_take_ctypes, "take_ctypes", METH_VARARGS)                                               \
+    ROW(nc_know_ctypes, "know_ctypes", METH_VARARGS)                                               \
     ROW(nc_know_byref, "know_byref", METH_VARARGS)                                                 \
     ROW(nc_take_cffi, "take_cffi", METH_VARARGS)                                                   \
     ROW(nc_stack_left_now, "stack_left", METH_NOARGS)                                              \

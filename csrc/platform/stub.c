@@ -213,6 +213,13 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
     abort();
 }
 
+void nc_stub_require(const NcStubSlot *slot, const void *context)
+{
+    if (slot->context != context || slot->code == (void *)(uintptr_t)nc_stub_ended) {
+        nc_stub_called_after_end(slot);
+    }
+}
+
 static void append_free(Region *region, NcStubSlot *slot)
 {
     slot->code = (void *)(uintptr_t)nc_stub_ended;

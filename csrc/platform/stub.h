@@ -38,5 +38,8 @@ void *nc_stub_new(void *code, void *context);
  * which a later call ends the process: a str, a tuple that begins with one and may go on with the
  * function that it was passed to and the argument, or NULL. */
 void nc_stub_free(void *stub, PyObject *name);
+/* With the GIL: ends the process with that message unless the stub of a slot has this context. For
+ * code that entered by a stub and waited for the GIL, while the stub may have been freed. */
+void nc_stub_require(const NcStubSlot *slot, const void *context);
 
 #endif

@@ -30,6 +30,8 @@ typedef struct {
 enum { ROWS = 64 };
 static Row rows[ROWS];
 
+static PyObject *base_member; /* NULL before the bridge of ctypes is imported */
+static PyObject *objects_member;
 static const PyTypeObject *byref_class; /* NULL before the first byref() */
 static Py_ssize_t address_at;           /* where it has the address; 0 where nobody knows */
 static Py_ssize_t object_at;            /* and the object */
@@ -59,6 +61,23 @@ PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
     *row = (Row){Py_NewRef(wanted), Py_NewRef(class_), how};
     Py_XDECREF(before.wanted);
     Py_XDECREF(before.class_);
+    Py_RETURN_NONE;
+}
+
+/* know_ctypes(base, objects): the members `_b_base_` and `_objects` of ctypes' own class: a class of
+ * the user's may have attributes of these names. */
+PyObject *nc_know_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *base;
+    PyObject *objects;
+    if (!PyArg_ParseTuple(args, "OO", &base, &objects)) {
+        return NULL;
+    }
+    if (base_member == NULL && Py_TYPE(base)->tp_descr_get != NULL &&
+        Py_TYPE(objects)->tp_descr_get != NULL) {
+        base_member = Py_NewRef(base);
+        objects_member = Py_NewRef(objects);
+    }
     Py_RETURN_NONE;
 }
 
@@ -108,7 +127,7 @@ int nc_takes_structs(PyObject *wanted, PyObject *value)
     return is_taken(wanted, Py_TYPE(value), STRUCTS);
 }
 
-/* The buffer keeps the object from being resized while C has the address. */
+/* The buffer holds the object, and tells whether it was resized before the call. */
 static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
 {
     PyObject *object = address_at != 0 && object_at != 0 ? word_at(reference, object_at) : NULL;
@@ -124,18 +143,17 @@ static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
     return 1;
 }
 
+static PyObject *read_by(PyObject *member, PyObject *value)
+{
+    return Py_TYPE(member)->tp_descr_get(member, value, NULL);
+}
+
 /* All that the pointer leads to now, whatever it is set to later: None; a list; or NULL, perhaps
  * with an exception, where ctypes has it in dicts of dicts, or in another object. */
 static PyObject *owners_of(PyObject *value)
 {
-    static PyObject *base_name;
-    static PyObject *objects_name;
-    if ((base_name == NULL && (base_name = PyUnicode_InternFromString("_b_base_")) == NULL) ||
-        (objects_name == NULL && (objects_name = PyUnicode_InternFromString("_objects")) == NULL)) {
-        return NULL;
-    }
-    PyObject *base = PyObject_GetAttr(value, base_name);
-    PyObject *objects = base == Py_None ? PyObject_GetAttr(value, objects_name) : NULL;
+    PyObject *base = read_by(base_member, value);
+    PyObject *objects = base == Py_None ? read_by(objects_member, value) : NULL;
     PyObject *found = objects == Py_None                              ? Py_NewRef(Py_None)
                       : objects != NULL && PyDict_CheckExact(objects) ? PyDict_Values(objects)
                                                                       : NULL;
@@ -158,7 +176,7 @@ int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
     if (!is_taken(wanted, Py_TYPE(value), POINTER)) {
         return 0;
     }
-    PyObject *owners = owners_of(value);
+    PyObject *owners = objects_member != NULL ? owners_of(value) : NULL;
     if (owners != NULL && PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) == 0) {
         memcpy(&out->address, buffer.buf, sizeof(out->address));
         PyBuffer_Release(&buffer);

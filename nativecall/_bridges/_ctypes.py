@@ -35,6 +35,7 @@ _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 # Not as attributes, which a class of the user's may define anew.
 _base_of: Foreign = _CData.__dict__["_b_base_"].__get__
 _objects_of: Foreign = _CData.__dict__["_objects"].__get__
+_types.know_ctypes(_CData.__dict__["_b_base_"], _CData.__dict__["_objects"])
 
 
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:

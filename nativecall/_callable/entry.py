@@ -385,7 +385,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         policies = policies._replace(out=outs)
     if policies.keep != "call":
         policies = policies._replace(keep=kept_for(wanted, policies.keep))
-        if policies.keep == "library" and not hasattr(owner, "handle"):
+        if policies.keep == "library" and not _lib.types.library_keeps(owner):
             raise ValueError("keep='library' needs a function that nativecall.load found")
     return NewEntry(address, wanted, flags, owner, name, policies)
 
