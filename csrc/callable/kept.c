@@ -1,6 +1,7 @@
 /* csrc/callable/kept.c: the dicts of kept.h. */
 #include "kept.h"
 
+#include "values/destructor.h"
 #include "values/names.h"
 #include "values/pointers.h"
 #include "values/structpointer.h"
@@ -96,6 +97,7 @@ static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 {
     PyObject *all = made_once(&of_objects);
+    holder = nc_cffi_origin(holder); /* C may call the functions when it frees the object */
     PyObject *key = all != NULL ? PyLong_FromVoidPtr(holder) : NULL;
     PyObject *kept = key != NULL ? PyDict_GetItemWithError(all, key) : NULL;
     if (kept != NULL || PyErr_Occurred()) {

@@ -74,6 +74,7 @@ PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner)
 /* What an object of ffi.gc() refers to. */
 typedef struct {
     NcDestructor *destructor;
+    PyObject *origin; /* the pointer that it was made of */
     int count;
 } Referents;
 
@@ -83,6 +84,8 @@ static int look(PyObject *object, void *arg)
     found->count++;
     if (Py_IS_TYPE(object, &NcDestructor_Type)) {
         found->destructor = (NcDestructor *)(void *)object;
+    } else if (nc_is_cdata(object)) {
+        found->origin = object;
     }
     return 0;
 }
@@ -90,7 +93,7 @@ static int look(PyObject *object, void *arg)
 /* Whether it is one; only the collector's way leads to its destructor. */
 static int referents_of(PyObject *pointer, Referents *found)
 {
-    *found = (Referents){NULL, 0};
+    *found = (Referents){NULL, NULL, 0};
     pointer = nc_bare(pointer);
     if (strcmp(Py_TYPE(pointer)->tp_name, "_cffi_backend.__CDataGCP") != 0 ||
         Py_TYPE(pointer)->tp_traverse == NULL) {
@@ -115,6 +118,15 @@ int nc_is_handle(PyObject *value, const void *address)
     Referents found;
     return referents_of(value, &found) && found.destructor != NULL && address != NULL &&
            (const void *)found.destructor->owner == address;
+}
+
+PyObject *nc_cffi_origin(PyObject *object)
+{
+    Referents found;
+    while (referents_of(object, &found) && found.origin != NULL) {
+        object = found.origin;
+    }
+    return object;
 }
 
 PyObject *nc_ended_by(PyObject *pointer)

@@ -30,6 +30,10 @@ int nc_is_handle(PyObject *value, const void *address);
  * that is so already get the function. Takes the value; NULL is passed on. */
 PyObject *nc_owned(PyObject *value, PyObject *owns);
 
+/* The pointer that an object of ffi.gc() was made of, which lives until its destructor has run;
+ * other objects are themselves. Borrowed. */
+PyObject *nc_cffi_origin(PyObject *object);
+
 /* The name of the function that ended a pointer, a borrowed str; NULL for others. */
 PyObject *nc_ended_by(PyObject *pointer);
 

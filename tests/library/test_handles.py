@@ -666,3 +666,22 @@ class Late:
 sys.modules["late"] = Late()
 """
     assert python(code) == ""
+
+
+def test_a_handle_that_c_has_ended_stays_so_whatever_a_python_function_raised(builder):
+    declared = "typedef struct H H; H *h_new(void); int h_end(H *h, void (*f)(void *));"
+    code = """
+    typedef struct H H;
+    static int one, ends;
+    H *h_new(void) { return (H *)&one; }
+    int h_end(H *h, void (*f)(void *)) { ends++; if (f) f(h); return 0; }
+    int h_ends(void) { return ends; }
+    """
+    path = builder.library(code, "ended_handle")
+    lib = nc.load(path, declared + "int h_ends(void);", close={"h_new": "h_end"})
+    handle = lib.h_new()
+    with pytest.raises(ZeroDivisionError):
+        lib.h_end(handle, lambda h: 1 // 0)
+    with pytest.raises(ValueError, match="must be open, but 'h_end' was called with it"):
+        lib.h_end(handle, None)
+    assert lib.h_ends() == 1

@@ -404,3 +404,76 @@ def test_functions_without_a_library_or_functions(path, fails):
         ValueError, "keep='process' is for functions that are passed, but the signature is 'd:d'"
     ):
         nc.load(path).function("use", "d:d", keep="process")
+
+
+ENDING = """
+typedef struct H H;
+H *h_new(void);
+void h_on(H *h, void (*first)(void *), void (*second)(void *));
+void h_free(H *h);
+"""
+ENDS = """
+#include <stdlib.h>
+typedef struct H { void (*first)(void *); void (*second)(void *); } H;
+H *h_new(void) { return calloc(1, sizeof(H)); }
+void h_on(H *h, void (*first)(void *), void (*second)(void *))
+{ h->first = first; h->second = second; }
+void h_free(H *h) { h->first(h); h->second(h); free(h); }
+"""
+
+
+@pytest.mark.parametrize("by", ["free", "gc", "call", "cycle"])
+def test_what_is_kept_with_a_handle_outlives_what_ends_it(builder, by):
+    """C calls the functions when it frees the object that they were kept with."""
+    free = {} if by == "gc" else {"h_new": "h_free"}
+    path = builder.library(ENDS, "ending")
+    lib = nc.load(path, ENDING, keep={"h_on": "h"}, free=free)
+    seen = []
+    handle = lib.h_new()
+    if by == "gc":
+        handle = lib.ffi.gc(handle, lib.h_free)
+    lib.h_on(handle, lambda h: seen.append(1), lambda h: seen.append(2))
+    if by == "call":
+        lib.h_free(handle)
+    elif by == "cycle":
+        holder = [handle]
+        holder.append(holder)
+        del holder
+    del handle
+    gc.collect()
+    assert seen == [1, 2]
+
+
+def test_a_library_is_found_behind_its_functions(path):
+    lib = nc.load(path, DECLARED, keep={"keep": "library"})
+    plain = nc.load(path, DECLARED)
+    for made in (
+        nc.wrap(lib.keep, name="other"),
+        nc.wrap(lib.keep, gil="release"),
+        nc.wrap(plain.keep, keep="library"),
+        nc.wrap({lib.keep.signatures[0]: lib.keep}),
+    ):
+        double = Double()
+        gone = weakref.ref(double)
+        made(double)
+        del double
+        gc.collect()
+        assert gone() is not None
+        assert plain.use(4.0) == 8.0
+    with pytest.raises(ValueError, match="keep='library' needs a function that"):
+        nc.wrap(plain.address("keep"), "void (double (*)(double))", keep="library")
+
+
+def test_a_native_function_that_others_are_kept_with_can_go(builder):
+    declared = "void pair(double (*a)(double), double (*b)(double));"
+    code = declared.replace(";", " { (void)a; (void)b; }")
+    lib = nc.load(builder.library(code, "pair"), declared, keep={"pair": "a"})
+    holder, kept = nc.callback("d:d", Double()), Double()
+    gone = [weakref.ref(one) for one in (holder, kept)]
+    lib.pair(holder, kept)
+    del kept
+    gc.collect()
+    assert all(one() is not None for one in gone)
+    del holder
+    gc.collect()
+    assert [one() for one in gone] == [None, None]

@@ -124,6 +124,22 @@ def test_what_a_pointer_led_to_lives_until_the_call_is_over(lib):
         assert lib.held(ctypes.byref(ctypes.c_double(i)), change) == i
 
 
+@pytest.mark.parametrize("name", ["_objects", "_b_base_"])
+def test_a_class_cannot_hide_what_its_pointers_lead_to(lib, name):
+    pointer = ctypes.POINTER(ctypes.c_double)
+    made = type("Hides", (pointer,), {"_type_": ctypes.c_double, name: None})
+    holder = type("Holder", (ctypes.Structure,), {"_fields_": [("p", made)]})()
+
+    def change():
+        holder.p = made(ctypes.c_double(-1))
+        gc.collect()
+        return len([ctypes.c_double(-2) for _ in range(1000)])
+
+    for i in range(TIMES):
+        holder.p = made(ctypes.c_double(i))
+        assert lib.held(holder.p, change) == i
+
+
 def test_a_resized_object_is_not_passed(lib):
     numbers = ctypes.c_double(1)
 
