@@ -64,8 +64,8 @@ PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* know_ctypes(base, objects): the members `_b_base_` and `_objects` of ctypes' own class. A class of
- * the user's may have other attributes of these names. */
+/* know_ctypes(base, objects): the members `_b_base_` and `_objects` of ctypes' own class. A class
+ * of the user's may have other attributes of these names. */
 PyObject *nc_know_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *base;
