@@ -41,6 +41,7 @@
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_bare_of, "bare", METH_O)                                                                \
     ROW(nc_handle_ended, "ended_by", METH_O)                                                       \
+    ROW(nc_set_struct_pointer_class, "set_struct_pointer_class", METH_O)                           \
     ROW(nc_struct_pointer_of, "struct_pointer", METH_VARARGS)                                      \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \

@@ -5,6 +5,17 @@
 
 #include <stddef.h>
 
+PyTypeObject *nc_struct_pointer_class;
+
+/* set_struct_pointer_class(StructPointer): once. */
+PyObject *nc_set_struct_pointer_class(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (nc_struct_pointer_class == NULL && PyType_Check(type)) {
+        nc_struct_pointer_class = (PyTypeObject *)(void *)Py_NewRef(type);
+    }
+    Py_RETURN_NONE;
+}
+
 static NcStructPointer *of(PyObject *object)
 {
     return (NcStructPointer *)(void *)object;
@@ -35,7 +46,7 @@ PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
     }
     kept = kept != NULL ? kept : of_process;
     NcStructPointer *self = found != NULL && kept != NULL
-                                ? PyObject_GC_New(NcStructPointer, &NcStructPointer_Type)
+                                ? PyObject_GC_New(NcStructPointer, nc_struct_pointer_class)
                                 : NULL;
     Py_XDECREF(found);
     if (self == NULL) {
@@ -86,15 +97,34 @@ static PyObject *pointer_getattr(PyObject *object, PyObject *name)
     return Py_NewRef(of(object)->cdata);
 }
 
-static int assign(PyObject *object, PyObject *key, PyObject *value)
+/* found(cdata): what stands for an object of cffi's that was found in the memory. */
+static PyObject *pointer_found(PyObject *object, PyObject *value)
+{
+    return found_in(object, Py_NewRef(value));
+}
+
+/* called(result): the same of a function's, which is C's. */
+static PyObject *pointer_called(PyObject *object, PyObject *value)
+{
+    return nc_struct_pointer(Py_NewRef(value), of(object)->structs, NULL);
+}
+
+static PyObject *assign(PyObject *object, PyObject *key, PyObject *value)
 {
     PyObject *cdata = of(object)->cdata;
     PyObject *function = assigner(of(object)->structs, cdata);
     PyObject *const args[] = {cdata, key, value, of(object)->kept};
     PyObject *done = function != NULL ? PyObject_Vectorcall(function, args, 4, NULL) : NULL;
     Py_XDECREF(function);
-    Py_XDECREF(done);
-    return done != NULL ? 0 : -1;
+    return done;
+}
+
+/* assign(index, value). */
+static PyObject *pointer_assign(PyObject *object, PyObject *args)
+{
+    PyObject *key;
+    PyObject *value;
+    return PyArg_ParseTuple(args, "OO", &key, &value) ? assign(object, key, value) : NULL;
 }
 
 static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
@@ -108,87 +138,9 @@ static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
         }
         PyErr_Clear();
     }
-    return assign(object, name, value);
-}
-
-static PyObject *pointer_getitem(PyObject *object, PyObject *key)
-{
-    return found_in(object, PyObject_GetItem(of(object)->cdata, key));
-}
-
-static int pointer_setitem(PyObject *object, PyObject *key, PyObject *value)
-{
-    return value != NULL ? assign(object, key, value) : PyObject_DelItem(of(object)->cdata, key);
-}
-
-static Py_ssize_t pointer_length(PyObject *object)
-{
-    return PyObject_Size(of(object)->cdata);
-}
-
-static PyObject *pointer_item(PyObject *object, Py_ssize_t index)
-{
-    PyObject *key = PyLong_FromSsize_t(index);
-    PyObject *item = key != NULL ? pointer_getitem(object, key) : NULL;
-    Py_XDECREF(key);
-    return item;
-}
-
-/* Of an array: its items are found in it. */
-static PyObject *pointer_iter(PyObject *object)
-{
-    PyObject *items = PyObject_GetIter(of(object)->cdata);
-    Py_XDECREF(items);
-    return items != NULL ? PySeqIter_New(object) : NULL;
-}
-
-static PyObject *pointer_add(PyObject *one, PyObject *other)
-{
-    PyObject *object = Py_IS_TYPE(one, &NcStructPointer_Type) ? one : other;
-    return found_in(object, PyNumber_Add(nc_bare(one), nc_bare(other)));
-}
-
-static PyObject *pointer_subtract(PyObject *one, PyObject *other)
-{
-    PyObject *object = Py_IS_TYPE(one, &NcStructPointer_Type) ? one : other;
-    return found_in(object, PyNumber_Subtract(nc_bare(one), nc_bare(other)));
-}
-
-static int pointer_bool(PyObject *object)
-{
-    return PyObject_IsTrue(of(object)->cdata);
-}
-
-static PyObject *pointer_compare(PyObject *one, PyObject *other, int how)
-{
-    return PyObject_RichCompare(nc_bare(one), nc_bare(other), how);
-}
-
-static Py_hash_t pointer_hash(PyObject *object)
-{
-    return PyObject_Hash(of(object)->cdata);
-}
-
-static PyObject *pointer_repr(PyObject *object)
-{
-    return PyObject_Repr(of(object)->cdata);
-}
-
-/* A member that is a function, which takes such pointers. */
-static PyObject *pointer_call(PyObject *object, PyObject *args, PyObject *kwargs)
-{
-    PyObject *bare = PyTuple_New(PyTuple_GET_SIZE(args));
-    for (Py_ssize_t i = 0; bare != NULL && i < PyTuple_GET_SIZE(args); i++) {
-        PyTuple_SET_ITEM(bare, i, Py_NewRef(nc_bare(PyTuple_GET_ITEM(args, i))));
-    }
-    PyObject *made = bare != NULL ? PyObject_Call(of(object)->cdata, bare, kwargs) : NULL;
-    Py_XDECREF(bare);
-    return nc_struct_pointer(made, of(object)->structs, NULL);
-}
-
-static PyObject *pointer_dir(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    return PyObject_Dir(of(object)->cdata);
+    PyObject *done = assign(object, name, value);
+    Py_XDECREF(done);
+    return done != NULL ? 0 : -1;
 }
 
 /* ---- the type -------------------------------------------------------------------------------- */
@@ -214,28 +166,22 @@ static void pointer_dealloc(PyObject *object)
     PyObject_GC_Del(object);
 }
 
-static PyNumberMethods pointer_numbers = {
-    .nb_add = pointer_add, .nb_subtract = pointer_subtract, .nb_bool = pointer_bool};
-static PyMappingMethods pointer_items = {pointer_length, pointer_getitem, pointer_setitem};
-static PySequenceMethods pointer_sequence = {.sq_item = pointer_item};
-static PyMethodDef pointer_methods[] = {{"__dir__", pointer_dir, METH_NOARGS, NULL},
-                                        {NULL, NULL, 0, NULL}};
+static PyMethodDef pointer_methods[] = {
+    {"_found", pointer_found, METH_O, NULL},
+    {"_called", pointer_called, METH_O, NULL},
+    {"_assign", pointer_assign, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 PyTypeObject NcStructPointer_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.StructPointer",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.StructPointerBase",
     .tp_doc = "A pointer of cffi's to a struct whose members take what initialisers take.",
     .tp_basicsize = sizeof(NcStructPointer),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
+                Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_weaklistoffset = offsetof(NcStructPointer, references),
     .tp_getattro = pointer_getattr,
     .tp_setattro = pointer_setattr,
-    .tp_as_mapping = &pointer_items,
-    .tp_as_sequence = &pointer_sequence,
-    .tp_iter = pointer_iter,
-    .tp_as_number = &pointer_numbers,
-    .tp_richcompare = pointer_compare,
-    .tp_hash = pointer_hash,
-    .tp_repr = pointer_repr,
-    .tp_call = pointer_call,
     .tp_traverse = pointer_traverse,
     .tp_dealloc = pointer_dealloc,
     .tp_methods = pointer_methods,

@@ -26,6 +26,7 @@ typedef struct {
 } NcStructPointer;
 
 extern PyTypeObject NcStructPointer_Type;
+extern PyTypeObject *nc_struct_pointer_class; /* Python's; NULL before it is made */
 
 /* What stands for an object of cffi's: itself, or a StructPointer that keeps what members are
  * assigned in a dict, one of the process if that is NULL. Takes the object; NULL is passed on. */
@@ -34,8 +35,8 @@ PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept);
 /* The object of cffi's that a value stands for, or the value: borrowed. */
 static inline PyObject *nc_bare(PyObject *value)
 {
-    return Py_IS_TYPE(value, &NcStructPointer_Type) ? ((NcStructPointer *)(void *)value)->cdata
-                                                    : value;
+    return Py_IS_TYPE(value, nc_struct_pointer_class) ? ((NcStructPointer *)(void *)value)->cdata
+                                                      : value;
 }
 
 #endif

@@ -31,8 +31,8 @@ from .._values.storage import Record as Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Protocol, TypeAlias
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Protocol, Self, TypeAlias
 
     from numpy import ndarray
     from numpy.typing import DTypeLike
@@ -249,6 +249,73 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 
 
 # -- members -------------------------------------------------------------------------------------
+
+
+class StructPointer(_types.StructPointerBase):
+    """A pointer of cffi's to a struct with pointers in it, or an array of these, whose members and
+    items take what initialisers take. Attributes are those of cffi's object, `cdata`.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *_: object) -> Self:
+        raise TypeError(f"{cls.__name__} is made by Library.new and native callables")
+
+    def __getitem__(self, key: int | slice) -> Foreign:
+        return _found(self, self.cdata[key])
+
+    def __setitem__(self, key: int | slice, value: object) -> None:
+        _assign_item(self, key, value)
+
+    def __len__(self) -> int:
+        return len(self.cdata)
+
+    def __iter__(self) -> Iterator[Foreign]:
+        return iter([_found(self, one) for one in self.cdata])
+
+    def __add__(self, count: Foreign) -> Foreign:
+        return _found(self, self.cdata + count)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Foreign) -> Foreign:
+        return _found(self, self.cdata - _types.bare(other))
+
+    def __bool__(self) -> bool:
+        return bool(self.cdata)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.cdata == _types.bare(other))
+
+    def __lt__(self, other: object) -> bool:
+        return bool(self.cdata < _types.bare(other))
+
+    def __le__(self, other: object) -> bool:
+        return bool(self.cdata <= _types.bare(other))
+
+    def __hash__(self) -> int:
+        return hash(self.cdata)
+
+    def __call__(self, *args: object) -> Foreign:
+        return _returned(self, self.cdata(*map(_types.bare, args)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        _lib.ffi.release(self.cdata)
+
+    def __repr__(self) -> str:
+        return repr(self.cdata)
+
+    def __dir__(self) -> list[str]:
+        return dir(self.cdata)
+
+
+# Members have names of their own.
+_found, _returned = StructPointer._found, StructPointer._called
+_assign_item = StructPointer._assign
+_types.set_struct_pointer_class(StructPointer)
 
 
 class Structs(dict["FFIType", "_Assign | None"]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 
-import cffi
 import numpy as np
 import pytest
 
@@ -97,7 +96,7 @@ def test_it_is_as_cffis_pointer(lib):
     node = lib.new("node *")
     other = lib.new("node", {"next": node, "n": 1})
     assert other.next == node == node.cdata == other.next.cdata
-    assert isinstance(node.cdata, cffi.FFI.CData)
+    assert isinstance(node.cdata, lib.ffi.CData)
     assert type(node.cdata) is not type(node)
     assert hash(other.next) == hash(node.cdata)
     assert node != other
@@ -111,6 +110,12 @@ def test_it_is_as_cffis_pointer(lib):
     several[1].f = lambda p, x: p.n * x
     assert (len(several), [one.n for one in several], lib.call(several + 1, 5)) == (2, [1, 2], 10)
     assert weakref.ref(node)() is node
+    assert several < several + 1
+    assert several + 1 >= several + 1
+    with lib.new("node") as made:
+        assert made.n == 0
+    with pytest.raises(TypeError, match="is made by"):
+        type(node)()
     for wrong in (iter, len):
         with pytest.raises(TypeError):
             wrong(node)
@@ -135,7 +140,7 @@ def test_the_ffi_takes_it(lib):
 
 def test_only_structs_with_pointers_have_it(lib):
     for plain in (lib.new("plain"), lib.get_plain(), lib.new("int *")):
-        assert isinstance(plain, cffi.FFI.CData)
+        assert isinstance(plain, lib.ffi.CData)
         assert not hasattr(plain, "cdata")
 
 
