@@ -111,7 +111,7 @@ NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *con
     const int is_native = PyObject_TypeCheck(args[i], (PyTypeObject *)(void *)&NcCallable_Type);
     const int is_function = args[i] != Py_None && (is_native ? !is_holder : step->letter == 'X');
     int status = is_function ? 0 : take_pointer(now, args[i], i, owner);
-    if (is_function || (status == 0 && !is_holder && nc_is_handle(args[i], owner->address))) {
+    if (is_function || (status >= 0 && !is_holder && nc_is_handle(args[i], owner->address))) {
         status = nc_keep_argument(now->self, now->spec, args, i, &owner->address);
     }
     memcpy(now->frame + step->at, &owner->address, sizeof(owner->address));

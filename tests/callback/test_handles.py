@@ -91,6 +91,7 @@ def test_it_is_kept_as_long_as_an_argument(lib):
     gone = weakref.ref(seen)
     lib.attach(holder, nc.callback("v:iO", lambda i, data: data.append(i)), nc.handle(seen))
     count = sys.getrefcount(seen)
+    assert count > sys.getrefcount([])
     lib.attach(holder, nc.callback("v:iO", lambda i, data: None), nc.handle(seen))
     assert sys.getrefcount(seen) == count  # once
     del seen
