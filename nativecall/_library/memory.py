@@ -84,9 +84,14 @@ _INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
 _in_block = _lib.ffi.new_allocator(_types.allocate_block, None, False)
 
 
+# cffi 2.1 leaks references on CPython 3.15 where it makes a type that there is.
+_pointer_types: Cache[FFIType, FFIType] = Cache(256)
+
+
 def pointer_to(ctype: FFIType) -> FFIType:
     """cffi's type of pointers to a type."""
-    return _cffi_backend.new_pointer_type(ctype)
+    found = _pointer_types.get(ctype)
+    return found or _pointer_types.keep(ctype, _cffi_backend.new_pointer_type(ctype))
 
 
 def array_of(ctype: FFIType) -> FFIType:

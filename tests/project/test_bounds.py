@@ -161,6 +161,10 @@ def test_arrays_over_memory(monkeypatch):
     for count in range(1, 30):
         assert lib.asarray(lib.new(f"double[2][{count}]")).shape == (2, count)
         assert 0 < len(memory._arrays) <= 8
+    monkeypatch.setattr(memory, "_pointer_types", Cache(8))
+    for count in range(1, 30):
+        assert memory.pointer_to(lib.ffi.typeof(f"int[{count}]")).item.length == count
+        assert 0 < len(memory._pointer_types) <= 8
 
 
 def test_types_of_cffi_pointers():

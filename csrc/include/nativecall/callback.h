@@ -390,6 +390,13 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
     Py_DECREF(wanted);
 }
 
+/* Callbacks that nest are a stack in the frames of their callers, each of which takes its own off
+ * again by nc_callback_release. GCC, from 12 on, does not see that. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdangling-pointer"
+#endif
+
 /* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
  * to be released; or -1 with an exception, and it is not (but may). GIL required. */
 NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
@@ -430,6 +437,10 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
     }
     return 0;
 }
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#pragma GCC diagnostic pop
+#endif
 
 /* ---- release --------------------------------------------------------------------------------- */
 
