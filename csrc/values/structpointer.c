@@ -1,6 +1,8 @@
 /* csrc/values/structpointer.c: the objects of structpointer.h. */
 #include "structpointer.h"
 
+#include <structmember.h>
+
 #include "cffitypes.h"
 
 #include <stddef.h>
@@ -94,7 +96,7 @@ static PyObject *pointer_getattr(PyObject *object, PyObject *name)
         return found_in(object, value);
     }
     PyErr_Clear();
-    return Py_NewRef(of(object)->cdata);
+    return PyObject_GenericGetAttr(object, name);
 }
 
 /* found(cdata): what stands for an object of cffi's that was found in the memory. */
@@ -173,6 +175,11 @@ static PyMethodDef pointer_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef pointer_members[] = {
+    {"cdata", T_OBJECT, offsetof(NcStructPointer, cdata), READONLY, "cffi's object"},
+    {NULL, 0, 0, 0, NULL},
+};
+
 PyTypeObject NcStructPointer_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.StructPointerBase",
     .tp_doc = "A pointer of cffi's to a struct whose members take what initialisers take.",
@@ -185,4 +192,5 @@ PyTypeObject NcStructPointer_Type = {
     .tp_traverse = pointer_traverse,
     .tp_dealloc = pointer_dealloc,
     .tp_methods = pointer_methods,
+    .tp_members = pointer_members,
 };
