@@ -480,6 +480,7 @@ class _Thunk(_Code):
         self.function = self.outer.define(self.module, export, nest=True)
         self.builder = ir.IRBuilder(self.function.append_basic_block())
         self.failed: ir.Function | None = None
+        self.has_result = False  # whether its slots are made
 
     def write(self) -> None:
         made = self.made
@@ -490,12 +491,24 @@ class _Thunk(_Code):
         self.begin({})
         for one, value in zip(made.outer.args, prologue.arguments, strict=True):
             self.lay(BLOCK, one, value)
-        self.lay(BLOCK, made.outer.result, self.memory)
+        if made.outer.result.how == "reference":  # the caller passed the address
+            self.lay_result()
         self.run(made.ops)
         self.give()
         if self.left is not None:
             self.builder.position_at_end(self.left)
             self.give_nothing()
+
+    def lay_result(self) -> None:
+        self.has_result = True
+        self.lay(BLOCK, self.made.outer.result, self.memory)
+
+    def perform(self, op: Op) -> None:
+        if op.to.base == BLOCK and not self.has_result:
+            # Only the result is written there, after all that is read. On 64-bit ARM arguments had
+            # the same registers.
+            self.lay_result()
+        super().perform(op)
 
     def give(self) -> None:
         """Return the result that is in the block."""
@@ -507,7 +520,7 @@ class _Thunk(_Code):
     def give_nothing(self) -> None:
         """Return what C gets for a call that failed."""
         self.slots[BLOCK] = {}
-        self.lay(BLOCK, self.made.outer.result, self.memory)
+        self.lay_result()
         self.run(self.made.failed)
         self.give()
 
@@ -537,7 +550,7 @@ class _Thunk(_Code):
         function.linkage = "weak"
         function.attributes.add("noinline")
         function.attributes.add("cold")
-        kept = self.builder, self.data, self.memory, self.slots[BLOCK]
+        kept = self.builder, self.data, self.memory, self.slots[BLOCK], self.has_result
         self.builder = ir.IRBuilder(function.append_basic_block())
         self.data, step, bits, *more = function.args
         if made.outer.result.how == "reference":
@@ -548,7 +561,7 @@ class _Thunk(_Code):
         numbers = _INT(made.flags), _INT(made.tested)
         self.serve("nc_thunk_failed", _VOID, self.data, step, bits, *numbers, told)
         self.give_nothing()
-        self.builder, self.data, self.memory, self.slots[BLOCK] = kept
+        self.builder, self.data, self.memory, self.slots[BLOCK], self.has_result = kept
         return function
 
 
