@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _types = _lib.types
 #: What callbacks without options share, by their signatures as written.
 _plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
-_planned, _called = _plans.get, _types.called
+_called = _types.called
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
 
@@ -338,10 +338,10 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
-    if not options and type(signature) is str:
-        plan = _planned(signature)
-        if plan is not None and callable(function):
-            return _called(Callback, plan, signature, function)
+    if not options:
+        made = _called(Callback, _plans, signature, function)
+        if made is not None:
+            return made
     return _callback(signature, function, **options)
 
 

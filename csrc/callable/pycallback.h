@@ -157,7 +157,8 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
 int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
                        NcPointer *out);
 
-/* Module functions, METH_FASTCALL. */
+/* called(class, plans, signature, function): a Callback of a signature that the dict has a plan of;
+ * None where Python code is to see to it. METH_FASTCALL. */
 PyObject *nc_called(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

@@ -386,31 +386,24 @@ static int is_plan(PyObject *plan)
            Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type);
 }
 
-/* called(class, (call spec, flags, CallbackSpec), signature, function): a Callback without options,
- * whose name is the function's own, "function" where it has none, and so is its doc. */
-PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+/* A Callback of (call spec, flags, CallbackSpec), without options. Its name is the function's own,
+ * "function" where it has none, and so is its doc. */
+static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *signature,
+                               PyObject *function)
 {
-    if (nargs != 4 || !is_plan(args[1]) || !PyType_Check(args[0]) ||
-        !PyType_IsSubtype((PyTypeObject *)(void *)args[0], (PyTypeObject *)&NcCallable_Type)) {
-        PyErr_SetString(PyExc_TypeError, "called() takes a class of callables, a plan, a signature "
-                                         "and a function");
+    if (PySys_Audit("nativecall.callback", "OO", signature, function) < 0) {
         return NULL;
     }
-    if (PySys_Audit("nativecall.callback", "OO", args[2], args[3]) < 0) {
-        return NULL;
-    }
-    PyObject *plan = args[1];
-    PyObject *name = text_of(args[3], 0);
-    PyObject *doc = PyErr_Occurred() ? NULL : text_of(args[3], 1);
+    PyObject *name = text_of(function, 0);
+    PyObject *doc = PyErr_Occurred() ? NULL : text_of(function, 1);
     if (name == NULL && !PyErr_Occurred()) {
         name = PyUnicode_FromString("function");
     }
     NcPyCallback *made =
         PyErr_Occurred() ? NULL
                          : nc_pycallback_make((NcCallbackSpec *)(void *)PyTuple_GET_ITEM(plan, 2),
-                                              args[3], name);
-    PyObject *self =
-        made != NULL ? nc_callable_new((PyTypeObject *)(void *)args[0], NULL, NULL) : NULL;
+                                              function, name);
+    PyObject *self = made != NULL ? nc_callable_new(type, NULL, NULL) : NULL;
     if (self != NULL &&
         (nc_callable_say((NcCallable *)(void *)self, name, doc) < 0 ||
          nc_callable_begin((NcCallable *)(void *)self,
@@ -422,6 +415,27 @@ PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
     Py_XDECREF(name);
     Py_XDECREF(doc);
     return self;
+}
+
+PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4 || !PyDict_Check(args[1]) || !PyType_Check(args[0]) ||
+        !PyType_IsSubtype((PyTypeObject *)(void *)args[0], (PyTypeObject *)&NcCallable_Type)) {
+        PyErr_SetString(PyExc_TypeError, "called() takes a class of callables, plans, a signature "
+                                         "and a function");
+        return NULL;
+    }
+    if (!PyUnicode_CheckExact(args[2]) || !PyCallable_Check(args[3])) {
+        Py_RETURN_NONE;
+    }
+    PyObject *plan = PyDict_GetItemWithError(args[1], args[2]);
+    if (plan == NULL || !is_plan(plan)) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    Py_INCREF(plan); /* an audit hook is anybody's code */
+    PyObject *made = make_callback((PyTypeObject *)(void *)args[0], plan, args[2], args[3]);
+    Py_DECREF(plan);
+    return made;
 }
 
 static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
