@@ -1,6 +1,6 @@
-"""What was made at some cost, kept between uses: object files, and what declarations say.
+"""A cache of object files and parsed declarations, in memory and on disk.
 
-It is kept in memory, and in a directory that processes and versions share.
+Processes and versions share the directory.
 
 The directory is, by one rule:
 

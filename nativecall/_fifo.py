@@ -1,5 +1,4 @@
-"""Dicts of things that can be made again: those that keep a bounded number of them alive, and one
-that keeps none.
+"""Caches in memory: two with a bound, and a dict that holds its values weakly.
 
 Guarantee: any thread may use one at any time; threads that put at once may exceed the
 bound by one each.
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cache(dict["Key", "Value"]):
-    """A dict that forgets everything when a key comes to `limit` others."""
+    """A dict that clears itself when it is full, with `limit` items."""
 
     limit: int = 256
 
@@ -43,7 +42,7 @@ class Cache(dict["Key", "Value"]):
 
 
 class Fifo(Cache["Key", "Value"]):
-    """The same, which forgets the oldest alone."""
+    """The same, but it drops only the oldest item."""
 
     def _make_room(self) -> None:
         while len(self) >= self.limit:
@@ -52,7 +51,7 @@ class Fifo(Cache["Key", "Value"]):
 
 
 class Shared(dict["Key", "ref[Value]"]):
-    """A dict of what others keep alive; what nobody keeps any more goes out of it."""
+    """A dict whose items disappear when nobody else holds their values."""
 
     def find(self, key: Key) -> Value | None:
         """What there is of a key, or None."""

@@ -82,6 +82,9 @@ def of_str(str text):
     return c_first(encoded)
 
 
+# noexcept: C code cannot propagate a Python exception, and these functions raise none.
+
+
 cdef double call_node(Node *node) noexcept:
     cdef NodePointer made = NodePointer.__new__(NodePointer)
     made.p = node

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from .._ext import CallbackSpec, CallSpec, Foreign, Native
     from .._values.calloptions import Policies
 
-    #: What is said of the arguments and the result of a function (characters.py), and the encoding
-    #: of text.
+    #: The characters of a function's arguments and result (_cdecl/nodes.py), and the encoding.
     _Texts = tuple[tuple[str, ...], str | None]
 
 refuse_reload(globals(), "pointer_argument")

@@ -4,8 +4,8 @@
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
 
 `CSource` gives the tokens of a text, the parser that headers have, here strict (parser.py), the
-nodes of what they declare, and tables.py what is kept of these. All that is wrong is a
-`SignatureError` with a line and a column of the text that was given.
+nodes of what they declare, and tables.py what is kept of these. Any fault is a
+`SignatureError` with its line and column in the text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Generated code of conversions: thunks and loops of ufuncs, one for each shape.
 
-A shape is a signature with every pointer written ``P``, and what is done. Thunks find what they
-call, and the values that `bind` gave, in the Thunk that their stub has, loops in their data. So one
-piece of code serves all functions of a shape. conversioncode.py writes it; that is imported, with
-llvmlite, only where no object file of the shape is kept. Without llvmlite the core carries out the
-same conversion.
+A shape is two signatures with every pointer written ``P``, and the ops between them. A thunk reads
+its target and its bound values from the Thunk object of its stub; a loop reads them from its data
+argument. So one piece of code serves all functions of a shape. conversioncode.py writes it; that is
+imported, with llvmlite, only where no object file of the shape is kept. Without llvmlite the core
+carries out the same conversion.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
 
 
 def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
-    """The address of generated code for a conversion, and what keeps it, or what the core carries
-    out where none can be generated; and whether another time would give the same.
+    """The address of generated code for a conversion and the code's owner, or the packed ops for
+    the core where no code can be generated; and whether a second try would give the same.
     """
 
     def text() -> str:

@@ -83,8 +83,8 @@ def _spelled(key: bytes) -> str:
 
 
 def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
-    """A value whose equal parts are one object, which `known` has: `marshal` writes an object that
-    others refer to in another way, and one table is to be the same file wherever it is made.
+    """A value whose equal parts are one object, which `known` has. `marshal` writes references to
+    shared objects, and equal tables must give equal bytes.
     """
     if isinstance(value, dict):
         return {_canonical(key, known): _canonical(each, known) for key, each in value.items()}

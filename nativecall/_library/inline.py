@@ -1,8 +1,8 @@
 """Inline functions of headers: compiled where a C compiler is there, and found in what it made.
 
 All that a library's headers have are compiled together: they may share static variables, and one
-run of the compiler does for most headers. Those that cannot be had are looked for by halves, and
-the others are compiled together without them.
+run of the compiler does for most headers. If the compiler refuses, the list is halved until the
+functions that it refuses are found; the others are compiled without these.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def found(
 def _together(
     name: str, declarations: Declarations, is_first: bool, path: str | None
 ) -> OpenLibrary:
-    """A function with all of the headers that can be had: they may share static variables."""
+    """A function, compiled with all others that compile: they may share static variables."""
     if declarations.compiled is not None:
         return open_bytes(declarations.compiled, path)
     names = sorted({*several(declarations), name})
@@ -81,11 +81,10 @@ def compiled(
     """A shared object with all inline functions that can be had, None without any; and why there
     is none of the others.
     """
-    reasons = refused(declarations, handle, path)
-    names = [name for name in _lacking(declarations, handle) if name not in reasons]
-    if declarations.wanted is None or not names:
-        return declarations.compiled, reasons
-    return _object(declarations, names, path), reasons
+    lacking = [] if declarations.wanted is None else _lacking(declarations, handle)
+    reasons = _refused(lacking, declarations, path) if lacking else {}
+    names = [name for name in lacking if name not in reasons]
+    return _object(declarations, names, path) if names else declarations.compiled, reasons
 
 
 def _lacking(declarations: Declarations, handle: OpenLibrary | None) -> list[str]:

@@ -113,11 +113,11 @@ def load(
     gil, errors, errno, order, encoding, check, out, keep
         As for `wrap`, for all functions, or a mapping of their names, or of patterns such as
         ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
-        before others. What is said of all functions, or of a pattern, holds for those that it
-        suits: ``errors="nonzero"`` for those whose result is an integer, ``out=["info"]`` for those
-        with such an argument. It holds by every name that macros give a function. A name or a
-        pattern that nothing declared has is a ValueError, as are arguments in `out` and `keep` that
-        no function has of which they are said.
+        before others. An option for all functions, or for a pattern, applies where it makes sense:
+        ``errors="nonzero"`` to functions that return an integer, ``out=["info"]`` to functions with
+        such an argument. It applies to every name that macros give a function. A name or a pattern
+        that matches no declaration is a ValueError; so is an argument in `out` or `keep` that none
+        of the functions has.
     fortran : bool, str or sequence of str
         Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
         those that are. They are found by their names without ``_``, too.
@@ -126,15 +126,15 @@ def load(
         `Library.address`.
     free : str, callable or mapping of str to these, optional
         What frees the pointers that functions return, by the names of these functions or patterns:
-        a function of the library by name, or a callable of one pointer. It runs when the object
-        goes that the function returned, once: calling it oneself takes that from the object, which
-        is refused from then on. ``free={"strdup": "free"}``.
+        a function of the library by name, or a callable of one pointer. It runs once, when the
+        object that the function returned is deleted. If you call it yourself, the object does not
+        call it again, and is refused from then on. ``free={"strdup": "free"}``.
     close : str, sequence of str, or mapping of str to these, optional
         The functions of the library that end a handle, by the names of those that return it:
         ``close={"fopen": "fclose"}``. After a call of one of them from Python, which did not raise,
         all functions refuse the object with the name of what closed it. The caller closes; nothing
-        is closed with the object. An object is known, not the address in it: handles that C writes
-        to memory are not.
+        is closed with the object. This follows the Python object, not the address in it, so it does
+        not cover handles that C writes to memory.
     types : Library or its types, optional
         Another library whose types `declarations` may use.
     flags : int
@@ -188,7 +188,8 @@ def load(
     places = _folders(folders)
     said: dict[str, object] = {"header": header, "include": include, "define": {**define}}
     said |= {"only": only, "skip": skip, **how.given}
-    said |= {"flags": _flags(flags), "folders": places, "types": types, "frozen": frozen}
+    flags = _flags(flags)
+    said |= {"flags": flags, "folders": places, "types": types, "frozen": frozen}
     base = None
     if types is not None:
         require("'types'", types, (Opened, Types), "a library or its types")
@@ -211,7 +212,7 @@ def load(
         wanted = headers.wanted(header, include, define, declarations)
         known = headers.read(wanted, only, skips, None if base is None else base.names)
     given = _again, declarations, said
-    handle = opened(name, _flags(flags), places)
+    handle = opened(name, flags, places)
     if known is not None and how:
         how.apply_to(known, lambda one: "\0" not in one and bool(_lib.library_symbol(handle, one)))
     library = Opened(name, handle, known, given, how, base)

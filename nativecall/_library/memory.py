@@ -104,7 +104,7 @@ def leads_on(ctype: FFIType) -> bool:
     ctype = element(ctype)
     if ctype.kind in RECORDS:
         return any([leads_on(field.type) for _, field in ctype.fields or ()])
-    return ctype.kind in ("pointer", "function")
+    return ctype.kind in _POINTERS
 
 
 # -- making --------------------------------------------------------------------------------------
@@ -773,7 +773,7 @@ def dtype(ctype: FFIType) -> DTypeLike:
         }
     if ctype.kind == "array":
         return dtype(ctype.item), (ctype.length,)
-    if ctype.kind in ("pointer", "function"):
+    if ctype.kind in _POINTERS:
         return "P"
     if ctype.kind == "void":
         raise TypeError("'void' has no size; cast the pointer, or make 'char *' of it")

@@ -1,8 +1,9 @@
 """Call specs: what a trampoline and the core's conversions need to know of a signature.
 
 The core makes them and keeps in them what it asked here once (csrc/layout.h). There is one
-for all callables whose types, argument names, read-only promises, policies (policies.py) and hidden
-arguments, those of the error convention, are equal. It describes the arguments that Python passes.
+for all callables whose types, argument names, read-only promises, policies (calloptions.py) and
+hidden arguments, those of the error convention, are equal. It describes the arguments that Python
+passes.
 """
 
 from __future__ import annotations

@@ -113,9 +113,9 @@ def _dtype_hint(letter: str, array: Foreign) -> str:
         return ""
     dtype = getattr(array, "dtype", None)
     kind = getattr(dtype, "kind", None)
-    if kind is None:
+    if not kind:
         return ""
     most = "i" if wanted[0] == "u" else wanted[0]
-    if kind in (*_KINDS[: _KINDS.index(most) + 1],):
+    if kind in _KINDS[: _KINDS.index(most) + 1]:
         return f"; its dtype is {dtype}, astype('{wanted}') of it is a copy that suits"
     return f"; its dtype is {dtype}"
