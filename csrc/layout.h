@@ -135,8 +135,8 @@ typedef struct NcCallSpec {
 /* The choice among the signatures of overloaded callables (overload.c). */
 typedef struct NcDispatcher NcDispatcher;
 
-/* What few callables have. The others share one without anything, nc_no_more, which nobody writes
- * to: nc_callable_more gives a callable its own. */
+/* Fields that few callables use. The others share nc_no_more, which is never written to;
+ * nc_callable_more gives a callable its own. */
 typedef struct {
     NcNativeTable native;     /* both tables, once they are no longer in the callable */
     PyObject *wrapper;        /* Python function that makes the calls; or NULL */

@@ -32,8 +32,6 @@ enum {
     MOST_WAYS = 64     /* tuples of types that a variadic function was called with and that stay */
 };
 
-#define CALL_FLAGS (NC_FLAG_NEEDS_GIL | NC_FLAG_RELEASE_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK)
-
 /* One call. */
 typedef struct {
     NcCallable *self;
@@ -101,8 +99,8 @@ static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointe
                : nc_convert_pointer_of(now->spec, (PyObject *)now->self, i, value, owner);
 }
 
-/* A function that C keeps, or a handle beside it. Other data for a `void *` is kept by nobody, nor
- * is what the others are kept with. */
+/* Converts an argument that C keeps: a function, or a handle beside one. Other data for a `void *`
+ * is not kept, nor is the object that functions are kept with. */
 NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
                               Py_ssize_t i)
 {
@@ -487,7 +485,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
 NC_HOT_INLINE PyObject *called(Call *now)
 {
     const NcPlan *plan = now->plan;
-    const uintptr_t flags = NC_SINGLE_FLAGS(now->self) & CALL_FLAGS;
+    const uintptr_t flags = NC_SINGLE_FLAGS(now->self) & NC_CALL_FLAGS;
     if (NC_UNLIKELY(flags != 0)) {
         return call_flagged(now, flags);
     }
@@ -545,8 +543,12 @@ static void keep_given(const Call *now, PyObject *value)
     PyObject *found = value != NULL ? Py_NewRef(value) : given_by(now);
     if (found != NULL && now->spec->owns != NULL) {
         PyObject *lost = PyTuple_GetSlice(now->spec->owns, 2, 4);
-        found = lost != NULL ? nc_owned(found, lost) : NULL;
-        Py_XDECREF(lost);
+        if (lost != NULL) {
+            found = nc_owned(found, lost);
+            Py_DECREF(lost);
+        } else {
+            Py_CLEAR(found);
+        }
     }
     if (found != NULL && !PyObject_HasAttrString(error, "out")) {
         (void)PyObject_SetAttrString(error, "out", found);

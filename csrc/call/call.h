@@ -13,6 +13,10 @@
 
 #include "invoke.h"
 
+/* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
+#define NC_CALL_FLAGS                                                                              \
+    ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
+
 #if !NC_HAS_MACHINE_CODE
 /* Wrappers make all calls. */
 #define nc_vectorcall_plan nc_vectorcall_wrapper

@@ -333,8 +333,8 @@ PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
     return converted(self, wanted, errors, length, name != Py_None ? name : NULL);
 }
 
-/* make_thunk(callable, spec, values): a thunk of a callable's only
- * entry by a ThunkSpec that is not kept here, with a tuple of its values by argument. */
+/* make_thunk(callable, spec, values): a thunk of a callable's only entry, by a ThunkSpec that is
+ * not kept here, with a tuple of its values by argument. */
 PyObject *nc_adapt_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;

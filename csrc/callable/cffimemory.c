@@ -333,8 +333,12 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
         return made;
     }
     PyObject *kept = PyDict_New();
-    made = kept != NULL ? nc_struct_pointer(made, ITEM(args[0], STRUCTS), kept) : NULL;
-    Py_XDECREF(kept);
+    if (kept == NULL) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    made = nc_struct_pointer(made, ITEM(args[0], STRUCTS), kept);
+    Py_DECREF(kept);
     return made;
 }
 

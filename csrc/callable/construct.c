@@ -8,10 +8,6 @@
 #include "nativecall/detail/objectclass.h"
 #include "values/names.h"
 
-/* Flags of an entry that change how a call is made; ahead-of-time code knows none of them. */
-#define CALL_FLAGS                                                                                 \
-    ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
-
 PyTypeObject *nc_callable_class = (PyTypeObject *)(void *)&NcCallable_Type;
 
 static void publish(NcCallable *self, const PyNativeCallableTable *calls, const uint64_t *packed)
@@ -195,7 +191,7 @@ int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_
     }
     self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
     self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
-                       : spec->trampoline != NULL && (flags & CALL_FLAGS) == 0
+                       : spec->trampoline != NULL && (flags & NC_CALL_FLAGS) == 0
                            ? spec->trampoline->vectorcall
                            : nc_vectorcall_plan;
     return 0;

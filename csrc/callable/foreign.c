@@ -94,8 +94,8 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 
 /* ---- making them ----------------------------------------------------------------------------- */
 
-/* By NC_TO_…: the bridge, and the method that it serves: its function of this name takes what the
- * method does, and returns a tuple of two arguments. */
+/* By NC_TO_…: the bridge, and the name of its function that reads the arguments of the method of
+ * that name, and returns two in a tuple. */
 static const struct {
     const char *bridge;
     const char *method;

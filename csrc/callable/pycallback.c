@@ -394,7 +394,11 @@ static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void 
 
 static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
-    if (self->spec->kept && self->spec->result->keep != NC_KEEP_CALL && value != Py_None) {
+    if (self->spec->kept && self->spec->result->keep != NC_KEEP_CALL) {
+        if (value == Py_None) { /* which ends nothing that was returned before */
+            memset(out, 0, sizeof(void *));
+            return 0;
+        }
         return kept_result(self, who, value, out);
     }
     NcPin *pin = nc_pin_value(self->spec->result, who, -1, value);

@@ -65,7 +65,7 @@ typedef struct {
     const struct NcClosurePlan *plan; /* the same (call/plan.h) */
     void *sentinel;                   /* what C gets when there is no result; owned */
     size_t size;                      /* its bytes */
-    PyObject *keep;                   /* what the sentinel points to; or NULL */
+    PyObject *keep;                   /* what the sentinel points to; or None */
     char letter;                      /* of the result */
     char has_gil;                     /* 1: C code was said to have the GIL when it calls */
     char python_errors; /* 1: exceptions stay set also where there is no call from Python */

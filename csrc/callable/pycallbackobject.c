@@ -162,7 +162,7 @@ static PyGetSetDef callbackspec_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* No tp_clear: what is referred to is immutable in its turn, but for closures of Python's, whose
+/* No tp_clear: all that it refers to is immutable, but for closures of Python functions, whose
  * cells the collector clears, and for what a sentinel points to, which C may read. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
@@ -196,7 +196,11 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
             goto fail;
         }
     }
+#if NC_HAS_MACHINE_CODE
     self->stub = nc_stub_new((void *)(uintptr_t)nc_entry, self);
+#else
+    self->stub = nc_stub_new(NULL, self); /* which says why there is none */
+#endif
     if (self->stub == NULL) {
         goto fail;
     }
@@ -296,8 +300,8 @@ static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, P
     return out->keep != NULL ? 1 : -1;
 }
 
-/* Whether a function gets two pointers to compare, of which none is user data that may be left out:
- * Python code looks at such ones (_callable/passing.py). */
+/* Whether a function compares two pointers. Python code handles these, since the second one could
+ * be taken for user data (_callable/passing.py). */
 static int compares(const char *signature)
 {
     const char *arguments = strrchr(signature, ':');
@@ -359,8 +363,8 @@ int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
     return out->keep != NULL ? 1 : -1;
 }
 
-/* What a function says of itself: a new reference to a str; NULL, perhaps with an exception, where
- * that is no str, has a null character, or is not there. */
+/* The `__name__` or `__doc__` of a function: a new reference to a str; NULL, perhaps with an
+ * exception, where that is no str, has a null character, or is not there. */
 static PyObject *text_of(PyObject *function, int is_doc)
 {
     const PyFunctionObject *own =

@@ -36,8 +36,8 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 /* What generated code refers to, DATA(name, address) or FUNCTION(name). The numbers of its places
- * are in the code, the addresses in a table that it finds through its callback: linking
- * an object file that needs no address takes half the time. */
+ * are in the code, the addresses in a table that it finds through its callback: linking an object
+ * file that needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \

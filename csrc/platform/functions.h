@@ -1,6 +1,6 @@
-/* csrc/platform/functions.h: what the module nativecall._ext has of other files and nobody else
- * names: functions, of which module.c takes its rows from here, types, and what makes them ready.
- * What each is stands before its definition; all need the GIL. */
+/* csrc/platform/functions.h: the functions and types that only module.c uses, and what makes them
+ * ready. NC_FUNCTIONS also makes the module's table of methods. Each is described before its
+ * definition; all need the GIL. */
 #ifndef NC_FUNCTIONS_H
 #define NC_FUNCTIONS_H
 

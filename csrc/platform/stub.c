@@ -330,6 +330,10 @@ void nc_stub_free(void *stub, PyObject *name)
 
 #else
 
+void nc_stub_require(const NcStubSlot *Py_UNUSED(slot), const void *Py_UNUSED(context))
+{
+}
+
 void *nc_stub_new(void *Py_UNUSED(code), void *Py_UNUSED(context))
 {
     PyErr_SetString(PyExc_RuntimeError, "no stubs are known for this processor");

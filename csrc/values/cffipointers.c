@@ -83,9 +83,8 @@ PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
     Taken before = *row;
     PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
     *row =
-        (Taken){Py_NewRef(wanted),        class_,
-                Py_NewRef(foreign),       Py_NewRef(target),
-                (uintptr_t)alignment - 1, strcmp(class_->tp_name, "_cffi_backend.__CDataGCP") == 0};
+        (Taken){Py_NewRef(wanted),        class_,           Py_NewRef(foreign), Py_NewRef(target),
+                (uintptr_t)alignment - 1, nc_is_gcp(class_)};
     Py_XDECREF(before.wanted);
     Py_XDECREF(before.class_);
     Py_XDECREF(before.foreign);

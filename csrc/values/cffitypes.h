@@ -20,6 +20,12 @@ static inline int nc_is_cdata(PyObject *value)
     return strncmp(name, "_cffi_backend.", 14) == 0 && strstr(name, "CData") != NULL;
 }
 
+/* Whether a class is that of ffi.gc()'s objects. */
+static inline int nc_is_gcp(const PyTypeObject *class_)
+{
+    return strcmp(class_->tp_name, "_cffi_backend.__CDataGCP") == 0;
+}
+
 /* Classes of cffi's objects, which are five; behind the last one that is known NULL. */
 enum { NC_CFFI_CLASSES = 8 };
 extern const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];

@@ -1,11 +1,11 @@
 /* csrc/values/ctypespointers.c: ctypes' objects as pointer arguments, without asking Python.
  *
- * Python code is asked about the first object of each class, and tells how others of it are taken.
- * Rows are few, and a class that has lost its row is asked about again.
+ * Python code checks the first object of each class, and a row keeps the answer. Rows are few; a
+ * class that has lost its row is checked again.
  *
- * ctypes has no C API. The memory of its objects is their buffer. What byref() makes has none: it
- * has the address and the object in two words, which are looked for in the first such object, and
- * are not used where they are not found. */
+ * ctypes has no C API. Its objects are read through their buffers. What byref() makes exports none:
+ * the offsets of its address and of its object are looked for in the first one. If they are not
+ * found, byref() is left to Python code. */
 #include "pointers.h"
 
 #include "platform/address.h"

@@ -95,8 +95,7 @@ static int referents_of(PyObject *pointer, Referents *found)
 {
     *found = (Referents){NULL, NULL, 0};
     pointer = nc_bare(pointer);
-    if (strcmp(Py_TYPE(pointer)->tp_name, "_cffi_backend.__CDataGCP") != 0 ||
-        Py_TYPE(pointer)->tp_traverse == NULL) {
+    if (!nc_is_gcp(Py_TYPE(pointer)) || Py_TYPE(pointer)->tp_traverse == NULL) {
         return 0;
     }
     (void)Py_TYPE(pointer)->tp_traverse(pointer, look, found);

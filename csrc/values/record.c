@@ -208,8 +208,6 @@ static void record_dealloc(PyObject *object)
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Layout(rows, about, size, alignment, count, step, whether it leads on); a row is (offset, size,
- * letter, type, subject of messages, Layout or None). */
 /* Tells the first members their names; not those that the class may have as well. */
 static void name_members(Layout *self)
 {
@@ -224,6 +222,8 @@ static void name_members(Layout *self)
     }
 }
 
+/* Layout(rows, about, size, alignment, count, step, whether it leads on); a row is (offset, size,
+ * letter, type, subject of messages, Layout or None). */
 static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *rows = PyTuple_GetItem(args, 0);
@@ -552,7 +552,7 @@ static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
         return NULL;
     }
     PyObject *before = Py_XNewRef(PyDict_GetItemWithError(kept, key));
-    int status = PyDict_SetItem(kept, key, object);
+    int status = PyErr_Occurred() ? -1 : PyDict_SetItem(kept, key, object);
     if (status == 0) {
         memcpy(to, from, (size_t)size);
     }

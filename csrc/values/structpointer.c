@@ -23,8 +23,8 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* What assigns to members of a type of cffi's; None where cffi's own objects do. A new reference,
- * or NULL. */
+/* The function that assigns to members of a type of cffi's; None where cffi's own assignment will
+ * do. A new reference, or NULL. */
 static PyObject *assigner(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);
@@ -74,6 +74,10 @@ PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *cdata;
     PyObject *structs;
+    if (nc_struct_pointer_class == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "there is no class of struct pointers yet");
+        return NULL;
+    }
     return PyArg_ParseTuple(args, "OO!", &cdata, &PyDict_Type, &structs)
                ? nc_struct_pointer(Py_NewRef(cdata), structs, NULL)
                : NULL;
@@ -105,7 +109,7 @@ static PyObject *pointer_found(PyObject *object, PyObject *value)
     return found_in(object, Py_NewRef(value));
 }
 
-/* called(result): the same of a function's, which is C's. */
+/* called(result): wraps the result of a function, whose memory is C's. */
 static PyObject *pointer_called(PyObject *object, PyObject *value)
 {
     return nc_struct_pointer(Py_NewRef(value), of(object)->structs, NULL);

@@ -1,11 +1,12 @@
-/* csrc/values/structpointer.h: pointers to structs that have pointers in them, and arrays of these,
- * whose members and items take what initialisers take.
+/* csrc/values/structpointer.h: pointers to structs that have pointers in them, and arrays of
+ * these, whose members and items take what initialisers take.
  *
- * cffi's own objects take no Python function for a member, and keep nothing that a member leads to.
- * So a StructPointer stands for one of cffi's, its `cdata`, where a library's struct has pointers
- * in it: what `lib.new` makes, results, arguments of callbacks, and members of these. All else it
- * leaves to that object. What members were assigned is kept by what `lib.new` made and all that was
- * found in it; in memory of C's, until another value is assigned.
+ * cffi's own objects take no Python function for a member, and keep nothing that a member leads
+ * to. A StructPointer wraps a cffi pointer, its `cdata`, to a struct that has pointers in it: what
+ * `lib.new` makes, results, arguments of callbacks, and members of these. Assigning to a member
+ * converts the value as `lib.new` does, and keeps what it leads to. All else is cffi's. What
+ * members were assigned is kept by what `lib.new` made and all that was found in it; in memory of
+ * C's, until another value is assigned.
  *
  * Which of cffi's types it stands for, a dict of the library's says (_library/memory.py): it has
  * assign(cdata, name or index, value, kept) for these, and None for others.

@@ -477,3 +477,26 @@ def test_a_native_function_that_others_are_kept_with_can_go(builder):
     del holder
     gc.collect()
     assert [one() for one in gone] == [None, None]
+
+
+def test_a_kept_function_that_returns_none_ends_nothing(builder):
+    declared = """
+    typedef int (*number)(int);
+    typedef number (*loader)(int);
+    void set_loader(loader f);
+    int load(int which);
+    int run(int slot, int x);
+    """
+    code = f"""
+    {declared}
+    static loader loads;
+    static number found[3];
+    void set_loader(loader f) {{ loads = f; }}
+    int load(int which) {{ found[which] = loads(which); return found[which] != 0; }}
+    int run(int slot, int x) {{ return found[slot](x); }}
+    """
+    lib = nc.load(builder.library(code, "loader"), declared, keep={"set_loader": "library"})
+    lib.set_loader(lambda which: None if which == 1 else lambda x: x + which)
+    assert [lib.load(which) for which in (1, 0, 1, 2, 1)] == [0, 1, 0, 1, 0]
+    gc.collect()
+    assert (lib.run(0, 40), lib.run(2, 40)) == (40, 42)

@@ -60,10 +60,11 @@
  * Nesting. A library without a place for user data finds its callback by nc_callback_current(): the
  * innermost one of this thread that was prepared with NC_CALLBACK_NESTS and is not released.
  *
- * Threads. prepare and release hold the GIL; a nested callback is released by the thread that
- * prepared it. Calls in between are free: any thread, several at once, also threads that Python has
- * never seen. Between prepare and release the NcCallback stays where it is. Release comes when the
- * C code has ended. Threads enter Python by PyGILState, hence the main interpreter. */
+ * Threads. Call prepare and release with the GIL held; a nested callback is released by the thread
+ * that prepared it. Calls in between are free: any thread, several at once, also threads that
+ * Python has never seen. Between prepare and release the NcCallback stays where it is. Release
+ * comes when the C code has ended. Threads enter Python by PyGILState, so in the main interpreter.
+ */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
@@ -407,13 +408,13 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
     int found = 0;
     memset(callback, 0, sizeof *callback);
     callback->options = options;
-    callback->object = obj;
     for (size_t i = 0; i < count; i++) {
         if (nc_load_acquire_ptr(&accepted[i].signature) == NULL &&
             nc_callback_read(&accepted[i]) < 0) {
             return -1;
         }
     }
+    callback->object = obj;
     if (capsule != NULL) {
         found = nc_callback_from_capsule(callback, capsule, accepted, count, &why);
     } else {

@@ -21,7 +21,8 @@
  *             then an exception may come with NULL.
  *     entry   gives the entry at a position from 0 on, NULL behind the last: for promotions and
  *             messages. Readers stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL: nothing is told.
- *     release is PEP 809's, as whose interface base the struct starts; NULL: nothing to release.
+ *     release is of the interface base of PEP 809, which the struct begins with; NULL: there is
+ *             nothing to release.
  *
  * The struct lives as long as the capsule. All functions are called with a reference to obj held. A
  * later struct of the same name has the same fields and more of them; one that cannot be used like
