@@ -200,7 +200,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "nativecall._ext",
-    .m_doc = "Python types of the compiled core; private to nativecall._lib.",
+    .m_doc = "Python types of the compiled core; private to nativecall.",
     .m_methods = functions,
     .m_slots = module_slots,
 };

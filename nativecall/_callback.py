@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from types import FunctionType
 
-from . import _lib
+from . import _ext, _lib
 from ._callable import pickled
 from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry, Options
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
         types: object
 
 
-_types = _lib.types
 #: What callbacks without options share, by their signatures as written.
 _plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
-_called = _types.called
+_called = _ext.called
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
 
@@ -112,7 +111,7 @@ class Callback(NativeCallable):
             sets_errno=CONVENTIONS[convention].shown_by == "errno",
             encoding=policies.encoding,
         )
-        made = _types.PyCallback(spec, function, name)
+        made = _ext.PyCallback(spec, function, name)
         self._describe(name, doc)
         entry = NewEntry(made.address, wanted, flags, made, None, policies).arguments()
         self._set_entry(*entry)
@@ -124,7 +123,7 @@ class Callback(NativeCallable):
     def _made(self) -> PyCallback:
         """The core's object, which is an owner."""
         for owner in self._owners:
-            if isinstance(owner, _types.PyCallback):
+            if isinstance(owner, _ext.PyCallback):
                 return owner
         raise AttributeError("a Callback that was never initialised has no function")
 
@@ -224,7 +223,7 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
     storage.store_whole(result, errors, address, "'errors'", keep, False, DEFAULT)
-    _types.settle(keep, None)  # no call waits for what Python functions among them raise
+    _ext.settle(keep, None)  # no call waits for what Python functions among them raise
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 

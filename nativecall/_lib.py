@@ -1,10 +1,10 @@
-"""The compiled core, as the rest of the package sees it: the only module that imports it.
+"""Load the compiled core, before any other module of the package needs it.
 
-One shared object holds two modules. One, loaded by its own init function, has the Python types and
-the functions that handle Python objects; they raise exceptions of their own. The other is cffi's,
-`_core`, the control plane: functions that touch no Python object and return status codes. It is
-imported when it is first used, since cffi's own core takes as long as all else here, and most
-programs need neither.
+One shared object holds two modules. `_ext`, loaded here by its own init function, has the Python
+types and the functions that handle Python objects; they raise exceptions of their own. The other
+is cffi's, `_core`, the control plane: functions that touch no Python object and return status
+codes. It is imported when it is first used, since cffi's own core takes as long as all else here,
+and most programs need neither.
 """
 
 import os
@@ -51,8 +51,10 @@ def _found() -> str:
     raise _without_core(ImportError(f"No module named {name!r}", name=name))
 
 
-def _load_types(path: str) -> "ModuleType":
-    """The module of types in the core's shared object."""
+def _load_ext(path: str) -> "ModuleType":
+    """Load the module `_ext` from the core's shared object, and bind it as the import system does
+    a submodule.
+    """
     name = f"{__package__}._ext"
     loader = ExtensionFileLoader(name, path)
     spec = ModuleSpec(name, loader, origin=path)
@@ -67,19 +69,16 @@ def _load_types(path: str) -> "ModuleType":
         if "ABI" in str(error):
             raise AbiError(str(error)) from None
         raise
-    sys.modules[name] = module
+    sys.modules[name] = vars(sys.modules[__package__])["_ext"] = module
     return module
 
 
 FILE = _found()
 if TYPE_CHECKING:
-    import nativecall._ext as _stub  # what _ext.pyi says of it
-
+    from . import _ext
     from ._core import ffi as ffi
-
-    types = _stub
 else:
-    types = _load_types(FILE)
+    _ext = _load_ext(FILE)
 
     def __getattr__(name):
         """`ffi`, the FFI of the control plane, when it is first used."""
@@ -90,15 +89,15 @@ else:
         return globals().setdefault(name, ffi)
 
 
-ABI_VERSION: int = types.abi_version
-FLAG_NEEDS_GIL: int = types.flags["needs_gil"]
-FLAG_TAKES_GIL: int = types.flags["takes_gil"]
-FLAG_RELEASE_GIL: int = types.flags["release_gil"]
-FLAG_ERRNO: int = types.flags["errno"]
-ERRORS_MASK: int = types.flags["errors_mask"]
+ABI_VERSION: int = _ext.abi_version
+FLAG_NEEDS_GIL: int = _ext.flags["needs_gil"]
+FLAG_TAKES_GIL: int = _ext.flags["takes_gil"]
+FLAG_RELEASE_GIL: int = _ext.flags["release_gil"]
+FLAG_ERRNO: int = _ext.flags["errno"]
+ERRORS_MASK: int = _ext.flags["errors_mask"]
 # The error conventions by name, as the flags of an entry spell them; what they mean is in
 # _values/failure.py.
-ERRORS: dict[str, int] = types.error_conventions
+ERRORS: dict[str, int] = _ext.error_conventions
 
 _TEXT = 4096  # bytes for a path or a loader's message
 
@@ -113,7 +112,7 @@ def interned(address: int) -> bytes | None:
     return bytes(ffi.buffer(ffi.cast("char *", address), length[0]))
 
 
-def library_open(path: str | None, flags: int = 0) -> types.Library:
+def library_open(path: str | None, flags: int = 0) -> _ext.Library:
     """Open a shared library, the process itself for None. It is never unloaded.
 
     `flags` are the loader's (``RTLD_*``), 0 for the usual ones.
@@ -124,19 +123,19 @@ def library_open(path: str | None, flags: int = 0) -> types.Library:
     except UnicodeEncodeError:
         raise LibraryError(f"{path!r} is no file name") from None
     try:
-        return types.open_library(name, flags)
+        return _ext.open_library(name, flags)
     except OSError as error:
         raise LibraryError(str(error).strip()) from None
 
 
-def library_symbol(library: types.Library, name: str, version: str | None = None) -> int:
+def library_symbol(library: _ext.Library, name: str, version: str | None = None) -> int:
     """The address of a symbol, or of a version of it, 0 when there is none."""
     encoded = name.encode(errors="replace")  # lone surrogates are in no symbol
     tag = None if version is None else version.encode(errors="replace").decode()
-    return int(types.Library.symbol(library, encoded, tag))
+    return int(_ext.Library.symbol(library, encoded, tag))
 
 
-def library_path(library: types.Library) -> str | None:
+def library_path(library: _ext.Library) -> str | None:
     """The file that a library was loaded from, as far as the loader tells, in the folder that was
     this process's then.
     """

@@ -16,8 +16,8 @@ def init() -> None:
     known = typeof_impl.dispatch(BuiltinFunctionType)
 
     def typeof(obj: object, context: object) -> object:
-        core = sys.modules.get("nativecall._lib")
-        if core is not None and core.types.viewed(obj) is not None:
+        core = sys.modules.get("nativecall._ext")
+        if core is not None and core.viewed(obj) is not None:
             from ._values.boxes import bridge
 
             return bridge("numba").type_of(obj)

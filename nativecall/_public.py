@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _lib
+from . import _ext
 
 _PLACES = {
     "AbiError": "_errors",
@@ -54,7 +54,7 @@ def found(name: str) -> object:
 
 def get_errno() -> int:
     """errno as this thread's last call of a function with ``errno=True`` left it; 0 before any."""
-    return int(_lib.types.saved_errno())
+    return int(_ext.saved_errno())
 
 
 def set_errno(number: int) -> None:
@@ -62,7 +62,7 @@ def set_errno(number: int) -> None:
 
     Callbacks leave errno as C had it, unless they call this. OverflowError for what is no int of C.
     """
-    _lib.types.set_errno(number)
+    _ext.set_errno(number)
 
 
 get_errno.__module__ = set_errno.__module__ = __package__

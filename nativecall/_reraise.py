@@ -6,9 +6,8 @@ exception set, raises SystemError with it as the cause. Who called can say that 
 
 from __future__ import annotations
 
-from . import _lib
+from . import _ext
 
-_types = _lib.types
 _CHECK = "returned a result with an exception set"  # CPython's words
 
 
@@ -42,7 +41,7 @@ class reraise:  # a verb, as contextlib.suppress
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
-            _types.raise_left(None, None, ())
+            _ext.raise_left(None, None, ())
             return
         found = error
         while type(found) is SystemError and _CHECK in str(found) and found.__cause__ is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _lib
+from . import _ext, _lib
 
-extensibletype = _lib.types.extensibletype
+extensibletype = _ext.extensibletype
 PADDING = 1  # the key of rows that keep a place; it may stand more than once
 
 

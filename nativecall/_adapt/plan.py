@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext
 from .._types.ctype import CType
 from .._types.signature import Signature
 from .._values.failure import Convention
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 #: Bytes at the start of a Thunk that bound values follow (csrc/callable/thunkobject.h).
-HEADER: Final = _lib.types.code_layout()["thunk_values"]
+HEADER: Final = _ext.code_layout()["thunk_values"]
 
 
 class Argument(namedtuple("Argument", ["index", "type"])):

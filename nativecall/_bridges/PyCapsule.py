@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, SymbolError, wrong_type
 from .._types.signature import Signature
@@ -32,7 +32,7 @@ _BITS = b"BitGenerator"
 
 def own_entry(obj: object) -> NativeCallable | None:
     """The entry that a capsule of ours was made of."""
-    found: NativeCallable | None = _lib.types.capsule_entry(obj)
+    found: NativeCallable | None = _ext.capsule_entry(obj)
     return found
 
 

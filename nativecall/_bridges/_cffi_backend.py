@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import _cffi_backend
 
-from .. import _lib
+from .. import _ext, _lib
 from .._callable.pickled import wrapped_there
 from .._cdecl import cffitype
 from .._cdecl.lexer import NAMES
@@ -98,7 +98,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
         # Only the collector can see what holds a pointer's destructor.
         held = gc.get_referents(obj)
         for one in held:
-            if isinstance(one, _lib.types.Destructor) and holds_entry(one.owner, address):
+            if isinstance(one, _ext.Destructor) and holds_entry(one.owner, address):
                 entry: Foreign = one.owner
                 return beneath(entry)
         # Another ffi.gc() around ours keeps ours.
@@ -159,7 +159,7 @@ def kept(obj: FFIData) -> list[object]:
         for exporter in gc.get_referents(obj):
             # Those of a __buffer__ in Python export nothing themselves.
             with suppress(TypeError):
-                found.append(_lib.types.hold(exporter))
+                found.append(_ext.hold(exporter))
     return found
 
 

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
 
-from .. import _lib
+from .. import _ext, _lib
 from .._errors import SignatureError
 from .._types.ctype import CHAR, PY_OBJECT, VOID, VOIDPTR, CType, integer, scalar
 from .._types.derived import Array, Field, Struct
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .._callable.callable import NativeCallable
 
-_types = _lib.types
 _CData: Foreign = ctypes.Structure.__mro__[1]
 _CFuncPtr: Foreign = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Foreign = ctypes.POINTER(ctypes.c_int).__mro__[1]
@@ -35,7 +34,7 @@ _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
 # Not as attributes, which a class of the user's may define anew.
 _base_of: Foreign = _CData.__dict__["_b_base_"].__get__
 _objects_of: Foreign = _CData.__dict__["_objects"].__get__
-_types.know_ctypes(_CData.__dict__["_b_base_"], _CData.__dict__["_objects"])
+_ext.know_ctypes(_CData.__dict__["_b_base_"], _CData.__dict__["_objects"])
 
 
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
@@ -356,7 +355,7 @@ def pointer(obj: Foreign) -> Pointer | None:
     if isinstance(obj, (_Pointer, ctypes.Array)):
         pointee, is_struct = _pointee(type(obj)._type_)
         if isinstance(obj, ctypes.Array):
-            memory = _types.hold(obj)
+            memory = _ext.hold(obj)
             return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
         # Together, after all that may run code of the user's.
         taken = type(obj), _POINTER
@@ -374,9 +373,9 @@ def pointer(obj: Foreign) -> Pointer | None:
         address = _cast(obj, ctypes.c_void_p).value or 0
         if not isinstance(held, _CData):
             return Pointer(address, pointee, obj, struct=is_struct)
-        _types.know_byref(obj, held, address)
+        _ext.know_byref(obj, held, address)
         taken = type(held), _BYREF
-        return Pointer(address, pointee, _types.hold(held), struct=is_struct, taken=taken)
+        return Pointer(address, pointee, _ext.hold(held), struct=is_struct, taken=taken)
     return None
 
 

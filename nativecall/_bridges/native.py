@@ -7,7 +7,7 @@ nobody here knows, or whose result cannot show it, are left out.
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._types.signature import Signature
@@ -26,7 +26,7 @@ def _refusal(signature: Signature, flags: int) -> str | None:
 
 def signatures(obj: object) -> list[Signature] | None:
     """What an object tells of its entries, each signature once; more may be found by asking."""
-    offer = _lib.types.native_offer(obj)
+    offer = _ext.native_offer(obj)
     if offer is None:
         return None
     found: dict[str, Signature] = {}
@@ -44,10 +44,10 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
     """The entry of a signature; SignatureError when there is none that can be called. What the
     provider raises is raised.
     """
-    offer = _lib.types.native_offer(obj)
+    offer = _ext.native_offer(obj)
     if offer is None:
         return None
-    entry = _lib.types.native_entry(obj, signature.text)
+    entry = _ext.native_entry(obj, signature.text)
     if entry is None:
         known = ", ".join([repr(text) for text, _, _ in offer[1]]) or "nothing now"
         raise SignatureError(

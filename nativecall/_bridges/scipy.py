@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 
-from .. import _lib
+from .. import _ext
 from .._adapt.rules import losses
 from .._callable import specialize
 from .._cdecl.spelling import canonical, parse, words
@@ -204,12 +204,12 @@ def from_callable(
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     name = (_SPELLINGS.get(found.text) or words(found)).encode()
     if user_data is None:
-        return _lib.types.scipy_box((box, name), entry)
+        return _ext.scipy_box((box, name), entry)
     if not found.args or found.args[-1].kind != "voidptr":
         raise ValueError(
             f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
         )
-    capsule = _lib.types.capsule(address, name, entry)
+    capsule = _ext.capsule(address, name, entry)
     return box(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
 
 
@@ -406,6 +406,6 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
             raise TypeError("'user_data' is a capsule with a function, and no data")
         return value
     spec = callspec.of_argument(ctype, readonly=readonly)
-    pin = _lib.types.pin(spec, "'user_data'", -1, value)
+    pin = _ext.pin(spec, "'user_data'", -1, value)
     # Nothing may have an address; SciPy would take the capsule of NULL for a mistake.
-    return _lib.types.capsule(pin.address, b"void *", pin) if pin.address else None
+    return _ext.capsule(pin.address, b"void *", pin) if pin.address else None

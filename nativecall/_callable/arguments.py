@@ -12,7 +12,7 @@ from collections import namedtuple
 from itertools import islice
 from types import NoneType
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.cffitype import disagreement, is_whole, to_ffi
 from .._cdecl.nodes import CONST
 from .._cdecl.spelling import parse, words
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "pointer_argument")
 
-_types = _lib.types
 # Costs of an overload's argument, in the core's measure (csrc/callable/overloadcost.h).
-_EXACT, _WIDER, _OBJECT, _NARROW, _REFUSED = _types.costs
+_EXACT, _WIDER, _OBJECT, _NARROW, _REFUSED = _ext.costs
 _NO = -1
 _STRUCTS = 1  # csrc/values/ctypespointers.c
 
@@ -83,7 +82,7 @@ def pointer_argument(
     buffer has one instead of the address, which the core goes on with. The core calls this after
     None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
     """
-    value = _types.bare(value)
+    value = _ext.bare(value)
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
     shown = _Shown(spec, index)
@@ -100,7 +99,7 @@ def pointer_argument(
             # ctypes passes such a variable by reference: the function is to fill it, and its value
             # is no place for a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
-                return found.at, _types.hold(value)
+                return found.at, _ext.hold(value)
             variable = words(wanted, named=True) if shown else wanted.text
             raise TypeError(
                 f"{who} must be a pointer {shown or ctype.text!r} to a variable of {variable!r} "
@@ -124,9 +123,9 @@ def pointer_argument(
             raise ValueError(f"{who} must {storage.misaligned(wanted, type(value).__name__)}")
         if found.kind is not None and not found.may_change and (is_known or is_whole(found.kind)):
             alignment = wanted.alignment if found.is_memory and wanted is not None else 1
-            _types.take_cffi(ctype, value, found.kind, alignment)
+            _ext.take_cffi(ctype, value, found.kind, alignment)
         if found.taken:
-            _types.take_ctypes(ctype, *found.taken)
+            _ext.take_ctypes(ctype, *found.taken)
         return found.address, found.owner
     if isinstance(ctype, Handle) and ctype.opaque:
         hint = ""
@@ -277,7 +276,7 @@ def _function_argument(
     signature = _signature_of(ctype)
     native, rows = _rows_of(value)
     if native is None and rows is not None:
-        entry = _types.native_entry(value, signature)
+        entry = _ext.native_entry(value, signature)
         if entry is not None:
             _, flags, address = entry
             _check_gil(signature, flags, value, who)
@@ -319,7 +318,7 @@ def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] |
     native = boxes.native(value)
     if native is not None:
         return native, native._offered()
-    offer = _types.native_offer(value)
+    offer = _ext.native_offer(value)
     return None, None if offer is None else offer[1]
 
 
@@ -439,7 +438,7 @@ def _python_function(
     except SignatureError as error:
         raise TypeError(f"{who} cannot be a Python function: {error}") from None
     called = name if isinstance(name, str) else "function"
-    made = _types.PyCallback(spec, function, (called, f"the result of {who}"))
+    made = _ext.PyCallback(spec, function, (called, f"the result of {who}"))
     return (made.address, made) if keeps else (made.address, made, made.stash)
 
 
@@ -483,7 +482,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
     # A __buffer__ of the class may export something else.
     same = struct == (found.item if isinstance(found, Array) else found)
     if same and type(type(origin)).__module__ == "_ctypes":
-        _types.take_ctypes(ctype, type(origin), _STRUCTS)
+        _ext.take_ctypes(ctype, type(origin), _STRUCTS)
     return bool(same and itemsize == struct.size)
 
 
@@ -508,7 +507,7 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
         if value is None:
             return _WIDER
         try:
-            exported = _types.export(value)
+            exported = _ext.export(value)
         except (BufferError, TypeError, ValueError):
             return _NO
         held, code, form, itemsize, shape, _, _ = exported
@@ -523,7 +522,7 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
         found = pointer_argument(ctype, value, "it", -1)
         if not isinstance(found[0], int):
             spec = callspec.of_argument(ctype, policies, readonly)
-            return int(_types.match(spec, found[0]))
+            return int(_ext.match(spec, found[0]))
     except TypeError:
         return _NO
     except ValueError:
@@ -587,7 +586,7 @@ def _match_items(types: Sequence[CType], value: Sequence[object], policies: Poli
 
 def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
     if not isinstance(ctype, Array):
-        return int(_types.match(callspec.of_argument(ctype, policies), value))
+        return int(_ext.match(callspec.of_argument(ctype, policies), value))
     if ctype.is_text and isinstance(value, bytes):
         return _EXACT
     if isinstance(value, (tuple, list)):
@@ -601,4 +600,4 @@ def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
 _of_memory = storage.store_whole, storage.load_result, storage.layout
 _of_outs = storage.out_array, storage.out_store
 _asked = pointer_argument, _returned_type, match, struct_buffer, refuse
-_types.set_hooks("values", *_asked, *_of_memory, *_of_outs, passed)
+_ext.set_hooks("values", *_asked, *_of_memory, *_of_outs, passed)

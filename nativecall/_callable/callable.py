@@ -16,7 +16,7 @@ import sys
 from _collections_abc import Mapping
 from _thread import RLock
 
-from .. import _lib
+from .. import _ext
 from .._errors import NoEntryError, refuse_reload, require
 from .._types.agreement import Agreement, agreement
 from .._types.signature import Signature
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "NativeCallable")
 
-_types = _lib.types
 # Held while entries are added: reading what there is, deciding and adding are one step. It may be
 # taken again by the thread that has it, for the collector may run code that adds an entry.
 _writing = RLock()
@@ -105,7 +104,7 @@ Examples
 """
 
 
-class NativeCallable(_types.CallableBase):
+class NativeCallable(_ext.CallableBase):
     __doc__ = Doc(_CLASS_DOC)
     __module__ = "nativecall"
     __slots__ = ()
@@ -157,7 +156,7 @@ class NativeCallable(_types.CallableBase):
 
     def _offered(self) -> list[tuple[str, int, int]]:
         """The entries as native callers find them: none where a subclass overrides `__call__`."""
-        return self._entries() if _types.call_table_offset(type(self)) else []
+        return self._entries() if _ext.call_table_offset(type(self)) else []
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -516,4 +515,4 @@ def _describe_instances(cls: type) -> None:
 
 
 _describe_instances(NativeCallable)
-_types.set_callable_class(NativeCallable)
+_ext.set_callable_class(NativeCallable)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weakref import ref
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl import cffitype
 from .._errors import SignatureError
 from .._types.ctype import WRAP_IT, CType, Scalar
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .._ext import Foreign, Native
     from .._values.calloptions import Policies
-
-_types = _lib.types
 
 
 def _check(signature: Signature, flags: int, policies: Policies) -> None:
@@ -66,10 +64,10 @@ def function(callable: Native) -> Callable[..., object]:
             storage.store(ctype, value, place, who, keep, False, spec.policies)
             return memory[0] if index < len(fixed) else cast(cffitype.to_ffi(ctype), memory[0])
         if index < len(fixed):
-            held = _types.pin(spec, name, index, value)
+            held = _ext.pin(spec, name, index, value)
         else:
             # const cannot be said after the fixed arguments: memory of any kind passes.
-            held = _types.pin(callspec.of_argument(ctype, spec.policies, True), who, -1, value)
+            held = _ext.pin(callspec.of_argument(ctype, spec.policies, True), who, -1, value)
         keep.append(held)
         return cast(cffitype.to_ffi(ctype), held.address)
 
@@ -95,11 +93,11 @@ def function(callable: Native) -> Callable[..., object]:
             answer = target(*given)
             code = _lib.ffi.errno if keeps_errno else told[0]
             if keeps_errno:
-                _types.set_errno(code)
-            _types.raise_left(None, None, ())
+                _ext.set_errno(code)
+            _ext.raise_left(None, None, ())
         except BaseException as error:
             raised = error
-        _types.settle(keep, raised)
+        _ext.settle(keep, raised)
         result = signature.result
         found: object = answer
         if isinstance(result, Scalar):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.spelling import as_text, both, parse
 from .._errors import SignatureError
 from .._types.agreement import Agreement, agreement
@@ -385,7 +385,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         policies = policies._replace(out=outs)
     if policies.keep != "call":
         policies = policies._replace(keep=kept_for(wanted, policies.keep))
-        if policies.keep == "library" and not _lib.types.library_keeps(owner):
+        if policies.keep == "library" and not _ext.library_keeps(owner):
             raise ValueError("keep='library' needs a function that nativecall.load found")
     return NewEntry(address, wanted, flags, owner, name, policies)
 

@@ -7,7 +7,7 @@ core asks of values is in arguments.py.
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext
 from .._errors import refuse_reload
 from .._fifo import Fifo
 from .._plan.callplan import extended, plan
@@ -27,7 +27,7 @@ refuse_reload(globals(), "_make_wrapper")
 
 def _make_wrapper(callable: Native) -> object:
     """What makes the calls of a callable that its plan does not make."""
-    if _lib.types.calls_traced:
+    if _ext.calls_traced:
         from .trace import traced
 
         return traced(callable)
@@ -76,4 +76,4 @@ def _thunks() -> ModuleType:
 
 _made = (_make_wrapper, plan, extended, _extra_argument, raise_failure)
 _missing = (_specialize, _no_entry, _no_overload)
-_lib.types.set_hooks("calls", _thunk_specs, *_made, *_missing, boxes.bridge, _thunks)
+_ext.set_hooks("calls", _thunk_specs, *_made, *_missing, boxes.bridge, _thunks)

@@ -11,7 +11,7 @@ import sys
 from copyreg import dispatch_table
 from importlib import import_module
 
-from .. import _lib
+from .. import _ext, _lib
 from .._values import boxes
 from .._values.failure import convention
 from .entry import gil_name
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     #: What `__reduce__` returns: a function and its arguments.
     Recipe = tuple[object, ...]
 
-_types: Foreign = _lib.types
 _WAY_OUT = (
     "functions that nativecall.load found can be pickled, and attributes of modules that the other "
     "process imports"
@@ -209,7 +208,7 @@ def wrapped_there(kind: Kind, module: str, qualname: str, *how: Foreign) -> obje
 
 def _together(kind: Kind, name: str, doc: str | None, parts: tuple[Foreign, ...]) -> object:
     """For `pickle`: a callable of several entries."""
-    made = _types.CallableBase.__new__(kind)
+    made = _ext.CallableBase.__new__(kind)
     made._describe(name, doc)
     made._set_overloads(parts)
     return made

@@ -9,7 +9,7 @@ Python function gets and may return is decided here: for the callbacks that peop
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext, _lib
 from .._fifo import Fifo
 from .._plan import callplan
 from .._types import bufferformat
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     #: Says how a Python object is made of an argument.
     Reader: TypeAlias = Callable[[int], object] | CallSpec | str
 
-_types = _lib.types
 #: Marks a Python object among the readers of arguments.
 _OBJECT = "O"
 
@@ -90,7 +89,7 @@ def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Reader
     form, size, ndim = bufferformat.spell(item).encode(), item.size, len(shape)
 
     def read(address: int) -> object:
-        return _as_array(_types.Memory(address, form, size, shape, None, readonly), ndim)
+        return _as_array(_ext.Memory(address, form, size, shape, None, readonly), ndim)
 
     return read
 
@@ -102,7 +101,7 @@ def _view_reader(view: View, readonly: bool) -> Reader:
         words = _lib.ffi.unpack(_lib.ffi.cast("intptr_t *", address), 1 + 2 * ndim)
         shape, strides = tuple(words[1 : 1 + ndim]), tuple(words[1 + ndim :])
         start = words[0] % 2 ** (8 * _lib.ffi.sizeof("void *"))
-        return _as_array(_types.Memory(start, form, size, shape, strides, readonly), ndim)
+        return _as_array(_ext.Memory(start, form, size, shape, strides, readonly), ndim)
 
     return read
 
@@ -177,7 +176,7 @@ def spec_of(
     count = len(signature.args) - tells_last
     text = (signature.characters or ("",) * count)[:count]
     told = zip(signature.args[:count], signature.readonly[:count], text, strict=True)
-    made = _types.CallbackSpec(
+    made = _ext.CallbackSpec(
         tuple([reader(*one, encoding) for one in told]),
         object_offsets(result),
         callspec.letter(result),

@@ -13,7 +13,7 @@ exception is not. A hook that asks for the signature it is asked for gets Runtim
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext
 from .._cdecl.spelling import parse
 from .._errors import NoEntryError, SignatureError, wrong_type
 from .._fifo import Fifo
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from .entry import NewEntry
 
     Hook = Callable[[Native, str], object]
-
-_types = _lib.types
 
 
 class Specializer:
@@ -119,7 +117,7 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
     meant : Signature, optional
         The same with what its text does not say, such as the names of fields, for a compiler.
     """
-    if not _types.call_table_offset(type(whole)):
+    if not _ext.call_table_offset(type(whole)):
         return  # a subclass with a __call__ of its own, which offers no entries
 
     def known() -> bool | None:
@@ -186,7 +184,7 @@ def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
     """The entry that an answer gives, or an error that names the hook."""
     name = getattr(hook, "__qualname__", None) or type(hook).__qualname__
     what = f"{name}(), the specialize hook of {whole.__name__!r}, was asked for {text!r}"
-    if answer is whole or _types.viewed(answer) is whole:
+    if answer is whole or _ext.viewed(answer) is whole:
         if _has(whole, text):
             return resolve(answer, text, _PLAIN)
         raise TypeError(

@@ -20,7 +20,7 @@ import struct
 from collections import namedtuple
 from functools import partial
 
-from .. import _lib
+from .. import _ext, _lib
 from .._adapt import messages, rules
 from .._adapt.plan import HEADER, Bound, Plan
 from .._adapt.rules import losses
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     #: The address of generated code, and what keeps it; or a conversion.
     _Code: TypeAlias = tuple[int, object] | bytes
 
-_types = _lib.types
 _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # as code: the function itself does
 _TAKING_GIL = "+gil"  # stands for an error convention where the GIL is what is missing
@@ -119,7 +118,7 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
             # Kept where the collector sees it: a function may lead back to what it is bound to.
             pointer, held = arguments.pointer_argument(ctype, value, name, index)
         else:
-            held = _types.pin(spec, name, index, value)
+            held = _ext.pin(spec, name, index, value)
             pointer = held.address
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = pointer
@@ -167,7 +166,7 @@ def spec_of(
     places = [
         (index, node.offset) for index, node in enumerate(plan.arguments) if isinstance(node, Bound)
     ]
-    return _types.ThunkSpec(
+    return _ext.ThunkSpec(
         inner,
         wanted,
         callspec.of(plan.outer, plan.flags, _policies(inner)),
@@ -187,10 +186,10 @@ def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
     code, lasts = thunk(conversion(plan))
     helper = _Helper(plan, inner, None)
     stack = 2 * (_FRAME + _BLOCKS)
-    spec = _types.ThunkSpec(
+    spec = _ext.ThunkSpec(
         inner, None, callspec.of(plan.outer), 0, stack, HEADER, (), helper, code, lasts
     )
-    return _types.make_thunk(plain(address, inner, name, owner), spec, ())
+    return _ext.make_thunk(plain(address, inner, name, owner), spec, ())
 
 
 def with_check(outer: CallSpec, flags: int, inner: CallSpec) -> CallSpec:

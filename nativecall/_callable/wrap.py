@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping
 
-from .. import _lib
+from .. import _ext
 from .._cdecl.spelling import parse_with
 from .._errors import SignatureError
 from .._types.signature import Signature
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .._ext import CallSpec
     from .._values.calloptions import WrapOptions
 else:
-    ModuleType = type(_lib)  # the import of `types` takes as long as that of two modules of ours
+    ModuleType = type(_ext)  # the import of `types` takes as long as that of two modules of ours
 
-_wrapped = _lib.types.wrapped  # the usual call: an address and a signature as text
+_wrapped = _ext.wrapped  # the usual call: an address and a signature as text
 
 
 @spelled(*WRAP)

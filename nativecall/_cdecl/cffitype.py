@@ -16,7 +16,7 @@ from __future__ import annotations
 from _thread import RLock
 from itertools import count
 
-from .. import _lib
+from .. import _ext, _lib
 from .._errors import SignatureError
 from .._fifo import Cache
 from .._types.ctype import SCALARS, VOID, VOIDPTR, WRAP_IT, CType, Scalar, integer
@@ -299,7 +299,7 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
     """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     made = _lib.ffi.cast(to_ffi(ctype), address)
-    return made if owner is None else _lib.ffi.gc(made, _lib.types.Destructor(owner))
+    return made if owner is None else _lib.ffi.gc(made, _ext.Destructor(owner))
 
 
 # -- of nodes ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import statistics
 import sys
 from timeit import Timer
 
-from .. import _lib
+from .. import _ext
 from .._callable.wrap import wrap
 from .._errors import LibraryError, SymbolError
 from .._library import load
@@ -54,7 +54,7 @@ _SAMPLE = 500e-6  # seconds that one sample lasts
 _UNROLL = 10
 _C_LENGTH = 1000  # arguments in one go through the arrays of the C loop
 _SUBJECT = "fabs"  # what is timed: it takes next to no time itself
-_call_loop = _lib.types.call_loop
+_call_loop = _ext.call_loop
 
 
 def run() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 
-from .. import _lib
+from .. import _ext, _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
 from .._slots import PADDING, customslots, extensibletype
@@ -51,7 +51,7 @@ def run(place: str, *, as_json: bool = False) -> int:
     address, inside = (None, []) if is_own else _inside(obj)
     wants = note.startswith("'signature' must be given") and not isinstance(obj, int)
     found = bool(inside or wants or made is not None)
-    if made is not None and not _lib.types.call_table_offset(type(made)):
+    if made is not None and not _ext.call_table_offset(type(made)):
         found = False
     if not as_json:
         return _show(place, obj, made, note, inside, found)
@@ -127,7 +127,7 @@ def _inside(obj: object) -> tuple[int | None, list[Row]]:
         file, symbol = origin
         return obj, [Row("an address in", file + (f", of {symbol!r}" if symbol else ""))]
     try:
-        offer = _lib.types.native_offer(obj)
+        offer = _ext.native_offer(obj)
         function = boxes.function(obj)
         pointer = boxes.pointer(obj) if function is None else None
     except (TypeError, ValueError):
@@ -177,7 +177,7 @@ def _show(
     if made is not None and is_own:
         count = len(made.signatures)
         kind = f"a native callable with {count} {'entry' if count == 1 else 'entries'}"
-        is_view = _lib.types.viewed(obj) is not None
+        is_view = _ext.viewed(obj) is not None
         what = (
             kind if made is obj else f"{'the built-in view of' if is_view else what + ','} {kind}"
         )
@@ -201,7 +201,7 @@ def _show(
         if not is_own:
             output.text("nativecall.wrap makes of it:")
         output.table(*entry_rows([made]))
-        offset = _lib.types.call_table_offset(type(made))
+        offset = _ext.call_table_offset(type(made))
         where = f"{offset} bytes into the object at {hex(id(made))}"
         if is_own:
             without = f"none, because {type(made).__name__} overrides __call__"
@@ -231,7 +231,7 @@ def _show_calls(output: Output, native: NativeCallable) -> None:
 
 def _is_read(kind: type) -> bool:
     """Whether native code may follow the call tables of a type (docs/abi/find.md, Step 2)."""
-    return kind.__flags__ & _IMMUTABLE != 0 or _lib.types.call_table_offset(kind) != 0
+    return kind.__flags__ & _IMMUTABLE != 0 or _ext.call_table_offset(kind) != 0
 
 
 def _show_slots(output: Output, obj: object, offers: bool) -> bool:

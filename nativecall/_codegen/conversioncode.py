@@ -31,7 +31,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from .. import _lib
+from .. import _ext
 from .._plan import conversion as ops
 from .._plan.abi import Passing
 from .._plan.conversion import BLOCK, BOUND, DATA, FRAME, At, Conversion, LoopPlan, Op
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 _WORD: Final = 8  # bytes of a pointer, wherever a convention is known
 #: Where the core's objects have what code reads, and where in its table, `nc_symbols`, the
 #: addresses are of what that calls.
-_LAYOUT: Final = _lib.types.code_layout()
-_PLACES: Final = {name: index * _WORD for index, name in enumerate(_lib.types.code_symbols())}
+_LAYOUT: Final = _ext.code_layout()
+_PLACES: Final = {name: index * _WORD for index, name in enumerate(_ext.code_symbols())}
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)

@@ -41,7 +41,7 @@ import itertools
 import os
 import sys
 
-from .. import _cache, _lib
+from .. import _cache, _ext
 from .._errors import warn_once
 from .._fifo import Shared
 from .._singleflight import once
@@ -370,9 +370,9 @@ def _require_room() -> None:
     """
     if sys.is_finalizing() and not idle.keep_for_good():
         raise NoRoom("Python ends, and has ended a thread in which LLVM was at work")
-    if _lib.types.stack_left() < _STACK:
+    if _ext.stack_left() < _STACK:
         raise NoRoom(f"LLVM needs {_STACK >> 10} KB of the C stack, and this thread has less left")
-    if not _lib.types.has_room(_ROOM):
+    if not _ext.has_room(_ROOM):
         raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
 
 
@@ -381,7 +381,7 @@ def _require_permission() -> None:
 
     The first time, a warning says what that means; a process may lose the right while it runs.
     """
-    refused = _lib.types.code_refused()
+    refused = _ext.code_refused()
     if not refused:
         return
     warn_once(
@@ -489,7 +489,7 @@ def _wanted(
 
 def _loaded(key: str, data: bytes, exports: Sequence[str]) -> Code | None:
     """Code from an object file that the core can load; None for others."""
-    loaded = _lib.types.load_object(data, tuple(exports))
+    loaded = _ext.load_object(data, tuple(exports))
     if loaded is None:
         return None
     pages, found = loaded

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .. import _cache, _lib
+from .. import _cache, _ext, _lib
 from .._version import __version__
 
 
@@ -58,7 +58,7 @@ def _seen() -> bytes | None:
     """What can be seen without LLVM, as the key of the note; None where that is not enough."""
     from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 
-    processor = _lib.types.processor()
+    processor = _ext.processor()
     try:
         spec = PathFinder.find_spec("llvmlite")
         if not processor or spec is None or spec.origin is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache, wraps
 
-from .. import _lib
+from .. import _ext
 from .._errors import SignatureError
 from .._fifo import Cache
 
@@ -38,7 +38,7 @@ def _class() -> type[FFI]:
             super().__init__()
             self._owner = owner
             buffer: Callable[..., object] = self._backend.buffer
-            self.buffer = lambda cdata, *size: buffer(_lib.types.bare(cdata), *size)
+            self.buffer = lambda cdata, *size: buffer(_ext.bare(cdata), *size)
             self._known: Cache[str, FFIType] = Cache(1024)
 
         def addressof(self, cdata: Foreign, *names: str | int) -> Foreign:
@@ -79,7 +79,7 @@ def _bare(value: Foreign) -> Foreign:
         return [*map(_bare, value)]
     if type(value) is dict:
         return {name: _bare(one) for name, one in value.items()}
-    return _lib.types.bare(value)
+    return _ext.bare(value)
 
 
 def _taking_bare(method: Callable[..., object]) -> Callable[..., object]:

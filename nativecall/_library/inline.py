@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .. import _cache, _lib
+from .. import _cache, _ext, _lib
 from .._cdecl.declarations import edition
 from .._cdecl.header import stamp
 from .._cdecl.preprocessor import call, compiler, complaint, identity, options, source
@@ -46,7 +46,7 @@ def found(
     pointer = _lib.library_symbol(opened, PREFIX + name)
     if not pointer:
         raise SymbolError(f"{name!r} is an inline function, and was not compiled", name)
-    address: Foreign = _lib.types.load_scalar("Q" if WORD == 8 else "I", pointer)
+    address: Foreign = _ext.load_scalar("Q" if WORD == 8 else "I", pointer)
     return opened, address
 
 

@@ -6,7 +6,7 @@ only ends the looking-up.
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext, _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
 from .._cdecl.spelling import both, parse
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .options import FunctionOptions
     from .variables import Variable
 
-_Opened, _make = _lib.types.Library, _lib.types.make
+_Opened, _make = _ext.Library, _ext.make
 _NOTHING_SAID = LibraryOptions()
 
 

@@ -16,7 +16,7 @@ from math import prod
 
 import _cffi_backend
 
-from .. import _lib
+from .. import _ext, _lib
 from .._callable.pythonfunction import spec_of
 from .._cdecl.cffitype import from_ffi, is_same_name
 from .._cdecl.nodes import c_name_of, element
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     Record: TypeAlias = tuple[tuple[str, ...], tuple[list[object], ...]]
     Row: TypeAlias = tuple[Foreign, ...]
 
-_types = _lib.types
 RECORDS = ("struct", "union")
 #: What cffi's own memory is aligned to.
 CFFI_ALIGNS = 16
@@ -81,7 +80,7 @@ _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
 #: What an array is initialised by that is no buffer.
 _INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
 #: cffi's `new` with memory that keeps what pointers in it lead to.
-_in_block = _lib.ffi.new_allocator(_types.allocate_block, None, False)
+_in_block = _lib.ffi.new_allocator(_ext.allocate_block, None, False)
 
 
 # cffi 2.1 leaks references on CPython 3.15 where it makes a type that there is.
@@ -120,7 +119,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
         row = row_of(owner, _checked(owner, given))
     else:
         raise wrong_type("'ctype'", "a type in C or one of cffi's types", given)
-    return _types.make(row, init)
+    return _ext.make(row, init)
 
 
 def row_of(owner: Owner, ctype: FFIType) -> Row:
@@ -144,12 +143,12 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
     def allocate(init: object, kept: list[Foreign]) -> FFIData:
         if is_usual:
-            return _types.make_of(row, init, kept)
+            return _ext.make_of(row, init, kept)
         return _aligned(alignment, kept)(ctype, init)
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """Memory of what the core leaves, once all in it is as cffi takes it; or what is wrong."""
-        init = _types.bare(init)
+        init = _ext.bare(init)
         if elements is not None and not isinstance(init, _INITIALISERS):
             held = _buffer(owner, elements, item, init, who)
             if held is not None:
@@ -192,7 +191,7 @@ def _aligned(alignment: int, kept: list[Foreign]) -> Callable[[FFIType, object],
         raw = ffi.new("char[]", size + alignment)
         start = int(ffi.cast("uintptr_t", raw))
         aligned = ffi.cast("char *", -(-start // alignment) * alignment)
-        return ffi.gc(aligned, _types.Destructor((raw, kept)))
+        return ffi.gc(aligned, _ext.Destructor((raw, kept)))
 
     made: Callable[[FFIType, object], FFIData] = ffi.new_allocator(room, None, False)
     return made
@@ -232,7 +231,7 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
             raise TypeError(f"{who} has no length that is known; write to the items that it gives")
         _check_counts(ctype, init, who)
     row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
-    made = _types.make(row, init, who)
+    made = _ext.make(row, init, who)
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), made, _lib.ffi.sizeof(ctype))
     return [made] if leads_on(ctype) else []
 
@@ -256,7 +255,7 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 # -- members -------------------------------------------------------------------------------------
 
 
-class StructPointer(_types.StructPointerBase):
+class StructPointer(_ext.StructPointerBase):
     """A pointer of cffi's to a struct with pointers in it, or an array of these, whose members and
     items take what initialisers take. Attributes are those of cffi's object, `cdata`.
     """
@@ -284,25 +283,25 @@ class StructPointer(_types.StructPointerBase):
     __radd__ = __add__
 
     def __sub__(self, other: Foreign) -> Foreign:
-        return _found(self, self.cdata - _types.bare(other))
+        return _found(self, self.cdata - _ext.bare(other))
 
     def __bool__(self) -> bool:
         return bool(self.cdata)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.cdata == _types.bare(other))
+        return bool(self.cdata == _ext.bare(other))
 
     def __lt__(self, other: object) -> bool:
-        return bool(self.cdata < _types.bare(other))
+        return bool(self.cdata < _ext.bare(other))
 
     def __le__(self, other: object) -> bool:
-        return bool(self.cdata <= _types.bare(other))
+        return bool(self.cdata <= _ext.bare(other))
 
     def __hash__(self) -> int:
         return hash(self.cdata)
 
     def __call__(self, *args: object) -> Foreign:
-        return _returned(self, self.cdata(*map(_types.bare, args)))
+        return _returned(self, self.cdata(*map(_ext.bare, args)))
 
     def __enter__(self) -> Self:
         return self
@@ -320,7 +319,7 @@ class StructPointer(_types.StructPointerBase):
 # Members have names of their own.
 _found, _returned = StructPointer._found, StructPointer._called
 _assign_item = StructPointer._assign
-_types.set_struct_pointer_class(StructPointer)
+_ext.set_struct_pointer_class(StructPointer)
 
 
 class Structs(dict["FFIType", "_Assign | None"]):
@@ -381,7 +380,7 @@ class _Assign:
         made = value
         if convert is not None:
             record = (), ([key, slot, convert],)
-            found: Foreign = _types.convert_record(record, {key: value}, held, who[1])
+            found: Foreign = _ext.convert_record(record, {key: value}, held, who[1])
             made = found[key]
         try:
             _assign(data, key, made, who)
@@ -441,13 +440,13 @@ def _array(owner: Owner, ctype: FFIType, entire: bool) -> Convert:
 
 def _record(owner: Owner, ctype: FFIType, record: Record) -> Convert:
     def convert(value: Foreign, kept: list[Foreign], who: Who) -> object:
-        value = _types.bare(value)
-        found = _types.convert_record(record, value, kept, who)
+        value = _ext.bare(value)
+        found = _ext.convert_record(record, value, kept, who)
         if found is None:
             if isinstance(value, _CData):
                 return _whole(ctype, value)
             given = _members(owner, ctype, value, kept, _named(who))
-            found = _types.convert_record(record, given, kept, who)
+            found = _ext.convert_record(record, given, kept, who)
         return found
 
     return convert
@@ -496,13 +495,13 @@ class _Slot:
 
     def convert(self, value: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """cffi's pointer for a value that the core leaves; or what is wrong with it."""
-        given, value = value, _types.bare(value)
+        given, value = value, _ext.bare(value)
         ctype, (_, spec, kind, _) = self.ctype, self._parts or self.parts()
         if value is None:
             return _lib.ffi.NULL
         for one in self._rows:
             if isinstance(value, one):
-                kept.append(_types.make(self._rows[one] or self._row(one), value, who))
+                kept.append(_ext.make(self._rows[one] or self._row(one), value, who))
                 return kept[-1]
         if isinstance(value, _CData):
             handles.check_open(value, _named(who))
@@ -514,7 +513,7 @@ class _Slot:
         if kind == "f" and boxes.is_python_function(value):
             kept.append(self._callback(value, who))
             return _cast(ctype, kept[-1].address())
-        kept.append(_types.pin(spec, _named(who), -1, value))
+        kept.append(_ext.pin(spec, _named(who), -1, value))
         return _cast(ctype, kept[-1].address)
 
     def _row(self, kind: type) -> Row:
@@ -564,7 +563,7 @@ def _buffer(
         assert isinstance(wanted, CType)
         elements[0] = callspec.of_argument(wanted, readonly=True, spelled=pointer.cname)
     try:
-        return _types.pin(elements[0], _named(who), -1, value)
+        return _ext.pin(elements[0], _named(who), -1, value)
     except (TypeError, BufferError, ValueError):
         try:
             memoryview(value).release()  # type: ignore[arg-type]  # what is none raises TypeError
@@ -703,7 +702,7 @@ def _refuse_length(who: str, length: int, item: FFIType, before: int = 0) -> Non
 
 def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """What `Library.asarray` gives."""
-    value = _types.bare(value)
+    value = _ext.bare(value)
     if not handles.is_cdata(value):
         raise wrong_type("'value'", "a pointer or an array of cffi's", value)
     handles.check_open(value, "'value'")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.cffitype import pointer_from
 from .._cdecl.nodes import CHARACTERS, element
 from .._types.ctype import Scalar
@@ -92,8 +92,8 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         from .memory import pointer_to
 
         ffi = self.owner.ffi
-        made = ffi.gc(ffi.cast(pointer_to(kind), self.address), _lib.types.Destructor(self.handle))
-        return _lib.types.struct_pointer(made, self.owner.structs)
+        made = ffi.gc(ffi.cast(pointer_to(kind), self.address), _ext.Destructor(self.handle))
+        return _ext.struct_pointer(made, self.owner.structs)
 
     def _array(self, kind: FFIType, text: str) -> object:
         ffi = self.owner.ffi

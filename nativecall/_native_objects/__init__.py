@@ -6,9 +6,9 @@ class what it has in Python (`root.py`). C code that makes a class imports it to
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext
 
-if not hasattr(_lib.types, "NativeObject"):
+if not hasattr(_ext, "NativeObject"):
     raise ImportError("native objects need a build of CPython with the GIL")
 from . import describing as describing
 from . import root as root
@@ -16,5 +16,5 @@ from .casts import native_object as native_object
 from .declared import field as field
 from .declared import method as method
 
-NativeObject = _lib.types.NativeObject
-ObjectArray = _lib.types.ObjectArray
+NativeObject = _ext.NativeObject
+ObjectArray = _ext.ObjectArray

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext, _lib
 from .describing import known_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 
-_types = _lib.types
-
 
 def native_object(
-    pointer: Foreign, cls: type = _types.NativeObject, *, owned: bool = False
+    pointer: Foreign, cls: type = _ext.NativeObject, *, owned: bool = False
 ) -> Foreign:
     """Return the native object at an address: what native code has as ``NcObject *``.
 
@@ -46,10 +44,10 @@ def native_object(
     That memory can be read at an address, and that an object which was there has not ended, nobody
     can see. A pointer to an object's fields is not that of the object.
     """
-    if not isinstance(cls, _types.nativeobjecttype):
+    if not isinstance(cls, _ext.nativeobjecttype):
         raise TypeError(f"{cls!r} is no class of native objects")
     address = _address(pointer)
-    found = _types.object_with_class(address, known_class, cls, owned)
+    found = _ext.object_with_class(address, known_class, cls, owned)
     if found is None:
         raise TypeError(f"there is no object of class {cls.__name__!r} at {address:#x}")
     return found

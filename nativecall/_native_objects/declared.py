@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import namedtuple
 from types import FunctionType
 
-from .. import _lib
+from .. import _ext
 from .._cdecl.spelling import parse, parse_type
 from .._errors import SignatureError, did_you_mean, refuse_reload
 from .._types.ctype import CType, Scalar
@@ -133,7 +133,7 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     >>> p.x, p.y, p.next.x, p.next.next
     (1.0, 2.0, 3.0, None)
     """
-    root = _lib.types.NativeObject
+    root = _ext.NativeObject
     if isinstance(type, _TYPE) and issubclass(type, root):
         return _reference(None if type is root else type, atomic, doc)
     if not isinstance(type, (str, CType)):

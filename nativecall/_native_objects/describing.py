@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import FunctionType
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from .. import _lib
+from .. import _ext
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain, wrap
 from .._callback import callback
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "describe")
 
-_types = _lib.types
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
 #: Classes by the addresses of their native ones.
 _published: WeakValueDictionary[int, type] = WeakValueDictionary()
@@ -95,7 +94,7 @@ def describe(
 
 def publish(cls: type, address: int) -> dict[str, Foreign | None]:
     """The attributes of a class for what it itself has; None takes one away."""
-    fields, methods = _types.native_parts(cls)
+    fields, methods = _ext.native_parts(cls)
     parts, made = cls.__dict__.get(_PARTS, ({}, {}))
     found: dict[str, Foreign | None] = {}
     if parts:
@@ -124,7 +123,7 @@ def publish(cls: type, address: int) -> dict[str, Foreign | None]:
                 spec, address, _ = target._entry()
                 target = target._derived(spec, address, flags, target)
         doc = part.doc if isinstance(part, Method) else None
-        found[name] = _types.Method(cls, name, target, takes_fields, text, doc)
+        found[name] = _ext.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls)
     _latest[cls.__module__, cls.__qualname__] = _published[address] = cls
     return found
@@ -136,7 +135,7 @@ def publish(cls: type, address: int) -> dict[str, Foreign | None]:
 def _field(cls: type, name: str, code: str | None, offset: int, part: Foreign) -> object:
     doc = part.doc if isinstance(part, Field) else None
     if code is None:
-        return _types.Field(cls, name, "@", 8, False, None, None, doc)
+        return _ext.Field(cls, name, "@", 8, False, None, None, doc)
     who = f"field {name!r} of {cls.__name__!r}"
     ctype = (part.type if isinstance(part, Field) else None) or _type_of(code, who, offset)
     atomic = isinstance(part, Field) and part.atomic
@@ -144,7 +143,7 @@ def _field(cls: type, name: str, code: str | None, offset: int, part: Foreign) -
         letter, load, store = ctype.letter, None, None
     else:
         letter, load, store = "", loader(ctype), storer(ctype, who)
-    return _types.Field(cls, name, letter, ctype.size, atomic, load, store, doc)
+    return _ext.Field(cls, name, letter, ctype.size, atomic, load, store, doc)
 
 
 def _type_of(code: str, who: str, offset: int) -> CType:
@@ -182,7 +181,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         if near is not None:
             return near
     known = [one() for one in _published.valuerefs()]  # other threads may make some
-    every = [_types.NativeObject, *[cls for cls in known if cls is not None]]
+    every = [_ext.NativeObject, *[cls for cls in known if cls is not None]]
     found = [cls for cls in every if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
@@ -210,14 +209,14 @@ def _check_name(cls: str, name: object) -> None:
 
 def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
     """The native names of the bases: a method's signature, None for a field."""
-    native = [base for base in bases if isinstance(base, _types.nativeobjecttype)]
+    native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
     found: dict[str, str | None] = {}
     for base in native:
         names = _names.get(base)
         if names is None:
             names = {}
-            for part in _types.native_order(base):
-                fields, methods = _types.native_parts(part)
+            for part in _ext.native_order(base):
+                fields, methods = _ext.native_parts(part)
                 names.update([(row[0], "") for row in fields])
                 names.update([row[:2] for row in methods])
             _names[base] = names
@@ -285,7 +284,7 @@ def _takes_fields(signature: Signature) -> bool:
 
 def _with_object(function: FunctionType) -> Callable[..., object]:
     def called(address: int, *values: object) -> object:
-        return function(_types.object_as_python(address), *values)
+        return function(_ext.object_as_python(address), *values)
 
     # What Python reports of a native thread's exceptions tells the function's name.
     for told in ("__module__", "__name__", "__qualname__"):
@@ -299,7 +298,7 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
 def _check_order(cls: type) -> None:
     """Refuse a class in which Python would find something else by a native name."""
     names = _inherited((cls,))
-    order = _types.native_order(cls)
+    order = _ext.native_order(cls)
     ordered = {*map(id, order)}
     for name in (names.keys() & cls.__dict__.keys()) - {*_own_names(cls)}:
         raise _hidden(cls, name, "native in a base")
@@ -333,8 +332,8 @@ def _hidden(cls: type, name: str, what: str) -> TypeError:
 
 
 def _own_names(cls: type) -> list[str]:
-    fields, methods = _types.native_parts(cls)
+    fields, methods = _ext.native_parts(cls)
     return [row[0] for row in fields] + [row[0] for row in methods]
 
 
-_types.set_hooks("objects", describe, publish, view)
+_ext.set_hooks("objects", describe, publish, view)

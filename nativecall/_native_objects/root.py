@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reprlib import recursive_repr
 
-from .. import _lib
+from .. import _ext
 from .._cdecl.spelling import parse_type
 from .._errors import refuse_reload
 from .values import has_address
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "NativeObject")
 
-_types = _lib.types
-NativeObject = _types.NativeObject
+NativeObject = _ext.NativeObject
 
 
 def field_names(cls: type) -> list[str]:
     """Return the fields of a class and its bases, as `__init__` takes them."""
-    parts = [_types.native_parts(one)[0] for one in reversed(_types.native_order(cls))]
+    parts = [_ext.native_parts(one)[0] for one in reversed(_ext.native_order(cls))]
     return [name for fields in parts for name, *_ in fields]
 
 
@@ -38,8 +37,8 @@ def _repr(self: object) -> str:
 def _getstate(self: object) -> tuple[dict[str, object], object]:
     """The fields, and what Python added; also of objects that refer to each other."""
     fields: dict[str, object] = {}
-    for owner in _types.native_order(type(self)):
-        for name, code, _ in _types.native_parts(owner)[0]:
+    for owner in _ext.native_order(type(self)):
+        for name, code, _ in _ext.native_parts(owner)[0]:
             value = getattr(self, name)
             if code is not None and has_address(parse_type(code), value):
                 raise TypeError(
@@ -75,4 +74,4 @@ def _flat(state: object) -> list[Foreign]:
 
 for _method in (_repr, _getstate, _setstate):
     setattr(NativeObject, f"_{_method.__name__}__", _method)
-_types.begin_objects()
+_ext.begin_objects()

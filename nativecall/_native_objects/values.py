@@ -4,7 +4,7 @@ field of many objects, as NumPy has it.
 
 from __future__ import annotations
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.spelling import parse_type
 from .._errors import extra
 from .._types.ctype import CType
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .._ext import Foreign
 
-_types = _lib.types
 _ADDRESS = parse_type("N")
 _POINTERS = ("pointer", "voidptr", "function")
 
@@ -157,7 +156,7 @@ def _address(ctype: CType, value: Foreign, who: str) -> int:
         return value
     if isinstance(value, ffi.CData):
         if ctype.kind != "function":
-            return _types.pin(callspec.of_argument(ctype, _POLICIES), who, -1, value).address
+            return _ext.pin(callspec.of_argument(ctype, _POLICIES), who, -1, value).address
         given = boxes.pointer(value)
         if given is None or given.pointee not in (None, ctype):
             raise TypeError(f"{who} must be a function pointer {ctype.named!r} (got {value!r})")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from .. import _lib
+from .. import _ext
 from .._types.ctype import SCALARS, VOIDPTR, CType
 from .._types.derived import View, inner_types
 from .._types.signature import Signature, with_more
@@ -24,8 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import CallSpec
 
-_types = _lib.types
-_POINTER: int = _types.code_layout()["pointer_bytes"]
+_POINTER: int = _ext.code_layout()["pointer_bytes"]
 # Of structs NcPlan and NcClosurePlan.
 _PLAN = struct.Struct("=12I")
 _CLOSURE = struct.Struct("=4I")

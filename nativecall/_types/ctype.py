@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 
-from .. import _lib
+from .. import _ext
 from .._errors import SignatureError, refuse_reload
 from .._fifo import Cache
 
@@ -323,10 +323,10 @@ def admit(ctype: CType, place: str) -> None:
 def _scalars() -> dict[str, Scalar]:
     """Every code that means a scalar, with the canonical type it means here."""
     found: dict[str, Scalar] = {}
-    for code, same, kind, size, alignment, attributes in _lib.types.scalars:
+    for code, same, kind, size, alignment, attributes in _ext.scalars:
         if code == same:
             found[code] = intern(Scalar, kind, code, code, 0, size, alignment, **attributes)
-    for code, same, *_ in _lib.types.scalars:
+    for code, same, *_ in _ext.scalars:
         found[code] = found[same]
     return found
 

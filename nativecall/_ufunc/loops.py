@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext
 from .._adapt import plan as nodes
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain
@@ -42,13 +42,12 @@ if TYPE_CHECKING:
     from .._ext import Foreign, ThunkSpec
     from .._values.calloptions import Policies
 
-_types = _lib.types
 #: What every loop is, with `data` as a number that is bound, and with it and the core's symbols.
 _BOUND = "v:&&c&n&n"
 _WHOLE = f"{_BOUND}N"
 _SETTLED = f"{_WHOLE}N"
 _LENGTH = scalar("q")
-_HEADER = _types.code_layout()["thunk_values"]
+_HEADER = _ext.code_layout()["thunk_values"]
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 # NumPy's letters that are not ours. Dates and times are counts of 64 bits.
 _LETTERS = {"F": "Zf", "D": "Zd", "G": "Zg", "M": "q", "m": "q"}
@@ -274,8 +273,8 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
         spec, lasts = _spec(loop, signature, operands)
         if lasts:
             _specs.put(key, spec)
-    symbols = _types.symbols_address()
-    return _types.make_thunk(_whole(loop), spec, (None, None, None, loop.data, symbols))
+    symbols = _ext.symbols_address()
+    return _ext.make_thunk(_whole(loop), spec, (None, None, None, loop.data, symbols))
 
 
 def _spec(
@@ -286,7 +285,7 @@ def _spec(
     from .._plan.conversion import conversion
 
     code, lasts = thunk(conversion(_plan(signature, operands, loop.ufunc.nin)))
-    made = _types.ThunkSpec(
+    made = _ext.ThunkSpec(
         callspec.of(parse(_SETTLED)),
         None,
         callspec.of(signature, 0, DEFAULT if operands is None else loop.policies),

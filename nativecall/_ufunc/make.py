@@ -20,7 +20,7 @@ import copyreg
 import ctypes
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext
 from .._errors import NoEntryError, SignatureError, extra
 from .._types.ctype import CType
 from .._values.dtypes import dtype_of
@@ -184,12 +184,12 @@ def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
     owner: Foreign
     if generated is not None:
         address, owner = generated
-        third = _lib.types.symbols_address()
+        third = _ext.symbols_address()
     else:
         from .._plan.conversion import loop as written
 
         owner = ctypes.create_string_buffer(written(plan)[0])
-        address, third = _lib.types.code_symbols()["nc_loop"], ctypes.addressof(owner)
+        address, third = _ext.code_symbols()["nc_loop"], ctypes.addressof(owner)
     data = (ctypes.c_void_p * 3)(entry.address(), id(entry), third)
     keeper.kept += [entry, owner, data]
     return address, ctypes.addressof(data)

@@ -15,7 +15,7 @@ import ctypes
 import struct
 import sys
 
-from .. import _lib
+from .. import _ext, _lib
 from . import boxes
 from .capsules import get_name, get_pointer
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     #: A buffer, and what keeps its memory.
     _Found: TypeAlias = tuple[object, object]
 
-_types = _lib.types
 _ffi = _lib.ffi
 _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 _LONG_DOUBLE = ctypes.sizeof(ctypes.c_longdouble)
@@ -112,7 +111,7 @@ def _arrow(value: Foreign) -> _Found:
         if nulls:
             raise ValueError(f"{nulls} of its {length} elements are null")
     size = struct.calcsize(code)
-    return _types.Memory(data + offset * size, code.encode(), size, (length,), None, True), capsules
+    return _ext.Memory(data + offset * size, code.encode(), size, (length,), None, True), capsules
 
 
 # -- DLPack --------------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ def _dlpack(value: Foreign) -> _Found:
     if ndim and steps:
         strides = tuple([size * step for step in _unpack(f"@{ndim}q", steps)])
     start, locked = data + offset, bool(flags & _READONLY)
-    return _types.Memory(start, letter.encode(), size, shape, strides, locked), capsule
+    return _ext.Memory(start, letter.encode(), size, shape, strides, locked), capsule
 
 
 # -- NumPy's array interface ---------------------------------------------------------------------
@@ -181,13 +180,13 @@ def _interface(value: Foreign) -> _Found | None:
     if isinstance(data, tuple):
         address, readonly = data
     else:
-        keep, *_, readonly = _types.export(value if data is None else data)
+        keep, *_, readonly = _ext.export(value if data is None else data)
         address = keep.address + told.get("offset", 0)
     strides = told.get("strides")
     shape = tuple(told["shape"])
     strides = None if strides is None else tuple(strides)
     form = letter.encode()
-    return _types.Memory(address, form, size, shape, strides, bool(readonly)), keep
+    return _ext.Memory(address, form, size, shape, strides, bool(readonly)), keep
 
 
 _PROTOCOLS: dict[str, Callable[[Foreign], _Found | None]] = {

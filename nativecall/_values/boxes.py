@@ -54,7 +54,7 @@ from __future__ import annotations
 import sys
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext, _lib
 from .._errors import require, wrong_type
 from .calloptions import DEFAULT
 
@@ -202,7 +202,7 @@ class _Registered:
                 ) from error
             self.reader = reader = imported
         found = reader(obj)
-        made = _lib.types.callable_of(found)
+        made = _ext.callable_of(found)
         if made is None and found is not None:
             raise TypeError(
                 f"what reads the boxes of {self.library!r} must return a native callable or None "
@@ -338,7 +338,7 @@ def _ask(question: str, obj: object, *given: object) -> Foreign:
     """The first answer of the bridges that may know `obj`; None when none has one."""
     if type(obj) in _NO_BOXES:
         return None
-    obj = _lib.types.bare(obj)
+    obj = _ext.bare(obj)
     asked = None
     types = _mro_of(type(obj)) or ()  # a type that is being made has none
     if type(obj) is _BUILTIN_FUNCTION:
@@ -351,7 +351,7 @@ def _ask(question: str, obj: object, *given: object) -> Foreign:
             answer = None if find is None else find(obj, *given)
             if answer is not None:
                 return answer
-    if question in ("instance", "signatures") and _lib.types.native_offer(obj) is not None:
+    if question in ("instance", "signatures") and _ext.native_offer(obj) is not None:
         return getattr(bridge("native"), question)(obj, *given)
     return None
 
@@ -370,13 +370,13 @@ def _asking(question: str) -> Callable[..., Foreign]:
 
 def native(obj: object) -> Native | None:
     """The native callable that `obj` is, is the built-in view of, or stands for."""
-    found = _lib.types.callable_of(obj)
+    found = _ext.callable_of(obj)
     return _ask("native", obj) if found is None else found
 
 
 def holds_entry(obj: object, address: int) -> bool:
     """Whether `obj` is a native callable of one entry, whose function is at `address`."""
-    base = _lib.types.CallableBase
+    base = _ext.CallableBase
     if not issubclass(type(obj), base):
         return False
     entries = base._entries(obj)  # type: ignore[arg-type]  # that it is one is known
@@ -386,7 +386,7 @@ def holds_entry(obj: object, address: int) -> bool:
 def beneath(entry: Native) -> Native:
     """The entry that a box was made of, where it has a thunk that takes the GIL instead."""
     owners = entry._owners
-    if not owners or type(owners[-1]) is not _lib.types.Thunk:
+    if not owners or type(owners[-1]) is not _ext.Thunk:
         return entry
     inner: Native = owners[-1].function
     _, _, flags = entry._entry()
@@ -464,4 +464,4 @@ def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
         return False
     if count(obj) is not None:
         return False
-    return _lib.types.native_offer(obj) is None
+    return _ext.native_offer(obj) is None

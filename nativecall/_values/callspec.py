@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from .. import _lib
+from .. import _ext, _lib
 from .._cdecl.spelling import parse
 from .._errors import refuse_reload
 from .._fifo import Cache
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "of_text")
 
-_types = _lib.types
 _HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
 # Of what buffers have elements that the core looks at itself: structs in views, and what holds
 # pointers, are looked at in Python.
@@ -74,11 +73,11 @@ def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> Ca
 def _of(signature: Signature, hidden: int, policies: Policies) -> CallSpec:
     if policies.check is not None:
         # It is the user's: it may have no hash, and should not live on here.
-        return _types.callspec(signature, hidden, policies)
+        return _ext.callspec(signature, hidden, policies)
     key = signature.function.named, *_said(signature), hidden, policies
     found = _made.get(key)
     if found is None:
-        found = _made.keep(key, _types.callspec(signature, hidden, policies))
+        found = _made.keep(key, _ext.callspec(signature, hidden, policies))
     return found
 
 
@@ -255,4 +254,4 @@ def of_argument(
     return found
 
 
-_types.set_hooks("specs", described, of_text)
+_ext.set_hooks("specs", described, of_text)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections import namedtuple
 
-from .. import _lib
+from .. import _ext, _lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .calloptions import Check
 
 #: The name of the function that has closed a handle; None for one that is open.
-ended_by = _lib.types.ended_by
+ended_by = _ext.ended_by
 
 
 def check_open(handle: object, who: str) -> None:
@@ -65,13 +65,13 @@ def handle(obj: object) -> FFIData:
     >>> text
     bytearray(b'cba')
     """
-    return _lib.ffi.gc(_lib.ffi.cast("void *", id(obj)), _lib.types.Destructor(obj))
+    return _lib.ffi.gc(_lib.ffi.cast("void *", id(obj)), _ext.Destructor(obj))
 
 
 def is_cdata(value: object) -> bool:
     """Whether a value is data of cffi's, of any kind."""
     backend = sys.modules.get("_cffi_backend")
-    return backend is not None and isinstance(_lib.types.bare(value), backend._CDataBase)
+    return backend is not None and isinstance(_ext.bare(value), backend._CDataBase)
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):

@@ -18,7 +18,7 @@ from itertools import islice
 from math import prod
 from struct import pack
 
-from .. import _lib
+from .. import _ext, _lib
 from .._errors import extra, refuse_reload, wrong_type
 from .._fifo import Cache
 from .._types import bufferformat
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .calloptions import Policies
 
 refuse_reload(globals(), "store")
-
-_types = _lib.types
 
 
 # -- into memory ---------------------------------------------------------------------------------
@@ -60,7 +58,7 @@ def store(
     view. `spelled`: how C declares a pointer, or those in an array.
     """
     if isinstance(ctype, Scalar):
-        _types.store_scalar(ctype.letter, value, address, who)
+        _ext.store_scalar(ctype.letter, value, address, who)
     elif isinstance(ctype, Struct):
         _store_struct(ctype, value, address, who, keep, policies)
     elif isinstance(ctype, Array):
@@ -73,7 +71,7 @@ def store(
         _store_word(id(value), address)
     else:
         spec = callspec.of_argument(ctype, policies, spelled=spelled)
-        held = _types.pin(spec, who, -1, value)
+        held = _ext.pin(spec, who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
@@ -198,7 +196,7 @@ def _store_bits(field: Field, value: object, address: int, who: str) -> None:
     assert isinstance(ctype, Scalar)
     assert width is not None
     box = _lib.ffi.new("char[8]")
-    _types.store_scalar(ctype.letter, value, int(_lib.ffi.cast("uintptr_t", box)), who)
+    _ext.store_scalar(ctype.letter, value, int(_lib.ffi.cast("uintptr_t", box)), who)
     number = int.from_bytes(_lib.ffi.buffer(box, ctype.size), sys.byteorder, signed=ctype.signed)
     least = -(1 << width - 1) if ctype.signed else 0
     if not least <= number <= least + (1 << width) - 1:
@@ -234,7 +232,7 @@ def copy_same_bytes(
             keep += found.kept
     elif struct.is_plain and _record_names(value) == struct.field_names:
         try:
-            held, _, form, itemsize, shape, _, _ = _types.export(value)
+            held, _, form, itemsize, shape, _, _ = _ext.export(value)
         except (BufferError, TypeError, ValueError):
             return False  # NumPy has no format for some layouts
         if shape or not bufferformat.suits(struct, form, itemsize):
@@ -246,13 +244,13 @@ def copy_same_bytes(
         _lib.ffi.memmove(_lib.ffi.cast("char *", address), data, struct.size)
     objects = object_offsets(struct)
     if found is not None and found.foreign is not None and not objects:
-        _types.take_cffi(struct, value, found.foreign, 1)
+        _ext.take_cffi(struct, value, found.foreign, 1)
     held = found = None  # or a traceback would keep them exported
     for offset in objects:
         word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
         if word == 0:
             raise ValueError(f"{who} holds NULL where an object must be")
-        keep.append(_types.object_at(word, False))
+        keep.append(_ext.object_at(word, False))
     return True
 
 
@@ -336,7 +334,7 @@ def _view(view: View, value: object, who: str, keep: list[object], readonly: boo
     given = type(value).__name__
     owner: object = None
     try:
-        exported = _types.export(value)
+        exported = _ext.export(value)
     except TypeError:
         found = None
         if type(value).__module__ != "builtins":
@@ -347,7 +345,7 @@ def _view(view: View, value: object, who: str, keep: list[object], readonly: boo
             raise TypeError(
                 f"{who} must be an array or another object with a buffer (got {given})"
             ) from None
-        exported, owner = _types.export(found[0]), found[1]
+        exported, owner = _ext.export(found[0]), found[1]
     except (BufferError, ValueError) as error:
         hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
@@ -436,7 +434,7 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
     part = part_of(ctype)
     memory = _lib.ffi.new("char[]", part.size)
     address = int(_lib.ffi.cast("uintptr_t", memory))
-    _types.store_scalar(callspec.letter(part), float("nan"), address, "the sentinel")
+    _ext.store_scalar(callspec.letter(part), float("nan"), address, "the sentinel")
     # Six bytes of a long double of x87 are whatever was there.
     used = _lib.ffi.buffer(memory, 10 if part.digits == 64 else part.size)
     return bytes(used).ljust(part.size, b"\0") * (ctype.size // part.size)
@@ -453,13 +451,13 @@ def load(
     `owned`: the references to Python objects in the memory are taken from it, as from a result.
     """
     if isinstance(ctype, Scalar):
-        return _types.load_scalar(ctype.letter, address)
+        return _ext.load_scalar(ctype.letter, address)
     if isinstance(ctype, (Struct, Array)):
         return layout(ctype, policies)(address, owned)
     word = int(_lib.ffi.cast("uintptr_t *", address)[0])
     if ctype.kind != "object":
         return pointer_result(ctype, word)
-    return None if word == 0 else _types.object_at(word, owned)
+    return None if word == 0 else _ext.object_at(word, owned)
 
 
 def pointer_result(ctype: CType, address: int) -> object:
@@ -484,7 +482,7 @@ About = namedtuple(
 _MOST_SHOWN = 16  # items of an array, as text
 
 
-class Record(_types.RecordBase):
+class Record(_ext.RecordBase):
     """A value of a C struct or union: its own C memory, which can be changed.
 
     Calls return structs as Records, and Python functions that C calls get them. A Record is taken
@@ -561,7 +559,7 @@ class Record(_types.RecordBase):
         return _record_again, (about.type, about.encoding, tuple(self))
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, _types.RecordBase):
+        if isinstance(other, _ext.RecordBase):
             places = self._layout.about.places
             return [*places] == [*other._layout.about.places] and [*self] == [*other]
         return [*self] == [*other] if isinstance(other, (tuple, list)) else NotImplemented
@@ -600,7 +598,7 @@ class Record(_types.RecordBase):
         for offset in self._layout.about.objects:
             word = int(_lib.ffi.cast("uintptr_t *", self._address + offset)[0])
             if word:
-                self._kept[offset, WORD] = _types.object_at(word, owned)
+                self._kept[offset, WORD] = _ext.object_at(word, owned)
 
     def _refuse(self, name: str) -> None:
         about = self._layout.about
@@ -626,8 +624,8 @@ class Record(_types.RecordBase):
         keep: list[object] = []
         spelled = _spelled(about.type, [*about.places][index]) if about.places else ""
         store_whole(ctype, value, place, who, keep, False, about.policies, spelled)
-        _types.settle(keep, None)
-        _types.check_unmoved(keep, who)
+        _ext.settle(keep, None)
+        _ext.check_unmoved(keep, who)
         if leads_on(ctype):
             key = address - self._root._address, ctype.size
             self._put(self._kept, key, keep, address, place, ctype.size)
@@ -636,8 +634,8 @@ class Record(_types.RecordBase):
         _lib.ffi.memmove(target, _lib.ffi.cast("char *", place), ctype.size)
 
 
-_held: Foreign = _types.RecordBase._held
-_types.set_record_class(Record)
+_held: Foreign = _ext.RecordBase._held
+_ext.set_record_class(Record)
 _layouts: Cache[tuple[str, str | None], Layout] = Cache(1024)
 
 
@@ -685,7 +683,7 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     extents = pack(f"{2 * len(shape)}n", *shape, *strides)
     about = About(ctype, form, encoding, places, objects, extents, name, policies)
     size = ctype.size, ctype.alignment
-    return _types.Layout(tuple(rows), about, *size, count, step, leads_on(ctype))
+    return _ext.Layout(tuple(rows), about, *size, count, step, leads_on(ctype))
 
 
 def leads_on(ctype: CType) -> bool:

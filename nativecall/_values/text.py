@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from _codecs import decode
 
-from .. import _lib
+from .. import _ext, _lib
 from . import boxes
 from .calloptions import checked
 from .handles import check_open
@@ -20,10 +20,10 @@ _WANTED = (
 
 # For others bytes.decode() hands over a view of the bytes, which a codec may keep for longer.
 _WITHOUT_CODEC = ("utf-8", "ascii", "latin-1")
-_typeof, _string_at = _lib.ffi.typeof, _lib.types.string_at
+_typeof, _string_at = _lib.ffi.typeof, _ext.string_at
 # What the core reads itself: cffi's types, the pointers that they convert to, and the bytes of a
 # character. cffi has one object for a type in all of a process.
-_texts = _lib.types.texts
+_texts = _ext.texts
 _CHARACTERS = (
     *("char", "signed char", "int8_t", "unsigned char", "uint8_t"),
     *("wchar_t", "char16_t", "char32_t"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 
-from .. import _lib
+from .. import _ext, _lib
 from .._types.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
 from . import boxes, callspec
 from .text import encoded
@@ -40,7 +40,7 @@ def extra_argument(
         return VOIDPTR, value
     code, given = "", kind.__name__
     # A Record is its struct, by value; one of an array is a pointer to that, as in C.
-    record = boxes.struct(value) if isinstance(value, _lib.types.RecordBase) else None
+    record = boxes.struct(value) if isinstance(value, _ext.RecordBase) else None
     if record is not None and record.type is not None:
         return record.type, value
     if value is None or boxes.pointer(value) is not None:
@@ -50,9 +50,9 @@ def extra_argument(
     elif isinstance(value, (int, float)):
         code = "" if isinstance(value, int) else "d"
     else:
-        code = _lib.types.value_letter(value)
+        code = _ext.value_letter(value)
         try:
-            held, _, _, _, shape, _, _ = _lib.types.export(value)
+            held, _, _, _, shape, _, _ = _ext.export(value)
         except (BufferError, TypeError, ValueError):
             if code == "q":
                 value, code = operator.index(value), ""
@@ -61,7 +61,7 @@ def extra_argument(
                 return VOIDPTR, value
             # A long double is more than Python's own numbers hold.
             whole = code == "g" and hasattr(value, "__float__")
-            value = value if whole or not code else _lib.types.load_scalar(code, held.address)
+            value = value if whole or not code else _ext.load_scalar(code, held.address)
             del held  # or a traceback would keep it exported
     if code in SCALARS:
         # Nobody takes a half there.

@@ -231,7 +231,7 @@ def test_a_cffi_pointer_that_was_released_is_nobody_elses():
 def test_what_cffi_calls_when_it_drops_a_box():
     owner = Owner()
     alive = weakref.ref(owner)
-    keep = nc._lib.types.Destructor(owner)
+    keep = nc._ext.Destructor(owner)
     assert keep.owner is owner
     del owner
     for wrong in ((), (1, 2)):
@@ -243,14 +243,14 @@ def test_what_cffi_calls_when_it_drops_a_box():
     keep("again")
     owner = Owner()
     alive = weakref.ref(owner)
-    owner.keep = nc._lib.types.Destructor(owner)  # a cycle
+    owner.keep = nc._ext.Destructor(owner)  # a cycle
     del owner
     gc.collect()
     assert alive() is None
     with pytest.raises(TypeError):
-        nc._lib.types.Destructor()
+        nc._ext.Destructor()
     with pytest.raises(TypeError, match="keyword"):
-        nc._lib.types.Destructor(1, owner=2)
+        nc._ext.Destructor(1, owner=2)
 
 
 def test_boxes_with_user_data_are_not_kept():

@@ -22,7 +22,7 @@ import scipy
 from scipy import LowLevelCallable, integrate, ndimage
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _ext, _lib
 from nativecall._bridges import scipy as scipy_bridge
 from nativecall._cdecl.spelling import canonical
 from support.capsules import set_context
@@ -318,7 +318,7 @@ USER_DATA = {
     "ctypes void pointer": lambda: ctypes.cast(ctypes.pointer(ctypes.c_double(3)), ctypes.c_void_p),
     "cffi pointer": lambda: cffi.FFI().new("double *", 3.0),
     "cffi array": lambda: cffi.FFI().new("double[]", [3.0]),
-    "capsule": lambda: _lib.types.capsule(ctypes.addressof(DOUBLE), b"anything", DOUBLE),
+    "capsule": lambda: _ext.capsule(ctypes.addressof(DOUBLE), b"anything", DOUBLE),
 }
 
 
@@ -360,7 +360,7 @@ def test_user_data_is_bound_where_the_box_is_wrapped_or_passed(builder):
     gc.collect()
     junk = [np.full(1, 7.0) for _ in range(100)]
     assert (f(2.0), len(junk)) == (6.0, 100)
-    unnamed = _lib.types.capsule(lib.scaled.address(), b"their own", None)
+    unnamed = _ext.capsule(lib.scaled.address(), b"their own", None)
     said = nc.wrap(LowLevelCallable(unnamed, data, signature="double (double, void *)"))
     assert (said.signatures, said(2.0)) == (("d:d",), 6.0)
 

@@ -243,7 +243,7 @@ def test_a_python_function_wins_over_an_error_convention(callbacks, fails):
 
 
 def test_a_stash_that_is_closed_reports_at_once(unraisable):
-    stash = nc._lib.types.Stash()
+    stash = nc._ext.Stash()
     stash.put(LookupError("kept"))
     assert unraisable == []
     stash.put(LookupError("later"))

@@ -200,7 +200,7 @@ def test_elements_of_every_type(echo):
             for value in arrays:
 
                 def pinned(value=value, f=f):
-                    return nc._lib.types.pin(f._spec, "echo", 0, value).address
+                    return nc._ext.pin(f._spec, "echo", 0, value).address
 
                 found = [outcome(one, value) for one in (f, ahead)]
                 assert found == [outcome(pinned)] * 2, (letter, readonly, value)
@@ -218,7 +218,7 @@ def test_pointers(echo, signature):
         count = 0 if value is None or isinstance(value, ctypes.c_void_p) else 1
 
         def pinned(value=value, count=count):
-            held = nc._lib.types.pin(f._spec, "first", 0, value)
+            held = nc._ext.pin(f._spec, "first", 0, value)
             return ctypes.c_double.from_address(held.address).value if count else -1.0
 
         expected = outcome(pinned)

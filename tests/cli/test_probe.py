@@ -9,9 +9,9 @@ import threading
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _ext
 
-call_loop = _lib.types.call_loop
+call_loop = _ext.call_loop
 X = array.array("d", [0.0, 0.25, 0.5, 1.5, -2.0])
 Y = array.array("d", [1.0, 2.0, -1.0, 3.0, 2.0])
 WAYS = ["pointer", "offset", "slot", "object"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nativecall import _cache, _lib
+from nativecall import _cache, _ext, _lib
 from nativecall._cache import Cache
 from nativecall._codegen import engine, identity
 from support.modes import GENERATED, generates
@@ -33,7 +33,7 @@ print(nc.ufunc_loop(np.hypot, "dd->d").signatures, used())
 )
 ANOTHER = """
 import nativecall as nc
-nc._lib.types.processor = lambda: {told!r}
+nc._ext.processor = lambda: {told!r}
 """
 WITH = "5.0 ['llvmlite']\n"
 WITHOUT = "5.0 []\n"
@@ -42,7 +42,7 @@ pytestmark = [
     generates,
     pytest.mark.skipif(not GENERATED, reason="no generated code"),
     pytest.mark.skipif(
-        sys.platform != "linux" or not _lib.types.processor(),
+        sys.platform != "linux" or not _ext.processor(),
         reason="the processor is not told, or object files are linked",
     ),
 ]
@@ -146,7 +146,7 @@ def test_the_processor_is_the_same_on_every_core():
         told = set()
         for core in allowed:
             os.sched_setaffinity(0, {core})
-            told.add(_lib.types.processor())
+            told.add(_ext.processor())
     finally:
         os.sched_setaffinity(0, allowed)
     assert len(told) == 1

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from nativecall import _lib
+from nativecall import _ext
 from nativecall._codegen import engine
 from support.modes import generates
 
@@ -42,7 +42,7 @@ def emitted(text: str, effort: engine.Effort = 0) -> bytes:
 
 
 def load(data: bytes, *names: str) -> tuple[object, tuple[int, ...]] | None:
-    return _lib.types.load_object(data, names)
+    return _ext.load_object(data, names)
 
 
 @pytest.mark.parametrize("effort", [0, 1, 2])
@@ -142,16 +142,16 @@ def test_arguments():
     with pytest.raises(TypeError):
         load("text", "answer")
     with pytest.raises(TypeError):
-        _lib.types.load_object(emitted(TABLE), ["answer"])
+        _ext.load_object(emitted(TABLE), ["answer"])
     with pytest.raises(TypeError):
-        _lib.types.load_object(emitted(TABLE), (3,))
+        _ext.load_object(emitted(TABLE), (3,))
 
 
 def test_room():
-    assert _lib.types.has_room(1 << 20)
-    assert not _lib.types.has_room(1 << 62)
+    assert _ext.has_room(1 << 20)
+    assert not _ext.has_room(1 << 62)
     with pytest.raises(OverflowError):
-        _lib.types.has_room(-1)
+        _ext.has_room(-1)
 
 
 def test_loops_of_ufuncs_need_no_linker(forked):

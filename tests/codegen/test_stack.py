@@ -114,7 +114,7 @@ def test_a_main_thread_with_a_small_stack(python):
 import nativecall, threading
 from nativecall._codegen import engine
 f = nativecall.load("m", "double fabs(double);").fabs
-if nativecall._lib.types.stack_left() >= 1 << 20:
+if nativecall._ext.stack_left() >= 1 << 20:
     print("no limit here")
     raise SystemExit
 print(engine.available(), engine.reason())

@@ -12,12 +12,10 @@ import textwrap
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _ext
 from nativecall._codegen import engine
 from nativecall._values import callspec
 from support.modes import generated
-
-types = _lib.types
 
 LINE = """
 define double @line(double %a, double %b, double %x) nounwind {
@@ -77,9 +75,9 @@ def test_the_function_lives_as_long_as_the_stub(line):
 
 def test_wrong_arguments(line):
     spec = callspec.of_text("d:d")
-    header = types.code_layout()["thunk_values"]
+    header = _ext.code_layout()["thunk_values"]
     good = (spec, None, spec, 0, 0, header + 8, ((0, header),), object(), (0, None), True)
-    types.ThunkSpec(*good)
+    _ext.ThunkSpec(*good)
     for place, wrong, error, message in (
         (0, "d:d", TypeError, "must be nativecall._ext.CallSpec"),
         (1, "d:d", TypeError, "takes a call spec or None"),
@@ -92,7 +90,7 @@ def test_wrong_arguments(line):
         (8, 4096, TypeError, "code as"),
     ):
         with pytest.raises(error, match=message):
-            types.ThunkSpec(*good[:place], wrong, *good[place + 1 :])
+            _ext.ThunkSpec(*good[:place], wrong, *good[place + 1 :])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="checks a signal")

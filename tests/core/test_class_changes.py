@@ -619,10 +619,10 @@ def test_a_change_without_memory_leaves_no_wrong_table(python, change):
     code = """
 import _testcapi, gc
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _ext
 
 def native(f):
-    return bool(_lib.types.call_table_offset(type(f)))
+    return bool(_ext.call_table_offset(type(f)))
 
 def nine(self, x):
     return 9.0

@@ -208,7 +208,7 @@ class Graph:
     def check(self) -> None:
         """Hold what native callers do against what Python does."""
         world = self.world
-        from nativecall import _lib
+        from nativecall import _ext
 
         for one in self.instances[-4:]:
             try:
@@ -216,7 +216,7 @@ class Graph:
             except Exception as error:
                 by_python = type(error)
             offers = world.nc.NativeCallable.signatures.__get__(one)
-            offset = _lib.types.call_table_offset(type(one))
+            offset = _ext.call_table_offset(type(one))
             if bool(offers) != bool(offset):
                 raise Finding(f"{offers} are offered by {one!r}, at {offset}")
             try:
@@ -235,12 +235,12 @@ class Graph:
         """What a reader that follows the tables calls."""
         from array import array
 
-        from nativecall import _lib
+        from nativecall import _ext
 
         for way in ("offset", "slot"):
             out = array("d", [0.0])
             try:
-                _lib.types.call_loop(one, "d:d", way, 1, out, array("d", [1.0]))
+                _ext.call_loop(one, "d:d", way, 1, out, array("d", [1.0]))
             except (LookupError, TypeError, ValueError, self.world.nc.NativeCallError):
                 continue
             if out[0] != by_python:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nativecall as nc
-from nativecall._lib import types
+from nativecall import _ext
 
 GRAPHS = int(os.environ.get("NATIVECALL_TEST_GRAPHS", "150"))
 WHICH = ("which", "d:&v")
@@ -70,7 +70,7 @@ def test_random_graphs_are_python_s(ext, numbers, graph):
             continue
         order = [cls.__name__ for cls in real[i].__mro__]
         assert order == [cls.__name__ for cls in like[i].__mro__]
-        assert types.native_order(real[i]) == tuple(
+        assert _ext.native_order(real[i]) == tuple(
             [cls for cls in real[i].__mro__ if isinstance(cls, meta)]
         )
         check_object(ext, real[i], like[i])
@@ -88,7 +88,7 @@ def made(meta, name, bases, space):
 
 def check_object(ext, native, like):
     one, other = native(), like()
-    parts = types.native_order(native)
+    parts = _ext.native_order(native)
     names = [cls.__name__ for cls in parts[:-1]]
     for name in names:
         setattr(one, f"f{name[1:]}", int(name[1:]) + 100)
@@ -123,7 +123,7 @@ def test_a_plain_base_may_reorder_native_ones():
         both = nc.field("q")
 
     assert Both.__mro__[1:5] == (PlainA, B, Plain, A)
-    assert types.native_order(Both) == (Both, PlainA, B, A, nc.NativeObject)
+    assert _ext.native_order(Both) == (Both, PlainA, B, A, nc.NativeObject)
     assert repr(Both(1, 2, 3)) == "Both(a=1, b=2, both=3)"
 
 

@@ -378,7 +378,7 @@ def test_an_exception_that_nobody_gets_is_reported_with_the_methods_name(monkeyp
     reports = []
     monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.object))
     one, thread = Bad(), ctypes.c_ulong()
-    ((_, _, entry, *_),) = nc._lib.types.native_parts(Bad)[1]
+    ((_, _, entry, *_),) = nc._ext.native_parts(Bad)[1]
     work = ctypes.c_void_p(entry), ctypes.c_void_p(id(one))
     assert libc.pthread_create(ctypes.byref(thread), None, *work) == 0
     assert ctypes.CDLL(None).pthread_join(thread, None) == 0

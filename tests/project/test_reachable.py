@@ -55,7 +55,7 @@ import array, ctypes
 import nativecall as nc
 import nativecall._cdecl.texts
 import nativecall._types.bufferformat, nativecall._adapt.rules
-from nativecall._lib import types as core
+from nativecall import _ext as core
 
 ADDRESSES, seed, part = set(sys.argv[1].split(",")), int(sys.argv[2]), sys.argv[3]
 chance = random.Random(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from nativecall import _lib
+from nativecall import _ext
 
 STUB = Path(__file__).resolve().parents[2] / "nativecall" / "_ext.pyi"
 #: Of the stub alone: what arguments are made of, and what is of any type.
@@ -26,7 +26,7 @@ def names(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 
 def test_the_stub_has_the_names_of_the_core():
     stub = names(ast.parse(STUB.read_text()).body)
-    there = {name for name in vars(_lib.types) if not name.startswith("__")}
+    there = {name for name in vars(_ext) if not name.startswith("__")}
     # A Pin is made by functions, so the module does not name its class.
     assert stub.keys() - TYPES_ALONE - {"Pin"} == there
 
@@ -35,7 +35,7 @@ def test_the_stub_has_the_members_of_the_core_s_classes():
     for name, node in names(ast.parse(STUB.read_text()).body).items():
         if not isinstance(node, ast.ClassDef) or name in TYPES_ALONE or name == "Pin":
             continue
-        cls = getattr(_lib.types, name)
+        cls = getattr(_ext, name)
         given = {one for one in names(node.body) if not one.startswith("__")}
         there = {one for one in vars(cls) if not one.startswith("__")}
         assert given == there, name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nativecall import _lib
+from nativecall import _ext
 from support.modes import DEBUG
 
 overlooked = pytest.mark.skipif(DEBUG, reason="debug builds end where C code overlooks exceptions")
@@ -20,4 +20,4 @@ def raising(x):
 
 def threads_left() -> int:
     """How many threads a Python function left an exception in."""
-    return _lib.types.code_symbols()["left"]
+    return _ext.code_symbols()["left"]

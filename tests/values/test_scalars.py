@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _ext
 from nativecall._callable import arguments
 from nativecall._cdecl.spelling import parse_type
 from nativecall._types.ctype import SCALARS
@@ -469,8 +469,8 @@ def test_plans_of_single_types_are_kept_up_to_a_bound():
     memory = np.array([2.5]).view([("x0", "d")])
     for plan in (first, make(0)):
         with pytest.raises(TypeError, match=r"^argument 1 of 'f' must be a '&T\{d\}' pointer"):
-            _lib.types.pin(plan, "f", 0, "x")
-        assert _lib.types.pin(plan, "f", 0, memory).address == memory.ctypes.data
+            _ext.pin(plan, "f", 0, "x")
+        assert _ext.pin(plan, "f", 0, memory).address == memory.ctypes.data
 
 
 _runs = itertools.count()  # what an earlier run of a test made is known by its text

@@ -42,7 +42,7 @@ from numba.core.pythonapi import NativeValue, box, unbox
 from numba.core.registry import cpu_target
 from numba.extending import lower_builtin, models, register_model, typeof_impl
 
-from ... import _lib
+from ... import _ext, _lib
 from ..._callable.callable import NativeCallable
 from ..._cdecl.spelling import parse
 from ..._codegen.abi import POINTER, at_bytes
@@ -236,7 +236,7 @@ def type_of(obj: object) -> NumbaType:
         raise Unusable(f"{obj!r} cannot be used in jitted code: {reason}")
     function = _function(obj)
     cls = type(function)
-    offset = _lib.types.call_table_offset(cls)
+    offset = _ext.call_table_offset(cls)
     if not offset:
         raise Unusable(
             f"{function!r} cannot be used in jitted code: {cls.__name__!r} overrides __call__"
@@ -307,7 +307,7 @@ def _function(obj: object) -> NativeCallable:
     """The native callable that an object is, or is a view of."""
     if isinstance(obj, NativeCallable):
         return obj
-    viewed = _lib.types.viewed(obj)
+    viewed = _ext.viewed(obj)
     assert viewed is not None
     return viewed
 

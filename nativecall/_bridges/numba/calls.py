@@ -21,7 +21,7 @@ from numba.core import cgutils, serialize, types
 from numba.core.callconv import RETCODE_EXC, RETCODE_USEREXC
 from numba.np.arrayobj import make_array
 
-from ... import _lib
+from ... import _ext, _lib
 from ..._callable.callable import NativeCallable
 from ..._codegen import abi
 from ..._codegen.abi import POINTER, reserve
@@ -446,7 +446,7 @@ class _Core:
 
     words = _lib.ffi.new(
         "uintptr_t[]",
-        [_lib.types.symbols_address(), _lib.types.code_symbols()["nc_left_raise"]],
+        [_ext.symbols_address(), _ext.code_symbols()["nc_left_raise"]],
     )
     count = len(words)
 

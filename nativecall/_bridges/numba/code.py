@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.registry import cpu_target
 
-from ... import _lib
+from ... import _ext
 from ..._cdecl.spelling import words
 from ..._codegen import abi
 from ..._codegen.abi import POINTER
@@ -140,7 +140,7 @@ class _Writer(Values):
             if self.errors.shown_by != "exception":
                 settle, given = [
                     builder.inttoptr(ir.IntType(64)(address), POINTER)
-                    for address in (_lib.types.code_symbols()["nc_exception_settle"], id(owner))
+                    for address in (_ext.code_symbols()["nc_exception_settle"], id(owner))
                 ]
                 kind = ir.FunctionType(ir.VoidType(), [POINTER])
                 builder.call(abi.Callee(settle, kind), [given])

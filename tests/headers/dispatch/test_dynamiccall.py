@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
+from nativecall import _ext
 from nativecall._types.ctype import SCALARS, part_of
 from support import packed
 from support.capsules import capsule
@@ -390,7 +390,7 @@ def test_scalars_become_the_objects_that_the_package_makes(c):
             continue
         number = {"float": 0.1, "complex": 0.1}.get(one.kind, 1)
         stored = ctypes.create_string_buffer(32)
-        _lib.types.store_scalar(part.letter, number, ctypes.addressof(stored), "it")
+        _ext.store_scalar(part.letter, number, ctypes.addressof(stored), "it")
         values = [stored.raw[: part.size], bytes(part.size)]
         if one.kind == "int":
             values += [b"\xff" * part.size, b"\x80" * part.size]
@@ -404,7 +404,7 @@ def test_scalars_become_the_objects_that_the_package_makes(c):
             seen = []
             prepared = c.prepare(seen.append, f"v:{code}")
             memory = ctypes.create_string_buffer(data, len(data))
-            known = outcome(_lib.types.load_scalar, one.letter, ctypes.addressof(memory))
+            known = outcome(_ext.load_scalar, one.letter, ctypes.addressof(memory))
             found = outcome(lambda prepared=prepared, data=data: c.call(prepared, (data,)))
             assert (repr(seen[0]) if seen else found) == known, (code, data)
             tried += 1
