@@ -1470,7 +1470,8 @@ def condition(tokens: list[str]) -> bool:
 
 # -- what texts take for granted -------------------------------------------------------------------
 
-# Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdbool.h>.
+# Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdbool.h>, and
+# `va_list`, for functions that are passed.
 _MEANT = {
     "bool": "_Bool",
     "FILE": "struct _IO_FILE",
@@ -1479,6 +1480,7 @@ _MEANT = {
     "npy_intp": "intptr_t",
     "npy_uintp": "uintptr_t",
     "char8_t": "unsigned char",
+    "va_list": VA_LIST,
 }
 _KNOWN = (
     *("size_t", "ssize_t", "ptrdiff_t", "intptr_t", "uintptr_t", "intmax_t", "uintmax_t"),

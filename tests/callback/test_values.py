@@ -426,14 +426,13 @@ def test_errno_is_what_c_had(builder):
 
 
 LOGGER = """
-typedef __builtin_va_list va_list;
 typedef void (*logger)(void *data, int level, const char *format, va_list more);
 void set_logger(logger f, void *data);
 int say(const char *format, ...);
 """
 LOGS = (
     "#include <stdarg.h>\n"
-    + LOGGER.replace("typedef __builtin_va_list va_list;", "")
+    + LOGGER
     + """
 static logger log_;
 static void *kept;

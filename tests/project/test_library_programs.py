@@ -1,6 +1,7 @@
 """The programs of examples/libraries: each with nativecall, cffi and ctypes, which print the same.
 
-The one with nativecall has the fewest lines, all formatted by the same formatter.
+The one with nativecall has the fewest lines, all formatted by the same formatter. Where few have
+the header, each declares what it uses as text, and the one with nativecall has no more lines.
 """
 
 from __future__ import annotations
@@ -19,15 +20,28 @@ from nativecall._cdecl.preprocessor import compiler
 from support.levels import sweep
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "libraries"
-#: The library and the header of each, and what it prints.
+#: The library and the header of each, None where it declares functions as text, and what it prints.
 EXPECTED = {
+    "cbor": (
+        "cbor",
+        None,
+        "9f 1b 00 00 00 00 00 00 00 01 67 47 72 c3 bc c3 9f 65 f6 9f 1b 00 00 01 00 00 00 00 00 ff "
+        "ff\n(30, 1)\n",
+    ),
     "event_loop": ("uv", "uv.h", "True 1\ndivision by zero\n"),
     "fourier": ("fftw3", "fftw3.h", "[(50, 1.0), (120, 0.5)]\nno plan\n"),
+    "images": ("webp", None, "b'RIFF' b'WEBPVP8 ' True\nno such quality\n"),
     "linear_algebra": (
         "lapack",
         "lapack.h",
         "True [[0.222222, 1.111111], [0.111111, 0.555556], [1.444444, 3.222222]]\nrefused\n"
         "refused\n",
+    ),
+    "osc": ("lo", None, "/tone 440 hören\n"),
+    "projection": (
+        "proj",
+        None,
+        "691875.632 6098907.825\nTrue True\ninf\nInvalid coordinate\nno such projection\n",
     ),
     "quadrature": (
         "gsl",
@@ -45,6 +59,16 @@ EXPECTED = {
         "sqlite3.h",
         "1 1.0\n2 8.0\n3 27.0\nNone 0.0\n-1.0\ndivision by zero\nno such column: y\n-1.0\n"
         "division by zero\n",
+    ),
+    "sqlite_text": (
+        "sqlite3",
+        "sqlite3.h",
+        "['Grüße', '1.5', None] ['日本', 'A', '']\nnear \"nothing\": syntax error\n",
+    ),
+    "subtitles": (
+        "ass",
+        None,
+        "Warning: no style named 'Grün' found, using 'Default'\nBad timestamp\nBad timestamp\n",
     ),
     "walking": (
         None,
@@ -89,11 +113,15 @@ def test_all_programs_are_here():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_program_with_nativecall_is_the_shortest(name):
     counts = {way: lines(PROGRAMS / name / f"by_{way}.py") for way in WAYS}
-    assert counts["nativecall"] < min(counts["cffi"], counts["ctypes"]), counts
+    least = min(counts["cffi"], counts["ctypes"])
+    if EXPECTED[name][1] is None:
+        assert counts["nativecall"] <= least, counts
+    else:
+        assert counts["nativecall"] < least, counts
 
 
 @functools.cache
-def missing(library: str | None, header: str) -> str | None:
+def missing(library: str | None, header: str | None) -> str | None:
     """Why a library is not here."""
     try:
         nc.load(library, header=header)
@@ -110,7 +138,7 @@ def test_all_ways_print_the_same(name, way, forked):
     for module in ("cffi", "numpy"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    if compiler() is None:
+    if header is not None and compiler() is None:
         pytest.skip("there is no C compiler")
     if why := missing(library, header):
         pytest.skip(why)

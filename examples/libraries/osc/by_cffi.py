@@ -1,0 +1,55 @@
+"""liblo's server calls a Python function in a thread of its own, with an object: with cffi."""
+
+import queue
+
+from cffi import FFI
+
+ffi = FFI()
+ffi.cdef("""
+    typedef void *lo_message, *lo_address, *lo_server_thread;
+    typedef union { int32_t i; float f; char s; } lo_arg;
+    typedef int (*lo_method_handler)(const char *path, const char *types, lo_arg **arguments,
+                                     int count, lo_message message, void *user_data);
+    lo_server_thread lo_server_thread_new(const char *port, void *on_error);
+    int lo_server_thread_get_port(lo_server_thread);
+    void *lo_server_thread_add_method(lo_server_thread server, const char *path,
+                                      const char *types, lo_method_handler, const void *data);
+    int lo_server_thread_start(lo_server_thread);
+    void lo_server_thread_free(lo_server_thread);
+    lo_address lo_address_new(const char *host, const char *port);
+    lo_message lo_message_new();
+    int lo_message_add_int32(lo_message, int32_t);
+    int lo_message_add_string(lo_message, const char *);
+    int lo_send_message(lo_address, const char *path, lo_message);
+    void lo_message_free(lo_message);
+    void lo_address_free(lo_address);
+""")
+lo = ffi.dlopen("liblo.so.7")
+
+
+@ffi.callback("lo_method_handler")
+def received(path, types, arguments, count, message, user_data):
+    text = ffi.string(ffi.cast("char *", arguments[1])).decode()
+    ffi.from_handle(user_data).put((ffi.string(path).decode(), arguments[0].i, text))
+    return 0
+
+
+def main():
+    arrived = queue.Queue()
+    kept = ffi.new_handle(arrived)
+    server = lo.lo_server_thread_new(ffi.NULL, ffi.NULL)
+    lo.lo_server_thread_add_method(server, b"/tone", b"is", received, kept)
+    lo.lo_server_thread_start(server)
+    address = lo.lo_address_new(b"localhost", str(lo.lo_server_thread_get_port(server)).encode())
+    message = lo.lo_message_new()
+    lo.lo_message_add_int32(message, 440)
+    lo.lo_message_add_string(message, "hören".encode())
+    lo.lo_send_message(address, b"/tone", message)
+    print(*arrived.get(timeout=10))
+    lo.lo_message_free(message)
+    lo.lo_address_free(address)
+    lo.lo_server_thread_free(server)
+
+
+if __name__ == "__main__":
+    main()
