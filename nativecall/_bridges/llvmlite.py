@@ -89,11 +89,11 @@ def function(obj: Foreign) -> Function | None:
     key = f"llvmlite {hashlib.sha256(text.encode()).hexdigest()}"
     _require_declared(obj.name, text)
     try:
-        code = engine.compile(key, lambda: text, {}, (obj.name,), effort=2)
+        code = engine.compile(key, lambda: text, obj.name)
     except RuntimeError as error:
         raise ValueError(f"LLVM refuses the module of {obj.name!r}: {error}") from error
     made = Compiled(code, obj.name, text)
-    return Function(code.address(obj.name), signature, made, obj.name, machine=True)
+    return Function(code.address, signature, made, obj.name, machine=True)
 
 
 def reason(obj: Foreign) -> str | None:

@@ -29,9 +29,9 @@ EXPORT = "nativecall_conversion"
 
 def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
     """The code of a shape, as it is kept or by its text; None where none can be generated."""
-    code = engine.kept(key, (EXPORT,), effort=2)
+    code = engine.kept(key, EXPORT)
     if code is None and engine.available():
-        code = engine.compile(key, text, {}, (EXPORT,), effort=2)
+        code = engine.compile(key, text, EXPORT)
     return code
 
 
@@ -55,7 +55,7 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
     except (Unsupported, engine.Unloadable):
         # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
         return by_core, True
-    return (by_core, engine.lasts()) if code is None else ((code.address(EXPORT), code), True)
+    return (by_core, engine.lasts()) if code is None else ((code.address, code), True)
 
 
 def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
@@ -72,7 +72,7 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
         code = _made(loop_key(plan), text)
     except (Unsupported, engine.Unloadable):
         return None
-    return None if code is None else (code.address(EXPORT), code)
+    return None if code is None else (code.address, code)
 
 
 def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
@@ -89,8 +89,8 @@ def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
         return "\n".join([module, *lines, ""])
 
     key = f"{loop_key(plan)} around {callee!r} of {_cache.hashed(module.encode()).hexdigest()}"
-    code = engine.compile(key, text, {}, (EXPORT,), effort=2)
-    return code.address(EXPORT), code
+    code = engine.compile(key, text, EXPORT)
+    return code.address, code
 
 
 def loop_key(plan: LoopPlan) -> str:

@@ -3,9 +3,9 @@
 ::
 
     available() -> bool, reason() -> str      # whether code can be generated here, and why not
-    compile(key, module, symbols, exports) -> Code
-    kept(key, exports) -> Code | None    # without LLVM, where its object file is kept
-    code.address(name) -> int                 # valid as long as `code` is referenced
+    compile(key, module, name) -> Code
+    kept(key, name) -> Code | None            # without LLVM, where its object file is kept
+    code.address                              # valid as long as `code` is referenced
 
 Guarantees:
 
@@ -49,15 +49,11 @@ from . import identity, idle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Literal, TypeAlias
+    from collections.abc import Callable
 
     from llvmlite import binding as llvm
 
     from .._ext import Foreign
-
-    Effort: TypeAlias = Literal[0, 1, 2]
-    _Wanted: TypeAlias = tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 _LIBRARIES = 64  # that one LLJIT links
 _MODULES = 64  # that are parsed in one context
@@ -82,21 +78,15 @@ class NoRoom(Unloadable):
 class Code:
     """Machine code in memory, from the call of `compile` that was given `key`."""
 
-    __slots__ = ("__weakref__", "_addresses", "_kept", "key")
+    __slots__ = ("__weakref__", "_kept", "address", "key")
 
-    def __init__(self, key: str, addresses: dict[str, int], kept: object = None) -> None:
+    def __init__(self, key: str, address: int, kept: object = None) -> None:
         self.key = key
-        self._addresses = addresses
+        self.address = address  # of the function; valid as long as this object is referenced
         self._kept = kept  # what has its memory, where LLVM has not
 
-    def address(self, name: str) -> int:
-        """The address of an exported function or variable, valid as long as this object is
-        referenced.
-        """
-        return self._addresses[name]
-
     def __repr__(self) -> str:
-        return f"<machine code {self.key!r}: {', '.join(sorted(self._addresses))}>"
+        return f"<machine code {self.key!r}>"
 
 
 class _Linker:
@@ -120,10 +110,11 @@ class _Machine:
         self.llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.target = llvm.Target.from_default_triple()
         self.cpu = llvm.get_host_cpu_name()
         self.features = llvm.get_host_cpu_features().flatten()
-        self._target_machines: dict[int, llvm.TargetMachine] = {}
+        self.target = llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small"
+        )
         self._names = itertools.count()
         self._linker: _Linker | None = None
         self._optimizations = itertools.count(1)
@@ -138,18 +129,8 @@ class _Machine:
         # To dispose of it would be to wait for LLVM, for ever where a thread that Python has ended
         # was at work in it. llvmlite does not see to that if it was imported while Python ended.
         if ending():
-            for kept in (self._shared_context, *self._target_machines.values()):
-                kept.detach()
-
-    def target_machine(self, effort: int) -> llvm.TargetMachine:
-        """The code generator of an effort."""
-        found = self._target_machines.get(effort)
-        if found is None:
-            made = self.target.create_target_machine(
-                cpu=self.cpu, features=self.features, opt=effort, reloc="pic", codemodel="small"
-            )
-            found = self._target_machines.setdefault(effort, made)
-        return found
+            self._shared_context.detach()
+            self.target.detach()
 
     def _context(self) -> llvm.ContextRef:
         """That of the next module. To make one takes time, and it keeps types of its modules."""
@@ -157,17 +138,17 @@ class _Machine:
             self._shared_context = self.llvm.create_context()
         return self._shared_context
 
-    def affordable(self, effort: Effort) -> Effort:
-        """The effort that is made where one is wanted: the optimizer sees so many modules."""
-        return 1 if effort == 2 and next(self._optimizations) > _OPTIMIZED else effort
+    def may_optimize(self) -> bool:
+        """Whether the optimizer may see one more module."""
+        return next(self._optimizations) <= _OPTIMIZED
 
-    def module(self, text: str, effort: Effort) -> llvm.ModuleRef:
-        """A module of IR, verified, and at effort 2 optimized; ``with`` closes it."""
+    def module(self, text: str, optimized: bool) -> llvm.ModuleRef:
+        """A module of IR, verified, and perhaps optimized; ``with`` closes it."""
         made = self.llvm.parse_assembly(text, self._context())
         try:
             # LLVM's code generators abort the process where a module is not valid.
             made.verify()
-            if effort == 2:
+            if optimized:
                 self.optimize(made)
         except BaseException:
             made.close()
@@ -180,7 +161,7 @@ class _Machine:
         with llvm.create_pipeline_tuning_options(speed_level=2) as options:
             options.loop_vectorization = options.slp_vectorization = True
             # 1.5 KB stay: llvmlite never frees the list of a builder's observers.
-            with llvm.create_pass_builder(self.target_machine(2), options) as builder:
+            with llvm.create_pass_builder(self.target, options) as builder:
                 passes = builder.getModulePassManager()
                 try:
                     passes.run(module, builder)
@@ -190,31 +171,24 @@ class _Machine:
                     llvm.newpassmanagers.NewPassManager._dispose(passes)
                     passes.detach()
 
-    def emit(self, text: str, effort: Effort) -> bytes:
+    def emit(self, text: str, optimized: bool) -> bytes:
         """The object file of a module of IR."""
-        with self.module(text, effort) as module:
-            made: bytes = self.target_machine(effort).emit_object(module)
+        with self.module(text, optimized) as module:
+            made: bytes = self.target.emit_object(module)
             return made
 
-    def link(
-        self,
-        key: str,
-        data: bytes,
-        symbols: Sequence[tuple[str, int]],
-        exports: Sequence[str],
-    ) -> Code:
+    def link(self, key: str, data: bytes, name: str) -> Code:
         """Load an object file: here where it refers to nothing outside, else by LLVM."""
-        loaded = _loaded(key, data, exports)
+        loaded = _loaded(key, data, name)
         if loaded is not None:
             return loaded
         _require_room()
         try:
-            tracker, linker = self._load(data, symbols, exports)
+            tracker, linker = self._load(data, name)
         except RuntimeError as error:
             raise Unloadable(str(error)) from error
-        addresses = {name: tracker[name] for name in exports}
-        code = Code(key, addresses)
-        _tell_perf(key, data, addresses)
+        code = Code(key, tracker[name])
+        _tell_perf(code, data, name)
         if sys.is_finalizing():  # then it stays, and nothing can be imported
             tracker.detach()
         else:
@@ -223,24 +197,17 @@ class _Machine:
             weakref.finalize(code, _unload, tracker, linker).atexit = False
         return code
 
-    def _load(
-        self, data: bytes, symbols: Sequence[tuple[str, int]], exports: Sequence[str]
-    ) -> tuple[llvm.ResourceTracker, _Linker]:
-        """What keeps an object file loaded and has its addresses, and what loaded it."""
+    def _load(self, data: bytes, name: str) -> tuple[llvm.ResourceTracker, _Linker]:
+        """What keeps an object file loaded and has its address, and what loaded it."""
         linker = self._linker
         if linker is None or next(linker.links) > _LIBRARIES:
             # JITLink reports what is out of reach; the older linker of LLVM truncates it.
             jit = self.llvm.create_lljit_compiler(
-                self.target_machine(1), use_jit_link=os.name != "nt", suppress_errors=True
+                self.target, use_jit_link=os.name != "nt", suppress_errors=True
             )
             linker = self._linker = _Linker(jit)
         builder = self.llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-        for name, address in symbols:
-            # An object file spells what it refers to. Every definition more costs microseconds.
-            if name.encode() in data:
-                builder.import_symbol(name, address)
-        for name in exports:
-            builder.export_symbol(name)
+        builder.export_symbol(name)
         return builder.link(linker.jit, f"nativecall.{next(self._names)}"), linker
 
 
@@ -342,12 +309,12 @@ def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | N
     """A machine that compiled a function."""
     machine = _Machine(llvm, version)
     try:
-        code = machine.link("probe", machine.emit(_PROBE, 0), (), ("nc_probe",))
+        code = machine.link("probe", machine.emit(_PROBE, False), "nc_probe")
     except NoRoom:
         raise
     except RuntimeError as error:
         return None, f"LLVM cannot load code here ({error})"
-    value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("nc_probe"))()
+    value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address)()
     if value != 42:
         return None, f"a generated function that returns 42 returned {value}"
     return machine, ""
@@ -393,38 +360,23 @@ def _require_permission() -> None:
 
 # -- compiling ------------------------------------------------------------------------------------
 
-_codes: Shared[_Wanted, Code] = Shared()
+_codes: Shared[tuple[bytes, str], Code] = Shared()
 
 
-def compile(
-    key: str,
-    module: Callable[[], str],
-    symbols: Mapping[str, int],
-    exports: Sequence[str],
-    *,
-    effort: Effort = 1,
-) -> Code:
+def compile(key: str, module: Callable[[], str], name: str) -> Code:
     """Machine code for a module of LLVM IR.
 
     Parameters
     ----------
     key : str
-        Everything that determines the text of the module. The machine, the versions of LLVM,
-        CPython and this package, and `effort` are added to it.
+        Everything that determines the text of the module. The machine and the versions of LLVM,
+        CPython and this package are added to it.
     module : callable
         Returns the text of the module. It is called only where no object file of the key is kept.
-        The text must name what it refers to outside, never hold its address: the object file
-        serves other processes.
-    symbols : mapping of str to int
-        The addresses of what the module declares and does not define, unless a library of the
-        process has it.
-    exports : sequence of str
-        The functions and variables of the module whose addresses are wanted.
-    effort : {0, 1, 2}
-        What LLVM may spend. 0: the fastest compilation; variables live on the stack. 1: registers
-        are allocated globally; the attributes ``optnone noinline`` on a function halve the time,
-        for straight-line code that is in its final form. 2: LLVM's optimizer first, with
-        vectorized loops; for the first 1024 modules of a process, see above.
+        What the text declares and does not define, a library of the process must have; it must
+        hold no address, for the object file serves other processes.
+    name : str
+        The function, or the variable, of the module whose address is wanted.
 
     Returns
     -------
@@ -441,18 +393,17 @@ def compile(
     machine, missing = _start()
     if machine is None:
         raise RuntimeError(f"no code can be generated: {missing}")
-    wanted = _wanted(machine.hashed, key, symbols, exports, effort)
+    wanted = _digest(machine.hashed, key), name
 
     def make() -> Code:
-        made = _linked(machine, key, wanted[0], module, wanted, effort)
         # A thread that could not wait may have been first.
-        return _codes.share(wanted, made)
+        return _codes.share(wanted, _linked(machine, key, module, *wanted))
 
     code: Code = once(wanted, lambda: _codes.find(wanted), make)
     return code
 
 
-def kept(key: str, exports: Sequence[str], *, effort: Effort = 1) -> Code | None:
+def kept(key: str, name: str) -> Code | None:
     """What `compile` would give, where that needs no LLVM and it has not been started: the object
     file is kept, and refers to nothing outside. None for all else, also where no code may be made.
     """
@@ -464,11 +415,11 @@ def kept(key: str, exports: Sequence[str], *, effort: Effort = 1) -> Code | None
         _noted = "" if told is None else _cache.hashed(told.encode())
     if isinstance(_noted, str):
         return None
-    wanted = _wanted(_noted, key, {}, exports, effort)
+    wanted = _digest(_noted, key), name
     code = _codes.find(wanted)
     if code is None:
         data = _cache.shared().get(wanted[0])
-        code = None if data is None else _loaded(key, data, wanted[2])
+        code = None if data is None else _loaded(key, data, name)
         if code is not None:
             code = _codes.share(wanted, code)
     return code
@@ -478,41 +429,35 @@ def kept(key: str, exports: Sequence[str], *, effort: Effort = 1) -> Code | None
 _noted: Foreign = None
 
 
-def _wanted(
-    hashed: Foreign, key: str, symbols: Mapping[str, int], exports: Sequence[str], effort: Effort
-) -> _Wanted:
-    """What code is known by; `hashed` has hashed the identity of LLVM, and is copied."""
+def _digest(hashed: Foreign, key: str) -> bytes:
+    """What an object file is kept by; `hashed` has hashed the identity of LLVM, and is copied."""
     hashed = hashed.copy()
-    hashed.update(repr((effort, key)).encode())
-    return hashed.digest(), tuple(sorted(symbols.items())), tuple(sorted(exports))
+    hashed.update(key.encode())
+    digest: bytes = hashed.digest()
+    return digest
 
 
-def _loaded(key: str, data: bytes, exports: Sequence[str]) -> Code | None:
+def _loaded(key: str, data: bytes, name: str) -> Code | None:
     """Code from an object file that the core can load; None for others."""
-    loaded = _ext.load_object(data, tuple(exports))
+    loaded = _ext.load_object(data, (name,))
     if loaded is None:
         return None
-    pages, found = loaded
-    addresses = dict(zip(exports, found, strict=True))
-    _tell_perf(key, data, addresses)
-    return Code(key, addresses, pages)
+    pages, (address,) = loaded
+    code = Code(key, address, pages)
+    _tell_perf(code, data, name)
+    return code
 
 
-def _tell_perf(key: str, data: bytes, addresses: Mapping[str, int]) -> None:
-    """Write the names of code for perf, if NATIVECALL_PERF=1 asks for that."""
+def _tell_perf(code: Code, data: bytes, name: str) -> None:
+    """Write the name of code for perf, if NATIVECALL_PERF=1 asks for that."""
     if _PERF:
         from .perfmap import write
 
-        write(key, data, addresses)
+        write(code.key, data, name, code.address)
 
 
 def _linked(
-    machine: _Machine,
-    key: str,
-    digest: bytes,
-    module: Callable[[], str],
-    wanted: _Wanted,
-    effort: Effort,
+    machine: _Machine, key: str, module: Callable[[], str], digest: bytes, name: str
 ) -> Code:
     """Code from the kept object file of the digest, or from the module."""
     _require_permission()
@@ -520,16 +465,16 @@ def _linked(
     kept = objects.get(digest)
     if kept is not None:
         try:
-            return machine.link(key, kept, wanted[1], wanted[2])
+            return machine.link(key, kept, name)
         except NoRoom:
             raise
         except RuntimeError:
             # Either the file is at fault, or the request is, which then fails below as well.
             objects.discard(digest)
     _require_room()
-    spent = machine.affordable(effort)
-    made = machine.emit(module(), spent)
-    code = machine.link(key, made, wanted[1], wanted[2])
+    optimized = machine.may_optimize()
+    made = machine.emit(module(), optimized)
+    code = machine.link(key, made, name)
     # Other processes get nothing that they would make better.
-    objects.put(digest, made, file=spent == effort)
+    objects.put(digest, made, file=optimized)
     return code

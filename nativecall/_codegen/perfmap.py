@@ -9,10 +9,6 @@ from __future__ import annotations
 import os
 import struct
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -23,20 +19,18 @@ _ELF64 = b"\x7fELF\x02\x01\x01"
 _process = 0  # that wrote last
 
 
-def write(key: str, data: bytes, addresses: Mapping[str, int]) -> None:
-    """Add the functions of an object file, which are at these addresses, to the file of this
-    process.
+def write(key: str, data: bytes, name: str, address: int) -> None:
+    """Add the function of this name of an object file, which is at this address, to the file of
+    this process.
 
     Only ELF files for little-endian machines of 64 bits are read. If the file cannot be written,
     perf has no names.
     """
     global _process
-    sizes = _sizes(data)
-    rows = [(at, sizes[name], name) for name, at in addresses.items() if name in sizes]
-    if len(rows) == 1:
-        rows = [(rows[0][0], rows[0][1], "")]
-    lines = [f"{at:x} {size:x} {f'nativecall {key} {name}'.rstrip()}\n" for at, size, name in rows]
-    text = "".join(lines)
+    size = _sizes(data).get(name)
+    if size is None:
+        return
+    text = f"{address:x} {size:x} nativecall {key}\n"
     before, _process = _process, os.getpid()
     try:
         if before not in (0, _process):

@@ -590,7 +590,7 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
         rules.bind(parse("d:ddd"), 0, [True, False, False]),
     ]
     for plan in plans:
-        text = assembly(thunk(conversion.conversion(plan), "thunk"), 2)
+        text = assembly(thunk(conversion.conversion(plan), "thunk"))
         code = text.partition("thunk:")[2].partition("\nfailed:")[0]
         for word in ("push", "call", "sub\t", "subq", "stp"):
             assert f"\t{word}" not in code, code

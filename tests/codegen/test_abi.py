@@ -17,7 +17,7 @@ import mmap
 import os
 import platform
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -391,21 +391,17 @@ def generate_function(
     entry = lowering.emit_prologue(builder, function)
     assert (entry.result_memory is not None) == abi.in_memory(case.result)
     copy = module.declare_intrinsic("llvm.memcpy", [PTR, PTR, INT64])
-    memory = module.globals.get("arena") or ir.GlobalVariable(module, ir.IntType(8), "arena")
 
-    def address(builder: ir.IRBuilder, at: int) -> ir.Value:
-        index = INT64(at - arena.start)
-        found = builder.gep(memory, [index], source_etype=ir.IntType(8))
-        found.type = PTR
-        return found
+    def address(at: int) -> ir.Value:
+        return INT64(at).inttoptr(PTR)
 
     for index, (arg, value) in enumerate(zip(case.args, entry.arguments, strict=True)):
-        target = address(builder, arena.received(index))
+        target = address(arena.received(index))
         if abi.in_memory(arg):
             builder.call(copy, [target, value, INT64(arg.size), ir.IntType(1)(0)])
         else:
             builder.store(value, target)
-    source = address(builder, arena.answer)
+    source = address(arena.answer)
     if abi.in_memory(case.result):
         size = INT64(case.result.size)
         builder.call(copy, [entry.result_memory, source, size, ir.IntType(1)(0)])
@@ -457,13 +453,16 @@ def random_object(draw: random.Random, layout: Layout, ctype: CType) -> bytes:
     return bytes(content)
 
 
-def linked(module: ir.Module, exports: Sequence[str], symbols: Mapping[str, int]) -> engine.Code:
-    """Machine code of a module."""
+def linked(module: ir.Module, names: Sequence[str]) -> tuple[engine.Code, dict[str, int]]:
+    """Machine code of a module, and the addresses of its functions."""
     if not engine.available():
         pytest.skip(engine.reason())
-    text = str(module)
+    rows = ", ".join([f"ptr @{name}" for name in names])
+    text = f"{module}\n@functions = constant [{len(names)} x ptr] [{rows}]\n"
     key = hashlib.sha256(text.encode()).hexdigest()
-    return engine.compile(key, lambda: text, symbols, exports)
+    code = engine.compile(key, lambda: text, "functions")
+    table = (ctypes.c_void_p * len(names)).from_address(code.address)
+    return code, dict(zip(names, table, strict=True))
 
 
 @pytest.fixture(autouse=True)
@@ -492,7 +491,7 @@ def check(
         if case.fixed is None:
             exports.append(f"function_{number}")
             generate_function(module, exports[-1], lowering, case, arena)
-    code = linked(module, exports, {"arena": arena.start})
+    _code, addresses = linked(module, exports)
     draw = random.Random(seed)
     functions = 0
     for number, case in enumerate(cases):
@@ -506,7 +505,7 @@ def check(
 
         arena.put(arena.result, b"\xee" * size + GUARD)
         callee = ctypes.cast(getattr(lib, f"callee_{number}"), ctypes.c_void_p)
-        CALL(code.address(f"call_{number}"))(callee, arena.pointers, arena.result)
+        CALL(addresses[f"call_{number}"])(callee, arena.pointers, arena.result)
         state = hashed(values)
         if case.result.kind == "void":
             assert seen.value == state, f"{case} is called with wrong arguments"
@@ -525,7 +524,7 @@ def check(
         arena.put(arena.answer, answer)
         for index, arg in enumerate(case.args):
             arena.put(arena.received(index), b"\xee" * arg.size)
-        function = code.address(f"function_{number}")
+        function = addresses[f"function_{number}"]
         CALL((f"caller_{number}", lib))(function, arena.pointers, arena.result)
         for index, arg in enumerate(case.args):
             got = layout.value(arg, arena.get(arena.received(index), arg.size))
@@ -668,7 +667,7 @@ def test_nothing_beyond_an_object_is_read(builder: Any, native: abi.Convention) 
     for number, case in enumerate(cases):
         generate_call(module, f"call_{number}", native.lower(VOID, case.args), case)
     lib = ctypes.CDLL(str(builder.library("\n".join(source), "take")))
-    code = linked(module, [f"call_{number}" for number in range(len(cases))], {})
+    _code, addresses = linked(module, [f"call_{number}" for number in range(len(cases))])
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -678,7 +677,7 @@ def test_nothing_beyond_an_object_is_read(builder: Any, native: abi.Convention) 
     function = ctypes.cast(lib.take, ctypes.c_void_p)
     for number, case in enumerate(cases):
         args = (ctypes.c_void_p * 1)(start + page - case.args[0].size)
-        CALL(code.address(f"call_{number}"))(function, args, None)
+        CALL(addresses[f"call_{number}"])(function, args, None)
     assert ctypes.c_uint.in_dll(lib, "calls").value == len(cases)
 
 

@@ -135,7 +135,7 @@ def test_what_llvm_told_is_noted_once(tmp_path, monkeypatch):
 
 def test_a_started_llvm_is_used():
     assert engine.available()
-    assert engine.kept("ufunc scalar 1 dd", ("scalar",)) is None
+    assert engine.kept("ufunc scalar 1 dd", "scalar") is None
 
 
 def test_the_processor_is_the_same_on_every_core():

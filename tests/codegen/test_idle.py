@@ -113,11 +113,11 @@ import builtins
 assert engine.available()
 text = {VARIABLE!r}
 if {kept}:
-    engine.compile("late", lambda: text, {{}}, ["nc_probe"])
+    engine.compile("late", lambda: text, "nc_probe")
 class Late:
     def __del__(self, engine=engine, text=text, print=print):
         try:
-            engine.compile("late", lambda: text, {{}}, ["nc_probe"])
+            engine.compile("late", lambda: text, "nc_probe")
         except engine.NoRoom as error:
             print(error)
 builtins.late = Late()
@@ -137,10 +137,10 @@ from nativecall._codegen import engine
 assert engine.available()
 text = {VARIABLE!r}
 if {kept}:
-    engine.compile("late", lambda: text, {{}}, ["nc_probe"])
+    engine.compile("late", lambda: text, "nc_probe")
 class Late:
     def __del__(self, engine=engine, text=text, print=print):
-        print(engine.compile("late", lambda: text, {{}}, ["nc_probe"]).address("nc_probe") > 0)
+        print(engine.compile("late", lambda: text, "nc_probe").address > 0)
 builtins.late = Late()
 """
     assert forked(code, timeout=60) == "True\n"
@@ -158,8 +158,8 @@ class Late:
             lock.release()
             sleep(0.2)
             return engine._PROBE
-        code = engine.compile("late", module, {}, ["nc_probe"])
-        print(code.address("nc_probe") > 0)
+        code = engine.compile("late", module, "nc_probe")
+        print(code.address > 0)
 idle.locks[1].acquire()
 def wait():
     begun.set()
@@ -217,12 +217,12 @@ def never():
     begun.set()
     time.sleep(1000)
 def make(module):
-    return engine.compile("late", module, {}, ["nc_probe"])
+    return engine.compile("late", module, "nc_probe")
 threading.Thread(target=make, args=(never,), daemon=True).start()
 begun.wait()
 class Late:
     def __del__(self, make=make, engine=engine, print=print):
-        print(make(lambda: engine._PROBE).address("nc_probe") > 0)
+        print(make(lambda: engine._PROBE).address > 0)
 builtins.late = Late()
 """
     assert forked(code, timeout=60) == "True\n"

@@ -73,7 +73,7 @@ print("done")
 
 def test_names_of_an_object_file():
     text = "define void @one() { ret void }\ndefine i32 @two(i32 %x) { ret i32 %x }\n"
-    data = engine._start()[0].emit(text, 0)
+    data = engine._start()[0].emit(text, False)
     sizes = perfmap._sizes(data)
     assert sizes.keys() == {"one", "two"}
     assert all(0 < size < 64 for size in sizes.values())

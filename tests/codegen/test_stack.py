@@ -40,13 +40,13 @@ def in_small_thread(run: Callable[[], object]) -> object:
 def test_llvm_is_asked_only_where_it_has_the_stack():
     def run() -> str:
         with pytest.raises(engine.NoRoom) as caught:
-            engine.compile("stack", lambda: engine._PROBE, {}, ["nc_probe"])
+            engine.compile("stack", lambda: engine._PROBE, "nc_probe")
         return str(caught.value)
 
     assert engine.available()
     refused = "LLVM needs 1024 KB of the C stack, and this thread has less left"
     assert in_small_thread(run) == refused
-    assert engine.compile("stack", lambda: engine._PROBE, {}, ["nc_probe"])
+    assert engine.compile("stack", lambda: engine._PROBE, "nc_probe")
 
 
 @generates
@@ -98,7 +98,7 @@ def test_of_what_llvm_emits_nothing_stays():
 
     def emit(times: int) -> None:
         for _ in range(times):
-            assert len(machine.emit(text, 0)) > size
+            assert len(machine.emit(text, False)) > size
 
     emit(5)
     before = resident()
@@ -145,7 +145,7 @@ import os, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
 made = []
 def make():
-    return engine.compile("answer", lambda: engine._PROBE, {}, ["nc_probe"])
+    return engine.compile("answer", lambda: engine._PROBE, "nc_probe")
 os.register_at_fork(before=lambda: made.append(make()))
 from nativecall._codegen import engine
 assert engine.available()
@@ -153,7 +153,7 @@ def run():
     child = os.fork()
     if child == 0:
         os._exit(len(made) - 1)
-    print(os.waitpid(child, 0)[1], made[0].address("nc_probe") > 0)
+    print(os.waitpid(child, 0)[1], made[0].address > 0)
 """
     assert forked(code + IN_A_THREAD) == "0 True\n"
 
@@ -167,8 +167,8 @@ from nativecall._codegen import engine, idle
 assert engine.available()
 class Late:
     def __del__(self):
-        code = engine.compile("answer", lambda: engine._PROBE, {{}}, ["nc_probe"])
-        print(code.address("nc_probe") > 0)
+        code = engine.compile("answer", lambda: engine._PROBE, "nc_probe")
+        print(code.address > 0)
 def run():
     with idle.locks[{lock}]:
         Late()

@@ -30,8 +30,8 @@ pytestmark = generated
 
 @pytest.fixture(scope="module")
 def line() -> nc.NativeCallable:
-    code = engine.compile("test of stubs", lambda: LINE, {}, ("line",))
-    return nc.wrap(code.address("line"), "d:ddd", owner=code)
+    code = engine.compile("test of stubs", lambda: LINE, "line")
+    return nc.wrap(code.address, "d:ddd", owner=code)
 
 
 def call(stub: nc.NativeCallable, x: float) -> float:

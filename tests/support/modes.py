@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Literal
 
 import pytest
 
@@ -30,10 +29,10 @@ generates = pytest.mark.skipif(
 )
 
 
-def assembly(text: str, effort: Literal[0, 1, 2]) -> str:
+def assembly(text: str, *, optimized: bool = True) -> str:
     """The assembly language that LLVM makes of a module of IR."""
     machine, missing = engine._start()
     assert machine is not None, missing
-    with machine.module(text, effort) as module:
-        made: str = machine.target_machine(effort).emit_assembly(module)
+    with machine.module(text, optimized) as module:
+        made: str = machine.target.emit_assembly(module)
         return made
