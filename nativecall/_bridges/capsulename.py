@@ -18,7 +18,6 @@ from .._cdecl.nodes import (
     BASICS,
     ArrayOf,
     Converter,
-    FunctionOf,
     Node,
     Record,
     Unusable,
@@ -221,25 +220,6 @@ class _Reader(Parser):
         self.unknown = False
         self._made: dict[object, Node] = {} if outer is None else outer._made
 
-    def function(self) -> FunctionOf:
-        """The function that is declared, with a name or without."""
-        found = function_of(self._whole())
-        if found is None:
-            raise self.no_function()
-        return found
-
-    def _whole(self) -> Node:
-        said, _, node = self.single()
-        self.finish(said)
-        return said.type(node)
-
-    def is_type(self) -> bool:
-        """Whether a type is named that a variable can have."""
-        try:
-            return self._whole().kind != "void" and not self.unknown
-        except (SignatureError, RecursionError):
-            return False
-
     def _typedef(self, word: str) -> tuple[Node, bool] | None:
         return (self._named(word, ""), False) if self.names(word) else None
 
@@ -352,7 +332,11 @@ def _plain(text: str) -> str:
 
 def _is_type(name: str) -> bool:
     """Whether a name is that of a type that can be a variable's."""
-    return _Reader(_plain(name)).is_type()
+    reader = _Reader(_plain(name))
+    try:
+        return reader.whole().kind != "void" and not reader.unknown
+    except (SignatureError, RecursionError):
+        return False
 
 
 def _own(name: str) -> str:

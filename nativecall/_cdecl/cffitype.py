@@ -4,8 +4,7 @@
     to_ffi(CType or Signature) -> cffi type
     ffi_type(node) -> cffi type
 
-Types of cffi's become nodes first, as declarations are, so there is one mapping. Importing this
-module does not import cffi; calling it does.
+Types of cffi's become nodes first, as declarations are, so there is one mapping.
 
 Types are kept up to a limit, and then made again. A struct that was made twice is two types to
 cffi; here one is taken for the other everywhere.
@@ -15,6 +14,8 @@ from __future__ import annotations
 
 from _thread import RLock
 from itertools import count
+
+import _cffi_backend
 
 from .. import _ext, _lib
 from .._errors import SignatureError
@@ -37,6 +38,7 @@ from .nodes import (
     Record,
     c_name_of,
     function_of,
+    postorder,
     reached,
 )
 
@@ -103,8 +105,6 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
 
 
 def default_abi() -> int:
-    import _cffi_backend
-
     return int(_cffi_backend.FFI_DEFAULT_ABI)
 
 
@@ -122,15 +122,11 @@ def scalar_of(ctype: FFIType) -> Scalar:
     if code is not None:
         return SCALARS[code]
     # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
-    import _cffi_backend
-
     return integer(_cffi_backend.sizeof(ctype), int(_cffi_backend.cast(ctype, -1)) < 0)
 
 
 def of_c(name: str) -> Scalar:
     """The integer that C's own type of that name is here; a header may have another one."""
-    import _cffi_backend
-
     return scalar_of(_cffi_backend.new_primitive_type(name))
 
 
@@ -157,7 +153,7 @@ def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
             usual = ctype.abi == default_abi()
             reason = "" if usual else "the calling convention is not the platform's usual one"
             result = node_of(ctype.result, known)
-            return FunctionOf(result, args, is_variadic(ctype), (), (), reason=reason).pointer()
+            return FunctionOf(result, args, is_variadic(ctype), reason=reason).pointer()
         case "struct" | "union":
             is_stand_in = ctype.cname == STAND_IN
             return Number(SCALARS["Zg"]) if is_stand_in else _told(ctype, known)
@@ -257,9 +253,8 @@ def _made_for(ctype: CType) -> Node:
             made = ArrayOf(made, length)
         return made
     if isinstance(ctype, FunctionPointer):
-        function = FunctionOf(
-            _node_for(ctype.result), [*map(_node_for, ctype.args)], ctype.variadic, (), ()
-        )
+        result, args = _node_for(ctype.result), [*map(_node_for, ctype.args)]
+        function = FunctionOf(result, args, ctype.variadic)
         if function.is_large:
             raise SignatureError(
                 "a function has too many scalars by value for cffi, which describes at most "
@@ -285,8 +280,6 @@ def _made_for(ctype: CType) -> Node:
 
 def primitive(name: str, scalar: Scalar) -> FFIType | None:
     """The type of numbers that C calls by a name; None where cffi has none."""
-    import _cffi_backend
-
     if name not in CODES and name not in WIDE:
         is_whole = scalar.kind == "int" and scalar.size <= 8
         sized = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
@@ -332,8 +325,6 @@ def ffi_type(node: Node) -> FFIType:
 
 def _type(node: Node, pending: list[Record]) -> FFIType:
     """A type, of which all that it holds by value is there; what else it leads to is pending."""
-    import _cffi_backend
-
     node = node.main or node
     if isinstance(node, Enumeration):
         return _enum(node)
@@ -372,15 +363,11 @@ _MOST = 2**63 - 1
 
 
 def _bytes(size: int) -> FFIType:
-    import _cffi_backend
-
     byte = _cffi_backend.new_primitive_type("unsigned char")
     return _cffi_backend.new_array_type(_cffi_backend.new_pointer_type(byte), size)
 
 
 def _enum(node: Enumeration) -> FFIType:
-    import _cffi_backend
-
     if node.ffi is None:
         word = "int" if node.scalar.signed else "unsigned"
         base = primitive(word if node.scalar.size == 4 else "", node.scalar)
@@ -392,8 +379,6 @@ def _enum(node: Enumeration) -> FFIType:
 
 def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
     """A function pointer; `void *` where cffi has no type for it."""
-    import _cffi_backend
-
     parts = (node.result, *node.args)
     if node.reason or node.is_large or any([part.kind == "unusable" for part in parts]):
         return to_ffi(VOIDPTR)
@@ -409,8 +394,6 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
 
 
 def _record(node: Record, pending: list[Record]) -> FFIType:
-    import _cffi_backend
-
     if node.made is None:
         make = _cffi_backend.new_union_type if node.kind == "union" else None
         node.made = (make or _cffi_backend.new_struct_type)(node.typedef or node.cname)
@@ -434,26 +417,20 @@ def _by_value(node: Node) -> Iterator[Record]:
         yield node
 
 
+def _held(record: Record) -> Iterator[Record]:
+    """The structs and unions that must be there before one has its members."""
+    for member in record.fields or ():
+        yield from _by_value(member.type)
+
+
 def _complete(record: Record, pending: list[Record]) -> None:
     """Give a struct its members, after those that it holds have theirs."""
-    stack = [record]
-    entered: set[Record] = set()
-    while stack:
-        one = stack[-1]
-        if one.is_whole or one.fields is None:
-            stack.pop()
-        elif one not in entered:
-            entered.add(one)
-            inner = [held for member in one.fields for held in _by_value(member.type)]
-            stack += [held for held in inner if held not in entered]
-        else:
-            stack.pop()
+    for one in postorder(record, _held):
+        if not one.is_whole and one.fields is not None:
             _fill(one, pending)
 
 
 def _fill(record: Record, pending: list[Record]) -> None:
-    import _cffi_backend
-
     made = _record(record, pending)
     assert record.fields is not None
     assert record.size is not None
@@ -495,8 +472,6 @@ def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
 
 def _bit_field(name: str, member: Foreign, unit: Scalar, at: int) -> FFIType:
     """A struct of the unit that has a bit-field in it, and nothing else."""
-    import _cffi_backend
-
     integer = to_ffi(unit)
     shift = member.first_bit - 8 * at
     made = _cffi_backend.new_struct_type(f"{BITS}{name}")

@@ -64,7 +64,8 @@ _LEXICAL = (
     r"|/\*.*?\*/|//[^\n]*|<:|:>|<%|%>|%:|\f|\v|\r(?=\n)"
 )
 _MARKS = ('"', "'", "\\", "/", "<", ":", "%", "\f", "\v", "\r")  # with which these begin
-_DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
+#: What the other spellings of brackets and '#' stand for.
+DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
 def _spellings() -> dict[tuple[str, ...], str]:
@@ -114,16 +115,10 @@ def without_comments(text: str) -> str:
             found = match.group()
             if found[0] == "\\":
                 return chr(int(found[2:], 16))
-            return found if found[0] in "\"'" else _DIGRAPHS.get(found) or " " * len(found)
+            return found if found[0] in "\"'" else DIGRAPHS.get(found) or " " * len(found)
 
         text = re.sub(_LEXICAL, replaced, text, flags=re.DOTALL)
     return text
-
-
-def without_digraphs(line: str) -> str:
-    """A line without comments, with the brackets that its digraphs stand for."""
-    has = "<:" in line or ":>" in line or "<%" in line or "%>" in line
-    return without_comments(line) if has else line
 
 
 def with_complex(tokens: list[str]) -> list[str]:

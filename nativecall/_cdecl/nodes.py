@@ -38,7 +38,7 @@ from .lexer import CODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from .._ext import FFIType, Foreign
@@ -66,6 +66,7 @@ class Node:
     kind = "void"
     size: int | None = None
     alignment = 1
+    const = False  # whether it is a pointer to what is `const`
     cname = "void"
     is_kept = False  # whether others use it, so that no body may change it
     depth: int = 0
@@ -208,9 +209,8 @@ class FunctionOf(Node):
         result: Node,
         args: Sequence[Node],
         ellipsis: bool,
-        names: Sequence[str | None],
-        readonly: Sequence[bool],
-        lengths: Sequence[int | str | None] = (),
+        names: tuple[str | None, ...] = (),
+        lengths: tuple[int | str | None, ...] = (),
         reason: str = "",
         places: Sequence[int] = (),
     ) -> None:
@@ -222,7 +222,6 @@ class FunctionOf(Node):
         self.args = args
         self.ellipsis = ellipsis
         self.names = names
-        self.readonly = readonly
         self.lengths = lengths  # as a signature has them
         self.reason = reason  # why it cannot be called
         self.places = places  # the tokens that parameters are told by
@@ -296,22 +295,13 @@ class Record(Node):
     def fields(self, value: list[Foreign] | None) -> None:
         self._fields = value
 
-    def names(self) -> Iterator[str]:
-        """The names of the members, with those of structs and unions without a name."""
+    def members(self) -> Iterator[tuple[str, Node]]:
+        """The names and types of the members, with those of structs and unions without a name."""
         for member in self.fields or ():
             if member.name:
-                yield member.name
+                yield member.name, member.type
             elif isinstance(member.type, Record):
-                yield from member.type.names()
-
-    def member(self, name: str) -> Node | None:
-        """The type of a member, or of one of a struct or union in it without a name."""
-        for member in self.fields or ():
-            inner = member.type if isinstance(member.type, Record) and not member.name else None
-            found = member.type if member.name == name else inner and inner.member(name)
-            if found is not None:
-                return found
-        return None
+                yield from member.type.members()
 
     def lay_out(
         self,
@@ -359,11 +349,11 @@ CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
 CONST = "const"
 
 
-def characters(ctype: FFIType, const: bool) -> str:
-    """Which characters a pointer leads to, to const ones or not; ``""`` where it is no text."""
-    if not const or ctype.kind != "pointer" or ctype.item.kind != "primitive":
+def characters(node: Foreign) -> str:
+    """Which characters a pointer leads to; ``""`` where it is no text."""
+    if not node.const or node.item.kind != "primitive":
         return ""
-    item = ctype.item
+    item = node.item
     is_text = item.cname in CHARACTERS or (item.cname in BYTES and not item.is_byte)
     return str(item.cname) if is_text else ""
 
@@ -376,44 +366,32 @@ def called(node: Node, name: str) -> Node:
     return node
 
 
-def _characters_behind(ctype: FFIType) -> str:
-    """Which characters a pointer leads to by pointers to const ones, after ``*``."""
-    if ctype.kind != "pointer" or ctype.item.kind != "pointer":
-        return ""
-    found = characters(ctype.item, ctype.item.const)
-    return f"*{found}" if found else ""
-
-
-def texts(args: Sequence[FFIType], readonly: Sequence[bool], result: FFIType) -> tuple[str, ...]:
-    """Which characters each argument of a node's function leads to, and the result at the end; ()
-    where there is no text. Of an argument that is a function, those of its own arguments and of its
+def texts(function: FunctionOf) -> tuple[str, ...]:
+    """Which characters each argument of a function leads to, and the result at the end; () where
+    there is no text. Of an argument that is a function, those of its own arguments and of its
     result, in parentheses, ``"(char,,)"``, with ``const`` for a pointer to a const array; of a
     pointer to pointers ``"*char"``.
     """
-    found = []
-    for arg, const in zip(args, readonly, strict=True):
-        text = characters(arg, const) or _characters_behind(arg)
-        if arg.kind == "pointer" and arg.item.kind == "function":
-            inner = zip(arg.item.args, arg.item.readonly, strict=True)
-            text = _together([*[_given(*one) for one in inner], _returned(arg.item.result)])
-        found.append(text)
-    found.append(_returned(result))
+    found = [*map(_text, function.args), characters(function.result)]
     return tuple(found) if any(found) else ()
 
 
-def _given(arg: FFIType, const: bool) -> str:
-    """What is said of an argument of a function that is an argument."""
-    is_array = const and arg.kind == "pointer" and arg.item.kind == "array"
-    return CONST if is_array else characters(arg, const)
-
-
-def _returned(result: FFIType) -> str:
-    return characters(result, getattr(result, "const", False))
-
-
-def _together(found: Sequence[str]) -> str:
-    """What is said of a function's arguments and result in one text; ``""`` for nothing."""
-    return f"({','.join(found)})" if any(found) else ""
+def _text(arg: Foreign) -> str:
+    """What `texts` says of an argument."""
+    if arg.kind != "pointer":
+        return ""
+    item = arg.item
+    if item.kind == "pointer":
+        found = characters(item)
+        return f"*{found}" if found else ""
+    if item.kind == "function":
+        said = [
+            CONST if one.const and one.item.kind == "array" else characters(one)
+            for one in item.args
+        ]
+        said.append(characters(item.result))
+        return f"({','.join(said)})" if any(said) else ""
+    return characters(arg)
 
 
 # -- C types ---------------------------------------------------------------------------------------
@@ -522,9 +500,9 @@ class Converter:
     def _struct(self, record: Record) -> CType:
         if record not in self._structs:
             # From the leaves up, so that a long chain of structs is not a deep recursion.
-            for struct in self._postorder(record):
-                if struct not in self._structs:
-                    self._structs[struct] = self._attempt(struct)
+            for node in postorder(record, _parts):
+                if isinstance(node, Record) and node not in self._structs:
+                    self._structs[node] = self._attempt(node)
         found = self._structs[record]
         if isinstance(found, SignatureError):
             raise SignatureError(found.reason, hint=found.hint)
@@ -583,22 +561,6 @@ class Converter:
             self._structs[inner] = self._attempt(inner)
         return self.type(node, holder)
 
-    def _postorder(self, record: Record) -> Iterator[Record]:
-        """The structs that can be reached from one, those that others need first."""
-        entered: set[Node] = {record}
-        stack: list[tuple[Node, Iterator[Node]]] = [(record, iter(_parts(record)))]
-        while stack:
-            node, parts = stack[-1]
-            for part in parts:
-                if part not in entered:
-                    entered.add(part)
-                    stack.append((part, iter(_parts(part))))
-                    break
-            else:
-                stack.pop()
-                if isinstance(node, Record):
-                    yield node
-
     def _reaches(self, node: Node) -> set[Node]:
         """All types that a type contains or leads to, itself included."""
         found = self._reached.get(node)
@@ -622,10 +584,9 @@ class Converter:
             args.append(self._argument(arg))
         self.at = None
         made = FunctionPointer(result, args, function.ellipsis)
-        text = texts(function.args, function.readonly, function.result)
-        names, readonly = tuple(function.names), tuple(function.readonly)
-        lengths = tuple(function.lengths)
-        return made.named[2:-1], names, readonly, text, lengths, written
+        readonly = tuple([arg.const for arg in function.args])
+        said = function.names, readonly, texts(function), function.lengths
+        return made.named[2:-1], *said, written
 
     def _argument(self, node: Node) -> CType:
         if isinstance(node, Record) and node.transparent and node.fields:
@@ -633,16 +594,24 @@ class Converter:
         return self.type(node)
 
 
+def postorder(node: Foreign, parts: Callable[[Foreign], Iterable[Foreign]]) -> Iterator[Foreign]:
+    """The types that can be reached from one by their parts, those that others need first."""
+    entered = {node}
+    stack = [(node, iter(parts(node)))]
+    while stack:
+        one, left = stack[-1]
+        part = next((part for part in left if part not in entered), None)
+        if part is None:
+            stack.pop()
+            yield one
+        else:
+            entered.add(part)
+            stack.append((part, iter(parts(part))))
+
+
 def reached(node: Node) -> set[Node]:
     """All types that a type contains or leads to, itself included."""
-    found = {node}
-    pending = [node]
-    while pending:
-        for part in _parts(pending.pop()):
-            if part not in found:
-                found.add(part)
-                pending.append(part)
-    return found
+    return {*postorder(node, _parts)}
 
 
 def _parts(node: Foreign) -> Sequence[Node]:

@@ -41,6 +41,7 @@ from .nodes import (
     Unusable,
     agree,
     called,
+    function_of,
     name_of,
 )
 
@@ -493,8 +494,13 @@ class Parser:
         if not self.accept(token):
             raise Unknown(f"expected {token!r}, found {shown(self.tokens[self.at])}", self.at)
 
-    def _end(self) -> int:
-        raise Unknown("unexpected end")
+    def step(self) -> str:
+        """Take the next token; there must be one."""
+        token = self.tokens[self.at]
+        if not token:
+            raise Unknown("unexpected end")
+        self.at += 1
+        return token
 
     def starts_type(self, token: str) -> bool:
         return token in WORDS or token in self.typedefs
@@ -599,7 +605,7 @@ class Parser:
             return self._unary()
         if token in _BUILTINS and self.accept("("):
             while not self.accept(")"):
-                self.at += 1 if self.tokens[self.at] else self._end()
+                self.step()
             return _BUILTINS[token]
         if token == "__builtin_offsetof":
             return self._offset(), 8 * WORD, False
@@ -654,9 +660,8 @@ class Parser:
         node = self.type_name()
         offset = 0
         while not self.accept(")"):
-            self.at += 1 if self.tokens[self.at] else self._end()  # ',' or '.'
-            name = self.tokens[self.at]
-            self.at += 1
+            self.step()  # ',' or '.'
+            name = self.step()
             fields = (node.fields or ()) if isinstance(node, Record) else ()
             member = next((one for one in fields if one.name == name), None)
             if member is None or member.width is not None:
@@ -833,8 +838,7 @@ class Parser:
                 self.at += 2
                 name = ""
                 while not self.accept(")"):
-                    name += tokens[self.at].strip('"')
-                    self.at += 1 if tokens[self.at] else self._end()
+                    name += self.step().strip('"')
                 said.asm = name
             elif token == "[" and tokens[self.at + 1] == "[":
                 self.at = self.closing(self.at)
@@ -939,7 +943,7 @@ class Parser:
                 raise Unknown("an array of unknown length ends a struct", start)
             if tokens[self.at] == ";":
                 if isinstance(node, Record) and ANONYMOUS in node.cname:
-                    self._once(node.names(), seen, start)
+                    self._once([name for name, _ in node.members()], seen, start)
                     members.append((None, node, None, said.aligned, said.packed))
                 continue
             while True:
@@ -1107,12 +1111,23 @@ class Parser:
         self.trailing(said)
         return said, name, node
 
-    def finish(self, said: DeclSpecifiers) -> None:
-        """Refuse what follows the only declaration, and attributes that are not known."""
+    def whole(self) -> Node:
+        """The type of the only declaration."""
+        said, _, node = self.single()
         said.refuse_odd()
         self.accept(";")
         if self.tokens[self.at]:
             raise Unknown(f"unexpected {self.tokens[self.at]!r}")
+        return said.type(node)
+
+    def function(self) -> FunctionOf:
+        """The function that is the only declaration, or that it points to."""
+        if "typedef" in self.tokens:
+            raise Unknown("a typedef is no function", 0)
+        found = function_of(self.whole())
+        if found is None:
+            raise self.no_function()
+        return found
 
     def _nests(self, token: str) -> bool:
         """Whether a parenthesis before `token` holds a declarator and not parameters."""
@@ -1171,7 +1186,7 @@ class Parser:
     def _function(self, result: Node, const: bool) -> Node:
         outer, self._in_parameters = self._in_parameters, True
         self._dimensions = 0
-        found: list[tuple[Node, str | None, bool, int | str | None, int]] = []
+        found: list[tuple[Node, str | None, int | str | None, int]] = []
         ellipsis = False
         reason = NO_PROTOTYPE if self.accept(")") else ""
         while not reason:
@@ -1202,8 +1217,7 @@ class Parser:
                 node = _elements(node.item).pointer(node.const)
             elif isinstance(node, FunctionOf):
                 node = node.pointer()
-            is_const = isinstance(node, PointerTo) and node.const
-            found.append((node, name, is_const, length, place))
+            found.append((node, name, length, place))
             if not self.accept(","):
                 self.expect(")")
                 break
@@ -1211,9 +1225,9 @@ class Parser:
             found = []
         self._in_parameters = outer
         result = self._suffixes(result, const)
-        args, names, readonly, lengths, places = zip(*found, strict=True) if found else ((),) * 5
+        args, names, lengths, places = zip(*found, strict=True) if found else ((),) * 4
         lengths = lengths if any(lengths) else ()
-        return FunctionOf(result, args, ellipsis, names, readonly, lengths, reason, places)
+        return FunctionOf(result, args, ellipsis, names, lengths, reason, places)
 
     def no_function(self) -> Unknown:
         """The error where the last declarator should have been a function's: in parentheses, the
@@ -1358,8 +1372,7 @@ class Parser:
             raise Unknown(f"{name!r} is no constant", self.places[name], "leave it out")
         self.at = begun
         while self.tokens[self.at] not in (",", ";", ""):
-            at_bracket = self.tokens[self.at] in ("(", "[", "{")
-            self.at = self.closing(self.at) if at_bracket else self.at + 1
+            self.at = self.closing(self.at)
         if static:
             self.skipped[name] = "a static variable is in no library", start
         else:
@@ -1376,10 +1389,9 @@ class Parser:
             if token in ("struct", "union", "enum"):
                 record = True
             if token in ("(", "[", "{"):
-                if token == "(" and not name and last not in WORDS and last not in ASM:
-                    name = last if last != tokens[at] else ""
-                    if tokens[at + 1] == "*" and tokens[at + 2].isidentifier():
-                        name = tokens[at + 2]
+                if token == "(" and not name and last not in ASM:
+                    is_pointer = tokens[at + 1] == "*" and tokens[at + 2].isidentifier()
+                    name = tokens[at + 2] if is_pointer else last
                 end = self.closing(at)
                 if token == "{" and name and not record:
                     at = end - 1
@@ -1394,7 +1406,7 @@ class Parser:
             at += 1
         self.at = at + 1
         name = name or last
-        if tokens[start] == "typedef" or "typedef" in tokens[start : start + 3]:
+        if "typedef" in tokens[start : start + 3]:
             self.typedefs[name] = Unusable(reason), False
         self.skipped[name] = reason, start
         for one in self._fresh:

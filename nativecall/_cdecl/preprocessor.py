@@ -12,7 +12,7 @@ from collections import namedtuple
 
 from .._errors import LibraryError, SignatureError
 from .._types.ctype import WORD
-from .lexer import macro, tokenizer, with_pragmas, without_digraphs
+from .lexer import DIGRAPHS, macro, tokenizer, with_pragmas, without_comments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,11 +216,9 @@ class Scanned:
         self.files: list[str] = []
         self._starts: list[int] = []
         self._places: list[tuple[int, int]] = []
-        if "\\u" in text or "\\U" in text:  # compilers write names of other languages so
-            import re
-
-            names = r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})"
-            text = re.sub(names, lambda found: chr(int(found[1] or found[2], 16)), text)
+        # Compilers leave digraphs, and write names of other languages with backslashes.
+        if any([mark in text for mark in ("\\u", "\\U", *DIGRAPHS)]):
+            text = without_comments(text)
         self._scan(text)
 
     def place(self, token: int) -> tuple[int, int]:
@@ -245,7 +243,7 @@ class Scanned:
         for content in text.split("\n"):
             directive = content.lstrip()
             if directive[:1] != "#":
-                found = find(without_digraphs(content))
+                found = find(content)
                 if "_Pragma" in found:
                     found = [token for _, token in with_pragmas(found)]
                 if found:

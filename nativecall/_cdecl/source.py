@@ -137,17 +137,6 @@ class CSource:
         line = text.count("\n", 0, at) + 1 if "\n" in text else None
         return SignatureError(reason, text, column, line, hint)
 
-    def outermost(self) -> Iterator[tuple[str, int]]:
-        """The tokens outside all brackets, with their indices."""
-        depth = 0
-        for index, token in enumerate(self.tokens):
-            if token in ("(", "[", "{"):
-                depth += 1
-            elif token in (")", "]", "}"):
-                depth -= 1
-            elif depth == 0:
-                yield token, index
-
     # -- directives --------------------------------------------------------------------------------
 
     def _preprocess(self) -> None:

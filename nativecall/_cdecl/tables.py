@@ -146,7 +146,7 @@ class _Tables:
                 raise
             self.variables[name] = VOIDPTR.named  # no C type of ours; cffi has one
         if node.kind != "primitive":
-            text = characters(node, getattr(node, "const", False))
+            text = characters(node)
             if const and node.kind == "array" and item.cname in CHARACTERS:
                 text = item.cname
             self.declared[name] = node.spell(""), text

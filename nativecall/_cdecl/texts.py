@@ -11,10 +11,10 @@ nodes of what they declare, and tables.py what is kept of these. Any fault is a
 from __future__ import annotations
 
 from .._errors import SignatureError
+from .._types.grammar import from_row
 from .._types.signature import Signature
 from .declarations import Declarations
-from .nodes import Converter, function_of
-from .parser import Unknown
+from .nodes import Converter
 from .source import CSource
 from .tables import parser_of, table
 
@@ -39,36 +39,25 @@ def parse_function(text: str) -> Signature:
     (False, True)
     """
     source = CSource(text)
-    if not source.tokens or source.tokens == [";"]:
+    tokens = source.tokens
+    if not tokens or tokens == [";"]:
         raise source.error("no declaration found", 0, "write 'double (double)'")
-    ends = [index for token, index in source.outermost() if token == ";"]
-    if ends[:1] in ([], [len(source.tokens) - 1]) and source.tokens[-1] != "}":
-        return _only_declaration(source)
-    if source.tokens[-1] not in (";", "}"):
-        source.tokens.append(";")
-    declared = Declarations(table(source), source.text)
-    functions = declared.functions
-    if len(functions) != 1:
-        raise source.error(f"expected one function, found {len(functions)}", 0)
-    return next(iter(functions.values()))
-
-
-def _only_declaration(source: CSource) -> Signature:
-    """The signature of a text that is one declaration, of which the name may be left out."""
     parser = parser_of(source, strict=True)
+    end = 0
+    while parser.tokens[end] not in (";", ",", ""):
+        end = parser.closing(end)
+    if end < len(tokens) - 1 or tokens[-1] == "}":
+        if tokens[-1] not in (";", "}"):
+            tokens.append(";")
+        functions = table(source)["functions"]
+        if len(functions) != 1:
+            raise source.error(f"expected one function, found {len(functions)}", 0)
+        return from_row(*functions.values())
     convert = Converter()
     try:
         if parser.tokens[1][:1] == '"' and parser.accept("extern"):
             parser.at += 1
-        said, _, node = parser.single()
-        if parser.tokens[parser.at] == ",":
-            raise Unknown("expected one function, found ','")
-        parser.finish(said)
-        if said.storage == "typedef":
-            raise Unknown("a typedef is no function", 0)
-        function = function_of(node)
-        if function is None:
-            raise parser.no_function()
+        function = parser.function()
         parser.at = max(parser.named, 0)
         return convert.signature(function, source.text)
     except (SignatureError, RecursionError) as error:

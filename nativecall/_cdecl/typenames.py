@@ -23,7 +23,6 @@ from .nodes import (
     Record,
     Unusable,
     called,
-    function_of,
 )
 from .parser import OTHER_TYPES, Parser, Unknown, common_types, of_int
 from .source import CSource
@@ -195,7 +194,7 @@ class TypeNames:
 
     def function(self, text: str) -> Signature:
         """The signature of a function that a text declares or names the type of."""
-        return self.signature(function_of(self._read(text, is_function=True)), text)
+        return self.signature(self._read(text, is_function=True), text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
         """The signature of functions of a type."""
@@ -211,11 +210,7 @@ class TypeNames:
         try:
             if "{" in parser.tokens:
                 raise Unknown("a body cannot be declared here")
-            said, _, node = parser.single()
-            if is_function and function_of(node) is None:
-                raise parser.no_function()
-            parser.finish(said)
-            return said.type(node)
+            return parser.function() if is_function else parser.whole()
         except (SignatureError, RecursionError) as error:
             quoted = str(getattr(error, "reason", "")).partition("'")[2].rpartition("'")[0]
             known = not quoted.isidentifier() or quoted in KEYWORDS

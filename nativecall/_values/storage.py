@@ -156,7 +156,7 @@ def _spelled(struct: Struct, name: str) -> str:
     if struct.owner is None or not leads_on(struct):
         return ""
     node = struct.owner.node(struct.name)
-    node = node and node.member(name)
+    node = node and dict(node.members()).get(name)
     while node and node.kind == "array":
         node = node.item
     return node.spell("") if node and node.kind == "pointer" else ""

@@ -545,7 +545,7 @@ def chained(n: int) -> str:
         ("double f(const __int128)", None, 10, "type '__int128' is not supported"),
         ("double", None, 1, "not a function"),
         ("int *f", None, 1, "not a function"),
-        ("int f(int), g(int)", None, 11, "expected one function, found ','"),
+        ("int f(int), g(int)", None, 1, "expected one function, found 2"),
         ("int f(int); int g(int);", None, 1, "expected one function, found 2"),
         ("typedef int a; typedef int b;", None, 1, "expected one function, found 0"),
         ("", None, 1, "no declaration found"),

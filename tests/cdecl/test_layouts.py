@@ -226,6 +226,10 @@ def _is_bits(node: Node, path: str) -> bool:
     for member in node.fields or ():
         if member.name == first:
             return _is_bits(member.type, rest) if rest else member.width is not None
-        if not member.name and isinstance(member.type, Record) and first in member.type.names():
+        if (
+            not member.name
+            and isinstance(member.type, Record)
+            and first in dict(member.type.members())
+        ):
             return _is_bits(member.type, path)
     raise KeyError(path)
