@@ -1,15 +1,16 @@
 /* csrc/layout.h: the structs of a native callable, which trampolines, generated code and all
  * of the core read.
  *
- * Idea. A call spec is everything about a signature that does not depend on a function: there is
- * one for each (signature, read-only arguments, argument names, policies, hidden arguments: those
- * that the error convention adds, and Python does not pass), shared by all callables. A native
- * callable is either *single*, one entry made of a call spec and a C function pointer, or
- * *overloaded*, a tuple of singles (`parts`) tried by argument types. It is made by the million, so
- * a single has its tables in itself, and what few callables have is apart (`more`). What calls
- * from Python go through reads the pointer from the callable it is given, so nothing is made for a
- * function: common shapes of signatures have trampolines, which are compiled into the core, and all
- * others a call plan, which is made when the first callable of a call spec is called (call/).
+ * Idea. A call interface (`cif`, as in libffi) is everything that a call depends on, except the
+ * function: there is one for each (signature, read-only arguments, argument names, policies, hidden
+ * arguments: those that the error convention adds, and Python does not pass), shared by all
+ * callables. A native callable is either *single*, one entry made of a call interface and a C
+ * function pointer, or *overloaded*, a tuple of singles (`parts`) tried by argument types. It is
+ * made by the million, so a single has its tables in itself, and what few callables have is apart
+ * (`more`). What calls from Python go through reads the pointer from the callable it is given, so
+ * nothing is made for a function: common shapes of signatures have trampolines, which are compiled
+ * into the core, and all others a call plan, which is made when the first callable of a call
+ * interface is called (call/).
  *
  * What is done with them is in callable/callable.c, which stands above the conversions of values.
  *
@@ -53,7 +54,7 @@ typedef struct {
                              NULL until it is asked for */
     PyObject *names;        /* of the last such function (callable/pycallback.h), or NULL */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
-    PyObject *callee;       /* the Signature of such functions, then its call spec; NULL until it is
+    PyObject *callee; /* the Signature of such functions, then its call interface; NULL until it is
                              asked for */
 } NcArgument;
 
@@ -86,7 +87,7 @@ enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, 
  * means as long as the object that argument `number - NC_KEEP_ARGUMENT` is. */
 enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
 
-typedef struct NcCallSpec {
+typedef struct NcCallInterface {
     PyObject_HEAD
     PyObject *signature; /* the Python Signature */
     const char *text;    /* interned canonical text: the entry's key */
@@ -117,20 +118,20 @@ typedef struct NcCallSpec {
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
     const struct NcPlan *plan; /* atomic: how calls are made (call/plan.h); NULL before the first */
     PyObject *planned;         /* bytes: what has it; or NULL */
-    PyObject *ways; /* dict: of a variadic function the call specs for more arguments than it names,
-                                  by their types; or NULL */
-    PyObject *pointer_type;    /* the cffi type of a pointer result, once asked for; or NULL */
-    PyObject *forms[NC_BOXES]; /* what boxes are made of, once asked for (foreign.c); or NULL */
-    struct NcCallSpec *bare;   /* the same without a check; NULL where it has none */
-    PyObject *check;           /* sees the results of calls; or NULL */
+    PyObject *ways; /* dict: of a variadic function the call interfaces for more arguments, by
+                       their types; or NULL */
+    PyObject *pointer_type;       /* the cffi type of a pointer result, once asked for; or NULL */
+    PyObject *forms[NC_BOXES];    /* what boxes are made of, once asked for (foreign.c); or NULL */
+    struct NcCallInterface *bare; /* the same without a check; NULL where it has none */
+    PyObject *check;              /* sees the results of calls; or NULL */
     PyObject *owns;    /* (name, function or None, name, function or None): how pointers that a
                                 call returns are freed or closed, and if it raises an exception;
                                 or NULL (values/destructor.h) */
     PyObject *ends;    /* str: its name, where the function frees or closes an argument; NULL */
     Py_ssize_t ended;  /* which argument */
-    PyObject *checked; /* dict: by the call specs of thunks the same with its check, once
+    PyObject *checked; /* dict: by the call interfaces of thunks the same with its check, once
                                   asked for (callable/bind.c); or NULL */
-} NcCallSpec;
+} NcCallInterface;
 
 /* The choice among the signatures of overloaded callables (overload.c). */
 typedef struct NcDispatcher NcDispatcher;
@@ -175,11 +176,11 @@ typedef struct {
             PyObject *name; /* until then: str, or NULL for the symbol's (values/names.h) */
         } unviewed;
     } as;
-    uint64_t words[3];  /* `single`, packed; or a block's address, 0, 1 */
-    NcCallSpec *spec;   /* of a single with or without `parts`; NULL while empty */
-    PyObject *owner;    /* what the only entry points into; NULL for nothing, or several */
-    NcMore *more;       /* never NULL */
-    PyObject *weakrefs; /* weak references to this object */
+    uint64_t words[3];    /* `single`, packed; or a block's address, 0, 1 */
+    NcCallInterface *cif; /* of a single with or without `parts`; NULL while empty */
+    PyObject *owner;      /* what the only entry points into; NULL for nothing, or several */
+    NcMore *more;         /* never NULL */
+    PyObject *weakrefs;   /* weak references to this object */
 } NcCallable;
 
 _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[1]) &&
@@ -207,7 +208,7 @@ static inline void nc_keep_first(PyObject **place, PyObject *made)
 }
 
 extern PyHeapExtensibleTypeObject NcCallable_Type;
-extern PyTypeObject NcCallSpec_Type;
+extern PyTypeObject NcCallInterface_Type;
 
 /* The addresses of all that generated code may refer to (codegen/symbols.c, which stands above);
  * callables and callbacks have it. Set before the first of them is made. */

@@ -130,10 +130,10 @@ static PyMethodDef functions[] = {
 };
 
 static PyTypeObject *const types[] = {
-    &NcStash_Type,        &NcRecordBase_Type,  &NcMemory_Type,        &NcLayout_Type,
-    &NcDestructor_Type,   &NcCallSpec_Type,    &NcThunkSpec_Type,     &NcThunk_Type,
-    &NcCallbackSpec_Type, &NcPyCallback_Type,  &NcLibrary_Type,       &NcField_Type,
-    &NcMethod_Type,       &NcObjectArray_Type, &NcStructPointer_Type,
+    &NcStash_Type,        &NcRecordBase_Type,    &NcMemory_Type,        &NcLayout_Type,
+    &NcDestructor_Type,   &NcCallInterface_Type, &NcThunkSpec_Type,     &NcThunk_Type,
+    &NcCallbackSpec_Type, &NcPyCallback_Type,    &NcLibrary_Type,       &NcField_Type,
+    &NcMethod_Type,       &NcObjectArray_Type,   &NcStructPointer_Type,
 };
 
 /* Adds an object that was just made. -1 with an exception, also where it was not. */

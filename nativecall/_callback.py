@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self, TypedDict, Unpack
 
-    from ._ext import CallbackSpec, CallSpec, Foreign, PyCallback
+    from ._ext import CallbackSpec, CallInterface, Foreign, PyCallback
     from ._values.failure import Errors
 
     class CallbackOptions(TypedDict, total=False):
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 #: What callbacks without options share, by their signatures as written.
-_plans: Fifo[str, tuple[CallSpec, int, CallbackSpec]] = Fifo()
+_plans: Fifo[str, tuple[CallInterface, int, CallbackSpec]] = Fifo()
 _called = _ext.called
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
@@ -79,7 +79,7 @@ class Callback(NativeCallable):
         doc: str | None = None,
         encoding: str | None = None,
     ) -> None:
-        if self._spec is not None or self._overloads is not None:
+        if self._cif is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already")
         if not callable(function):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
@@ -173,8 +173,8 @@ class Callback(NativeCallable):
                         f"{module!r} has by that name; define it there, or pickle with cloudpickle"
                     )
                 return named
-        spec, _, flags = self._chosen(None)
-        signature = spec.signature
+        cif, _, flags = self._chosen(None)
+        signature = cif.signature
         errors: object = convention(flags).name
         if errors == "none":
             sentinel = self._made.spec.sentinel
@@ -184,7 +184,7 @@ class Callback(NativeCallable):
                 errors = storage.load(signature.result, int(_lib.ffi.cast("uintptr_t", memory)))
         need = flags & _lib.FLAG_NEEDS_GIL and "O" not in signature.text
         how = {"gil": "need" if need else "take", "errors": errors}
-        how["encoding"] = spec.policies.encoding
+        how["encoding"] = cif.policies.encoding
         return _again, (signature, function, {**how, "name": self.__name__, "doc": self._doc})
 
 

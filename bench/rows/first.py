@@ -82,7 +82,7 @@ def run_first() -> dict[str, Any]:
     made = []
     for signature, kernel in MANY.items():
         function = nc.wrap(kernels.address_of(kernel), signature)
-        if function._spec.trampoline is None:
+        if function._cif.trampoline is None:
             made.append((function, [arguments[code] for code in signature[2:]]))
     ffi = cffi.FFI()
     ways: dict[str, Callable[..., object]] = {

@@ -35,7 +35,7 @@ enum {
 /* One call. */
 typedef struct {
     NcCallable *self;
-    NcCallSpec *spec; /* of these arguments: of a variadic function not the callable's */
+    NcCallInterface *cif; /* of these arguments: of a variadic function not the callable's */
     const NcPlan *plan;
     char *frame;
     PyObject *made; /* the Record of a result; else NULL */
@@ -44,25 +44,25 @@ typedef struct {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* The plan of a call spec, which is made at the first call; `fixed` is how many arguments come
+/* The plan of a call interface, which is made at the first call; `fixed` is how many arguments come
  * before those of a variadic function that it does not name, or NULL. NULL with an exception. */
-NC_NOINLINE const NcPlan *plan_made(NcCallSpec *spec, PyObject *fixed)
+NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
 {
-    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)spec,
+    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)cif,
                                                   fixed != NULL ? fixed : Py_None, NULL);
     if (made == NULL) {
         return NULL;
     }
-    nc_keep_first(&spec->planned, made); /* another thread may have been faster */
-    const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(spec->planned);
-    nc_store_release_ptr(&spec->plan, (void *)(uintptr_t)plan);
+    nc_keep_first(&cif->planned, made); /* another thread may have been faster */
+    const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(cif->planned);
+    nc_store_release_ptr(&cif->plan, (void *)(uintptr_t)plan);
     return plan;
 }
 
-static inline const NcPlan *plan_of(NcCallSpec *spec)
+static inline const NcPlan *plan_of(NcCallInterface *cif)
 {
-    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&spec->plan);
-    return NC_LIKELY(plan != NULL) ? plan : plan_made(spec, NULL);
+    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&cif->plan);
+    return NC_LIKELY(plan != NULL) ? plan : plan_made(cif, NULL);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -94,9 +94,9 @@ NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, doub
 static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointer *owner)
 {
     /* Arguments that a variadic function does not name are none of its callable's. */
-    return i < now->self->spec->nargs
+    return i < now->self->cif->nargs
                ? nc_convert_pointer(now->self, i, value, owner)
-               : nc_convert_pointer_of(now->spec, (PyObject *)now->self, i, value, owner);
+               : nc_convert_pointer_of(now->cif, (PyObject *)now->self, i, value, owner);
 }
 
 /* Converts an argument that C keeps: a function, or a handle beside one. Other data for a `void *`
@@ -105,12 +105,12 @@ NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *con
                               Py_ssize_t i)
 {
     NcPointer *owner = owner_of(now, step);
-    const int is_holder = i == now->spec->keep - NC_KEEP_ARGUMENT;
+    const int is_holder = i == now->cif->keep - NC_KEEP_ARGUMENT;
     const int is_native = PyObject_TypeCheck(args[i], (PyTypeObject *)(void *)&NcCallable_Type);
     const int is_function = args[i] != Py_None && (is_native ? !is_holder : step->letter == 'X');
     int status = is_function ? 0 : take_pointer(now, args[i], i, owner);
     if (is_function || (status >= 0 && !is_holder && nc_is_handle(args[i], owner->address))) {
-        status = nc_keep_argument(now->self, now->spec, args, i, &owner->address);
+        status = nc_keep_argument(now->self, now->cif, args, i, &owner->address);
     }
     memcpy(now->frame + step->at, &owner->address, sizeof(owner->address));
     return status < 0 ? -1 : 1;
@@ -141,14 +141,14 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     case NC_STEP_FUNCTION:
         return take_function(now, step, args, i);
     case NC_STEP_VIEW:
-        status = nc_convert_view(now->spec, name, i, value, step->size,
+        status = nc_convert_view(now->cif, name, i, value, step->size,
                                  (intptr_t *)(void *)(now->frame + step->memory), owner);
         if (status >= 0) {
             memcpy(to, &owner->address, sizeof(owner->address));
         }
         return status;
     case NC_STEP_STRUCT:
-        status = nc_store_argument(now->spec, name, i, value, to, owner);
+        status = nc_store_argument(now->cif, name, i, value, to, owner);
         if (status < 0) {
             return -1;
         }
@@ -165,7 +165,7 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
  * or 0 where another way is to be gone. */
 static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
-    const int is_plain = nc_record_has(value, now->spec->layouts[i]);
+    const int is_plain = nc_record_has(value, now->cif->layouts[i]);
     char *copy = now->frame + step->at; /* to which C may write */
     if (NC_LIKELY(is_plain) && step->size == NC_PIECES) {
         nc_move_all(step, now->frame, nc_record_memory(value));
@@ -247,7 +247,7 @@ static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssi
     const NcStep *step = &now->plan->steps[index];
     const int is_pointer = step->code == NC_STEP_POINTER; /* Fortran's */
     PyObject *number = nc_scalar_to_python(
-        is_pointer ? now->spec->arguments[index].pointee : step->letter,
+        is_pointer ? now->cif->arguments[index].pointee : step->letter,
         is_pointer ? (const char *)owner_of(now, step)->address : now->frame + step->at);
     PyObject *subject = NULL;
     *length = number != NULL ? PyLong_AsSsize_t(number) : -1;
@@ -278,10 +278,10 @@ static int make_outs(const Call *now, PyObject *const *args)
     const NcStep *step = now->plan->steps + now->plan->args;
     char *area = now->frame + now->plan->outs;
     for (const NcStep *end = step + now->plan->made; step < end; step++) {
-        NcOut *out = &now->spec->outs[step->memory];
+        NcOut *out = &now->cif->outs[step->memory];
         Py_ssize_t length = -1;
         if ((out->sized >= 0 && length_by(now, out, out->sized, &length) < 0) ||
-            nc_out_make(now->spec, (PyObject *)now->self, out, area, length,
+            nc_out_make(now->cif, (PyObject *)now->self, out, area, length,
                         out->given >= 0 ? args[out->given] : NULL, out->given) < 0) {
             return -1;
         }
@@ -306,7 +306,7 @@ static int take_lengths(const Call *now, PyObject *const *args)
         Py_ssize_t index = step->memory;
         Py_ssize_t length = step->owner != 0 ? nc_text_length((PyObject *)now->self, index,
                                                               args[index], owner_of(now, step))
-                                             : out_length(now, &now->spec->outs[index]);
+                                             : out_length(now, &now->cif->outs[index]);
         if (length < 0) {
             return -1;
         }
@@ -322,7 +322,7 @@ static inline int begin(Call *now)
 {
     const NcStep *step = &now->plan->result;
     if (step->code == NC_STEP_STRUCT) {
-        PyObject *layout = nc_record_layout(now->spec, now->spec->nargs);
+        PyObject *layout = nc_record_layout(now->cif, now->cif->nargs);
         now->made = layout != NULL ? nc_record_begin(layout) : NULL;
         if (now->made == NULL) {
             return -1;
@@ -378,7 +378,7 @@ static void drop(const Call *now)
     PyObject *object = now->made;
     if (now->plan->result.code == NC_STEP_OBJECT) {
         memcpy(&object, now->frame + now->plan->result.at, sizeof(object));
-    } else if (object != NULL && now->spec->has_objects) {
+    } else if (object != NULL && now->cif->has_objects) {
         NcRaised raised;
         nc_raised_take(&raised);
         object = give(now, NC_ERRORS_NONE, 0);
@@ -521,15 +521,15 @@ static PyObject *given_by(const Call *now)
     const NcPlan *plan = now->plan;
     char *area = now->frame + plan->outs;
     PyObject *pointer = NULL;
-    if (now->spec->owns != NULL && plan->result.code == NC_STEP_POINTER) {
+    if (now->cif->owns != NULL && plan->result.code == NC_STEP_POINTER) {
         void *address = (void *)(uintptr_t)nc_word_at(now->frame + plan->result.at);
         pointer = address != NULL ? nc_pointer_to_python(now->self, address) : NULL;
         if (pointer == NULL && PyErr_Occurred()) {
             return NULL;
         }
     }
-    PyObject *all = pointer != NULL || now->spec->out_count != 0
-                        ? nc_outs_together(now->spec, pointer, area, 1)
+    PyObject *all = pointer != NULL || now->cif->out_count != 0
+                        ? nc_outs_together(now->cif, pointer, area, 1)
                         : NULL;
     Py_XDECREF(pointer);
     return all;
@@ -541,8 +541,8 @@ static void keep_given(const Call *now, PyObject *value)
 {
     PyObject *error = nc_exception_take();
     PyObject *found = value != NULL ? Py_NewRef(value) : given_by(now);
-    if (found != NULL && now->spec->owns != NULL) {
-        PyObject *lost = PyTuple_GetSlice(now->spec->owns, 2, 4);
+    if (found != NULL && now->cif->owns != NULL) {
+        PyObject *lost = PyTuple_GetSlice(now->cif->owns, 2, 4);
         if (lost != NULL) {
             found = nc_owned(found, lost);
             Py_DECREF(lost);
@@ -565,8 +565,8 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
     PyObject *given[] = {value, (PyObject *)now->self, nc_tuple_of(args, now->plan->args)};
     PyObject *found = NULL;
     if (given[2] != NULL) {
-        found = PyObject_Vectorcall(now->spec->check, given, 3, NULL);
-        if (found == NULL && (now->spec->out_count != 0 || now->spec->owns != NULL)) {
+        found = PyObject_Vectorcall(now->cif->check, given, 3, NULL);
+        if (found == NULL && (now->cif->out_count != 0 || now->cif->owns != NULL)) {
             keep_given(now, value);
         }
         Py_DECREF(given[2]);
@@ -579,47 +579,47 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
  * exception. */
 static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
 {
-    NcCallSpec *spec = now->spec;
-    if (spec->out_count == 0 && spec->check == NULL && spec->owns == NULL) {
+    NcCallInterface *cif = now->cif;
+    if (cif->out_count == 0 && cif->check == NULL && cif->owns == NULL) {
         return value;
     }
     if (value != NULL && settle(now) < 0) {
         Py_CLEAR(value);
     }
     if (value == NULL) {
-        if (spec->out_count != 0 || spec->owns != NULL) {
+        if (cif->out_count != 0 || cif->owns != NULL) {
             keep_given(now, NULL);
         }
         return NULL;
     }
-    if (spec->out_count != 0) {
+    if (cif->out_count != 0) {
         const uintptr_t convention = NC_SINGLE_FLAGS(now->self) & NC_ERRORS_MASK;
         const int drops = now->plan->result.code == NC_STEP_VOID || convention == NC_ERRORS_NONZERO;
         PyObject *all =
-            nc_outs_together(spec, drops ? NULL : value, now->frame + now->plan->outs, 0);
+            nc_outs_together(cif, drops ? NULL : value, now->frame + now->plan->outs, 0);
         Py_SETREF(value, all);
     }
-    if (spec->owns != NULL) {
-        value = nc_owned(value, spec->owns);
+    if (cif->owns != NULL) {
+        value = nc_owned(value, cif->owns);
     }
-    return value != NULL && spec->check != NULL ? checked(now, value, args) : value;
+    return value != NULL && cif->check != NULL ? checked(now, value, args) : value;
 }
 
 /* The function frees or closes an argument: from here on that is refused, in all threads. As
  * nc_end. */
 static int end(const Call *now, PyObject *const *args)
 {
-    const Py_ssize_t index = now->spec->ended;
-    return nc_end(args[index], now->spec->ends, (PyObject *)now->self, index);
+    const Py_ssize_t index = now->cif->ended;
+    return nc_end(args[index], now->cif->ends, (PyObject *)now->self, index);
 }
 
 /* A call of a plan with pointers, lengths or policies. */
 NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
 {
     const NcPlan *plan = now->plan;
-    NcCallSpec *spec = now->spec;
+    NcCallInterface *cif = now->cif;
     NcPointer *owners = (NcPointer *)(void *)(now->frame + plan->owned);
-    const int composed = spec->composed;
+    const int composed = cif->composed;
     PyObject *value = NULL;
     int ran = 0;
     int ends = 0;
@@ -629,7 +629,8 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         owners[i].keep = NULL;
     }
     if (composed) {
-        Py_INCREF(spec); /* functions of the user's may replace the entry, and its spec with it */
+        /* functions of the user's may replace the entry, and its call interface with it */
+        Py_INCREF(cif);
         memset(now->frame + plan->outs, 0, plan->out_bytes);
     }
     for (Py_ssize_t i = 0; i < (Py_ssize_t)plan->args; i++) {
@@ -651,7 +652,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         take_lengths(now, args) < 0) {
         goto done;
     }
-    if (composed && spec->ends != NULL && (ends = end(now, args)) < 0) {
+    if (composed && cif->ends != NULL && (ends = end(now, args)) < 0) {
         goto done;
     }
     nc_join_pointers(owners, plan->owners);
@@ -665,10 +666,10 @@ done:
     if (composed) {
         if (ends > 0 && value == NULL && now->failed) {
             /* An exception of a Python function that C called says nothing of what C did. */
-            nc_end_undo(args[spec->ended]);
+            nc_end_undo(args[cif->ended]);
         }
-        nc_outs_drop(spec, now->frame + plan->outs);
-        Py_DECREF(spec);
+        nc_outs_drop(cif, now->frame + plan->outs);
+        Py_DECREF(cif);
     }
     return value;
 }
@@ -689,9 +690,9 @@ NC_HOT_INLINE PyObject *call(Call *now, PyObject *const *args)
 }
 
 /* A call whose frame is not small, or whose plan is not made yet. */
-NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallSpec *spec)
+NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallInterface *cif)
 {
-    Call now = {self, spec, plan_of(spec), NULL, NULL, 0};
+    Call now = {self, cif, plan_of(cif), NULL, NULL, 0};
     if (now.plan == NULL) {
         return NULL;
     }
@@ -707,14 +708,14 @@ NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCall
     return call(&now, args);
 }
 
-NC_NOINLINE PyObject *call_spec(NcCallable *self, PyObject *const *args, NcCallSpec *spec)
+NC_NOINLINE PyObject *call_planned(NcCallable *self, PyObject *const *args, NcCallInterface *cif)
 {
     _Alignas(16) char frame[SMALL];
-    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&spec->plan);
+    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&cif->plan);
     if (NC_UNLIKELY(plan == NULL || plan->bytes > SMALL)) {
-        return call_large(self, args, spec);
+        return call_large(self, args, cif);
     }
-    Call now = {self, spec, plan, frame, NULL, 0};
+    Call now = {self, cif, plan, frame, NULL, 0};
     return call(&now, args);
 }
 
@@ -734,31 +735,32 @@ static char letter_of(PyObject *value)
     return PyBytes_CheckExact(value) || value == Py_None ? 'P' : '\0';
 }
 
-/* The call spec of a variadic function for these arguments, of whose texts `key` is made: a new
- * reference. */
-static NcCallSpec *spec_for(NcCallSpec *spec, PyObject *key, PyObject *types)
+/* The call interface of a variadic function for these arguments, of whose texts `key` is made: a
+ * new reference. */
+static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *types)
 {
-    PyObject *known = spec->ways != NULL ? PyDict_GetItemWithError(spec->ways, key) : NULL;
+    PyObject *known = cif->ways != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
     if (known != NULL || PyErr_Occurred()) {
-        return (NcCallSpec *)(void *)Py_XNewRef(known);
+        return (NcCallInterface *)(void *)Py_XNewRef(known);
     }
-    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)spec, types, NULL);
-    PyObject *fixed = made != NULL ? PyLong_FromSsize_t(spec->nargs) : NULL;
-    if (fixed == NULL || made == NULL || plan_made((NcCallSpec *)(void *)made, fixed) == NULL) {
+    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)cif, types, NULL);
+    PyObject *fixed = made != NULL ? PyLong_FromSsize_t(cif->nargs) : NULL;
+    if (fixed == NULL || made == NULL ||
+        plan_made((NcCallInterface *)(void *)made, fixed) == NULL) {
         Py_CLEAR(made);
-    } else if (spec->ways == NULL) {
+    } else if (cif->ways == NULL) {
         PyObject *ways = PyDict_New();
         if (ways != NULL) {
-            nc_keep_first(&spec->ways, ways);
+            nc_keep_first(&cif->ways, ways);
         }
-    } else if (PyDict_GET_SIZE(spec->ways) >= MOST_WAYS) {
-        PyDict_Clear(spec->ways);
+    } else if (PyDict_GET_SIZE(cif->ways) >= MOST_WAYS) {
+        PyDict_Clear(cif->ways);
     }
     Py_XDECREF(fixed);
-    if (made != NULL && (spec->ways == NULL || PyDict_SetItem(spec->ways, key, made) < 0)) {
+    if (made != NULL && (cif->ways == NULL || PyDict_SetItem(cif->ways, key, made) < 0)) {
         Py_CLEAR(made);
     }
-    return (NcCallSpec *)(void *)made;
+    return (NcCallInterface *)(void *)made;
 }
 
 /* What Python code says of a value after the fixed arguments: its type, and what is to be converted
@@ -768,7 +770,7 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
     PyObject *name = nc_callable_name((NcCallable *)(uintptr_t)self);
     PyObject *found = name == NULL ? NULL
                                    : PyObject_CallFunction(nc_hooks.extra_argument, "OnOO", *value,
-                                                           index, name, self->spec->policies);
+                                                           index, name, self->cif->policies);
     PyObject *type = NULL;
     if (found != NULL) {
         type = Py_NewRef(PyTuple_GET_ITEM(found, 0));
@@ -778,17 +780,17 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
     return type;
 }
 
-/* More arguments than a variadic function names: by the call spec of all their types. */
+/* More arguments than a variadic function names: by the call interface of all their types. */
 NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    NcCallSpec *spec = (NcCallSpec *)(void *)Py_NewRef(self->spec);
-    const Py_ssize_t fixed = spec->nargs;
+    NcCallInterface *cif = (NcCallInterface *)(void *)Py_NewRef(self->cif);
+    const Py_ssize_t fixed = cif->nargs;
     const Py_ssize_t count = nargs - fixed;
     PyObject *given = nc_tuple_of(args, nargs);
     PyObject *types = given != NULL ? PyTuple_New(count) : NULL;
     PyObject *key = types != NULL ? PyUnicode_New(count, 127) : NULL;
     PyObject *result = NULL;
-    NcCallSpec *whole = NULL;
+    NcCallInterface *whole = NULL;
     int plain = 1; /* all types have one letter, which no CType is needed to say */
     if (key == NULL) {
         goto done;
@@ -805,9 +807,9 @@ NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py
         plain &= letter != '\0';
         PyUnicode_1BYTE_DATA(key)[i] = letter != '\0' ? (Py_UCS1)letter : ' ';
     }
-    whole = spec_for(spec, plain ? key : types, types);
+    whole = cif_for(cif, plain ? key : types, types);
     if (whole != NULL) {
-        result = call_spec(self, values, whole);
+        result = call_planned(self, values, whole);
     }
 
 done:
@@ -815,31 +817,31 @@ done:
     Py_XDECREF(types);
     Py_XDECREF(key);
     Py_XDECREF(whole);
-    Py_DECREF(spec);
+    Py_DECREF(cif);
     return result;
 }
 
 /* The same at once, where such types were passed before. */
 NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    const NcCallSpec *spec = self->spec;
-    const Py_ssize_t count = nargs - spec->nargs;
+    const NcCallInterface *cif = self->cif;
+    const Py_ssize_t count = nargs - cif->nargs;
     char letters[MOST_LETTERS];
     Py_ssize_t i = 0;
-    if (spec->ways == NULL || count > MOST_LETTERS) {
+    if (cif->ways == NULL || count > MOST_LETTERS) {
         return call_described(self, args, nargs);
     }
-    while (i < count && (letters[i] = letter_of(args[spec->nargs + i])) != '\0') {
+    while (i < count && (letters[i] = letter_of(args[cif->nargs + i])) != '\0') {
         i++;
     }
     PyObject *key = i == count ? PyUnicode_FromStringAndSize(letters, count) : NULL;
-    PyObject *known = key != NULL ? PyDict_GetItemWithError(spec->ways, key) : NULL;
+    PyObject *known = key != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
     Py_XDECREF(key);
     if (known == NULL) {
         return PyErr_Occurred() ? NULL : call_described(self, args, nargs);
     }
     Py_INCREF(known);
-    PyObject *result = call_spec(self, args, (NcCallSpec *)(void *)known);
+    PyObject *result = call_planned(self, args, (NcCallInterface *)(void *)known);
     Py_DECREF(known);
     return result;
 }
@@ -850,7 +852,7 @@ NC_NOINLINE PyObject *call_otherwise(NcCallable *self, PyObject *const *args, si
                                      PyObject *kwnames)
 {
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (self->spec->variadic && kwnames == NULL && nargs > self->spec->nargs) {
+    if (self->cif->variadic && kwnames == NULL && nargs > self->cif->nargs) {
         return call_variadic(self, args, nargs);
     }
     return nc_call_irregular(self, args, nargsf, kwnames);
@@ -860,31 +862,31 @@ PyObject *nc_vectorcall_plan(PyObject *object, PyObject *const *args, size_t nar
                              PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (NC_UNLIKELY(PyVectorcall_NARGS(nargsf) != self->spec->nargs || kwnames != NULL)) {
+    if (NC_UNLIKELY(PyVectorcall_NARGS(nargsf) != self->cif->nargs || kwnames != NULL)) {
         return call_otherwise(self, args, nargsf, kwnames);
     }
-    return call_spec(self, args, self->spec);
+    return call_planned(self, args, self->cif);
 }
 
 PyObject *nc_method_plan(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (NC_UNLIKELY(nargs != self->spec->nargs)) {
+    if (NC_UNLIKELY(nargs != self->cif->nargs)) {
         return call_otherwise(self, args, (size_t)nargs, NULL);
     }
-    return call_spec(self, args, self->spec);
+    return call_planned(self, args, self->cif);
 }
 
 PyObject *nc_method_plan_O(PyObject *object, PyObject *arg)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return call_spec(self, &arg, self->spec);
+    return call_planned(self, &arg, self->cif);
 }
 
 PyObject *nc_method_plan_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return call_spec(self, NULL, self->spec);
+    return call_planned(self, NULL, self->cif);
 }
 
 #endif

@@ -1,15 +1,15 @@
 /* csrc/call/plan.h: call plans, closure plans and conversions: how a call of a signature is made,
  * how one is taken, and how one becomes another, as flat data.
  *
- * Idea. nativecall/_plan/callplan.py makes one for each call spec, by the ABI of the platform, and
- * call.c carries it out. A call has a *frame* in memory. It begins with the block, the image of all
- * that the processor has then: registers of arguments, registers of results, the arguments on the
- * stack (invoke.h). What is not in a register as it is lies behind: structs that are cut into
+ * Idea. nativecall/_plan/callplan.py makes one for each call interface, by the ABI of the platform,
+ * and call.c carries it out. A call has a *frame* in memory. It begins with the block, the image of
+ * all that the processor has then: registers of arguments, registers of results, the arguments on
+ * the stack (invoke.h). What is not in a register as it is lies behind: structs that are cut into
  * pieces, copies, out-parameters, what keeps pointers valid. All places are bytes from the start of
  * the frame.
  *
- * A plan is immutable, and shared by all callables of its call spec. It is the bytes of a Python
- * object, which never moves; callplan.py packs these structs field by field. */
+ * A plan is immutable, and shared by all callables of its call interface. It is the bytes of a
+ * Python object, which never moves; callplan.py packs these structs field by field. */
 #ifndef NC_PLAN_H
 #define NC_PLAN_H
 

@@ -2,7 +2,7 @@
 #include "bind.h"
 
 #include "calls.h"
-#include "callspec.h"
+#include "callinterface.h"
 #include "construct.h"
 #include "thunkobject.h"
 #include "values/names.h"
@@ -12,24 +12,24 @@
 /* ---- the specs of thunks --------------------------------------------------------------------- */
 
 /* What they are kept by, as bytes: this, then which arguments are bound, or the name of the error
- * convention. What is kept holds both call specs, so no other one has their addresses. A check is
- * the user's, and ends with the function: they are call specs without. */
+ * convention. What is kept holds both call interfaces, so no other one has their addresses. A check
+ * is the user's, and ends with the function: they are call interfaces without. */
 typedef struct {
-    const NcCallSpec *inner;
-    const NcCallSpec *wanted; /* NULL where values are bound */
+    const NcCallInterface *inner;
+    const NcCallInterface *wanted; /* NULL where values are bound */
     uintptr_t flags;
     uintptr_t stack;
 } Key;
 
-static NcCallSpec *unchecked(NcCallSpec *spec)
+static NcCallInterface *unchecked(NcCallInterface *cif)
 {
-    return spec->bare != NULL ? spec->bare : spec;
+    return cif->bare != NULL ? cif->bare : cif;
 }
 
 /* Bytes for a key and so many after it. */
-static PyObject *key_of(const NcCallable *self, const NcCallSpec *wanted, Py_ssize_t count)
+static PyObject *key_of(const NcCallable *self, const NcCallInterface *wanted, Py_ssize_t count)
 {
-    const Key key = {unchecked(self->spec), wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
+    const Key key = {unchecked(self->cif), wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
     PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizeof(Key) + count);
     if (made != NULL) {
         memcpy(PyBytes_AS_STRING(made), &key, sizeof(Key));
@@ -47,7 +47,7 @@ static PyObject *python(const char *name)
 }
 
 /* The spec that is not known, made by Python code and kept. */
-NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObject *key)
+NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, PyObject *key)
 {
     const char *after = PyBytes_AS_STRING(key) + sizeof(Key);
     Py_ssize_t count = PyBytes_GET_SIZE(key) - (Py_ssize_t)sizeof(Key);
@@ -73,12 +73,12 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallSpec *wanted, PyObjec
 }
 
 /* The thunk of what the key says, which it takes, and its spec. NULL with an exception. */
-static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
+static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                            PyObject *const *values, NcThunkSpec **of)
 {
     /* As they are now: conversions may run code that replaces the entry. */
     void *target = NC_SINGLE_TARGET(self);
-    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(unchecked(self->spec));
+    NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(unchecked(self->cif));
     PyObject *known = nc_hooks.thunk_specs;
     PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
     NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
@@ -95,15 +95,15 @@ static NcThunk *make_thunk(NcCallable *self, NcCallSpec *wanted, PyObject *key,
 /* So many are kept of a function with a check; all go when one comes to them. */
 enum { MOST_CHECKED = 256 };
 
-/* The call spec of a thunk's callable, with the check of the function that is called: a new
+/* The call interface of a thunk's callable, with the check of the function that is called: a new
  * reference, or NULL with an exception. */
-NC_NOINLINE NcCallSpec *checked(NcCallSpec *inner, const NcThunkSpec *spec)
+NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *spec)
 {
     PyObject *outer = (PyObject *)spec->outer;
     PyObject *found =
         inner->checked != NULL ? PyDict_GetItemWithError(inner->checked, outer) : NULL;
     if (found != NULL || PyErr_Occurred()) {
-        return (NcCallSpec *)(void *)Py_XNewRef(found);
+        return (NcCallInterface *)(void *)Py_XNewRef(found);
     }
     PyObject *make = python("with_check");
     if (make != NULL) {
@@ -119,20 +119,20 @@ NC_NOINLINE NcCallSpec *checked(NcCallSpec *inner, const NcThunkSpec *spec)
         (inner->checked == NULL || PyDict_SetItem(inner->checked, outer, found) < 0)) {
         Py_CLEAR(found);
     }
-    return (NcCallSpec *)(void *)found;
+    return (NcCallInterface *)(void *)found;
 }
 
 /* The thunk's callable. */
-static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObject *const *values,
-                      PyObject *name)
+static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
+                      PyObject *const *values, PyObject *name)
 {
     NcThunkSpec *spec;
-    NcCallSpec *inner = (NcCallSpec *)(void *)Py_NewRef(self->spec); /* as it is now */
+    NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(self->cif); /* as it is now */
     NcThunk *thunk = make_thunk(self, wanted, key, values, &spec);
-    NcCallSpec *outer = NULL;
+    NcCallInterface *outer = NULL;
     PyObject *made = NULL;
     if (thunk != NULL) {
-        outer = NC_LIKELY(inner->bare == NULL) ? (NcCallSpec *)(void *)Py_NewRef(spec->outer)
+        outer = NC_LIKELY(inner->bare == NULL) ? (NcCallInterface *)(void *)Py_NewRef(spec->outer)
                                                : checked(inner, spec);
     }
     if (outer != NULL) {
@@ -151,8 +151,8 @@ static PyObject *make(NcCallable *self, NcCallSpec *wanted, PyObject *key, PyObj
 /* Whether there is one entry, which native callers find. */
 static int is_single(const NcCallable *self)
 {
-    return self->spec != NULL && self->more->parts == NULL &&
-           nc_calltable_count(self->calls) == 1 && nc_native_table((PyObject *)self) != NULL;
+    return self->cif != NULL && self->more->parts == NULL && nc_calltable_count(self->calls) == 1 &&
+           nc_native_table((PyObject *)self) != NULL;
 }
 
 /* What is left to the Python function of the same name. */
@@ -192,15 +192,15 @@ enum { MOST_NAMED = 16 };
 
 /* Which argument has a name; -1 without an exception for none. Strings that are interned, as those
  * of keywords mostly are, are told by their addresses. */
-static Py_ssize_t named(const NcCallSpec *spec, PyObject *name)
+static Py_ssize_t named(const NcCallInterface *cif, PyObject *name)
 {
-    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-        if (PyTuple_GET_ITEM(spec->names, i) == name) {
+    for (Py_ssize_t i = 0; i < cif->nargs; i++) {
+        if (PyTuple_GET_ITEM(cif->names, i) == name) {
             return i;
         }
     }
-    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-        PyObject *own = PyTuple_GET_ITEM(spec->names, i);
+    for (Py_ssize_t i = 0; i < cif->nargs; i++) {
+        PyObject *own = PyTuple_GET_ITEM(cif->names, i);
         if (own != Py_None && PyUnicode_Compare(own, name) == 0) {
             return i;
         }
@@ -210,23 +210,23 @@ static Py_ssize_t named(const NcCallSpec *spec, PyObject *name)
 
 /* The values of a call in the order of the arguments, with Ellipsis where there is none; the number
  * of them, or -1 without an exception where a name is unknown or given twice. */
-static Py_ssize_t in_order(const NcCallSpec *spec, PyObject *const *args, Py_ssize_t nargs,
+static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **given)
 {
-    if (spec->names == NULL || spec->nargs > MOST_NAMED) {
+    if (cif->names == NULL || cif->nargs > MOST_NAMED) {
         return -1;
     }
-    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+    for (Py_ssize_t i = 0; i < cif->nargs; i++) {
         given[i] = i < nargs ? args[i] : Py_Ellipsis;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
-        Py_ssize_t index = named(spec, PyTuple_GET_ITEM(kwnames, i));
+        Py_ssize_t index = named(cif, PyTuple_GET_ITEM(kwnames, i));
         if (index < 0 || given[index] != Py_Ellipsis) {
             return -1;
         }
         given[index] = args[nargs + i];
     }
-    return spec->nargs;
+    return cif->nargs;
 }
 
 PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
@@ -237,13 +237,13 @@ PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t na
     PyObject *const *values = args;
     Py_ssize_t count = nargs;
     PyObject *key;
-    if (!is_single(self) || self->spec->variadic || self->spec->out_count != 0 ||
-        nargs > self->spec->nargs) {
+    if (!is_single(self) || self->cif->variadic || self->cif->out_count != 0 ||
+        nargs > self->cif->nargs) {
         return leave("bind", callable, args, nargs, kwnames);
     }
     if (kwnames != NULL) {
         values = given;
-        count = in_order(self->spec, args, nargs, kwnames, given);
+        count = in_order(self->cif, args, nargs, kwnames, given);
         if (count < 0) {
             return leave("bind", callable, args, nargs, kwnames);
         }
@@ -265,7 +265,7 @@ PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t na
 }
 
 /* Whether a function promises not to write wherever that is wanted of it. */
-static int keeps(const NcCallSpec *own, const NcCallSpec *wanted)
+static int keeps(const NcCallInterface *own, const NcCallInterface *wanted)
 {
     for (Py_ssize_t i = 0; i < wanted->nargs; i++) {
         if (wanted->arguments[i].readonly && (i >= own->nargs || !own->arguments[i].readonly)) {
@@ -276,11 +276,11 @@ static int keeps(const NcCallSpec *own, const NcCallSpec *wanted)
 }
 
 /* The same signature is the function itself. */
-static PyObject *converted(NcCallable *self, NcCallSpec *wanted, const char *errors,
+static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char *errors,
                            Py_ssize_t length, PyObject *name)
 {
-    if (errors == NULL && name == NULL && wanted->text == self->spec->text &&
-        keeps(self->spec, wanted)) {
+    if (errors == NULL && name == NULL && wanted->text == self->cif->text &&
+        keeps(self->cif, wanted)) {
         return Py_NewRef(self);
     }
     PyObject *key = key_of(self, unchecked(wanted), length);
@@ -294,10 +294,11 @@ static PyObject *converted(NcCallable *self, NcCallSpec *wanted, const char *err
 /* Whether convert() of a signature needs nothing of Python's but a new spec. */
 static int is_plain(const NcCallable *self)
 {
-    return self->more->specializer == NULL && is_single(self) && self->spec->out_count == 0;
+    return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
 }
 
-PyObject *nc_adapt_passed(NcCallable *self, NcCallSpec *wanted, uintptr_t refuse, void **address)
+PyObject *nc_adapt_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
+                          void **address)
 {
     NcThunkSpec *spec = NULL;
     NcThunk *thunk = NULL;
@@ -320,14 +321,14 @@ PyObject *nc_adapt_passed(NcCallable *self, NcCallSpec *wanted, uintptr_t refuse
 PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
-    NcCallSpec *wanted;
+    NcCallInterface *wanted;
     const char *errors;
     Py_ssize_t length;
     PyObject *name;
-    if (!PyArg_ParseTuple(args, "O!z#O", &NcCallSpec_Type, &wanted, &errors, &length, &name)) {
+    if (!PyArg_ParseTuple(args, "O!z#O", &NcCallInterface_Type, &wanted, &errors, &length, &name)) {
         return NULL;
     }
-    if (self->spec == NULL || self->more->parts != NULL) {
+    if (self->cif == NULL || self->more->parts != NULL) {
         Py_RETURN_NONE; /* it has got another entry meanwhile */
     }
     return converted(self, wanted, errors, length, name != Py_None ? name : NULL);
@@ -394,16 +395,16 @@ PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t
                            PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
-    NcCallSpec *wanted;
+    NcCallInterface *wanted;
     PyObject *made;
     if (kwnames != NULL || nargs != 1 || self->more->specializer != NULL) {
         return leave("convert", callable, args, nargs, kwnames);
     }
-    wanted = nc_callspec_of(args[0]);
+    wanted = nc_callinterface_of(args[0]);
     if (wanted == NULL) {
         return NULL;
     }
-    made = is_single(self) && self->spec->out_count == 0
+    made = is_single(self) && self->cif->out_count == 0
                ? converted(self, wanted, NULL, 0, NULL)
                : leave("convert", callable, args, nargs, kwnames);
     Py_DECREF(wanted);

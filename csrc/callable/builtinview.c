@@ -16,15 +16,15 @@ static PyObject *living_view(NcCallable *self)
 /* The built-in form of what calls a single; of the same convention whatever that is. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
-    const NcCallSpec *spec = self->spec;
+    const NcCallInterface *cif = self->cif;
     const int is_wrapper = self->vectorcall == nc_vectorcall_wrapper;
     if (!is_wrapper && self->vectorcall != nc_vectorcall_plan) {
-        method->ml_meth = spec->trampoline->method;
-        method->ml_flags = spec->trampoline->method_flags;
-    } else if (spec->nargs > 1 || spec->variadic) {
+        method->ml_meth = cif->trampoline->method;
+        method->ml_flags = cif->trampoline->method_flags;
+    } else if (cif->nargs > 1 || cif->variadic) {
         method->ml_meth = NC_METHOD(is_wrapper ? nc_method_wrapper : nc_method_plan);
         method->ml_flags = METH_FASTCALL;
-    } else if (spec->nargs == 1) {
+    } else if (cif->nargs == 1) {
         method->ml_meth = is_wrapper ? nc_method_wrapper_O : nc_method_plan_O;
         method->ml_flags = METH_O;
     } else {
@@ -125,7 +125,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     if (view != NULL) {
         return view;
     }
-    if (self->spec == NULL && self->more->parts == NULL) {
+    if (self->cif == NULL && self->more->parts == NULL) {
         return nc_callable_error(
             self, PyExc_AttributeError, "has no built-in view: it has no entries%s",
             self->more->specializer != NULL ? " yet; ask for one as in f['d:d']"

@@ -28,7 +28,7 @@
 static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    Py_VISIT(self->spec);
+    Py_VISIT(self->cif);
     Py_VISIT(self->owner);
     Py_VISIT(self->more->wrapper);
     Py_VISIT(self->more->parts);
@@ -40,7 +40,7 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 
 /* The collector clears only what no reference from outside reaches, so no native caller is left: a
  * reader holds a reference. Finalisers that still see the object get the error of an empty one.
- * CallSpec and trampoline stay, because views call them. */
+ * CallInterface and trampoline stay, because views call them. */
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -71,7 +71,7 @@ static void callable_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     }
     (void)callable_clear(object);
-    Py_CLEAR(self->spec);
+    Py_CLEAR(self->cif);
     Py_CLEAR(*nc_callable_name_place(self));
     if (more != &nc_no_more) {
         Py_CLEAR(more->signatures);
@@ -105,9 +105,9 @@ static PyObject *callable_describe(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* What an entry is made of: (spec, address, flags, owner). */
+/* What an entry is made of: (cif, address, flags, owner). */
 typedef struct {
-    NcCallSpec *spec;
+    NcCallInterface *cif;
     void *target;
     Py_ssize_t flags;
     PyObject *owner;
@@ -115,11 +115,11 @@ typedef struct {
 
 static int take_entry(PyObject *args, Entry *out)
 {
-    return PyArg_ParseTuple(args, "O!O&nO", &NcCallSpec_Type, &out->spec, nc_take_address,
+    return PyArg_ParseTuple(args, "O!O&nO", &NcCallInterface_Type, &out->cif, nc_take_address,
                             &out->target, &out->flags, &out->owner);
 }
 
-/* _set_entry(spec, address, flags, owner): the only entry of an empty callable. */
+/* _set_entry(cif, address, flags, owner): the only entry of an empty callable. */
 static PyObject *callable_set_entry(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -127,27 +127,26 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
     if (!take_entry(args, &entry)) {
         return NULL;
     }
-    if (self->spec != NULL || self->more->parts != NULL) {
+    if (self->cif != NULL || self->more->parts != NULL) {
         return nc_callable_error(self, PyExc_RuntimeError, "has an entry already");
     }
     if (entry.target == NULL) {
         PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
         return NULL;
     }
-    return nc_callable_begin(self, entry.spec, entry.target, (uintptr_t)entry.flags, entry.owner) <
-                   0
+    return nc_callable_begin(self, entry.cif, entry.target, (uintptr_t)entry.flags, entry.owner) < 0
                ? NULL
                : Py_NewRef(Py_None);
 }
 
-/* _derived(spec, address, flags, owner): a callable of one entry that comes of this one, as an
+/* _derived(cif, address, flags, owner): a callable of one entry that comes of this one, as an
  * overload of it. To make one takes no class. Its name and its doc are ours. */
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Entry entry;
     return take_entry(args, &entry)
-               ? nc_callable_share_self(self, nc_callable_derive(self, entry.spec, entry.target,
+               ? nc_callable_share_self(self, nc_callable_derive(self, entry.cif, entry.target,
                                                                  (uintptr_t)entry.flags,
                                                                  entry.owner, NULL))
                : NULL;
@@ -176,7 +175,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
             return NULL;
         }
-        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->spec->text !=
+        if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->cif->text !=
                                self->calls->entries[i].signature) {
             PyErr_SetString(PyExc_ValueError,
                             "overloads must begin with those of the present entries");
@@ -190,7 +189,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(overloads); i++) {
         NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i);
         if (nc_callable_own(self, (PyObject *)part) < 0 ||
-            nc_callable_append(self, part->spec, NC_SINGLE_FLAGS(part), NC_SINGLE_TARGET(part)) <
+            nc_callable_append(self, part->cif, NC_SINGLE_FLAGS(part), NC_SINGLE_TARGET(part)) <
                 0) {
             return NULL;
         }
@@ -204,34 +203,34 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_RETURN_NONE;
 }
 
-/* _replace(position, address, owner, spec): another function for an entry, with the names and
- * promises of another spec of the same signature. The old owner and the old spec stay: calls that
- * are under way use them. */
+/* _replace(position, address, owner, cif): another function for an entry, with the names and
+ * promises of another call interface of the same signature. The old owner and interface stay: calls
+ * that are under way use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *owner;
-    PyObject *spec;
+    PyObject *cif;
     Py_ssize_t position;
     void *target;
     if (!PyArg_ParseTuple(args, "nO&OO!", &position, nc_take_address, &target, &owner,
-                          &NcCallSpec_Type, &spec)) {
+                          &NcCallInterface_Type, &cif)) {
         return NULL;
     }
     if (position < 0 || (size_t)position >= nc_calltable_count(self->calls) ||
-        self->calls->entries[position].signature != ((NcCallSpec *)(void *)spec)->text ||
+        self->calls->entries[position].signature != ((NcCallInterface *)(void *)cif)->text ||
         target == NULL) {
         PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
         return NULL;
     }
     /* It keeps the name of its first function. The last owner is the present one's, None too. */
     if (nc_callable_name(self) == NULL ||
-        (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->spec) < 0) ||
+        (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
         nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
         return NULL;
     }
     if (self->more->parts == NULL) {
-        Py_XSETREF(self->spec, (NcCallSpec *)(void *)Py_NewRef(spec));
+        Py_XSETREF(self->cif, (NcCallInterface *)(void *)Py_NewRef(cif));
         if (self->more != &nc_no_more) {
             Py_CLEAR(self->more->wrapper);
         }
@@ -242,17 +241,17 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
-/* (spec, address, flags) of a single as they are at one moment; None without entries. */
+/* (cif, address, flags) of a single as they are at one moment; None without entries. */
 static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcCallSpec *spec = self->spec;
+    NcCallInterface *cif = self->cif;
     uintptr_t flags = NC_SINGLE_FLAGS(self);
-    if (spec == NULL) {
+    if (cif == NULL) {
         Py_RETURN_NONE;
     }
     /* Held: what follows may run code that replaces the entry. */
-    return Py_BuildValue("(NNn)", Py_NewRef(spec), PyLong_FromVoidPtr(NC_SINGLE_TARGET(self)),
+    return Py_BuildValue("(NNn)", Py_NewRef(cif), PyLong_FromVoidPtr(NC_SINGLE_TARGET(self)),
                          (Py_ssize_t)flags);
 }
 
@@ -268,7 +267,7 @@ static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (self->spec == NULL) {
+    if (self->cif == NULL) {
         return nc_refuse_empty(self);
     }
     return PyUnicode_FromString(self->vectorcall == nc_vectorcall_wrapper ? "python"
@@ -280,7 +279,7 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
 static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (self->spec == NULL || self->more->parts != NULL || self->as.view.ml_name != NULL) {
+    if (self->cif == NULL || self->more->parts != NULL || self->as.view.ml_name != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it is decided how this is called");
         return NULL;
     }
@@ -320,7 +319,7 @@ static PyMethodDef callable_methods[] = {
 };
 
 static PyMemberDef callable_members[] = {
-    {"_spec", T_OBJECT, offsetof(NcCallable, spec), READONLY, NULL},
+    {"_cif", T_OBJECT, offsetof(NcCallable, cif), READONLY, NULL},
     {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT,
      offsetof(NcCallable, single.entries[0].funcptr), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -369,7 +368,7 @@ static PyObject *callable_get_is_entry(PyObject *object, void *Py_UNUSED(closure
 static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return Py_XNewRef(self->spec != NULL ? nc_entries_only(self) : Py_None);
+    return Py_XNewRef(self->cif != NULL ? nc_entries_only(self) : Py_None);
 }
 
 /* In Python, for it is seldom asked for. Of the type it is this descriptor, as for functions, which

@@ -10,17 +10,17 @@
 
 static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
 {
-    Py_ssize_t nargs = self->spec->nargs;
+    Py_ssize_t nargs = self->cif->nargs;
     return nc_callable_error(self, PyExc_TypeError, "takes %s %zd argument%s (%zd given)",
-                             self->spec->variadic ? "at least" : "exactly", nargs,
+                             self->cif->variadic ? "at least" : "exactly", nargs,
                              nargs == 1 ? "" : "s", given);
 }
 
 /* Of a call with keywords: names the first argument that is not given. */
 static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given)
 {
-    PyObject *names = self->spec->names;
-    for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
+    PyObject *names = self->cif->names;
+    for (Py_ssize_t i = 0; names != NULL && i < self->cif->nargs; i++) {
         PyObject *known = PyTuple_GET_ITEM(names, i);
         if (ordered[i] == NULL && known != Py_None) {
             nc_callable_error(self, PyExc_TypeError, "is missing argument %zd, %R", i + 1, known);
@@ -33,8 +33,8 @@ static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given
 /* Where keyword `name` goes, mostly at `likely`; or -1 with an exception. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t likely)
 {
-    PyObject *names = self->spec->names;
-    Py_ssize_t count = names != NULL ? self->spec->nargs : 0;
+    PyObject *names = self->cif->names;
+    Py_ssize_t count = names != NULL ? self->cif->nargs : 0;
     /* Names are interned, here and by the compiler. */
     if (likely < count && PyTuple_GET_ITEM(names, likely) == name) {
         return likely;
@@ -44,7 +44,7 @@ static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t 
             return i;
         }
     }
-    for (Py_ssize_t i = 0; names != NULL && i < self->spec->nargs; i++) {
+    for (Py_ssize_t i = 0; names != NULL && i < self->cif->nargs; i++) {
         PyObject *known = PyTuple_GET_ITEM(names, i);
         int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
         if (equal < 0) {
@@ -67,15 +67,15 @@ static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t 
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames)
 {
-    const NcCallSpec *spec = self->spec;
+    const NcCallInterface *cif = self->cif;
     Py_ssize_t given = PyVectorcall_NARGS(nargsf);
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    size_t room = (size_t)(given + keywords) + (size_t)spec->nargs;
+    size_t room = (size_t)(given + keywords) + (size_t)cif->nargs;
     PyObject *few[16] = {NULL};
     PyObject **ordered = few;
     PyObject *result = NULL;
     if (keywords == 0) {
-        if (given < spec->nargs || (given > spec->nargs && !spec->variadic)) {
+        if (given < cif->nargs || (given > cif->nargs && !cif->variadic)) {
             return wrong_count(self, given);
         }
         return self->vectorcall((PyObject *)self, args, (size_t)given, NULL);
@@ -101,11 +101,11 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
         }
         ordered[position] = args[given + k];
     }
-    if (given + keywords > spec->nargs && !spec->variadic) {
+    if (given + keywords > cif->nargs && !cif->variadic) {
         wrong_count(self, given + keywords);
         goto done;
     }
-    for (Py_ssize_t i = 0; i < spec->nargs; i++) {
+    for (Py_ssize_t i = 0; i < cif->nargs; i++) {
         if (ordered[i] == NULL) {
             missing(self, ordered, given + keywords);
             goto done;
@@ -127,8 +127,8 @@ PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t 
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (kwnames != NULL || nargs < self->spec->nargs ||
-        (nargs > self->spec->nargs && !self->spec->variadic)) {
+    if (kwnames != NULL || nargs < self->cif->nargs ||
+        (nargs > self->cif->nargs && !self->cif->variadic)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
     PyObject *wrapper = Py_XNewRef(self->more->wrapper);
@@ -209,7 +209,7 @@ int nc_is_single(PyObject *object)
 {
     const NcCallable *self = (const NcCallable *)(void *)object;
     return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
-           self->more->parts == NULL && self->spec != NULL;
+           self->more->parts == NULL && self->cif != NULL;
 }
 
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)

@@ -21,10 +21,11 @@
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-/* How values become pointers of a type, a tuple: cffi's type; a call spec with such an argument;
+/* How values become pointers of a type, a tuple: cffi's type; a call interface with such an
+ * argument;
  * "c" where bytes are copied, "f" for functions, else "*"; the CallbackSpec of Python functions, or
  * None. */
-enum { TYPE, SPEC, KIND, CALLBACK };
+enum { TYPE, CIF, KIND, CALLBACK };
 
 /* An exception unless a tuple has so many items. */
 static int has_items(PyObject *tuple, Py_ssize_t count)
@@ -39,7 +40,7 @@ static int has_items(PyObject *tuple, Py_ssize_t count)
  * with an exception, where Python code is to see to the value. */
 static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
 {
-    const NcCallSpec *spec = (const NcCallSpec *)(const void *)ITEM(slot, SPEC);
+    const NcCallInterface *cif = (const NcCallInterface *)(const void *)ITEM(slot, CIF);
     Py_UCS4 kind = PyUnicode_READ_CHAR(ITEM(slot, KIND), 0);
     PyObject *function = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
     if (nc_is_cdata(nc_bare(value))) {
@@ -67,7 +68,7 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
         return NULL;
     }
     /* Nobody reads the message. */
-    NcPin *pin = nc_pin_value(spec, ITEM(spec->alone, 0), kind == 'f' ? 0 : -1, value);
+    NcPin *pin = nc_pin_value(cif, ITEM(cif->alone, 0), kind == 'f' ? 0 : -1, value);
     *address = pin != NULL ? pin->pointer.address : NULL;
     return (PyObject *)pin;
 }
@@ -169,7 +170,7 @@ PyObject *nc_memory_record(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* How memory of a type is made, a tuple: cffi's pointer or array type; its type of pointers to an
  * item; what makes memory in a block, or None where that is not for the core; the length of an
- * array, None where values say it; of an array, a list of the call spec that buffers of its
+ * array, None where values say it; of an array, a list of the call interface that buffers of its
  * elements suit, None until one came, and the size of an item; the slot of an array of pointers, or
  * None; the record of a struct with pointers, or None; convert(value, list, who), or None where
  * cffi takes values as they are; again(value, list, who) for what cffi refuses; what messages call
@@ -249,13 +250,13 @@ static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
  * to that. */
 static PyObject *make_copy(PyObject *row, PyObject *init)
 {
-    const NcCallSpec *spec =
-        (const NcCallSpec *)(const void *)PyList_GET_ITEM(ITEM(row, ELEMENTS), 0);
+    const NcCallInterface *cif =
+        (const NcCallInterface *)(const void *)PyList_GET_ITEM(ITEM(row, ELEMENTS), 0);
     Py_ssize_t size = PyLong_AsSsize_t(PyList_GET_ITEM(ITEM(row, ELEMENTS), 1));
     PyObject *length = ITEM(row, LENGTH);
     PyObject *made = NULL;
-    NcPin *pin = (const void *)spec != (const void *)Py_None && size > 0
-                     ? nc_pin_value(spec, ITEM(spec->alone, 0), -1, init)
+    NcPin *pin = (const void *)cif != (const void *)Py_None && size > 0
+                     ? nc_pin_value(cif, ITEM(cif->alone, 0), -1, init)
                      : NULL;
     Py_ssize_t bytes =
         pin != NULL && pin->pointer.buffer.obj != NULL ? pin->pointer.buffer.len : -1;

@@ -4,7 +4,7 @@
 
 #include "call/call.h"
 #include "calls.h"
-#include "callspec.h"
+#include "callinterface.h"
 #include "nativecall/detail/objectclass.h"
 #include "values/names.h"
 
@@ -60,25 +60,25 @@ static int raised(int status)
 }
 
 /* The first entry: both tables are in the object, but for the words of a long signature. */
-static int append_first(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target)
+static int append_first(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target)
 {
     uint64_t *words = self->words;
     uint64_t first[NC_PACKED_MAX_WORDS];
     if (target == NULL || !nc_calltable_flags_valid(flags)) {
         return raised(NC_E_RANGE);
     }
-    if (spec->word_count > 1) {
-        words = (uint64_t *)calloc(spec->word_count + 2, sizeof(uint64_t));
+    if (cif->word_count > 1) {
+        words = (uint64_t *)calloc(cif->word_count + 2, sizeof(uint64_t));
         if (words == NULL) {
             return raised(NC_E_NOMEM);
         }
         self->words[0] = (uintptr_t)words;
         self->words[2] = 1;
     }
-    memcpy(first, spec->words, spec->word_count * sizeof(uint64_t));
+    memcpy(first, cif->words, cif->word_count * sizeof(uint64_t));
     first[0] |= NC_PACKED_FLAGS(flags);
-    nc_packed_put(words, first, spec->word_count, target);
-    nc_calltable_write(&self->single, spec->text, flags, target);
+    nc_packed_put(words, first, cif->word_count, target);
+    nc_calltable_write(&self->single, cif->text, flags, target);
     publish(self, &self->single, words);
     return 0;
 }
@@ -98,19 +98,19 @@ int nc_callable_move_tables(NcCallable *self)
     return raised(status);
 }
 
-int nc_callable_append(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target)
+int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target)
 {
     NcNativeTable *native;
     int status;
     if (nc_calltable_count(self->calls) == 0) {
-        return append_first(self, spec, flags, target);
+        return append_first(self, cif, flags, target);
     }
     if (nc_callable_move_tables(self) < 0) {
         return -1;
     }
     native = &self->more->native;
     status =
-        nc_nativetable_add_packed(native, spec->text, spec->words, spec->word_count, flags, target);
+        nc_nativetable_add_packed(native, cif->text, cif->words, cif->word_count, flags, target);
     if (status == NC_OK) {
         publish(self, native->calls.published, native->packed.published);
     }
@@ -183,16 +183,16 @@ int nc_callable_own(NcCallable *self, PyObject *owner)
 
 int nc_calls_traced;
 
-int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                       PyObject *owner)
 {
-    if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, spec, flags, target) < 0) {
+    if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, cif, flags, target) < 0) {
         return -1;
     }
-    self->spec = (NcCallSpec *)(void *)Py_NewRef(spec);
+    self->cif = (NcCallInterface *)(void *)Py_NewRef(cif);
     self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
-                       : spec->trampoline != NULL && (flags & NC_CALL_FLAGS) == 0
-                           ? spec->trampoline->vectorcall
+                       : cif->trampoline != NULL && (flags & NC_CALL_FLAGS) == 0
+                           ? cif->trampoline->vectorcall
                            : nc_vectorcall_plan;
     return 0;
 }
@@ -210,21 +210,21 @@ int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc)
     return 0;
 }
 
-PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
+PyObject *nc_callable_make(NcCallInterface *cif, void *target, uintptr_t flags, PyObject *owner,
                            PyObject *name)
 {
     PyObject *made = nc_callable_new(nc_callable_class, NULL, NULL);
     NcCallable *self = (NcCallable *)(void *)made;
     if (made != NULL) {
         self->as.unviewed.name = Py_XNewRef(name);
-        if (nc_callable_begin(self, spec, target, flags, owner) < 0) {
+        if (nc_callable_begin(self, cif, target, flags, owner) < 0) {
             Py_CLEAR(made);
         }
     }
     return made;
 }
 
-PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name)
 {
     if (name == NULL &&
@@ -234,7 +234,7 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
             return NULL;
         }
     }
-    PyObject *made = nc_callable_make(spec, target, flags, owner, name);
+    PyObject *made = nc_callable_make(cif, target, flags, owner, name);
     if (made != NULL && self->more->doc != NULL && self->more->doc != Py_None &&
         nc_callable_say((NcCallable *)(void *)made, name, self->more->doc) < 0) {
         Py_CLEAR(made);
@@ -244,7 +244,7 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, u
 
 PyObject *nc_callable_alone(NcCallable *single)
 {
-    return nc_callable_derive(single, single->spec, NC_SINGLE_TARGET(single),
+    return nc_callable_derive(single, single->cif, NC_SINGLE_TARGET(single),
                               NC_SINGLE_FLAGS(single), nc_callable_owner(single), NULL);
 }
 
@@ -292,13 +292,13 @@ PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         PyErr_Clear(); /* negative, or too large */
         Py_RETURN_NONE;
     }
-    NcCallSpec *spec = nc_callspec_of(args[1]);
+    NcCallInterface *cif = nc_callinterface_of(args[1]);
     PyObject *made = NULL;
-    if (spec != NULL && spec->has_objects) {
+    if (cif != NULL && cif->has_objects) {
         made = Py_NewRef(Py_None);
-    } else if (spec != NULL && PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
-        made = nc_callable_make(spec, (void *)(uintptr_t)address, 0, Py_None, name);
+    } else if (cif != NULL && PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
+        made = nc_callable_make(cif, (void *)(uintptr_t)address, 0, Py_None, name);
     }
-    Py_XDECREF(spec);
+    Py_XDECREF(cif);
     return made;
 }

@@ -34,7 +34,7 @@ int nc_callable_move_tables(NcCallable *self);
 
 /* Adds an entry to both tables, and puts another function into one. -1 with an exception; readers
  * then see what they saw. */
-int nc_callable_append(NcCallable *self, const NcCallSpec *spec, uintptr_t flags, void *target);
+int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target);
 int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
 
 /* Whether calls of Python's go through functions of Python's that are named after what they call
@@ -42,16 +42,16 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
 extern int nc_calls_traced;
 
 /* The first entry of an empty callable, which makes it a single. -1 with an exception. */
-int nc_callable_begin(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                       PyObject *owner);
 
 /* A callable of one entry. Its name may be NULL. NULL with an exception. */
-PyObject *nc_callable_make(NcCallSpec *spec, void *target, uintptr_t flags, PyObject *owner,
+PyObject *nc_callable_make(NcCallInterface *cif, void *target, uintptr_t flags, PyObject *owner,
                            PyObject *name);
 
 /* A callable of one entry that comes of another: an overload of it, a thunk of it. Its name, where
  * none is given (NULL), and its doc are those of the other. NULL with an exception. */
-PyObject *nc_callable_derive(NcCallable *self, NcCallSpec *spec, void *target, uintptr_t flags,
+PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name);
 
 /* The entry that a single has now as a callable of its own. NULL with an exception. */

@@ -1,15 +1,15 @@
 /* csrc/callable/entries.c: the lookups of entries.h.
  *
- * A signature in any spelling leads to its call spec (nc_callspec_of), whose interned text is
- * compared with those of the call table: nothing is parsed that was seen before, and no text is
- * compared but by address. Only what is missing is left to Python code: the specialize hook, and
- * the error that says what there is.
+ * A signature in any spelling leads to its call interface (nc_callinterface_of), whose interned
+ * text is compared with those of the call table: nothing is parsed that was seen before, and no
+ * text is compared but by address. Only what is missing is left to Python code: the specialize
+ * hook, and the error that says what there is.
  *
- * Threads: with the GIL. Python code runs where a spec, a hook or memory is asked for; the table is
- * read after that, and what was made meanwhile in another thread stays. */
+ * Threads: with the GIL. Python code runs where a call interface, a hook or memory is asked for;
+ * the table is read after that, and what was made meanwhile in another thread stays. */
 #include "entries.h"
 
-#include "callspec.h"
+#include "callinterface.h"
 #include "construct.h"
 #include "platform/lists.h"
 
@@ -18,7 +18,7 @@
 static inline Py_ssize_t offered(NcCallable *self)
 {
     PyObject *parts = self->more->parts;
-    Py_ssize_t most = parts != NULL ? PyTuple_GET_SIZE(parts) : self->spec != NULL;
+    Py_ssize_t most = parts != NULL ? PyTuple_GET_SIZE(parts) : self->cif != NULL;
     Py_ssize_t count = (Py_ssize_t)nc_calltable_count(self->calls);
     return nc_native_table((PyObject *)self) == NULL ? 0 : count < most ? count : most;
 }
@@ -30,19 +30,19 @@ static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
 
 /* The part that has a signature's entry, which a single is itself: a borrowed reference. NULL where
  * there is none. */
-static inline NcCallable *part_of(NcCallable *self, const NcCallSpec *spec)
+static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
 {
     const PyNativeCallableEntry *entries = self->calls->entries;
     Py_ssize_t count;
     if (self->more->parts == NULL) {
-        return entries[0].signature == spec->text && self->spec != NULL &&
+        return entries[0].signature == cif->text && self->cif != NULL &&
                        nc_native_table((PyObject *)self) != NULL
                    ? self
                    : NULL;
     }
     count = offered(self);
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (entries[i].signature == spec->text) {
+        if (entries[i].signature == cif->text) {
             return part_at(self, i);
         }
     }
@@ -51,9 +51,9 @@ static inline NcCallable *part_of(NcCallable *self, const NcCallSpec *spec)
 
 /* The part of a signature that is not in the table by now: the specialize hook is asked for it.
  * NULL with an exception. */
-NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
+NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
 {
-    PyObject *text = PyTuple_GET_ITEM(spec->alone, 0);
+    PyObject *text = PyTuple_GET_ITEM(cif->alone, 0);
     NcCallable *part = NULL;
     PyObject *done;
     if (self->more->specializer != NULL) {
@@ -62,7 +62,7 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
             return NULL;
         }
         Py_DECREF(done);
-        part = part_of(self, spec);
+        part = part_of(self, cif);
     }
     if (part == NULL) {
         Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, text, NULL));
@@ -73,27 +73,27 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallSpec *spec)
 /* The part of a signature as written; NULL with an exception. */
 static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
 {
-    NcCallSpec *spec = nc_callspec_of(signature);
-    if (NC_UNLIKELY(spec == NULL)) {
+    NcCallInterface *cif = nc_callinterface_of(signature);
+    if (NC_UNLIKELY(cif == NULL)) {
         return NULL;
     }
-    NcCallable *part = part_of(self, spec);
+    NcCallable *part = part_of(self, cif);
     if (NC_UNLIKELY(part == NULL)) {
-        part = missing(self, spec);
+        part = missing(self, cif);
     }
-    Py_DECREF(spec);
+    Py_DECREF(cif);
     return part;
 }
 
 NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
 {
-    NcCallSpec *spec = nc_callspec_of(signature);
-    NcCallable *part = spec != NULL ? part_of(self, spec) : NULL;
-    if (spec == NULL &&
+    NcCallInterface *cif = nc_callinterface_of(signature);
+    NcCallable *part = cif != NULL ? part_of(self, cif) : NULL;
+    if (cif == NULL &&
         (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
         PyErr_Clear(); /* what is no signature has no entry */
     }
-    Py_XDECREF(spec);
+    Py_XDECREF(cif);
     return part;
 }
 
@@ -175,14 +175,14 @@ PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
         return PyTuple_New(0);
     }
     if (self->more->parts == NULL) {
-        return Py_NewRef(self->spec->alone);
+        return Py_NewRef(self->cif->alone);
     }
     more = self->more;
     if (more->signatures == NULL || PyTuple_GET_SIZE(more->signatures) != count) {
         texts = PyTuple_New(count);
         for (Py_ssize_t i = 0; texts != NULL && i < count; i++) {
             PyTuple_SET_ITEM(texts, i,
-                             Py_NewRef(PyTuple_GET_ITEM(part_at(self, i)->spec->alone, 0)));
+                             Py_NewRef(PyTuple_GET_ITEM(part_at(self, i)->cif->alone, 0)));
         }
         if (texts == NULL) {
             return NULL;

@@ -1,7 +1,7 @@
 /* csrc/callable/foreign.c: the boxes of foreign.h. The bridges (nativecall/_bridges/) make them. */
 #include "foreign.h"
 
-#include "callspec.h"
+#include "callinterface.h"
 #include "entries.h"
 #include "construct.h"
 #include "platform/address.h"
@@ -126,13 +126,13 @@ static PyObject *bridge_of(int kind)
 }
 
 /* What the boxes of an entry are made of: a tuple; None where SciPy does not call it as it is. A
- * new reference; NULL with an exception. The call spec keeps it. */
+ * new reference; NULL with an exception. The call interface keeps it. */
 static PyObject *form_of(int kind, PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
-    NcCallSpec *spec = self->spec;
+    NcCallInterface *cif = self->cif;
     int usual = (NC_SINGLE_FLAGS(self) & ~NO_MATTER) == 0;
-    PyObject *form = usual ? spec->forms[kind] : NULL;
+    PyObject *form = usual ? cif->forms[kind] : NULL;
     PyObject *bridge;
     if (NC_LIKELY(form != NULL)) {
         return Py_NewRef(form);
@@ -140,7 +140,7 @@ static PyObject *form_of(int kind, PyObject *entry)
     bridge = bridge_of(kind);
     form = bridge != NULL ? PyObject_CallMethod(bridge, "form", "O", entry) : NULL;
     if (form != NULL && usual) {
-        nc_keep_first(&spec->forms[kind], Py_NewRef(form));
+        nc_keep_first(&cif->forms[kind], Py_NewRef(form));
     }
     return form;
 }
@@ -242,7 +242,7 @@ static PyObject *taking_gil(PyObject *entry)
     const NcCallable *self = (const NcCallable *)(void *)entry;
     PyObject *thunks;
     PyObject *made;
-    if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->spec->variadic) {
+    if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->cif->variadic) {
         return entry;
     }
     thunks = PyObject_CallNoArgs(nc_hooks.thunks);
@@ -322,7 +322,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
         return NULL;
     }
     if (kind < NC_TO_SCIPY ||
-        (kind == NC_TO_SCIPY && holder != NULL && more->parts == NULL && holder->spec != NULL)) {
+        (kind == NC_TO_SCIPY && holder != NULL && more->parts == NULL && holder->cif != NULL)) {
         entry = entry_for(self, holder, kind);
         box = entry != NULL ? box_of(kind, entry) : NULL;
     }
@@ -375,7 +375,7 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
     if (found != NULL && PyArg_ParseTuple(found, "O!O", nc_callable_class, &part, &form)) {
         NcCallable *chosen = (NcCallable *)(void *)part;
         if (form == Py_None) {
-            PyObject *text = PyUnicode_FromString(chosen->spec->text);
+            PyObject *text = PyUnicode_FromString(chosen->cif->text);
             NcCallable *holder = text != NULL ? nc_entries_part(self, text) : NULL;
             made = holder != NULL ? kept(self, holder, kind, given) : NULL;
             Py_XDECREF(text);
@@ -410,7 +410,7 @@ NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs
 static inline int is_text(PyObject *signature, const NcCallable *part)
 {
     return PyUnicode_Check(signature) &&
-           PyUnicode_CompareWithASCIIString(signature, part->spec->text) == 0;
+           PyUnicode_CompareWithASCIIString(signature, part->cif->text) == 0;
 }
 
 static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_t nargs,

@@ -2,7 +2,7 @@
 
 A shape is a signature with every pointer written ``P``. Signatures of one
 shape share one trampoline, because a pointer's target type matters only to its conversion, which
-reads it from the spec.
+reads it from the call interface.
 
 How the set was chosen: by counting the shapes of what 26 headers declare, C's library, POSIX, zlib,
 SQLite, OpenSSL, GSL, git2, Xlib and others. Nearly all shapes that ten of them have are here, and

@@ -39,13 +39,13 @@ static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *
     return *key != NULL ? PyDict_GetItemWithError(kept, *key) : NULL;
 }
 
-int nc_keep_in(PyObject *kept, const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
+int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                PyObject *value, void **address)
 {
-    const NcArgument *argument = &spec->arguments[index < 0 ? 0 : index];
+    const NcArgument *argument = &cif->arguments[index < 0 ? 0 : index];
     NcPin *pin = NULL;
     if (argument->passed == NULL) { /* which the first conversion finds out */
-        pin = nc_pin_value(spec, name, index, value);
+        pin = nc_pin_value(cif, name, index, value);
         if (pin == NULL) {
             return -1;
         }
@@ -53,7 +53,7 @@ int nc_keep_in(PyObject *kept, const NcCallSpec *spec, PyObject *name, Py_ssize_
     PyObject *key = key_of(argument, value, 0);
     PyObject *row = found_in(kept, argument, value, &key);
     if (row == NULL && key != NULL && !PyErr_Occurred()) {
-        pin = pin != NULL ? pin : nc_pin_value(spec, name, index, value);
+        pin = pin != NULL ? pin : nc_pin_value(cif, name, index, value);
         PyObject *fresh = pin != NULL ? PyTuple_Pack(2, (PyObject *)pin, value) : NULL;
         row = fresh != NULL ? PyDict_SetDefault(kept, key, fresh) : NULL;
         Py_XDECREF(fresh);
@@ -141,19 +141,19 @@ static PyObject *kept_by_library(NcCallable *self)
     return kept;
 }
 
-int nc_keep_argument(NcCallable *self, const NcCallSpec *spec, PyObject *const *args,
+int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address)
 {
-    const Py_ssize_t holder = spec->keep - NC_KEEP_ARGUMENT;
-    PyObject *kept = spec->keep == NC_KEEP_PROCESS ? made_once(&of_process)
-                     : spec->keep == NC_KEEP_LIBRARY
+    const Py_ssize_t holder = cif->keep - NC_KEEP_ARGUMENT;
+    PyObject *kept = cif->keep == NC_KEEP_PROCESS ? made_once(&of_process)
+                     : cif->keep == NC_KEEP_LIBRARY
                          ? kept_by_library(self)
                          : kept_with(self, holder, nc_bare(args[holder]));
     if (kept == NULL) {
         return -1;
     }
     Py_INCREF(kept); /* code of the function's own may drop the object */
-    int status = nc_keep_in(kept, spec, (PyObject *)self, index, args[index], address);
+    int status = nc_keep_in(kept, cif, (PyObject *)self, index, args[index], address);
     Py_DECREF(kept);
     return status;
 }

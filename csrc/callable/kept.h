@@ -14,13 +14,13 @@
 
 #include "layout.h"
 
-/* Argument `index` of a call, a function or a handle: the pointer that C gets is kept as `spec`
+/* Argument `index` of a call, a function or a handle: the pointer that C gets is kept as `cif`
  * says. 0, or -1 with an exception. */
-int nc_keep_argument(NcCallable *self, const NcCallSpec *spec, PyObject *const *args,
+int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address);
 
 /* The same in a dict that the caller has. `name` and `index` are as for nc_pin_value. */
-int nc_keep_in(PyObject *kept, const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
+int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                PyObject *value, void **address);
 
 /* What the library keeps that an owner of an entry is of: a symbol, a callable, or several. A

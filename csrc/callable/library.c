@@ -3,7 +3,7 @@
  * A library is never unloaded: its threads, signal handlers and destructors of thread-local data
  * may run as long as the process does. All of this needs the GIL, and releases it while the loader
  * works. */
-#include "callspec.h"
+#include "callinterface.h"
 #include "core/core.h"
 #include "kept.h"
 #include "construct.h"
@@ -110,17 +110,17 @@ static PyObject *owner_of(PyObject *type, PyObject *object, PyObject *library, P
 }
 
 /* function(name, signature, library, class): the callable of a function without options, by its
- * signature or its call spec; its owner is a tuple of that class: (this library, library, name,
- * None, None). None where it is for Python code to say what is meant, or what is wrong: there is no
- * such symbol, name or signature are no exact str, the signature has Python objects. What is wrong
- * with a signature is raised. */
+ * signature or its call interface; its owner is a tuple of that class: (this library, library,
+ * name, None, None). None where it is for Python code to say what is meant, or what is wrong: there
+ * is no such symbol, name or signature are no exact str, the signature has Python objects. What is
+ * wrong with a signature is raised. */
 static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = nargs == 4 ? args[0] : NULL;
     Py_ssize_t length = 0;
     const char *text;
     void *address = NULL;
-    NcCallSpec *spec;
+    NcCallInterface *cif;
     PyObject *owner;
     PyObject *made = NULL;
     if (name == NULL || !PyType_Check(args[3]) ||
@@ -129,29 +129,29 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
                                          "and the class of its owner");
         return NULL;
     }
-    int known = Py_IS_TYPE(args[1], &NcCallSpec_Type);
+    int known = Py_IS_TYPE(args[1], &NcCallInterface_Type);
     if (!PyUnicode_CheckExact(name) || (!known && !PyUnicode_CheckExact(args[1]))) {
         Py_RETURN_NONE;
     }
-    spec = known ? (NcCallSpec *)(void *)Py_NewRef(args[1]) : nc_callspec_of(args[1]);
-    if (spec == NULL) {
+    cif = known ? (NcCallInterface *)(void *)Py_NewRef(args[1]) : nc_callinterface_of(args[1]);
+    if (cif == NULL) {
         return NULL;
     }
     text = PyUnicode_AsUTF8AndSize(name, &length);
     if (text == NULL) {
         PyErr_Clear(); /* lone surrogates, which are in no symbol */
     }
-    if (text == NULL || spec->has_objects || (Py_ssize_t)strlen(text) != length ||
+    if (text == NULL || cif->has_objects || (Py_ssize_t)strlen(text) != length ||
         look_up(object, text, NULL, &address) != NC_OK || address == NULL) {
-        Py_DECREF(spec);
+        Py_DECREF(cif);
         Py_RETURN_NONE;
     }
     owner = owner_of(args[3], object, args[2], name);
     if (owner != NULL) {
-        made = nc_callable_make(spec, address, 0, owner, name);
+        made = nc_callable_make(cif, address, 0, owner, name);
         Py_DECREF(owner);
     }
-    Py_DECREF(spec);
+    Py_DECREF(cif);
     return made;
 }
 

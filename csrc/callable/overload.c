@@ -30,10 +30,10 @@
 
 /* ---- all arguments --------------------------------------------------------------------------- */
 
-static const NcCallSpec *part_spec(PyObject *parts, Py_ssize_t position)
+static const NcCallInterface *part_spec(PyObject *parts, Py_ssize_t position)
 {
     PyObject *part = PyTuple_GET_ITEM(parts, position);
-    return ((const NcCallable *)(void *)part)->spec;
+    return ((const NcCallable *)(void *)part)->cif;
 }
 
 /* The position of the part that the arguments cost least to convert for; the earlier one where two
@@ -43,13 +43,13 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 {
     Py_ssize_t best = -1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = part_spec(parts, p);
+        const NcCallInterface *cif = part_spec(parts, p);
         long cost = 0;
-        if (nargs != spec->nargs && (nargs < spec->nargs || !spec->variadic)) {
+        if (nargs != cif->nargs && (nargs < cif->nargs || !cif->variadic)) {
             continue;
         }
-        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            int one = nc_argument_cost(spec, i, args[i]);
+        for (Py_ssize_t i = 0; i < cif->nargs; i++) {
+            int one = nc_argument_cost(cif, i, args[i]);
             if (one == -2) {
                 return -2;
             }
@@ -63,7 +63,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
             best = p;
             *best_cost = cost;
         }
-        if (cost == 0 && nargs == spec->nargs) {
+        if (cost == 0 && nargs == cif->nargs) {
             return p;
         }
     }
@@ -167,10 +167,10 @@ struct NcDispatcher {
 };
 
 /* The letter of the numbers that an argument takes, if any, by value or by reference. */
-static char number_letter(const NcCallSpec *spec, Py_ssize_t index)
+static char number_letter(const NcCallInterface *cif, Py_ssize_t index)
 {
-    const NcArgument *argument = &spec->arguments[index];
-    return argument->code == 'P' && spec->fortran ? argument->pointee : argument->code;
+    const NcArgument *argument = &cif->arguments[index];
+    return argument->code == 'P' && cif->fortran ? argument->pointee : argument->code;
 }
 
 /* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
@@ -180,9 +180,9 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     unsigned char ends[2][65] = {{0}, {0}};
     unsigned char class_ = CLASS_INT;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = part_spec(parts, p);
-        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            const NcIntegerKind *kind = nc_integer_kind(number_letter(spec, i));
+        const NcCallInterface *cif = part_spec(parts, p);
+        for (Py_ssize_t i = 0; i < cif->nargs; i++) {
+            const NcIntegerKind *kind = nc_integer_kind(number_letter(cif, i));
             if (kind != NULL) {
                 ends[0][8 * kind->size - kind->is_signed] = 1;
             }
@@ -206,16 +206,16 @@ static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = part_spec(parts, p);
-        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            char code = spec->arguments[i].code;
-            int plain = code == 'P' && spec->arguments[i].count == 0 &&
-                        (spec->arguments[i].pointee == 'v' ||
-                         nc_scalar_size(spec->arguments[i].pointee) != 0);
+        const NcCallInterface *cif = part_spec(parts, p);
+        for (Py_ssize_t i = 0; i < cif->nargs; i++) {
+            char code = cif->arguments[i].code;
+            int plain = code == 'P' && cif->arguments[i].count == 0 &&
+                        (cif->arguments[i].pointee == 'v' ||
+                         nc_scalar_size(cif->arguments[i].pointee) != 0);
             if (!plain && code != 'O' && nc_scalar_size(code) == 0) {
                 return 0;
             }
-            if (code == 'P' && spec->arguments[i].pointee == 'v') {
+            if (code == 'P' && cif->arguments[i].pointee == 'v') {
                 /* That depends on a promise, which the signature does not tell. */
                 *bytes = 0;
             }
@@ -229,11 +229,11 @@ static int common_export(PyObject *parts)
 {
     int export = 0;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = part_spec(parts, p);
-        if (export != 0 && export != spec->export) {
+        const NcCallInterface *cif = part_spec(parts, p);
+        if (export != 0 && export != cif->export) {
             return 0;
         }
-        export = spec->export;
+        export = cif->export;
     }
     return export | PyBUF_WRITABLE;
 }
@@ -370,9 +370,9 @@ static int varies(PyObject *parts, char letter)
         return 0;
     }
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallSpec *spec = part_spec(parts, p);
-        for (Py_ssize_t i = 0; i < spec->nargs; i++) {
-            const NcIntegerKind *wanted = nc_integer_kind(number_letter(spec, i));
+        const NcCallInterface *cif = part_spec(parts, p);
+        for (Py_ssize_t i = 0; i < cif->nargs; i++) {
+            const NcIntegerKind *wanted = nc_integer_kind(number_letter(cif, i));
             if (wanted != NULL && wanted->code != '?' &&
                 (found->low < wanted->low || found->high > wanted->high)) {
                 return 1;

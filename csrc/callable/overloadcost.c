@@ -92,20 +92,20 @@ static int match_number(char wanted, PyObject *value)
     return NC_COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument of a call spec takes a buffer that suits it: contiguous, long enough,
+/* Whether an argument of a call interface takes a buffer that suits it: contiguous, long enough,
  * aligned, and writable unless the callee promises not to write. */
-static int takes_buffer(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+static int takes_buffer(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
-    int flags = spec->arguments[index].export.flags;
+    int flags = cif->arguments[index].export.flags;
     int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
-    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, spec->order) &&
-           !nc_buffer_is_short(spec, index, buffer) && nc_buffer_is_aligned(spec, index, buffer);
+    return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, cif->order) &&
+           !nc_buffer_is_short(cif, index, buffer) && nc_buffer_is_aligned(cif, index, buffer);
 }
 
-int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *value)
 {
-    char code = spec->arguments[index].code;
+    char code = cif->arguments[index].code;
     PyObject *answer;
     if (scalar_kind(code) != '\0') {
         return match_number(code, value);
@@ -116,40 +116,40 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     if (code == 'P' && value == Py_None) {
         return NC_COST_WIDER;
     }
-    if (code == 'P' && spec->fortran) {
-        int referred = nc_is_referred(spec, index, value);
+    if (code == 'P' && cif->fortran) {
+        int referred = nc_is_referred(cif, index, value);
         if (referred != 0) {
             return referred < 0 ? -2
                    : PyUnicode_CheckExact(value)
                        ? NC_COST_EXACT
-                       : match_number(spec->arguments[index].pointee, value);
+                       : match_number(cif->arguments[index].pointee, value);
         }
     }
-    if (code == 'P' && spec->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
+    if (code == 'P' && cif->arguments[index].pointee != '\0' && PyObject_CheckBuffer(value)) {
         Py_buffer buffer;
         if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
             return nc_clear_refusal() ? -1 : -2;
         }
         int boxed = nc_buffer_is_pointer(&buffer);
-        int suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(spec, index, value, &buffer);
-        int takes = takes_buffer(spec, index, value, &buffer);
+        int suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(cif, index, value, &buffer);
+        int takes = takes_buffer(cif, index, value, &buffer);
         PyBuffer_Release(&buffer);
         if (suits < 0) {
             return -2;
         }
         if (!boxed) {
-            return !suits                                  ? -1
-                   : !takes                                ? NC_COST_REFUSED
-                   : spec->arguments[index].pointee == 'v' ? NC_COST_KIND
-                                                           : NC_COST_EXACT;
+            return !suits                                 ? -1
+                   : !takes                               ? NC_COST_REFUSED
+                   : cif->arguments[index].pointee == 'v' ? NC_COST_KIND
+                                                          : NC_COST_EXACT;
         }
     }
-    if (code == 'P' && PyUnicode_Check(value) && nc_takes_text(spec, index)) {
+    if (code == 'P' && PyUnicode_Check(value) && nc_takes_text(cif, index)) {
         return NC_COST_EXACT;
     }
     answer = PyObject_CallFunctionObjArgs(
-        nc_hooks.match, PyTuple_GET_ITEM(spec->types, index), value,
-        spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
+        nc_hooks.match, PyTuple_GET_ITEM(cif->types, index), value,
+        cif->arguments[index].readonly ? Py_True : Py_False, cif->policies, NULL);
     if (answer == NULL) {
         return -2;
     }
@@ -158,19 +158,19 @@ int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
     return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
 }
 
-/* match(spec, value): what the first argument of a call spec costs; -1 when it does not take the
- * value. */
+/* match(cif, value): what the first argument of a call interface costs; -1 when it does not take
+ * the value. */
 PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *spec;
+    PyObject *cif;
     PyObject *value;
-    if (!PyArg_ParseTuple(args, "O!O", &NcCallSpec_Type, &spec, &value)) {
+    if (!PyArg_ParseTuple(args, "O!O", &NcCallInterface_Type, &cif, &value)) {
         return NULL;
     }
-    if (((NcCallSpec *)(void *)spec)->nargs == 0) {
+    if (((NcCallInterface *)(void *)cif)->nargs == 0) {
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    int cost = nc_argument_cost((const NcCallSpec *)(void *)spec, 0, value);
+    int cost = nc_argument_cost((const NcCallInterface *)(void *)cif, 0, value);
     return cost == -2 ? NULL : PyLong_FromLong(cost);
 }

@@ -25,9 +25,9 @@ enum {
         10000, /* the conversion will fail, and say why better than that nothing suits */
 };
 
-/* The cost of an argument of a call spec; -1 when it does not take the value, -2 with an
+/* The cost of an argument of a call interface; -1 when it does not take the value, -2 with an
  * exception. */
-int nc_argument_cost(const NcCallSpec *spec, Py_ssize_t index, PyObject *value);
+int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
 
 /* The costs that Python code needs for structs and pointers, a new reference: (exact, wider,
  * object, narrow, refused). */

@@ -265,15 +265,15 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
     if (PyUnicode_Check(reader)) {
         return object_argument(self, index, (PyObject *)given);
     }
-    if (Py_IS_TYPE(reader, &NcCallSpec_Type)) {
-        NcCallSpec *spec = (NcCallSpec *)(void *)reader;
-        PyObject *ctype = PyTuple_GET_ITEM(spec->types, 0);
-        if (spec->arguments[0].code == 'T') {
-            PyObject *layout = nc_record_layout(spec, 0);
+    if (Py_IS_TYPE(reader, &NcCallInterface_Type)) {
+        NcCallInterface *cif = (NcCallInterface *)(void *)reader;
+        PyObject *ctype = PyTuple_GET_ITEM(cif->types, 0);
+        if (cif->arguments[0].code == 'T') {
+            PyObject *layout = nc_record_layout(cif, 0);
             return layout != NULL ? nc_record_new(layout, given, 0) : NULL;
         }
         return noted(self, index,
-                     nc_given_pointer(spec, spec->text_result, ctype, &spec->pointer_type, given));
+                     nc_given_pointer(cif, cif->text_result, ctype, &cif->pointer_type, given));
     }
     if (given == NULL) {
         Py_RETURN_NONE;

@@ -48,7 +48,7 @@
 
 /* What all callbacks of a signature and of the same options share: where C has the arguments and
  * the result, how both are converted, and what C gets when there is none. Its counterpart for calls
- * from Python is the call spec (layout.h). Made once by Python code, and never changed. */
+ * from Python is the call interface (layout.h). Made once by Python code, and never changed. */
 typedef struct NcPyCallback NcPyCallback;
 typedef struct NcPyCallbackCall NcPyCallbackCall;
 
@@ -57,11 +57,12 @@ typedef struct {
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
                                 or 0 with the sentinel in `out`, and the callback may be gone.
                                 Set with the first callback */
-    PyObject *readers;  /* tuple: for each argument that is no number the call spec of a function
+    PyObject
+        *readers; /* tuple: for each argument that is no number the call interface of a function
                                that returns it, or what makes an object of it */
-    PyObject *objects;  /* tuple: offsets of Python objects in the result */
-    NcCallSpec *result; /* has the result as its only argument; NULL for none and objects */
-    PyObject *planned;  /* bytes: the closure plan */
+    PyObject *objects;       /* tuple: offsets of Python objects in the result */
+    NcCallInterface *result; /* has the result as its only argument; NULL for none and objects */
+    PyObject *planned;       /* bytes: the closure plan */
     const struct NcClosurePlan *plan; /* the same (call/plan.h) */
     void *sentinel;                   /* what C gets when there is no result; owned */
     size_t size;                      /* its bytes */
@@ -154,8 +155,8 @@ extern PyTypeObject NcPyCallback_Type;
 NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObject *names);
 
 /* What nc_pass_function (values/pointers.h) is. */
-int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                       NcPointer *out);
+int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                       PyObject *value, NcPointer *out);
 
 /* called(class, plans, signature, function): a Callback of a signature that the dict has a plan of;
  * None where Python code is to see to it. METH_FASTCALL. */

@@ -8,7 +8,7 @@
 #include "platform/address.h"
 #include "platform/stub.h"
 #include "bind.h"
-#include "callspec.h"
+#include "callinterface.h"
 #include "construct.h"
 #include "platform/functions.h"
 
@@ -81,9 +81,9 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
                                      &kept, &sets_errno)) {
         return NULL;
     }
-    if (result != Py_None ? !Py_IS_TYPE(result, &NcCallSpec_Type)
+    if (result != Py_None ? !Py_IS_TYPE(result, &NcCallInterface_Type)
                           : letter == 'P' || letter == 'T') {
-        PyErr_SetString(PyExc_TypeError, "'result' must be the call spec of the result");
+        PyErr_SetString(PyExc_TypeError, "'result' must be the call interface of the result");
         return NULL;
     }
     if (check_plan(planned, PyTuple_GET_SIZE(readers)) < 0) {
@@ -95,7 +95,7 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     }
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
-    self->result = result != Py_None ? (NcCallSpec *)(void *)Py_NewRef(result) : NULL;
+    self->result = result != Py_None ? (NcCallInterface *)(void *)Py_NewRef(result) : NULL;
     self->planned = Py_NewRef(planned);
     self->plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
     self->keep = Py_NewRef(keep);
@@ -232,11 +232,11 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
 }
 
 /* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */
-static int learn(const NcCallSpec *spec_of, Py_ssize_t index)
+static int learn(const NcCallInterface *cif, Py_ssize_t index)
 {
-    NcArgument *argument = &spec_of->arguments[index];
-    PyObject *found = PyObject_CallFunction(
-        nc_hooks.passed, "OOn", PyTuple_GET_ITEM(spec_of->types, index), spec_of, index);
+    NcArgument *argument = &cif->arguments[index];
+    PyObject *found = PyObject_CallFunction(nc_hooks.passed, "OOn",
+                                            PyTuple_GET_ITEM(cif->types, index), cif, index);
     const char *signature;
     Py_ssize_t length;
     PyObject *callee;
@@ -317,15 +317,15 @@ static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t 
         return 0;
     }
     PyObject *wanted = Py_NewRef(argument->callee);
-    if (!Py_IS_TYPE(wanted, &NcCallSpec_Type)) {
-        Py_SETREF(wanted, (PyObject *)nc_callspec_of(wanted));
+    if (!Py_IS_TYPE(wanted, &NcCallInterface_Type)) {
+        Py_SETREF(wanted, (PyObject *)nc_callinterface_of(wanted));
         if (wanted == NULL) {
             return -1;
         }
         Py_XSETREF(argument->callee, Py_NewRef(wanted));
     }
     PyObject *thunk =
-        nc_adapt_passed(callable, (NcCallSpec *)(void *)wanted, refuse, &out->address);
+        nc_adapt_passed(callable, (NcCallInterface *)(void *)wanted, refuse, &out->address);
     Py_DECREF(wanted);
     if (thunk == NULL) {
         return PyErr_Occurred() ? -1 : 0;
@@ -335,11 +335,11 @@ static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t 
     return out->keep != NULL ? 1 : -1;
 }
 
-int nc_pycallback_pass(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                       NcPointer *out)
+int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                       PyObject *value, NcPointer *out)
 {
-    NcArgument *argument = &spec->arguments[index];
-    if (argument->passed == NULL && learn(spec, index) < 0) {
+    NcArgument *argument = &cif->arguments[index];
+    if (argument->passed == NULL && learn(cif, index) < 0) {
         return -1;
     }
     if (argument->function == NULL) {
@@ -385,12 +385,13 @@ static PyObject *text_of(PyObject *function, int is_doc)
 static int is_plan(PyObject *plan)
 {
     return PyTuple_CheckExact(plan) && PyTuple_GET_SIZE(plan) == 3 &&
-           Py_IS_TYPE(PyTuple_GET_ITEM(plan, 0), &NcCallSpec_Type) &&
+           Py_IS_TYPE(PyTuple_GET_ITEM(plan, 0), &NcCallInterface_Type) &&
            PyLong_Check(PyTuple_GET_ITEM(plan, 1)) &&
            Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type);
 }
 
-/* A Callback of (call spec, flags, CallbackSpec), without options. Its name is the function's own,
+/* A Callback of (call interface, flags, CallbackSpec), without options. Its name is the function's
+ * own,
  * "function" where it has none, and so is its doc. */
 static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *signature,
                                PyObject *function)
@@ -411,7 +412,7 @@ static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *sig
     if (self != NULL &&
         (nc_callable_say((NcCallable *)(void *)self, name, doc) < 0 ||
          nc_callable_begin((NcCallable *)(void *)self,
-                           (NcCallSpec *)(void *)PyTuple_GET_ITEM(plan, 0), made->stub,
+                           (NcCallInterface *)(void *)PyTuple_GET_ITEM(plan, 0), made->stub,
                            PyLong_AsSize_t(PyTuple_GET_ITEM(plan, 1)), (PyObject *)made) < 0)) {
         Py_CLEAR(self);
     }

@@ -23,7 +23,7 @@ static int is_plain(char letter)
 }
 
 /* Bytes of a bound value; 0 for no argument. */
-static size_t size_of(const NcCallSpec *inner, Py_ssize_t index)
+static size_t size_of(const NcCallInterface *inner, Py_ssize_t index)
 {
     if (index < 0 || index >= inner->nargs) {
         return 0;
@@ -50,9 +50,9 @@ static int is_conversion(PyObject *code)
  * with address 0 where the function's own pointer does, or the bytes of a conversion. */
 static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    NcCallSpec *inner;
+    NcCallInterface *inner;
     PyObject *wanted;
-    NcCallSpec *outer;
+    NcCallInterface *outer;
     Py_ssize_t flags;
     unsigned stack;
     Py_ssize_t bytes;
@@ -60,16 +60,17 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_
     PyObject *helper;
     PyObject *code;
     int lasts;
-    if (!PyArg_ParseTuple(args, "O!OO!nInO!OOp", &NcCallSpec_Type, &inner, &wanted,
-                          &NcCallSpec_Type, &outer, &flags, &stack, &bytes, &PyTuple_Type, &places,
-                          &helper, &code, &lasts)) {
+    if (!PyArg_ParseTuple(args, "O!OO!nInO!OOp", &NcCallInterface_Type, &inner, &wanted,
+                          &NcCallInterface_Type, &outer, &flags, &stack, &bytes, &PyTuple_Type,
+                          &places, &helper, &code, &lasts)) {
         return NULL;
     }
-    if ((wanted != Py_None && !Py_IS_TYPE(wanted, &NcCallSpec_Type)) ||
+    if ((wanted != Py_None && !Py_IS_TYPE(wanted, &NcCallInterface_Type)) ||
         (!is_conversion(code) && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
         bytes < (Py_ssize_t)sizeof(NcThunk) || bytes > PY_SSIZE_T_MAX / 2) {
-        PyErr_SetString(PyExc_TypeError, "ThunkSpec() takes a call spec or None, the size of a "
-                                         "Thunk, and code as (address, owner) or a conversion");
+        PyErr_SetString(PyExc_TypeError,
+                        "ThunkSpec() takes a call interface or None, the size of a "
+                        "Thunk, and code as (address, owner) or a conversion");
         return NULL;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(places);
@@ -93,9 +94,9 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_
         place->offset = (size_t)offset;
         needs_tuple |= !is_plain(inner->arguments[place->index].code);
     }
-    self->inner = (NcCallSpec *)(void *)Py_NewRef(inner);
-    self->wanted = wanted != Py_None ? (NcCallSpec *)(void *)Py_NewRef(wanted) : NULL;
-    self->outer = (NcCallSpec *)(void *)Py_NewRef(outer);
+    self->inner = (NcCallInterface *)(void *)Py_NewRef(inner);
+    self->wanted = wanted != Py_None ? (NcCallInterface *)(void *)Py_NewRef(wanted) : NULL;
+    self->outer = (NcCallInterface *)(void *)Py_NewRef(outer);
     self->helper = Py_NewRef(helper);
     if (PyBytes_Check(code)) {
         self->code = CONVERSION;
@@ -157,7 +158,7 @@ static PyObject **kept_of(NcThunk *self)
 /* Converts a bound value; what it needs is appended to `kept`. */
 static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject *kept)
 {
-    const NcCallSpec *inner = self->spec->inner;
+    const NcCallInterface *inner = self->spec->inner;
     const NcArgument *argument = &inner->arguments[place->index];
     char *memory = (char *)self + place->offset;
     if (nc_scalar_size(argument->code) != 0) {

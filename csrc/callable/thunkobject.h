@@ -22,12 +22,12 @@ typedef struct {
 } NcPlace;
 
 typedef struct {
-    PyObject_VAR_HEAD      /* of `places` */
-        NcCallSpec *inner; /* of the function that is called, but for its check */
-    NcCallSpec *wanted;    /* of the signature that was asked for; NULL where values are bound */
-    NcCallSpec *outer;     /* of the thunk, but for the same check */
-    PyObject *helper;      /* Python's: store(…), maker(…) and pickled(…) */
-    void *code;            /* what stubs lead to; NULL where the function's own pointer does */
+    PyObject_VAR_HEAD           /* of `places` */
+        NcCallInterface *inner; /* of the function that is called, but for its check */
+    NcCallInterface *wanted; /* of the signature that was asked for; NULL where values are bound */
+    NcCallInterface *outer;  /* of the thunk, but for the same check */
+    PyObject *helper;        /* Python's: store(…), maker(…) and pickled(…) */
+    void *code;              /* what stubs lead to; NULL where the function's own pointer does */
     const struct NcConversion *conversion; /* what that carries out (call/plan.h), or NULL */
     PyObject *code_owner;                  /* keeps both in memory */
     uintptr_t flags;                       /* of the thunk's entry */

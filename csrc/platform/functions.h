@@ -17,7 +17,7 @@
     ROW(nc_memory_record, "convert_record", METH_VARARGS)                                          \
     ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
     ROW(nc_string_at, "string_at", METH_O)                                                         \
-    ROW(nc_callspec, "callspec", METH_VARARGS)                                                     \
+    ROW(nc_callinterface, "callinterface", METH_VARARGS)                                           \
     ROW(nc_match, "match", METH_VARARGS)                                                           \
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
     ROW(nc_pin_hold, "hold", METH_O)                                                               \

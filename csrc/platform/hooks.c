@@ -54,7 +54,7 @@ static struct {
     {"calls", &nc_hooks.thunk_specs, &nc_hooks.pointer_argument, 0},
     {"values", &nc_hooks.pointer_argument, &nc_hooks.describe_class, 0},
     {"objects", &nc_hooks.describe_class, &nc_hooks.describe, 0},
-    {"specs", &nc_hooks.describe, &nc_hooks.spec_of + 1, 0},
+    {"interfaces", &nc_hooks.describe, &nc_hooks.cif_of + 1, 0},
 };
 
 /* set_hooks(group, hook, ...): in the order of NcHooks. Code relies on what they return, so they

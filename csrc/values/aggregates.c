@@ -12,18 +12,18 @@
 
 /* ---- structs --------------------------------------------------------------------------------- */
 
-int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+int nc_store_value(NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                    void *memory, PyObject **keep)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     *keep = NULL;
-    if (spec->arguments[index].code == 'T') {
-        PyObject *layout = nc_record_layout(spec, index);
+    if (cif->arguments[index].code == 'T') {
+        PyObject *layout = nc_record_layout(cif, index);
         if (layout == NULL) {
             return -1;
         }
         if (!Py_IS_TYPE(value, nc_record_class) && !PyTuple_CheckExact(value) &&
-            nc_take_struct(PyTuple_GET_ITEM(spec->types, index), value, memory)) {
+            nc_take_struct(PyTuple_GET_ITEM(cif->types, index), value, memory)) {
             *keep = nc_record_leads_on(layout) ? PyList_New(1) : NULL;
             if (*keep == NULL) {
                 return PyErr_Occurred() ? -1 : 0;
@@ -31,11 +31,11 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
             PyList_SET_ITEM(*keep, 0, Py_NewRef(value));
             return 1;
         }
-        memset(memory, 0, spec->arguments[index].size);
+        memset(memory, 0, cif->arguments[index].size);
         if (nc_record_store(layout, value, memory)) {
             return 0;
         }
-        memset(memory, 0, spec->arguments[index].size);
+        memset(memory, 0, cif->arguments[index].size);
     }
     PyObject *address = PyLong_FromVoidPtr(memory);
     PyObject *who = address != NULL ? nc_conversion_subject(name, place) : NULL;
@@ -43,8 +43,8 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
     *keep = who != NULL ? PyList_New(0) : NULL;
     if (*keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
-            nc_hooks.store, PyTuple_GET_ITEM(spec->types, index), value, address, who, *keep,
-            spec->arguments[index].readonly ? Py_True : Py_False, spec->policies, NULL);
+            nc_hooks.store, PyTuple_GET_ITEM(cif->types, index), value, address, who, *keep,
+            cif->arguments[index].readonly ? Py_True : Py_False, cif->policies, NULL);
     }
     Py_XDECREF(address);
     Py_XDECREF(who);
@@ -52,11 +52,11 @@ int nc_store_value(NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
     return done != NULL ? 1 : -1;
 }
 
-int nc_store_argument(NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_store_argument(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                       void *memory, NcPointer *owner)
 {
     PyObject *keep;
-    int status = nc_store_value(spec, name, index, value, memory, &keep);
+    int status = nc_store_value(cif, name, index, value, memory, &keep);
     if (status > 0 && owner != NULL && PyList_GET_SIZE(keep) != 0) {
         owner->keep = Py_NewRef(keep);
     }
@@ -82,17 +82,17 @@ static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t ali
     return (places & (alignment - 1)) == 0;
 }
 
-int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_view(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner)
 {
-    char element = spec->arguments[index].pointee;
+    char element = cif->arguments[index].pointee;
     const Py_buffer *buffer = &owner->buffer;
     if (value == Py_None) {
         owner->address = NULL;
         return 0;
     }
     if (element == '\0' || nc_may_be_masked(Py_TYPE(value))) {
-        return nc_store_argument(spec, name, index, value, &owner->address, owner);
+        return nc_store_argument(cif, name, index, value, &owner->address, owner);
     }
     if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
         owner->buffer.obj = NULL;
@@ -101,10 +101,10 @@ int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, Py
         }
     } else {
         if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
-            (!buffer->readonly || spec->arguments[index].readonly)) {
+            (!buffer->readonly || cif->arguments[index].readonly)) {
             words[0] = (intptr_t)buffer->buf;
             nc_buffer_extents(buffer, words + 1);
-            if (is_aligned(buffer, words, spec->arguments[index].size)) {
+            if (is_aligned(buffer, words, cif->arguments[index].size)) {
                 owner->address = words;
                 return buffer->obj != value;
             }
@@ -112,5 +112,5 @@ int nc_convert_view(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, Py
         PyBuffer_Release(&owner->buffer);
     }
     /* What is rarer, and every message, is nativecall/_values/storage.py's. */
-    return nc_store_argument(spec, name, index, value, &owner->address, owner);
+    return nc_store_argument(cif, name, index, value, &owner->address, owner);
 }

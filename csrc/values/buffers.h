@@ -14,7 +14,7 @@
  * asked for; then it is cleared. All others are the user's own and stay. */
 int nc_clear_refusal(void);
 
-/* The letter (as in a call spec) of a buffer's element format, 0 when it is no single scalar. */
+/* The letter (as in a call interface) of a buffer's element format, 0 if it is no single scalar. */
 char nc_buffer_letter(const Py_buffer *buffer);
 /* Whether a buffer is the memory of a box that holds a pointer: ctypes exports the memory of its
  * pointer objects, where the address is, not what they point to. */

@@ -10,23 +10,23 @@
 /* ---- whether a buffer suits ------------------------------------------------------------------ */
 
 /* An array of structs, or bytes that hold a whole number of them. */
-static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                          const Py_buffer *buffer)
 {
-    size_t size = spec->arguments[index].size;
+    size_t size = cif->arguments[index].size;
     char found = nc_buffer_letter(buffer);
     PyObject *answer;
-    if (nc_is_record_behind(value, spec, index)) {
+    if (nc_is_record_behind(value, cif, index)) {
         return 1;
     }
     if (found != '\0' || size == 0) {
         return (found == 'B' || found == 'b') && size != 0 && (size_t)buffer->len % size == 0;
     }
-    if (buffer->obj == value && nc_takes_structs(PyTuple_GET_ITEM(spec->types, index), value)) {
+    if (buffer->obj == value && nc_takes_structs(PyTuple_GET_ITEM(cif->types, index), value)) {
         return (size_t)buffer->itemsize == size;
     }
     answer =
-        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(spec->types, index),
+        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(cif->types, index),
                               value, buffer->format, buffer->itemsize);
     if (answer == NULL) {
         return -1;
@@ -38,32 +38,32 @@ static int holds_structs(const NcCallSpec *spec, Py_ssize_t index, PyObject *val
 
 /* char, signed and unsigned, is bytes of any kind; void is anything but objects, which are no
  * scalar. */
-int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+int nc_buffer_suits(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer)
 {
-    char wanted = spec->arguments[index].pointee;
+    char wanted = cif->arguments[index].pointee;
     if (wanted == 'v' || wanted == 'T') {
         return nc_buffer_holds_objects(buffer) ? 0
                : wanted == 'v'                 ? 1
-                                               : holds_structs(spec, index, value, buffer);
+                                               : holds_structs(cif, index, value, buffer);
     }
     char found = nc_buffer_letter(buffer);
     if (wanted == 'b' || wanted == 'B') {
         return (found != '\0' && buffer->itemsize == 1) ||
-               (spec->fortran && nc_is_text_buffer(buffer));
+               (cif->fortran && nc_is_text_buffer(buffer));
     }
     return wanted != '\0' && found == wanted;
 }
 
-int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
+int nc_buffer_is_short(const NcCallInterface *cif, Py_ssize_t index, const Py_buffer *buffer)
 {
-    size_t size = spec->arguments[index].size;
-    return size != 0 && (size_t)buffer->len / size < spec->arguments[index].count;
+    size_t size = cif->arguments[index].size;
+    return size != 0 && (size_t)buffer->len / size < cif->arguments[index].count;
 }
 
-int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer)
+int nc_buffer_is_aligned(const NcCallInterface *cif, Py_ssize_t index, const Py_buffer *buffer)
 {
-    return ((uintptr_t)buffer->buf & spec->arguments[index].export.mask) == 0 || buffer->len == 0;
+    return ((uintptr_t)buffer->buf & cif->arguments[index].export.mask) == 0 || buffer->len == 0;
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -71,14 +71,14 @@ int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buff
 /* Has Python code raise why a buffer is refused (nativecall/_values/refusals.py); messages tell of
  * the type of `shown`. `place` is negative where `name` is the whole subject. Whether it found no
  * fault, which it may with rows. */
-static int refuse(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                   PyObject *shown, const char *why)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     PyObject *who = nc_conversion_subject(name, place);
-    PyObject *done = who != NULL ? PyObject_CallFunction(nc_hooks.refuse, "OnOOsOsC", spec, index,
+    PyObject *done = who != NULL ? PyObject_CallFunction(nc_hooks.refuse, "OnOOsOsC", cif, index,
                                                          value, shown, Py_TYPE(shown)->tp_name, who,
-                                                         why, (int)spec->arguments[index].pointee)
+                                                         why, (int)cif->arguments[index].pointee)
                                  : NULL;
     Py_XDECREF(who);
     Py_XDECREF(done);
@@ -87,37 +87,37 @@ static int refuse(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyOb
 
 /* Whether the rows of a buffer that suits are the arrays that a pointer leads to. One dimension is
  * memory of any rows, and Fortran's order has none. 0 with an exception. */
-static int has_rows(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+static int has_rows(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                     const Py_buffer *buffer)
 {
-    size_t count = spec->arguments[place < 0 ? 0 : place].count;
+    size_t count = cif->arguments[place < 0 ? 0 : place].count;
     int last = buffer->ndim - 1;
-    return count == 0 || last < 1 || spec->order != 'C' || buffer->shape == NULL ||
-           (size_t)buffer->shape[last] == count || refuse(spec, name, place, value, value, "rows");
+    return count == 0 || last < 1 || cif->order != 'C' || buffer->shape == NULL ||
+           (size_t)buffer->shape[last] == count || refuse(cif, name, place, value, value, "rows");
 }
 
 /* Raises why a buffer that was not exported, or of which more is asked, is refused. */
-static void refuse_buffer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                          PyObject *shown)
+static void refuse_buffer(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                          PyObject *value, PyObject *shown)
 {
     Py_buffer buffer;
     int suits = 0;
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) == 0) {
-        suits = nc_buffer_suits(spec, place < 0 ? 0 : place, value, &buffer);
+        suits = nc_buffer_suits(cif, place < 0 ? 0 : place, value, &buffer);
         PyBuffer_Release(&buffer);
     } else if (!nc_clear_refusal()) {
         return;
     }
     if (suits >= 0) {
-        (void)refuse(spec, name, place, value, shown, suits ? "suits" : "");
+        (void)refuse(cif, name, place, value, shown, suits ? "suits" : "");
     }
 }
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
 /* A value whose buffer was refused: for Fortran it may be a number. As nc_refer. */
-static int refer_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                          NcPointer *out)
+static int refer_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                          PyObject *value, NcPointer *out)
 {
     Py_buffer buffer;
     if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
@@ -126,52 +126,52 @@ static int refer_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t pla
     }
     int is_number = nc_is_number_buffer(&buffer);
     PyBuffer_Release(&buffer);
-    return is_number ? nc_refer(spec, name, place, value, out) : 2;
+    return is_number ? nc_refer(cif, name, place, value, out) : 2;
 }
 
 /* nc_convert_exporter of a value; messages tell of the type of `shown`. */
-static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place,
+static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
                                    PyObject *value, PyObject *shown, NcPointer *out, int exported)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            int status = spec->fortran ? refer_exporter(spec, name, place, value, out) : 2;
+            int status = cif->fortran ? refer_exporter(cif, name, place, value, out) : 2;
             if (status != 2) {
                 return status;
             }
-            refuse_buffer(spec, name, place, value, shown);
+            refuse_buffer(cif, name, place, value, shown);
         }
         return -1;
     }
     if (nc_may_be_masked(Py_TYPE(value))) {
         PyBuffer_Release(&out->buffer);
-        return nc_convert_box(spec, name, place, value, out);
+        return nc_convert_box(cif, name, place, value, out);
     }
-    if (spec->fortran && nc_is_number_buffer(&out->buffer)) {
+    if (cif->fortran && nc_is_number_buffer(&out->buffer)) {
         PyBuffer_Release(&out->buffer);
-        return nc_refer(spec, name, place, value, out);
+        return nc_refer(cif, name, place, value, out);
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
-    int ran = out->buffer.obj != value || spec->arguments[index].pointee == 'T';
+    int ran = out->buffer.obj != value || cif->arguments[index].pointee == 'T';
     int boxed = nc_buffer_is_pointer(&out->buffer);
-    int suits = boxed ? 0 : nc_buffer_suits(spec, index, value, &out->buffer);
-    if (suits > 0 && (spec->order == 'F' || shown != value) &&
-        !PyBuffer_IsContiguous(&out->buffer, spec->order)) {
+    int suits = boxed ? 0 : nc_buffer_suits(cif, index, value, &out->buffer);
+    if (suits > 0 && (cif->order == 'F' || shown != value) &&
+        !PyBuffer_IsContiguous(&out->buffer, cif->order)) {
         /* ctypes exports its arrays, which are in C order, and Memory exports any array, however
          * they are asked. */
         suits = 0;
-    } else if (suits > 0 && nc_buffer_is_short(spec, index, &out->buffer)) {
-        (void)refuse(spec, name, place, value, shown, "short");
-    } else if (suits > 0 && !has_rows(spec, name, place, value, &out->buffer)) {
+    } else if (suits > 0 && nc_buffer_is_short(cif, index, &out->buffer)) {
+        (void)refuse(cif, name, place, value, shown, "short");
+    } else if (suits > 0 && !has_rows(cif, name, place, value, &out->buffer)) {
         /* it said why */
-    } else if (suits > 0 && !nc_buffer_is_aligned(spec, index, &out->buffer)) {
+    } else if (suits > 0 && !nc_buffer_is_aligned(cif, index, &out->buffer)) {
         nc_conversion_error(PyExc_ValueError, name, place,
                             "must have its elements at multiples of %zu bytes, those of this "
                             "%.200s are not; pass %s",
-                            spec->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name,
-                            spec->arguments[index].export.mask < 16
+                            cif->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name,
+                            cif->arguments[index].export.mask < 16
                                 ? "an aligned copy, as numpy.require(a, requirements='A') makes "
                                   "one of an array"
                                 : "memory that the library's 'new' has made");
@@ -181,46 +181,46 @@ static inline int convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ss
     }
     PyBuffer_Release(&out->buffer);
     if (boxed) {
-        return nc_convert_box(spec, name, place, value, out);
+        return nc_convert_box(cif, name, place, value, out);
     }
     if (suits == 0) {
-        refuse_buffer(spec, name, place, value, shown);
+        refuse_buffer(cif, name, place, value, shown);
     }
     return -1;
 }
 
-int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                        NcPointer *out, int exported)
+int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                        PyObject *value, NcPointer *out, int exported)
 {
-    if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(spec, place < 0 ? 0 : place))) {
+    if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(cif, place < 0 ? 0 : place))) {
         /* NumPy's str: its buffer is of characters that C does not have. */
         if (exported) {
             PyBuffer_Release(&out->buffer);
         }
         PyErr_Clear();
         out->buffer.obj = NULL;
-        return nc_convert_box(spec, name, place, value, out);
+        return nc_convert_box(cif, name, place, value, out);
     }
-    return convert_exporter(spec, name, place, value, value, out, exported);
+    return convert_exporter(cif, name, place, value, value, out, exported);
 }
 
-int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                        NcPointer *out)
+int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                        PyObject *value, NcPointer *out)
 {
     if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
         PyUnicode_Check(value)) {
-        int status = nc_refer(spec, name, place, value, out);
+        int status = nc_refer(cif, name, place, value, out);
         if (status != 2) {
             return status;
         }
     }
-    int status = nc_convert_box(spec, name, place, value, out);
+    int status = nc_convert_box(cif, name, place, value, out);
     if (status >= 0 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return status;
     }
     /* No memory: a number of another library then. What it is not, the first message says. */
     PyObject *refusal = nc_exception_take();
-    status = nc_refer(spec, name, place, value, out);
+    status = nc_refer(cif, name, place, value, out);
     if (status == 2 || (status < 0 && PyErr_ExceptionMatches(PyExc_TypeError))) {
         PyErr_Clear();
         nc_exception_put(refusal);
@@ -230,16 +230,16 @@ int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t place
     return status;
 }
 
-int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                        NcPointer *out);
+int (*nc_pass_function)(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                        PyObject *value, NcPointer *out);
 
-int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+int nc_convert_box(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                    NcPointer *out)
 {
-    PyObject *wanted = PyTuple_GET_ITEM(spec->types, place < 0 ? 0 : place);
-    if (PyUnicode_Check(value) && nc_takes_text(spec, place < 0 ? 0 : place)) {
+    PyObject *wanted = PyTuple_GET_ITEM(cif->types, place < 0 ? 0 : place);
+    if (PyUnicode_Check(value) && nc_takes_text(cif, place < 0 ? 0 : place)) {
         const char *start = NULL;
-        PyObject *owner = nc_encode_text(spec, name, place, value, &start);
+        PyObject *owner = nc_encode_text(cif, name, place, value, &start);
         out->keep = owner != NULL ? PyTuple_Pack(1, owner) : NULL;
         out->address = (void *)(uintptr_t)start;
         Py_XDECREF(owner);
@@ -257,14 +257,14 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
     if (name == NULL) {
         return -1;
     }
-    if (place >= 0 && spec->arguments[place].pointee == '\0') {
-        int status = nc_pass_function(spec, name, place, value, out);
+    if (place >= 0 && cif->arguments[place].pointee == '\0') {
+        int status = nc_pass_function(cif, name, place, value, out);
         if (status != 0) {
             return status;
         }
     }
     PyObject *found =
-        PyObject_CallFunction(nc_hooks.pointer_argument, "OOOnO", wanted, value, name, place, spec);
+        PyObject_CallFunction(nc_hooks.pointer_argument, "OOOnO", wanted, value, name, place, cif);
     if (found == NULL) {
         return -1;
     }
@@ -273,8 +273,8 @@ int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyO
         /* The memory of an array that has no buffer itself. */
         Py_ssize_t index = place < 0 ? 0 : place;
         int exported =
-            PyObject_GetBuffer(first, &out->buffer, nc_export_flags(spec, index, first)) == 0;
-        int status = convert_exporter(spec, name, place, first, value, out, exported);
+            PyObject_GetBuffer(first, &out->buffer, nc_export_flags(cif, index, first)) == 0;
+        int status = convert_exporter(cif, name, place, first, value, out, exported);
         if (status < 0) {
             Py_DECREF(found);
             return -1;

@@ -11,15 +11,15 @@ static int is_text(char pointee)
     return pointee == 'b' || pointee == 'B';
 }
 
-int nc_refer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+int nc_refer(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
              NcPointer *out)
 {
-    char pointee = spec->arguments[place < 0 ? 0 : place].pointee;
+    char pointee = cif->arguments[place < 0 ? 0 : place].pointee;
     if (PyUnicode_Check(value) && is_text(pointee)) {
         PyObject *bytes =
-            spec->encoding == NULL
+            cif->encoding == NULL
                 ? PyUnicode_AsASCIIString(value)
-                : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
+                : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(cif->encoding), "strict");
         if (bytes != NULL && PyBytes_GET_SIZE(bytes) == 1) {
             /* CPython has one object for all of that byte, and the procedure may write to it. */
             Py_SETREF(bytes, PyByteArray_FromStringAndSize(PyBytes_AS_STRING(bytes), 1));
@@ -49,9 +49,9 @@ int nc_refer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject 
     return !PyFloat_CheckExact(value) && !PyLong_CheckExact(value);
 }
 
-int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index)
+int nc_refuse_null(const NcCallInterface *cif, PyObject *name, Py_ssize_t index)
 {
-    char pointee = spec->arguments[index].pointee;
+    char pointee = cif->arguments[index].pointee;
     if (pointee == '\0' || pointee == 'v' || is_text(pointee)) {
         return 0;
     }
@@ -62,9 +62,9 @@ int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index)
     return -1;
 }
 
-int nc_is_referred(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+int nc_is_referred(const NcCallInterface *cif, Py_ssize_t index, PyObject *value)
 {
-    char pointee = spec->arguments[index].pointee;
+    char pointee = cif->arguments[index].pointee;
     if (PyUnicode_Check(value)) {
         return is_text(pointee);
     }

@@ -1,11 +1,11 @@
 /* csrc/values/fortran.h: arguments as Fortran takes them: numbers by reference, and the lengths of
  * texts.
  *
- * Idea. A call spec with `fortran` set takes numbers where a pointer to such a number is declared:
- * they are converted as arguments by value are, into the part of the pointer's Py_buffer that is
- * free while nothing is exported. So they live as long as the pointer, and nothing is allocated. A
- * text (str) is bytes. Everything else is taken as by any other pointer, so what Fortran writes to
- * is an array, or a number in memory.
+ * Idea. A call interface with `fortran` set takes numbers where a pointer to such a number is
+ * declared: they are converted as arguments by value are, into the part of the pointer's Py_buffer
+ * that is free while nothing is exported. So they live as long as the pointer, and nothing is
+ * allocated. A text (str) is bytes. Everything else is taken as by any other pointer, so what
+ * Fortran writes to is an array, or a number in memory.
  *
  * All need the GIL. */
 #ifndef NC_FORTRAN_H
@@ -18,12 +18,12 @@
 /* A value without a buffer, or whose buffer is not exported to `out`, as argument `index` (`place`
  * negative: the first one, and `name` is the whole subject of messages). 1 where code may have run
  * that is anything's, 0, -1 with an exception; 2 where it is neither a number nor a text. */
-int nc_refer(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
+int nc_refer(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
              NcPointer *out);
 
-/* Whether argument `index` of a call spec is taken from a number, or a text, for which no memory of
- * its own can stand. 1, 0, or -1 with an exception. */
-int nc_is_referred(const NcCallSpec *spec, Py_ssize_t index, PyObject *value);
+/* Whether argument `index` of a call interface is taken from a number, or a text, for which no
+ * memory of its own can stand. 1, 0, or -1 with an exception. */
+int nc_is_referred(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
 
 /* Whether a buffer has texts of several bytes, as NumPy's arrays of bytes have. */
 static inline int nc_is_text_buffer(const Py_buffer *buffer)

@@ -12,11 +12,11 @@
 
 /* numpy.zeros(shape, type, order) of so many items, at least one. What it takes besides the length
  * is asked for once. */
-static PyObject *array_of(const NcCallSpec *spec, NcOut *out, Py_ssize_t length)
+static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t length)
 {
     if (out->array == NULL) {
         PyObject *found =
-            PyObject_CallFunctionObjArgs(nc_hooks.out_array, out->type, spec->policies, NULL);
+            PyObject_CallFunctionObjArgs(nc_hooks.out_array, out->type, cif->policies, NULL);
         if (found == NULL) {
             return NULL;
         }
@@ -57,7 +57,7 @@ static int find(NcOutMemory *memory)
 }
 
 /* Stores what Python passes. */
-static int fill(const NcCallSpec *spec, PyObject *name, const NcOut *out, NcOutMemory *memory,
+static int fill(const NcCallInterface *cif, PyObject *name, const NcOut *out, NcOutMemory *memory,
                 PyObject *value, Py_ssize_t index)
 {
     PyObject *who = nc_conversion_subject(name, index);
@@ -68,7 +68,7 @@ static int fill(const NcCallSpec *spec, PyObject *name, const NcOut *out, NcOutM
     if (who != NULL && length != NULL && kept != NULL) {
         done = PyObject_CallFunction(nc_hooks.out_store, "OOONOOOO", out->type, length, value,
                                      PyLong_FromVoidPtr(memory->address), memory->owner, who, kept,
-                                     spec->policies);
+                                     cif->policies);
     }
     if (done != NULL) {
         status = Py_IS_TYPE(memory->owner, &NcBlock_Type)
@@ -82,13 +82,13 @@ static int fill(const NcCallSpec *spec, PyObject *name, const NcOut *out, NcOutM
     return status;
 }
 
-int nc_out_make(NcCallSpec *spec, PyObject *name, NcOut *out, char *area, Py_ssize_t length,
+int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py_ssize_t length,
                 PyObject *value, Py_ssize_t index)
 {
     NcOutMemory *memory = nc_out_memory(out, area);
     memory->length = length >= 0 ? length : out->length;
     if (out->kind == NC_OUT_ARRAY) {
-        memory->owner = array_of(spec, out, memory->length);
+        memory->owner = array_of(cif, out, memory->length);
         if (memory->owner == NULL || find(memory) < 0) {
             return -1;
         }
@@ -103,21 +103,22 @@ int nc_out_make(NcCallSpec *spec, PyObject *name, NcOut *out, char *area, Py_ssi
         uintptr_t start = (uintptr_t)block->data + out->alignment - 1;
         memory->address = (char *)(start - start % out->alignment);
     }
-    return value != NULL ? fill(spec, name, out, memory, value, index) : 0;
+    return value != NULL ? fill(cif, name, out, memory, value, index) : 0;
 }
 
 /* ---- after the call -------------------------------------------------------------------------- */
 
 /* A pointer to a struct or union that keeps its memory. */
-static PyObject *owning_pointer(const NcCallSpec *spec, NcOut *out, PyObject *block, char *address)
+static PyObject *owning_pointer(const NcCallInterface *cif, NcOut *out, PyObject *block,
+                                char *address)
 {
-    PyObject *bare = nc_given_pointer(spec, '\0', out->type, &out->pointer_type, address);
+    PyObject *bare = nc_given_pointer(cif, '\0', out->type, &out->pointer_type, address);
     PyObject *made = bare != NULL ? nc_cffi_keeping(bare, block) : NULL;
     Py_XDECREF(bare);
     return made;
 }
 
-static PyObject *load_at(const NcCallSpec *spec, NcOut *out, char text, char *address)
+static PyObject *load_at(const NcCallInterface *cif, NcOut *out, char text, char *address)
 {
     if (nc_scalar_size(out->code) != 0) {
         return nc_scalar_to_python(out->code, address);
@@ -125,16 +126,16 @@ static PyObject *load_at(const NcCallSpec *spec, NcOut *out, char text, char *ad
     if (out->code == 'P') {
         void *found;
         memcpy(&found, address, sizeof(found));
-        return nc_given_pointer(spec, text, out->type, &out->pointer_type, found);
+        return nc_given_pointer(cif, text, out->type, &out->pointer_type, found);
     }
     return PyObject_CallFunction(nc_hooks.load, "ONO", out->type, PyLong_FromVoidPtr(address),
-                                 spec->policies);
+                                 cif->policies);
 }
 
-static PyObject *load(const NcCallSpec *spec, NcOut *out, char text, char *area)
+static PyObject *load(const NcCallInterface *cif, NcOut *out, char text, char *area)
 {
     if (NC_LIKELY(out->kind == NC_OUT_VALUE)) {
-        return load_at(spec, out, text, area + out->offset);
+        return load_at(cif, out, text, area + out->offset);
     }
     const NcOutMemory *memory = nc_out_memory(out, area);
     if (out->kind == NC_OUT_ARRAY) {
@@ -146,8 +147,8 @@ static PyObject *load(const NcCallSpec *spec, NcOut *out, char text, char *area)
     for (Py_ssize_t i = 0; all != NULL && i < count; i++) {
         char *address = memory->address + (size_t)i * out->size;
         PyObject *one = out->kind == NC_OUT_RECORD
-                            ? owning_pointer(spec, out, memory->owner, address)
-                            : load_at(spec, out, text, address);
+                            ? owning_pointer(cif, out, memory->owner, address)
+                            : load_at(cif, out, text, address);
         if (one == NULL) {
             Py_CLEAR(all);
         } else {
@@ -160,19 +161,19 @@ static PyObject *load(const NcCallSpec *spec, NcOut *out, char text, char *area)
     return all;
 }
 
-PyObject *nc_outs_together(NcCallSpec *spec, PyObject *result, char *area, int failed)
+PyObject *nc_outs_together(NcCallInterface *cif, PyObject *result, char *area, int failed)
 {
     Py_ssize_t first = result != NULL ? 1 : 0;
-    NcOut *outs = spec->outs;
-    if (first + spec->out_count == 1) {
-        return first ? Py_NewRef(result) : load(spec, outs, failed ? '\0' : outs->text, area);
+    NcOut *outs = cif->outs;
+    if (first + cif->out_count == 1) {
+        return first ? Py_NewRef(result) : load(cif, outs, failed ? '\0' : outs->text, area);
     }
-    PyObject *made = PyTuple_New(first + spec->out_count);
+    PyObject *made = PyTuple_New(first + cif->out_count);
     if (made != NULL && result != NULL) {
         PyTuple_SET_ITEM(made, 0, Py_NewRef(result));
     }
-    for (Py_ssize_t i = 0; made != NULL && i < spec->out_count; i++) {
-        PyObject *value = load(spec, &outs[i], failed ? '\0' : outs[i].text, area);
+    for (Py_ssize_t i = 0; made != NULL && i < cif->out_count; i++) {
+        PyObject *value = load(cif, &outs[i], failed ? '\0' : outs[i].text, area);
         if (value == NULL) {
             Py_CLEAR(made);
             break;
@@ -182,11 +183,11 @@ PyObject *nc_outs_together(NcCallSpec *spec, PyObject *result, char *area, int f
     return made;
 }
 
-void nc_outs_drop(const NcCallSpec *spec, char *area)
+void nc_outs_drop(const NcCallInterface *cif, char *area)
 {
-    for (Py_ssize_t i = 0; i < spec->out_count; i++) {
-        if (spec->outs[i].kind != NC_OUT_VALUE) {
-            Py_CLEAR(nc_out_memory(&spec->outs[i], area)->owner);
+    for (Py_ssize_t i = 0; i < cif->out_count; i++) {
+        if (cif->outs[i].kind != NC_OUT_VALUE) {
+            Py_CLEAR(nc_out_memory(&cif->outs[i], area)->owner);
         }
     }
 }

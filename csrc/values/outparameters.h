@@ -24,14 +24,14 @@ static inline NcOutMemory *nc_out_memory(const NcOut *out, char *area)
 
 /* Makes the memory of an out-parameter. `length` is how many items an argument says, -1 where none
  * does; `value` what Python passes as argument `index`, or NULL. 0, or -1 with an exception. */
-int nc_out_make(NcCallSpec *spec, PyObject *name, NcOut *out, char *area, Py_ssize_t length,
+int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py_ssize_t length,
                 PyObject *value, Py_ssize_t index);
 
 /* What a call gives: `result` unless it is NULL, and the out-parameters; one alone as it is. A text
  * stays a pointer where `failed` says that C may not have written it. */
-PyObject *nc_outs_together(NcCallSpec *spec, PyObject *result, char *area, int failed);
+PyObject *nc_outs_together(NcCallInterface *cif, PyObject *result, char *area, int failed);
 
 /* Gives up all memory, also what was not made. */
-void nc_outs_drop(const NcCallSpec *spec, char *area);
+void nc_outs_drop(const NcCallInterface *cif, char *area);
 
 #endif

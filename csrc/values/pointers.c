@@ -23,54 +23,54 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
 }
 
 /* The memory of a Record, which does not move, where it is one of what the argument points to. */
-static inline int take_record(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+static inline int take_record(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                               NcPointer *out)
 {
-    if (NC_LIKELY(spec->arguments[index].pointee != 'T') ||
-        !nc_is_record_behind(value, spec, index)) {
+    if (NC_LIKELY(cif->arguments[index].pointee != 'T') ||
+        !nc_is_record_behind(value, cif, index)) {
         return 0;
     }
     out->address = nc_record_memory(value);
-    if (((uintptr_t)out->address & spec->arguments[index].export.mask) != 0) {
+    if (((uintptr_t)out->address & cif->arguments[index].export.mask) != 0) {
         return 0; /* for who says so */
     }
     out->buffer = (Py_buffer){.obj = Py_NewRef(value)}; /* of no length, so it is not looked at */
     return 1;
 }
 
-int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                          NcPointer *out)
+int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                          PyObject *value, NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     Py_ssize_t argument = index < 0 ? 0 : index;
     if (value == Py_None) {
         out->address = NULL;
-        return spec->fortran && index >= 0 ? nc_refuse_null(spec, name, index) : 0;
+        return cif->fortran && index >= 0 ? nc_refuse_null(cif, name, index) : 0;
     }
-    if (spec->arguments[argument].pointee == '\0' || exporter == NULL ||
+    if (cif->arguments[argument].pointee == '\0' || exporter == NULL ||
         exporter->bf_getbuffer == NULL) {
-        return spec->fortran ? nc_convert_referred(spec, name, index, value, out)
-                             : nc_convert_box(spec, name, index, value, out);
+        return cif->fortran ? nc_convert_referred(cif, name, index, value, out)
+                            : nc_convert_box(cif, name, index, value, out);
     }
-    if (take_record(spec, argument, value, out)) {
+    if (take_record(cif, argument, value, out)) {
         return 0;
     }
-    int flags = nc_export_flags(spec, argument, value);
+    int flags = nc_export_flags(cif, argument, value);
     int exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
-    if (exported && is_plainly(&spec->arguments[argument].export, value, &out->buffer)) {
+    if (exported && is_plainly(&cif->arguments[argument].export, value, &out->buffer)) {
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(spec, name, index, value, out, exported);
+    return nc_convert_exporter(cif, name, index, value, out, exported);
 }
 
 /* Whether an argument has the type of the first, by its text: no code of Python's runs. */
-static int is_of_first_type(const NcCallSpec *spec, Py_ssize_t index)
+static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
 {
     int is_same = index == 0;
-    if (index > 0 && index < spec->nargs && spec->arguments[index].code == 'P') {
-        PyObject *first = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, 0), "text");
-        PyObject *other = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "text");
+    if (index > 0 && index < cif->nargs && cif->arguments[index].code == 'P') {
+        PyObject *first = PyObject_GetAttrString(PyTuple_GET_ITEM(cif->types, 0), "text");
+        PyObject *other = PyObject_GetAttrString(PyTuple_GET_ITEM(cif->types, index), "text");
         is_same = first != NULL && other != NULL && PyUnicode_Compare(first, other) == 0;
         Py_XDECREF(first);
         Py_XDECREF(other);
@@ -93,7 +93,7 @@ static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *va
     } else if (nc_object_of_python(value, NULL) != NULL) {
         fields = nc_object_cast(value, cls);
     }
-    if (fields != NULL && !is_of_first_type(self->spec, index)) {
+    if (fields != NULL && !is_of_first_type(self->cif, index)) {
         return NULL;
     }
     return fields == NULL || self->more->takes_fields ? fields : value;
@@ -107,9 +107,9 @@ NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *valu
                        : self_address(self, index, value);
     /* The caller holds its arguments. */
     return out->address != NULL ||
-                   nc_take_pointer(PyTuple_GET_ITEM(self->spec->types, index), value, &out->address)
+                   nc_take_pointer(PyTuple_GET_ITEM(self->cif->types, index), value, &out->address)
                ? 0
-               : nc_convert_pointer_of(self->spec, (PyObject *)self, index, value, out);
+               : nc_convert_pointer_of(self->cif, (PyObject *)self, index, value, out);
 }
 
 NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
@@ -120,25 +120,24 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(self->spec, (PyObject *)self, index, value, out, status == 0);
+    return nc_convert_exporter(self->cif, (PyObject *)self, index, value, out, status == 0);
 }
 
 /* Only decides which it is, so that none pays for the registers of another. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
-    if (self->spec->arguments[index].pointee == 'b' ||
-        self->spec->arguments[index].pointee == 'B') {
+    if (self->cif->arguments[index].pointee == 'b' || self->cif->arguments[index].pointee == 'B') {
         /* The caller holds its arguments. */
-        const char *text = nc_text_itself(self->spec, index, value);
+        const char *text = nc_text_itself(self->cif, index, value);
         if (text != NULL) {
             out->address = (void *)(uintptr_t)text;
             return 0;
         }
     }
     if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL)) {
-        const NcExport *wanted = &self->spec->arguments[index].export;
-        if (take_record(self->spec, index, value, out)) {
+        const NcExport *wanted = &self->cif->arguments[index].export;
+        if (take_record(self->cif, index, value, out)) {
             return 0;
         }
         if (NC_LIKELY(wanted->flags != 0)) {
@@ -155,9 +154,9 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 
 PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 {
-    NcCallSpec *spec = self->spec;
-    return nc_given_pointer(spec, spec->text_result, PyTuple_GET_ITEM(spec->types, spec->nargs),
-                            &spec->pointer_type, address);
+    NcCallInterface *cif = self->cif;
+    return nc_given_pointer(cif, cif->text_result, PyTuple_GET_ITEM(cif->types, cif->nargs),
+                            &cif->pointer_type, address);
 }
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
@@ -214,10 +213,10 @@ static NcPin *pin_new(void)
     return self;
 }
 
-NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value)
+NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value)
 {
     NcPin *self = pin_new();
-    if (self != NULL && nc_convert_pointer_of(spec, name, index, value, &self->pointer) < 0) {
+    if (self != NULL && nc_convert_pointer_of(cif, name, index, value, &self->pointer) < 0) {
         Py_CLEAR(self);
     }
     if (self != NULL) {
@@ -226,27 +225,27 @@ NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, Py
     return self;
 }
 
-/* pin(spec, name, index, value): argument `index` of a call spec, which must be a pointer; with
+/* pin(cif, name, index, value): argument `index` of a call interface, which must be a pointer; with
  * index -1 the first one, and `name` is the whole subject of messages. A Pin stands for itself. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    const NcCallSpec *spec;
+    const NcCallInterface *cif;
     PyObject *name;
     PyObject *value;
     Py_ssize_t index;
-    if (!PyArg_ParseTuple(args, "O!UnO", &NcCallSpec_Type, &spec, &name, &index, &value)) {
+    if (!PyArg_ParseTuple(args, "O!UnO", &NcCallInterface_Type, &cif, &name, &index, &value)) {
         return NULL;
     }
-    if (index < -1 || (index < 0 ? 0 : index) >= spec->nargs) {
+    if (index < -1 || (index < 0 ? 0 : index) >= cif->nargs) {
         PyErr_SetString(PyExc_IndexError, "no such argument");
         return NULL;
     }
-    if (spec->arguments[index < 0 ? 0 : index].code != 'P') {
+    if (cif->arguments[index < 0 ? 0 : index].code != 'P') {
         PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
         return NULL;
     }
     return Py_IS_TYPE(value, &NcPin_Type) ? Py_NewRef(value)
-                                          : (PyObject *)nc_pin_value(spec, name, index, value);
+                                          : (PyObject *)nc_pin_value(cif, name, index, value);
 }
 
 /* A Pin of what an object exports, by its type's own function or by PyObject_GetBuffer. */

@@ -2,7 +2,7 @@
  * uses them.
  *
  * Rules: pointers take None for NULL (Fortran's to data do not), matching buffers in the call
- * spec's order without a copy, the first of a native method its class's objects, and what the
+ * interface's order without a copy, the first of a native method its class's objects, and what the
  * pointer_argument hook knows (ctypes, cffi, function pointers, arrays without a buffer).
  * A buffer stays exported until nc_release_pointer. On failure an exception is set that names the
  * argument and the callable, and nothing is left exported or owned.
@@ -40,22 +40,22 @@ extern PyTypeObject NcPin_Type;
 /* 0; 1 where code ran meanwhile that may be anything's, which nc_check_unmoved is for; -1. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
-/* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the spec is
- * meant. */
-int nc_convert_pointer_of(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                          NcPointer *out);
+/* As nc_convert_pointer, 0, 1 or -1; with a negative index the first argument of the call interface
+ * is meant. */
+int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                          PyObject *value, NcPointer *out);
 /* What nc_convert_pointer_of leaves to others: a value whose buffer is exported to `out`, or was
  * refused with an exception; a value without a buffer. */
-int nc_convert_exporter(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                        NcPointer *out, int exported);
-int nc_convert_box(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                        PyObject *value, NcPointer *out, int exported);
+int nc_convert_box(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                    NcPointer *out);
 /* The latter for Fortran: numbers and texts, too (fortran.h). */
-int nc_convert_referred(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value,
-                        NcPointer *out);
+int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                        PyObject *value, NcPointer *out);
 /* None for Fortran: 0 for a text, which has no characters then, for a function and for `void *`;
  * -1 with an exception for what a procedure reads or writes without asking. */
-int nc_refuse_null(const NcCallSpec *spec, PyObject *name, Py_ssize_t index);
+int nc_refuse_null(const NcCallInterface *cif, PyObject *name, Py_ssize_t index);
 
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_cffi): 1 with its
  * address, which lasts as long as the object; 0 where that hook is to see to it. */
@@ -74,38 +74,38 @@ int nc_pointers_ready(PyObject *module);
 /* The C function pointer for a Python function, or an object with a call table, that is argument
  * `index` of a callable; set once by what stands above (callable/pycallbackobject.c). 1; 0 where
  * pointer_argument is to see to it; -1. */
-extern int (*nc_pass_function)(const NcCallSpec *spec, PyObject *name, Py_ssize_t index,
+extern int (*nc_pass_function)(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                                PyObject *value, NcPointer *out);
 
 /* How the buffer of a value is exported for a pointer. */
-static inline int nc_export_flags(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+static inline int nc_export_flags(const NcCallInterface *cif, Py_ssize_t index, PyObject *value)
 {
-    int flags = spec->arguments[index].export.flags;
+    int flags = cif->arguments[index].export.flags;
     if (flags == 0) {
         /* bytes can stand for a string whatever the declaration said: plain C has char * for
          * both. */
-        flags = PyBytes_Check(value) ? spec->export : spec->export | PyBUF_WRITABLE;
+        flags = PyBytes_Check(value) ? cif->export : cif->export | PyBUF_WRITABLE;
     }
     return flags;
 }
 
-/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a call spec
- * points to, 0 when not, -1 with an exception. */
-int nc_buffer_suits(const NcCallSpec *spec, Py_ssize_t index, PyObject *value,
+/* 1 when the elements of `value`, whose buffer this is, are what argument `index` of a call
+ * interface points to, 0 when not, -1 with an exception. */
+int nc_buffer_suits(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer);
 /* Whether a buffer that suits has fewer items than the array that argument `index` points to. */
-int nc_buffer_is_short(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
+int nc_buffer_is_short(const NcCallInterface *cif, Py_ssize_t index, const Py_buffer *buffer);
 /* Whether the elements of a buffer that suits are where C code may access them as what they are. */
-int nc_buffer_is_aligned(const NcCallSpec *spec, Py_ssize_t index, const Py_buffer *buffer);
+int nc_buffer_is_aligned(const NcCallInterface *cif, Py_ssize_t index, const Py_buffer *buffer);
 
 /* A pointer result as nc_given_pointer gives it. */
 PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
-/* A Pin of a value as argument `index` of a call spec, a pointer; with a negative index the first
- * one, and `name` is the whole subject of messages. NULL with an exception. */
-NcPin *nc_pin_value(const NcCallSpec *spec, PyObject *name, Py_ssize_t index, PyObject *value);
+/* A Pin of a value as argument `index` of a call interface, a pointer; with a negative index the
+ * first one, and `name` is the whole subject of messages. NULL with an exception. */
+NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value);
 
 /* After code ran that may be anything's: whether what the pointers' buffers were exported with is
  * still where it was. ctypes.resize, and ndarray.resize without its check, move memory that is

@@ -301,14 +301,14 @@ PyTypeObject NcLayout_Type = {
     .tp_dealloc = layout_dealloc,
 };
 
-PyObject *nc_record_layout_asked(NcCallSpec *spec, Py_ssize_t index)
+PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index)
 {
     PyObject *found = PyObject_CallFunctionObjArgs(
-        nc_hooks.layout, PyTuple_GET_ITEM(spec->types, index), spec->policies, NULL);
+        nc_hooks.layout, PyTuple_GET_ITEM(cif->types, index), cif->policies, NULL);
     if (found != NULL) {
-        nc_keep_first(&spec->layouts[index], found);
+        nc_keep_first(&cif->layouts[index], found);
     }
-    return spec->layouts[index];
+    return cif->layouts[index];
 }
 
 /* ---- whole values in memory ------------------------------------------------------------------ */
@@ -323,14 +323,14 @@ static int is_of(PyObject *value, PyObject *ctype)
     return own == ctype || PyObject_RichCompareBool(own, ctype, Py_EQ) == 1;
 }
 
-int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index)
+int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t index)
 {
     if (!Py_IS_TYPE(value, nc_record_class)) {
         return 0;
     }
-    PyObject **pointee = &spec->layouts[index];
+    PyObject **pointee = &cif->layouts[index];
     if (*pointee == NULL) {
-        PyObject *found = PyObject_GetAttrString(PyTuple_GET_ITEM(spec->types, index), "pointee");
+        PyObject *found = PyObject_GetAttrString(PyTuple_GET_ITEM(cif->types, index), "pointee");
         if (found == NULL) {
             PyErr_Clear();
             return 0;

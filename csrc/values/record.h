@@ -43,13 +43,13 @@ static inline char *nc_record_memory(PyObject *record)
 /* What C calls the type of a Record: borrowed, a str. */
 PyObject *nc_record_name(PyObject *record);
 
-/* The layout of an argument of a call spec that is a struct, or behind them of its result, which
- * the spec keeps: borrowed, or NULL with an exception. */
-PyObject *nc_record_layout_asked(NcCallSpec *spec, Py_ssize_t index);
-static inline PyObject *nc_record_layout(NcCallSpec *spec, Py_ssize_t index)
+/* The layout of an argument of a call interface that is a struct, or behind them of its result,
+ * which the interface keeps: borrowed, or NULL with an exception. */
+PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index);
+static inline PyObject *nc_record_layout(NcCallInterface *cif, Py_ssize_t index)
 {
-    PyObject *known = spec->layouts[index];
-    return NC_LIKELY(known != NULL) ? known : nc_record_layout_asked(spec, index);
+    PyObject *known = cif->layouts[index];
+    return NC_LIKELY(known != NULL) ? known : nc_record_layout_asked(cif, index);
 }
 
 /* Whether a value is a Record of a layout, by a glance: 0 says nothing. */
@@ -62,7 +62,7 @@ static inline int nc_record_has(PyObject *value, const PyObject *layout)
 /* Whether a layout has pointers or Python objects. */
 int nc_record_leads_on(const PyObject *layout);
 /* Whether a value is a Record of what an argument, a pointer, leads to. */
-int nc_is_record_behind(PyObject *value, const NcCallSpec *spec, Py_ssize_t index);
+int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t index);
 /* Stores a Record of the layout's type without pointers, or a tuple of the usual: numbers of the
  * exact types, and tuples of them. 1; 0 when the value is anything else, or does not fit: part of
  * it may be in `memory` then, which was zeros, and no exception is set. */

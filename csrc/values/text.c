@@ -20,16 +20,16 @@ static int is_utf8(PyObject *encoding)
     return is_named(encoding, "utf-8", 5);
 }
 
-const char *nc_text_itself(const NcCallSpec *spec, Py_ssize_t index, PyObject *value)
+const char *nc_text_itself(const NcCallInterface *cif, Py_ssize_t index, PyObject *value)
 {
-    const NcArgument *argument = &spec->arguments[index];
+    const NcArgument *argument = &cif->arguments[index];
     if (PyBytes_CheckExact(value)) {
         int is_text = (argument->pointee == 'b' || argument->pointee == 'B') &&
-                      argument->count == 0 && !spec->fortran;
+                      argument->count == 0 && !cif->fortran;
         return is_text ? PyBytes_AS_STRING(value) : NULL;
     }
-    if (!PyUnicode_CheckExact(value) || argument->text != 'c' || spec->encoding == NULL ||
-        spec->fortran || !PyUnicode_IS_COMPACT_ASCII(value) || !is_utf8(spec->encoding)) {
+    if (!PyUnicode_CheckExact(value) || argument->text != 'c' || cif->encoding == NULL ||
+        cif->fortran || !PyUnicode_IS_COMPACT_ASCII(value) || !is_utf8(cif->encoding)) {
         return NULL;
     }
     const char *text = (const char *)PyUnicode_1BYTE_DATA(value);
@@ -79,19 +79,19 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     return found;
 }
 
-/* The text of a letter at an address, not NULL, that a function of a call spec gave. A new
+/* The text of a letter at an address, not NULL, that a function of a call interface gave. A new
  * reference, or NULL with a UnicodeDecodeError, a ValueError for what is no character, or
  * MemoryError. */
-static PyObject *text_to_python(const NcCallSpec *spec, char text, const void *address)
+static PyObject *text_to_python(const NcCallInterface *cif, char text, const void *address)
 {
     if (text != 'c') {
         return nc_decode_wide(address, wide_size(text), SIZE_MAX);
     }
     const char *found = (const char *)address;
-    if (spec->encoding == NULL) {
+    if (cif->encoding == NULL) {
         return PyBytes_FromString(found);
     }
-    return nc_decode_text(found, (Py_ssize_t)strlen(found), spec->encoding);
+    return nc_decode_text(found, (Py_ssize_t)strlen(found), cif->encoding);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -147,15 +147,15 @@ static PyObject *refuse_null(PyObject *name, Py_ssize_t place, const char *where
     return NULL;
 }
 
-PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t place, PyObject *value,
-                         const char **address)
+PyObject *nc_encode_text(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                         PyObject *value, const char **address)
 {
-    char text = spec->arguments[place < 0 ? 0 : place].text;
+    char text = cif->arguments[place < 0 ? 0 : place].text;
     Py_ssize_t nulls = PyUnicode_FindChar(value, 0, 0, PyUnicode_GET_LENGTH(value), 1);
     if (nulls != -1) {
         return nulls == -2 ? NULL : refuse_null(name, place, "");
     }
-    if (text == 'c' && is_utf8(spec->encoding)) {
+    if (text == 'c' && is_utf8(cif->encoding)) {
         *address = PyUnicode_AsUTF8(value); /* which the str keeps */
         if (*address == NULL) {
             nc_conversion_note(name, place);
@@ -165,7 +165,7 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
     }
     PyObject *encoded =
         text != 'c' ? encode_wide(text, value)
-                    : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(spec->encoding), "strict");
+                    : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(cif->encoding), "strict");
     if (encoded == NULL) {
         nc_conversion_note(name, place);
         return NULL;
@@ -178,14 +178,14 @@ PyObject *nc_encode_text(const NcCallSpec *spec, PyObject *name, Py_ssize_t plac
     return encoded;
 }
 
-PyObject *nc_given_pointer(const NcCallSpec *spec, char text, PyObject *ctype, PyObject **foreign,
-                           void *address)
+PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctype,
+                           PyObject **foreign, void *address)
 {
     if (address == NULL) {
         Py_RETURN_NONE;
     }
     if (text != '\0') {
-        return text_to_python(spec, text, address);
+        return text_to_python(cif, text, address);
     }
     if (*foreign == NULL) {
         PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);

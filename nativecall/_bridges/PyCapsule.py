@@ -15,7 +15,7 @@ from .. import _ext, _lib
 from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, SymbolError, wrong_type
 from .._types.signature import Signature
-from .._values import callspec
+from .._values import callinterface
 from .._values.boxes import Function, Passing, bridge
 from .._values.capsules import get_context, get_name, get_pointer
 from . import capsulename
@@ -109,8 +109,8 @@ def with_data(
             return None
         from .._callable.wrap import plain
 
-        spec = callspec.of(target.signature, 0, target.policies)
-        target = plain(target.address, spec, target.name, target.owner, target.flags)
+        cif = callinterface.of(target.signature, 0, target.policies)
+        target = plain(target.address, cif, target.name, target.owner, target.flags)
     signature = None if target is None else target._chosen(None)[0].signature
     if target is None or signature is None or not takes_data(signature):
         return None
@@ -161,9 +161,9 @@ def _without_optional(
         bound = made.bind(*[...] * len(signature.args), *[0, None][-len(optional) :])
     except SignatureError:  # without generated code
         return Function(place, whole, obj, None, flags, supposed=supposed)
-    spec, target, kept = bound._entry()
+    cif, target, kept = bound._entry()
     return Function(
-        target, spec.signature, Passing(obj, bound), None, flags | kept, supposed=supposed
+        target, cif.signature, Passing(obj, bound), None, flags | kept, supposed=supposed
     )
 
 
@@ -210,7 +210,7 @@ def typed(
     """The entry that a consumer means, and the name of its capsule; the empty one is none."""
     if not isinstance(name, str):
         raise wrong_type("'name'", "a str, '' for no name, or None", name)
-    if signature is None and (callable._spec is None or callable._overloads is not None):
+    if signature is None and (callable._cif is None or callable._overloads is not None):
         # A declaration tells which entry is meant, where there may be several.
         with suppress(TypeError, ValueError):
             parse(name)

@@ -185,8 +185,8 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
     """What cffi's function pointers are made of, which have their entry with them: cast, the type,
     and what adds a destructor.
     """
-    spec, _, flags = entry._chosen(None)
-    signature = spec.signature
+    cif, _, flags = entry._chosen(None)
+    signature = cif.signature
     if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:
         raise ValueError(
             f"{entry.__name__!r} needs the GIL, which cffi drops around calls, and no thunk takes "

@@ -416,8 +416,8 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
     """
     from .ctypestype import prototype
 
-    spec, _, flags = entry._chosen(None)
-    signature = spec.signature
+    cif, _, flags = entry._chosen(None)
+    signature = cif.signature
     _refuse_gap(signature)
     hold = not flags & _lib.FLAG_RELEASE_GIL
     return prototype(signature, hold=hold), ctypes.c_void_p, _cast_addr

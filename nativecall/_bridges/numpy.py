@@ -84,9 +84,9 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     from .._ufunc import loops
 
     found = loops.entry(ufunc, signature)
-    spec, address, flags = found._entry()
+    cif, address, flags = found._entry()
     owner: Foreign = found._owners[-1]
-    return Function(address, spec.signature, owner, found.__name__, flags, spec.policies)
+    return Function(address, cif.signature, owner, found.__name__, flags, cif.policies)
 
 
 def count(obj: Foreign) -> int | None:

@@ -24,7 +24,7 @@ from .._types.ctype import VOID
 from .._types.derived import Pointer
 from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
-from .._values import boxes, callspec
+from .._values import boxes, callinterface
 from .._values.boxes import Function
 from .._values.capsules import get_context
 from .._values.failure import convention
@@ -197,8 +197,8 @@ def from_callable(
     box = _low_level_callable()
     part, meant = _chosen(callable, signature, user_data is not None)
     entry = part._alone(None)
-    spec, address, _ = entry._chosen(None)
-    found = spec.signature
+    cif, address, _ = entry._chosen(None)
+    found = cif.signature
     for ctype in (found.result, *found.args):
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
@@ -319,8 +319,8 @@ def _converted(callable: NativeCallable, meant: Signature) -> NativeCallable:
 
 def _reports(part: NativeCallable, form: str) -> bool:
     """Whether failures of an entry are shown as SciPy expects it of a signature."""
-    spec, _, flags = part._chosen(None)
-    found = spec.signature
+    cif, _, flags = part._chosen(None)
+    found = cif.signature
     errors = convention(flags).name
     status = errors == "zero" or (errors == "none" and found.result.kind == "int")
     return status or form not in _REPORTING
@@ -328,8 +328,8 @@ def _reports(part: NativeCallable, form: str) -> bool:
 
 def _meant(part: NativeCallable) -> Signature:
     """The signature of an entry, without the argument that tells of failure."""
-    spec, _, flags = part._chosen(None)
-    found = spec.signature
+    cif, _, flags = part._chosen(None)
+    found = cif.signature
     errors = convention(flags)
     if not errors.hidden:
         return found
@@ -405,7 +405,7 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
         if _has_function(value):
             raise TypeError("'user_data' is a capsule with a function, and no data")
         return value
-    spec = callspec.of_argument(ctype, readonly=readonly)
-    pin = _ext.pin(spec, "'user_data'", -1, value)
+    cif = callinterface.of_argument(ctype, readonly=readonly)
+    pin = _ext.pin(cif, "'user_data'", -1, value)
     # Nothing may have an address; SciPy would take the capsule of NULL for a mistake.
     return _ext.capsule(pin.address, b"void *", pin) if pin.address else None

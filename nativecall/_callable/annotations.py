@@ -1,8 +1,8 @@
 """What Python passes to a native callable and gets back, as `inspect` and `typing` tell it.
 
-One reading of a call spec, for `inspect.signature`, `typing.get_type_hints`, `help` and the stubs
-that ``nativecall stubs`` writes: which arguments calls from Python pass, by what names, and what
-they return. Hints are classes, so that `functools.singledispatch` and others
+One reading of a call interface, for `inspect.signature`, `typing.get_type_hints`, `help` and the
+stubs that ``nativecall stubs`` writes: which arguments calls from Python pass, by what names, and
+what they return. Hints are classes, so that `functools.singledispatch` and others
 that look classes up can use them: `float` for floating-point numbers, `int`, `complex`, `bool`,
 `bytes` or `str` for text, `Record` for structs, `object` for pointers and what else has no class of
 its own. A call takes more than a hint says: whatever converts to such a value without loss.
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from keyword import iskeyword
 
 from .._values import outparameters
-from .._values.callspec import text_of
+from .._values.callinterface import text_of
 from .._values.storage import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._ext import CallSpec
+    from .._ext import CallInterface
     from .._types.ctype import CType
 
 #: An argument that Python passes: its name, whether it may be passed by that, its C type, whether C
@@ -45,24 +45,24 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def arguments(spec: CallSpec) -> list[Argument]:
+def arguments(cif: CallInterface) -> list[Argument]:
     """The arguments that calls from Python pass."""
-    signature = spec.signature
-    count = len(spec.types) - 1
-    said = {out.index: out for out in spec.policies.out}
+    signature = cif.signature
+    count = len(cif.types) - 1
+    said = {out.index: out for out in cif.policies.out}
     passed = [
         index for index in range(len(signature.args)) if index not in said or said[index].given
     ][:count]
-    names = [name for name in spec.names or () if name and not iskeyword(name)]
+    names = [name for name in cif.names or () if name and not iskeyword(name)]
     named = len({*names}) == count
     characters = signature.characters or ("",) * (len(signature.args) + 1)
     return [
         Argument(
             names[i] if named else f"x{i}",
             named and not signature.variadic,
-            spec.types[i],
+            cif.types[i],
             signature.readonly[index],
-            text_of(characters[index].partition("*")[0], spec.policies),
+            text_of(characters[index].partition("*")[0], cif.policies),
             index,
             index in said and outparameters.is_array(signature, said[index]),
         )
@@ -70,17 +70,17 @@ def arguments(spec: CallSpec) -> list[Argument]:
     ]
 
 
-def results(spec: CallSpec, flags: int) -> list[Result]:
+def results(cif: CallInterface, flags: int) -> list[Result]:
     """What a call from Python returns: no value, one, or a tuple of several."""
-    signature = spec.signature
+    signature = cif.signature
     found = []
-    dropped = spec.policies.out and outparameters.drops_result(signature, flags)
-    if not dropped and (spec.policies.out or signature.result.size):
-        text = text_of(signature.characters[-1], spec.policies) if signature.characters else ""
+    dropped = cif.policies.out and outparameters.drops_result(signature, flags)
+    if not dropped and (cif.policies.out or signature.result.size):
+        text = text_of(signature.characters[-1], cif.policies) if signature.characters else ""
         found.append(Result(signature.result, text, False))
-    for out in spec.policies.out:
+    for out in cif.policies.out:
         text = signature.characters[out.index].partition("*")[2] if signature.characters else ""
-        text = text_of(text, spec.policies)
+        text = text_of(text, cif.policies)
         is_array = outparameters.is_array(signature, out)
         found.append(Result(outparameters.pointee(signature, out), text, is_array))
     return found
@@ -93,13 +93,13 @@ def hint(ctype: CType, text: str = "", encoding: str | None = None) -> type:
     return _CLASSES.get(ctype.kind, object)
 
 
-def result_hint(spec: CallSpec, flags: int) -> object:
+def result_hint(cif: CallInterface, flags: int) -> object:
     """What a call returns, as a hint."""
-    encoding = spec.policies.encoding
-    if spec.policies.check is not None:
+    encoding = cif.policies.encoding
+    if cif.policies.check is not None:
         return object  # it may return anything
     found: list[object] = []
-    for one in results(spec, flags):
+    for one in results(cif, flags):
         kind: type = object if one.is_array else hint(one.type, one.text, encoding)
         # What C calls text may be NULL.
         found.append(kind | None if one.text else kind)
@@ -108,22 +108,22 @@ def result_hint(spec: CallSpec, flags: int) -> object:
     return tuple.__class_getitem__(tuple(found))
 
 
-def of(spec: CallSpec, flags: int) -> inspect.Signature:
+def of(cif: CallInterface, flags: int) -> inspect.Signature:
     """The parameters of a callable of one entry, with hints."""
     positional = inspect.Parameter.POSITIONAL_ONLY
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    encoding = spec.policies.encoding
+    encoding = cif.policies.encoding
     parameters = [
         inspect.Parameter(
             one.name,
             either if one.named else positional,
             annotation=hint(one.type, one.text, encoding),
         )
-        for one in arguments(spec)
+        for one in arguments(cif)
     ]
-    if spec.signature.variadic:
+    if cif.signature.variadic:
         parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
-    return inspect.Signature(parameters, return_annotation=result_hint(spec, flags))
+    return inspect.Signature(parameters, return_annotation=result_hint(cif, flags))
 
 
 def common(each: list[inspect.Signature]) -> inspect.Signature:

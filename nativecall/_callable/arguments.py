@@ -31,7 +31,7 @@ from .._types.derived import (
     pointer,
 )
 from .._types.signature import Signature
-from .._values import boxes, callspec, handles, storage
+from .._values import boxes, callinterface, handles, storage
 from .._values.outparameters import visible
 from .._values.refusals import refuse
 from .entry import refuse_known_otherwise
@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._ext import CallbackSpec, CallSpec, Foreign, Native
+    from .._ext import CallbackSpec, CallInterface, Foreign, Native
     from .._values.calloptions import Policies
 
     #: The characters of a function's arguments and result (_cdecl/nodes.py), and the encoding.
@@ -58,39 +58,39 @@ _STRUCTS = 1  # csrc/values/ctypespointers.c
 # -- pointers ------------------------------------------------------------------------------------
 
 
-class _Shown(namedtuple("_Shown", ["spec", "index"])):
+class _Shown(namedtuple("_Shown", ["cif", "index"])):
     """The type of an argument in messages, as C declares it; false where codes were written."""
 
     __slots__ = ()
-    spec: CallSpec | None
+    cif: CallInterface | None
     index: int  # not what tuples have by this name
 
     def __bool__(self) -> bool:
-        return self.spec is not None and self.spec.signature.in_c
+        return self.cif is not None and self.cif.signature.in_c
 
     def __repr__(self) -> str:
-        assert self.spec is not None
-        return repr(self.spec.policies.spelled(self.spec.signature, self.index))
+        assert self.cif is not None
+        return repr(self.cif.policies.spelled(self.cif.signature, self.index))
 
 
 def pointer_argument(
-    ctype: CType, value: object, who: str, index: int, spec: CallSpec | None = None
+    ctype: CType, value: object, who: str, index: int, cif: CallInterface | None = None
 ) -> tuple[object, ...]:
     """The address for a pointer argument that is no buffer, and what keeps it valid.
 
     A Python function has a third item, the core's Stash for its exceptions. An array without a
     buffer has one instead of the address, which the core goes on with. The core calls this after
-    None and buffers. With an index `who` is the callable's name, and `spec` is the callable's.
+    None and buffers. With an index `who` is the callable's name, and `cif` is the callable's.
     """
     value = _ext.bare(value)
     if index >= 0:
         who = f"argument {index + 1} of '{who}'"
-    shown = _Shown(spec, index)
+    shown = _Shown(cif, index)
     if value is None:
         return 0, None
     if isinstance(ctype, FunctionPointer):
-        keeps = spec is not None and spec.policies.keep != "call"
-        return _function_argument(ctype, value, who, texts_of(spec, index), keeps, shown=shown)
+        keeps = cif is not None and cif.policies.keep != "call"
+        return _function_argument(ctype, value, who, texts_of(cif, index), keeps, shown=shown)
     handles.check_open(value, who)
     found = boxes.pointer(value)
     if found is not None:
@@ -145,15 +145,15 @@ def pointer_argument(
         if memory is not None:
             return memory
     readonly, spelled = False, ctype.text
-    passed = [] if spec is None else visible(spec.signature, 0, spec.policies.out)
-    if spec is not None and max(index, 0) < len(passed):
+    passed = [] if cif is None else visible(cif.signature, 0, cif.policies.out)
+    if cif is not None and max(index, 0) < len(passed):
         at = passed[max(index, 0)][0]
-        readonly, spelled = spec.signature.readonly[at], spec.signature.spelled(at)
+        readonly, spelled = cif.signature.readonly[at], cif.signature.spelled(at)
     elif isinstance(ctype, Pointer) and ctype.name:
         spelled = f"{ctype.name} *"
     hint = _advice(ctype, value, index, readonly, spelled)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
-    if spec is not None and spec.policies.fortran and index >= 0:
+    if cif is not None and cif.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
     given = type(value).__name__
     if handles.is_cdata(value):
@@ -384,15 +384,15 @@ def _callee(ctype: FunctionPointer) -> Signature:
     return signature
 
 
-def texts_of(spec: CallSpec | None, index: int) -> _Texts | None:
-    """What functions that are argument `index` of a call spec, as Python passes them, get and give
-    as text: with an encoding, what C declares as pointers to const characters. Also which arrays
-    they get to be read only. None where there is neither.
+def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
+    """What functions that are argument `index` of a call interface, as Python passes them, get and
+    give as text: with an encoding, what C declares as pointers to const characters. Also which
+    arrays they get to be read only. None where there is neither.
     """
-    if spec is None or index < 0:
+    if cif is None or index < 0:
         return None
-    signature, encoding = spec.signature, spec.policies.encoding
-    place = visible(signature, 0, spec.policies.out)[index][0]
+    signature, encoding = cif.signature, cif.policies.encoding
+    place = visible(signature, 0, cif.policies.out)[index][0]
     said = signature.characters[place] if signature.characters else ""
     ctype = signature.args[place]
     if said.startswith("("):
@@ -443,7 +443,7 @@ def _python_function(
 
 
 def passed(
-    ctype: CType, spec_of: CallSpec, index: int
+    ctype: CType, cif: CallInterface, index: int
 ) -> tuple[str, Signature, CallbackSpec | None] | None:
     """The signature of the functions that are such arguments, as text and whole, None for other
     pointers, and what the callbacks share that Python functions become.
@@ -453,7 +453,7 @@ def passed(
     if not isinstance(ctype, FunctionPointer):
         return None
     try:
-        spec = _passed_spec(ctype, texts_of(spec_of, index), spec_of.policies.keep != "call")
+        spec = _passed_spec(ctype, texts_of(cif, index), cif.policies.keep != "call")
     except SignatureError:
         return _signature_of(ctype), _callee(ctype), None
     return _signature_of(ctype), _callee(ctype), spec
@@ -515,14 +515,14 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
             return _NO
         if storage.view_problem(ctype, "", readonly, held.address, *exported[1:]) is not None:
             return _REFUSED
-        return _EXACT if code in ("", callspec.letter(ctype.item)) else _WIDER
+        return _EXACT if code in ("", callinterface.letter(ctype.item)) else _WIDER
     if isinstance(ctype, FunctionPointer):
         return _match_function(ctype, value)
     try:
         found = pointer_argument(ctype, value, "it", -1)
         if not isinstance(found[0], int):
-            spec = callspec.of_argument(ctype, policies, readonly)
-            return int(_ext.match(spec, found[0]))
+            cif = callinterface.of_argument(ctype, policies, readonly)
+            return int(_ext.match(cif, found[0]))
     except TypeError:
         return _NO
     except ValueError:
@@ -586,7 +586,7 @@ def _match_items(types: Sequence[CType], value: Sequence[object], policies: Poli
 
 def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
     if not isinstance(ctype, Array):
-        return int(_ext.match(callspec.of_argument(ctype, policies), value))
+        return int(_ext.match(callinterface.of_argument(ctype, policies), value))
     if ctype.is_text and isinstance(value, bytes):
         return _EXACT
     if isinstance(value, (tuple, list)):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from .._ext import CallSpec
+    from .._ext import CallInterface
     from .._values.calloptions import EntryOptions, WrapOptions
     from . import specialize
 
@@ -60,11 +60,11 @@ class Doc:
     def __get__(self, obj: NativeCallable | None, owner: object) -> str | None:
         if obj is None:
             return self.text
-        if obj._doc is None and obj._spec is not None and obj._overloads is None and obj._owners:
+        if obj._doc is None and obj._cif is not None and obj._overloads is None and obj._owners:
             owner = obj._owners[-1]
             declaration = getattr(type(owner), "declaration", None)
             if declaration is not None:
-                declared: str = declaration(owner, obj._spec.signature)
+                declared: str = declaration(owner, obj._cif.signature)
                 return declared
         return obj._doc
 
@@ -120,7 +120,7 @@ class NativeCallable(_ext.CallableBase):
         signature: str | Signature | None = None,
         **given: Unpack[WrapOptions],
     ) -> None:
-        if self._spec is not None or self._overloads is not None:
+        if self._cif is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
         self._fill(target, signature, Options(**given))
 
@@ -191,9 +191,9 @@ class NativeCallable(_ext.CallableBase):
         # In this order: with an entry added meanwhile there is a callable too many, not too few.
         overloads = self._overloads
         return [
-            (one, spec.signature, address, flags)
+            (one, cif.signature, address, flags)
             for one in ((self,) if overloads is None else overloads)[: len(offered)]
-            for spec, address, flags in [one._entry()]
+            for cif, address, flags in [one._entry()]
         ]
 
     def _refuse(self, signature: str | None) -> None:
@@ -249,7 +249,7 @@ class NativeCallable(_ext.CallableBase):
 
     def _add(self, found: NewEntry, replace: bool) -> None:
         self._refuse_change()
-        spec = found.arguments()[0]
+        cif = found.arguments()[0]
         rows = self._entries()
         texts = [row[0] for row in rows]
         if found.signature.text in texts:
@@ -263,20 +263,20 @@ class NativeCallable(_ext.CallableBase):
             flags = rows[position][2]
             options = "flags; gil, errors and errno" if found.flags != flags else ""
             present = one._entry()[0].policies
-            if not options and spec.policies != present:
-                pairs = zip(spec.policies._fields, spec.policies, present, strict=True)
+            if not options and cif.policies != present:
+                pairs = zip(cif.policies._fields, cif.policies, present, strict=True)
                 options = f"policies; {', '.join([name for name, a, b in pairs if a != b])}"
             if options:
                 raise ValueError(
                     f"entry {found.signature.text!r} of {self.__name__!r} has other {options} "
                     "must be the same to replace it"
                 )
-            one._replace(0, found.address, found.owner, spec)
-            self._replace(position, found.address, found.owner, spec)
+            one._replace(0, found.address, found.owner, cif)
+            self._replace(position, found.address, found.owner, cif)
             return
         overloads = self._overloads
         if overloads is None:
-            overloads = () if self._spec is None else (self._only,)
+            overloads = () if self._cif is None else (self._only,)
         self._set_overloads((*overloads, self._derived(*found.arguments())))
 
     def _refuse_change(self) -> None:
@@ -338,8 +338,8 @@ class NativeCallable(_ext.CallableBase):
 
     # -- other boxes -----------------------------------------------------------------------------
 
-    def _chosen(self, signature: str | Signature | None) -> tuple[CallSpec, int, int]:
-        """Call spec, address and flags of an entry; of the only one for None."""
+    def _chosen(self, signature: str | Signature | None) -> tuple[CallInterface, int, int]:
+        """Call interface, address and flags of an entry; of the only one for None."""
         if signature is not None:
             return self[signature]._entry()
         available = self._resolved()
@@ -443,14 +443,14 @@ class NativeCallable(_ext.CallableBase):
     def __signature__(self) -> inspect.Signature:
         from . import annotations
 
-        if self._spec is None or self._overloads is not None:
+        if self._cif is None or self._overloads is not None:
             specializer = self._specializer
             known = None if specializer is None else specializer.python_signature()
             if known is not None:
                 return known
             each = [annotations.of(*one._entry()[::2]) for one in self._overloads or ()]
             return annotations.common(each)
-        return annotations.of(self._spec, self._entry()[2])
+        return annotations.of(self._cif, self._entry()[2])
 
     def _annotations(self) -> dict[str, object]:
         """`__annotations__`, as the core asks for it: a new dict, as the signature has hints."""

@@ -13,7 +13,7 @@ from .._cdecl import cffitype
 from .._errors import SignatureError
 from .._types.ctype import WRAP_IT, CType, Scalar
 from .._types.signature import Signature
-from .._values import callspec, storage
+from .._values import callinterface, storage
 from .._values.calloptions import DEFAULT
 from .._values.failure import convention, raise_failure
 from .._values.variadic import extra_argument
@@ -46,9 +46,9 @@ def _check(signature: Signature, flags: int, policies: Policies) -> None:
 
 def function(callable: Native) -> Callable[..., object]:
     """What calls the only entry of `callable`."""
-    spec, address, flags = callable._entry()
-    signature: Signature = spec.signature
-    _check(signature, flags, spec.policies)
+    cif, address, flags = callable._entry()
+    signature: Signature = cif.signature
+    _check(signature, flags, cif.policies)
     errors = convention(flags)
     keeps_errno = bool(flags & _lib.FLAG_ERRNO) or errors.shown_by == "errno"
     name, owner = callable.__name__, ref(callable)
@@ -61,13 +61,13 @@ def function(callable: Native) -> Callable[..., object]:
         if isinstance(ctype, Scalar):
             memory = _lib.ffi.new(f"{cffitype.to_ffi(ctype).cname} *")
             place = int(cast("uintptr_t", memory))
-            storage.store(ctype, value, place, who, keep, False, spec.policies)
+            storage.store(ctype, value, place, who, keep, False, cif.policies)
             return memory[0] if index < len(fixed) else cast(cffitype.to_ffi(ctype), memory[0])
         if index < len(fixed):
-            held = _ext.pin(spec, name, index, value)
+            held = _ext.pin(cif, name, index, value)
         else:
             # const cannot be said after the fixed arguments: memory of any kind passes.
-            held = _ext.pin(callspec.of_argument(ctype, spec.policies, True), who, -1, value)
+            held = _ext.pin(callinterface.of_argument(ctype, cif.policies, True), who, -1, value)
         keep.append(held)
         return cast(cffitype.to_ffi(ctype), held.address)
 
@@ -81,7 +81,7 @@ def function(callable: Native) -> Callable[..., object]:
             if index < len(fixed):
                 ctype, passed = fixed[index], value
             else:
-                ctype, passed = extra_argument(value, index, name, spec.policies.encoding)
+                ctype, passed = extra_argument(value, index, name, cif.policies.encoding)
             given.append(argument(index, ctype, passed, keep))
         if errors.hidden:
             given.append(told)

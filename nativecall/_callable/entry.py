@@ -16,7 +16,7 @@ from .._errors import SignatureError
 from .._types.agreement import Agreement, agreement
 from .._types.derived import Handle
 from .._types.signature import Signature
-from .._values import boxes, callspec
+from .._values import boxes, callinterface
 from .._values.calloptions import DEFAULT, GIL, Policies, checked
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NamedTuple, Unpack
 
-    from .._ext import CallSpec, Foreign, Native
+    from .._ext import CallInterface, Foreign, Native
     from .._types.ctype import CType
     from .._values.calloptions import Check, Gil, Order, WrapOptions
     from .._values.failure import Errors
@@ -147,10 +147,10 @@ class NewEntry(
     name: str | None
     policies: Policies
 
-    def arguments(self) -> tuple[CallSpec, int, int, object]:
+    def arguments(self) -> tuple[CallInterface, int, int, object]:
         """Arguments of the core's `_set_entry`."""
-        spec = callspec.of(self.signature, self.flags, self.policies)
-        return spec, self.address, self.flags, self.owner
+        cif = callinterface.of(self.signature, self.flags, self.policies)
+        return cif, self.address, self.flags, self.owner
 
 
 def refuse_duplicates(found: list[NewEntry]) -> None:
@@ -305,8 +305,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     policies = DEFAULT
     native = boxes.native(target)
     if native is not None:
-        spec, address, inherited = native._chosen(wanted)
-        known, policies = spec.signature, spec.policies
+        cif, address, inherited = native._chosen(wanted)
+        known, policies = cif.signature, cif.policies
         owner, name = native, native.__name__
         flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
@@ -380,7 +380,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         owner = options.owner if owner is None else (options.owner, owner)
     policies = policies._replace(**options.policies)
     if policies.out:
-        hidden = convention(flags).hidden + len(callspec.text_lengths(wanted, policies))
+        hidden = convention(flags).hidden + len(callinterface.text_lengths(wanted, policies))
         outs = resolved(wanted, hidden, policies.out, policies.fortran)
         policies = policies._replace(out=outs)
     if policies.keep != "call":
@@ -414,9 +414,11 @@ def kept_for(signature: Signature, keep: str | int) -> str | int:
 
 
 def without(callable: Native, policy: str, owner: object) -> Native:
-    """The function of the only entry of `callable`, called without a policy of its call spec. It
-    owns `owner`.
+    """The function of the only entry of `callable`, called without a policy of its call interface.
+    It owns `owner`.
     """
-    spec, address, flags = callable._entry()
-    policies = spec.policies._replace(**{policy: getattr(DEFAULT, policy)})
-    return callable._derived(callspec.of(spec.signature, flags, policies), address, flags, owner)
+    cif, address, flags = callable._entry()
+    policies = cif.policies._replace(**{policy: getattr(DEFAULT, policy)})
+    return callable._derived(
+        callinterface.of(cif.signature, flags, policies), address, flags, owner
+    )

@@ -78,14 +78,14 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if not entries:
         raise TypeError(f"cannot pickle {callable!r}: it has no entries")
     ((one, _, address, flags, owner),) = entries
-    spec = one._entry()[0]
+    cif = one._entry()[0]
     options: CallOptions = {
         "gil": gil_name(flags),
         "errors": convention(flags).name,
         "errno": bool(flags & _lib.FLAG_ERRNO),
-        **spec.policies.options(),  # type: ignore[typeddict-item]  # its fields are
+        **cif.policies.options(),  # type: ignore[typeddict-item]  # its fields are
     }
-    how = spec.signature, callable.__name__, callable._doc, options
+    how = cif.signature, callable.__name__, callable._doc, options
     pickled: Foreign = getattr(owner, "pickled", None)
     made: Recipe | None = None
     if type(owner) is boxes.Passing:

@@ -16,7 +16,7 @@ from .._types import bufferformat
 from .._types.ctype import VOID, CType, Scalar
 from .._types.derived import Array, Pointer, View, object_offsets
 from .._types.signature import Signature
-from .._values import callspec
+from .._values import callinterface
 from .._values.calloptions import DEFAULT
 
 TYPE_CHECKING = False
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from .._ext import CallbackSpec, CallSpec, Memory
+    from .._ext import CallbackSpec, CallInterface, Memory
 
     #: Says how a Python object is made of an argument.
-    Reader: TypeAlias = Callable[[int], object] | CallSpec | str
+    Reader: TypeAlias = Callable[[int], object] | CallInterface | str
 
 #: Marks a Python object among the readers of arguments.
 _OBJECT = "O"
@@ -53,7 +53,7 @@ def reader(
 
     Returns
     -------
-    CallSpec, callable, str or None
+    CallInterface, callable, str or None
         That of a function which returns a struct or a pointer; of arrays a function of the
         pointer's value, and NULL is None without it; None for numbers, and a mark for Python
         objects.
@@ -69,7 +69,9 @@ def reader(
         return _array_reader(array.item, array.shape, readonly)
     if text[:1] in ("(", "*") or encoding is None:
         text = ""
-    return callspec.of(Signature(ctype, characters=(text,)), 0, DEFAULT._replace(encoding=encoding))
+    return callinterface.of(
+        Signature(ctype, characters=(text,)), 0, DEFAULT._replace(encoding=encoding)
+    )
 
 
 def _as_array(memory: Memory, ndim: int) -> object:
@@ -109,19 +111,19 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 # -- callbacks -----------------------------------------------------------------------------------
 
 
-def _result_spec(signature: Signature, kept: bool, encoding: str | None) -> CallSpec | None:
-    """The call spec of a function that takes the result, by which it is converted."""
+def _result_cif(signature: Signature, kept: bool, encoding: str | None) -> CallInterface | None:
+    """The call interface of a function that takes the result, by which it is converted."""
     result = signature.result
     if result.kind in ("void", "object"):
         return None
     if kept and result.kind == "function":
         keeping = DEFAULT._replace(encoding=encoding, keep="process")
-        return callspec.of(Signature(VOID, (result,)), 0, keeping)
+        return callinterface.of(Signature(VOID, (result,)), 0, keeping)
     text = signature.characters[-1] if signature.characters and encoding is not None else ""
     if not text or text[0] in "(*":
-        return callspec.of_argument(result, DEFAULT._replace(encoding=encoding))
+        return callinterface.of_argument(result, DEFAULT._replace(encoding=encoding))
     taking = Signature(VOID, (result,), readonly=(True,), characters=(text, ""))
-    return callspec.of(taking, 0, DEFAULT._replace(encoding=encoding))
+    return callinterface.of(taking, 0, DEFAULT._replace(encoding=encoding))
 
 
 _specs: Fifo[object, CallbackSpec] = Fifo()
@@ -179,8 +181,8 @@ def spec_of(
     made = _ext.CallbackSpec(
         tuple([reader(*one, encoding) for one in told]),
         object_offsets(result),
-        callspec.letter(result),
-        _result_spec(signature, how.get("kept", False), encoding),
+        callinterface.letter(result),
+        _result_cif(signature, how.get("kept", False), encoding),
         callplan.closure(signature, tells_last=tells_last),
         sentinel,
         keep=keep or None,

@@ -30,7 +30,7 @@ from .._errors import NoEntryError, SignatureError
 from .._plan.conversion import conversion
 from .._types.derived import FunctionPointer
 from .._types.signature import Signature
-from .._values import boxes, callspec, storage
+from .._values import boxes, callinterface, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
 from . import arguments, specialize
@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from .._ext import CallSpec, Foreign, Native, ThunkSpec
+    from .._ext import CallInterface, Foreign, Native, ThunkSpec
     from .._values.calloptions import Policies
     from .._values.failure import Errors
 
@@ -100,12 +100,12 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
 
     def store(self, index: int, value: object, address: int, name: str, keep: list[object]) -> None:
         """Write a bound value that is no scalar and no plain pointer to where the thunk has it."""
-        spec = self.inner
-        ctype = spec.types[index]
+        cif = self.inner
+        ctype = cif.types[index]
         if ctype.kind not in ("pointer", "voidptr", "function"):
             who = f"argument {index + 1} of '{name}'"
-            promised = spec.signature.readonly[index]
-            storage.store(ctype, value, address, who, keep, promised, spec.policies)
+            promised = cif.signature.readonly[index]
+            storage.store(ctype, value, address, who, keep, promised, cif.policies)
             return
         pointer: Foreign
         if isinstance(ctype, FunctionPointer):
@@ -118,7 +118,7 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
             # Kept where the collector sees it: a function may lead back to what it is bound to.
             pointer, held = arguments.pointer_argument(ctype, value, name, index)
         else:
-            held = _ext.pin(spec, name, index, value)
+            held = _ext.pin(cif, name, index, value)
             pointer = held.address
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = pointer
@@ -134,9 +134,15 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
 
 
 def spec_of(
-    name: str, inner: CallSpec, flags: int, stack: int, wanted: CallSpec | None, rest: bytes
+    name: str,
+    inner: CallInterface,
+    flags: int,
+    stack: int,
+    wanted: CallInterface | None,
+    rest: bytes,
 ) -> ThunkSpec:
-    """What all thunks share that call a function of a call spec by another one, or with values.
+    """What all thunks share that call a function of a call interface by another one, or with
+    values.
 
     `rest` names the error convention, if one is wanted, or says that the GIL is to be taken; where
     nothing else is wanted, it says of each argument whether it is bound. `stack` is what the
@@ -169,7 +175,7 @@ def spec_of(
     return _ext.ThunkSpec(
         inner,
         wanted,
-        callspec.of(plan.outer, plan.flags, _policies(inner)),
+        callinterface.of(plan.outer, plan.flags, _policies(inner)),
         plan.flags,
         stack,
         plan.size,
@@ -182,23 +188,23 @@ def spec_of(
 
 def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
     """The function at an address, which the owner keeps, by a plan that binds nothing."""
-    inner = callspec.of(plan.inner)
+    inner = callinterface.of(plan.inner)
     code, lasts = thunk(conversion(plan))
     helper = _Helper(plan, inner, None)
     stack = 2 * (_FRAME + _BLOCKS)
     spec = _ext.ThunkSpec(
-        inner, None, callspec.of(plan.outer), 0, stack, HEADER, (), helper, code, lasts
+        inner, None, callinterface.of(plan.outer), 0, stack, HEADER, (), helper, code, lasts
     )
     return _ext.make_thunk(plain(address, inner, name, owner), spec, ())
 
 
-def with_check(outer: CallSpec, flags: int, inner: CallSpec) -> CallSpec:
-    """The call spec of a thunk, with the check of the function that it calls."""
+def with_check(outer: CallInterface, flags: int, inner: CallInterface) -> CallInterface:
+    """The call interface of a thunk, with the check of the function that it calls."""
     policies = outer.policies._replace(check=inner.policies.check)
-    return callspec.of(outer.signature, flags, policies)
+    return callinterface.of(outer.signature, flags, policies)
 
 
-def _policies(inner: CallSpec) -> Policies:
+def _policies(inner: CallInterface) -> Policies:
     """The policies of what is made of a function: the lengths of texts are arguments there."""
     policies: Policies = inner.policies
     if policies.fortran and lengths(inner.signature):
@@ -236,7 +242,7 @@ def convert(
             single = without(entry, "out", entry)
         same = bool(exact) and errors == convention(flags).name
         try:
-            made = single._converted(callspec.of(wanted), None if same else errors, name)
+            made = single._converted(callinterface.of(wanted), None if same else errors, name)
         except SignatureError as error:
             refused.append(error)
             continue
@@ -257,10 +263,10 @@ def taking_gil(function: Native) -> Native:
 def bind(function: Native, /, *values: object, **named: object) -> object:
     """`NativeCallable.bind` with names, or with what cannot be bound."""
     name = function.__name__
-    spec, _, flags = function._chosen(None)
-    signature = spec.signature
+    cif, _, flags = function._chosen(None)
+    signature = cif.signature
     count = len(signature.args) - convention(flags).hidden
-    if spec.policies.fortran:
+    if cif.policies.fortran:
         count -= len(lengths(signature))
     if signature.variadic:
         raise SignatureError(
@@ -270,7 +276,7 @@ def bind(function: Native, /, *values: object, **named: object) -> object:
     if len(values) > count:
         takes = f"{count} argument" + ("" if count == 1 else "s")
         raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound to them")
-    if spec.policies.out:
+    if cif.policies.out:
         function = without(function, "out", function)
     names = signature.names[:count]
     given = [*values, *[_OPEN] * (count - len(values))]

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 def traced(callable: Native) -> Callable[..., object]:
     """What calls the only entry of `callable` in a frame of its name, signature and file."""
-    spec, address, flags = callable._entry()
+    cif, address, flags = callable._entry()
     call: Callable[..., object]
     if here() is None:
         call = elsewhere.function(callable)
     else:
         owner = next((one for one in reversed(callable._owners) if hasattr(one, "handle")), None)
-        call = inner = callable._derived(spec, address, flags, owner)
+        call = inner = callable._derived(cif, address, flags, owner)
         inner._unwrap()
 
     def frame(*values: object) -> object:
         return call(*values)
 
     origin = _lib.address_origin(address)
-    name = f"{callable.__name__} {spec.signature.text!r}" + (f" of {origin[0]}" if origin else "")
+    name = f"{callable.__name__} {cif.signature.text!r}" + (f" of {origin[0]}" if origin else "")
     code = frame.__code__.replace(co_name=name, co_qualname=name, co_filename="<native callable>")
     # C code that imports does so by what the innermost frame has for that.
     named = {"__builtins__": builtins}

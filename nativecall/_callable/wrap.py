@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Unpack
 
-    from .._ext import CallSpec
+    from .._ext import CallInterface
     from .._values.calloptions import WrapOptions
 else:
     ModuleType = type(_ext)  # the import of `types` takes as long as that of two modules of ours
@@ -237,12 +237,12 @@ def _exported_as(
 
 
 def plain(
-    address: int, spec: CallSpec, name: str | None, owner: object, flags: int = 0
+    address: int, cif: CallInterface, name: str | None, owner: object, flags: int = 0
 ) -> NativeCallable:
     """What `wrap` makes of an address that is no other than that of a function, without options."""
-    signature = spec.signature
+    signature = cif.signature
     made = NativeCallable.__new__(NativeCallable)
     made._describe(name, None)
     flags = needs_gil(signature, flags) if flags or "O" in signature.text else 0
-    made._set_entry(spec, address, flags, owner)
+    made._set_entry(cif, address, flags, owner)
     return made

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
-    from .._ext import CallSpec
+    from .._ext import CallInterface
     from .._types.ctype import CType
 
 _MARK = "# Made by `nativecall stubs`"
@@ -263,11 +263,11 @@ class _Writer:
     def function(self, name: str, found: NativeCallable) -> str:
         """The class of a native callable; its name."""
         base = "Callback" if isinstance(found, Callback) else "NativeCallable"
-        specs = [one._entry()[::2] for one in found._overloads or (found,) if one._spec is not None]
-        if not specs:
+        cifs = [one._entry()[::2] for one in found._overloads or (found,) if one._cif is not None]
+        if not cifs:
             return base
         # Checkers take the first that suits, so what takes less comes first.
-        calls = dict(sorted([self._call(*spec) for spec in specs], key=lambda call: _rank(call[0])))
+        calls = dict(sorted([self._call(*cif) for cif in cifs], key=lambda call: _rank(call[0])))
         chosen = self._name(f"_{name}")
         self.classes.append(f"class {chosen}({base}):")
         for parameters, result in calls.items():
@@ -284,23 +284,23 @@ class _Writer:
         self._taken.add(chosen)
         return chosen
 
-    def _call(self, spec: CallSpec, flags: int) -> tuple[tuple[str, ...], str]:
+    def _call(self, cif: CallInterface, flags: int) -> tuple[tuple[str, ...], str]:
         """The parameters of a call by one entry, and the type of its result."""
-        policies = spec.policies
-        passed = arguments(spec)
+        policies = cif.policies
+        passed = arguments(cif)
         names = [one.name for one in passed]
         parameters = [_unlike(names, "self")]
         named = bool(passed) and passed[0].named
         for one in passed:
-            kind = "object" if one.is_array else self._takes(one.type, one.text, spec)
+            kind = "object" if one.is_array else self._takes(one.type, one.text, cif)
             parameters.append(f"{one.name}: {kind}")
         if not named and passed:
             parameters.append("/")
-        if spec.signature.variadic:
+        if cif.signature.variadic:
             parameters.append(f"*{_unlike(names, 'args')}: Any")
         found = [
-            "Any" if one.is_array else self._gives(one.type, one.text, spec)
-            for one in results(spec, flags)
+            "Any" if one.is_array else self._gives(one.type, one.text, cif)
+            for one in results(cif, flags)
         ]
         result = "None" if not found else found[0]
         if len(found) > 1:
@@ -309,19 +309,19 @@ class _Writer:
             result = "Any"
         return tuple(parameters), result
 
-    def _takes(self, ctype: CType, text: str, spec: CallSpec) -> str:
+    def _takes(self, ctype: CType, text: str, cif: CallInterface) -> str:
         if text:
-            return "Encoded" if text != "char" or spec.policies.encoding else "Text"
-        if spec.policies.fortran and isinstance(ctype, Pointer):
+            return "Encoded" if text != "char" or cif.policies.encoding else "Text"
+        if cif.policies.fortran and isinstance(ctype, Pointer):
             number = _TAKES.get(ctype.pointee.kind, "Pointer")
             return "Encoded" if ctype.pointee.size == 1 else f"{number} | Pointer"
         return _TAKES.get(ctype.kind, "object")
 
-    def _gives(self, ctype: CType, text: str, spec: CallSpec) -> str:
+    def _gives(self, ctype: CType, text: str, cif: CallInterface) -> str:
         if text:
             return "FromC"
         if isinstance(ctype, Struct):
-            return self._struct(ctype, spec.policies.encoding)
+            return self._struct(ctype, cif.policies.encoding)
         return _GIVES.get(ctype.kind, "FromC")
 
     def _struct(self, ctype: Struct, encoding: str | None) -> str:

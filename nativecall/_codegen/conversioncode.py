@@ -37,7 +37,7 @@ from .._plan.abi import Passing
 from .._plan.conversion import BLOCK, BOUND, DATA, FRAME, At, Conversion, LoopPlan, Op
 from .._plan.steps import NOWHERE
 from .._types.ctype import CType, integer_range
-from .._values.callspec import letter
+from .._values.callinterface import letter
 from . import abi
 from .abi import POINTER, at_bytes, reserve, width_of
 

@@ -14,7 +14,7 @@ from .._plan.abi import Call, Unsupported
 from .._plan.conversion import Conversion, LoopPlan
 from .._plan.conversion import loop as described
 from .._types.derived import Array, Struct, View
-from .._values.callspec import letter
+from .._values.callinterface import letter
 from . import engine
 
 TYPE_CHECKING = False

@@ -36,7 +36,7 @@ _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 def _edition() -> list[tuple[str, int, int]]:
     """Which edition of the package this is: code of one is not for another with its version.
 
-    All else of it counts: what code does is also said by C types, call specs and plans.
+    All else of it counts: what code does is also said by C types, call interfaces and plans.
     """
     package = os.path.dirname(os.path.dirname(__file__))
     status = os.stat(_lib.FILE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from .._callable.wrap import plain
 from .._cdecl.spelling import parse
 from .._errors import SymbolError
-from .._values import callspec, handles
+from .._values import callinterface, handles
 from .._values.outparameters import check_out, resolved, visible
 from .options import gives_pointer, names_of
 
@@ -108,4 +108,4 @@ def _freeing(library: Foreign, free: object) -> Foreign:
     known = _declared(library)
     signature = known[free] if free in known else parse("v:P")
     address, owner = library._found(free)
-    return plain(address, callspec.of(signature), free, owner)
+    return plain(address, callinterface.of(signature), free, owner)

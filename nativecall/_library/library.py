@@ -15,7 +15,7 @@ from .._locate import exported_like
 from .._types.agreement import Agreement, agreement
 from .._types.ctype import Single
 from .._types.signature import Signature
-from .._values import callspec
+from .._values import callinterface
 from .._values.calloptions import DEFAULT, spelled
 from .options import FUNCTION, LibraryOptions, of_function
 from .symbol import Symbol, address
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cffi import FFI
 
     from .._cdecl.declarations import Declarations
-    from .._ext import CallSpec, FFIData, FFIType, Foreign
+    from .._ext import CallInterface, FFIData, FFIType, Foreign
     from .._ext import Library as OpenLibrary
     from .._types.grammar import Row
     from .memory import NDArray
@@ -75,10 +75,10 @@ class Library(Single):
     _options: LibraryOptions = _NOTHING_SAID
     _ending: set[str] = set()  # the functions that free or close what others return
     _undeclared = False  # whether nothing is known of any function
-    #: The rows of functions of which no more is said, and the call specs of all that rows say but
-    #: the declaration itself.
+    #: The rows of functions of which no more is said, and the call interfaces of all that rows say
+    #: but the declaration itself.
     _plain: dict[str, Row] = {}
-    _specs: dict[tuple[object, ...], CallSpec] = {}
+    _cifs: dict[tuple[object, ...], CallInterface] = {}
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Library(Single):
             _ending=options.ending(),
             _undeclared=declarations is None and base is None and not options,
             _plain={} if options or declarations is None else declarations.plain,
-            _specs={},
+            _cifs={},
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -217,7 +217,7 @@ class Library(Single):
                 self.__dict__.pop(one, None)
                 self.__dict__["_hidden"].pop(one, None)
         if not how:
-            return plain(address, callspec.of(signature), symbol, owner)
+            return plain(address, callinterface.of(signature), symbol, owner)
         how.setdefault("name", symbol)
         return wrap(address, signature, owner=owner, **how)
 
@@ -367,12 +367,12 @@ class Library(Single):
         found = self.address(symbol, version)
         return found, Symbol(handle, self.path or self.name, symbol, place, version)
 
-    def _spec(self, row: Row) -> CallSpec:
-        """The call spec of a declared function without options."""
-        found = self._specs.get(row[:-1])
+    def _cif(self, row: Row) -> CallInterface:
+        """The call interface of a declared function without options."""
+        found = self._cifs.get(row[:-1])
         if found is None:
             assert self.declarations is not None
-            found = self._specs[row[:-1]] = callspec.of_row(self.declarations.bound(row))
+            found = self._cifs[row[:-1]] = callinterface.of_row(self.declarations.bound(row))
         return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
@@ -398,8 +398,8 @@ class Library(Single):
     def __getattr__(self, name: str) -> Any:
         row = self._plain.get(name)
         if row is not None and self._handle is not None and name not in self._ending:
-            spec, called = self._spec(row), self.path or self.name
-            made = self.__dict__[name] = self._handle.function(name, spec, called, Symbol)
+            cif, called = self._cif(row), self.path or self.name
+            made = self.__dict__[name] = self._handle.function(name, cif, called, Symbol)
             if made is not None:
                 return made
             del self.__dict__[name]
@@ -437,7 +437,7 @@ class Library(Single):
                     function = self.function(name)
                 else:
                     address, owner = self._found(name)
-                    function = plain(address, self._spec(row), name, owner)
+                    function = plain(address, self._cif(row), name, owner)
                 made[name] = function
                 return function
             if name in declarations.constants:

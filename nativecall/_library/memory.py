@@ -25,7 +25,7 @@ from .._errors import SignatureError, closest, did_you_mean, extra, wrong_type
 from .._fifo import Cache
 from .._types.ctype import CType
 from .._types.signature import Signature
-from .._values import boxes, callspec, handles, storage
+from .._values import boxes, callinterface, handles, storage
 from .._values.dtypes import dtype_of
 from .._values.storage import Record as Values
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from .._callable.callable import NativeCallable
-    from .._ext import CallbackSpec, CallSpec, FFIData, FFIType, Foreign, Pin
+    from .._ext import CallbackSpec, CallInterface, FFIData, FFIType, Foreign, Pin
     from .._types import derived
 
     class Owner(derived.Owner, Protocol):
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     Who: TypeAlias = str | tuple[str | int, "Who"]
     Convert: TypeAlias = Callable[[Foreign, list[Foreign], Who], object]
     # What the core reads: csrc/callable/cffimemory.c says what these are.
-    Slot: TypeAlias = tuple[FFIType, CallSpec, str, CallbackSpec | None]
+    Slot: TypeAlias = tuple[FFIType, CallInterface, str, CallbackSpec | None]
     Record: TypeAlias = tuple[tuple[str, ...], tuple[list[object], ...]]
     Row: TypeAlias = tuple[Foreign, ...]
 
@@ -482,13 +482,13 @@ class _Slot:
         """What the core is to know (csrc/callable/cffimemory.c)."""
         found = from_ffi(self.ctype, self._owner)
         if isinstance(found, Signature):
-            spec = callspec.of_argument(found.function, spelled=self.ctype.cname)
-            self._parts = self.ctype, spec, "f", _called(found)
+            cif = callinterface.of_argument(found.function, spelled=self.ctype.cname)
+            self._parts = self.ctype, cif, "f", _called(found)
         else:
             assert isinstance(found, CType)
             kind = "c" if self.ctype.item.cname in CHARACTERS else "*"
-            spec = callspec.of_argument(found, spelled=self.ctype.cname)
-            self._parts = self.ctype, spec, kind, None
+            cif = callinterface.of_argument(found, spelled=self.ctype.cname)
+            self._parts = self.ctype, cif, kind, None
         if self._member is not None:
             self._member[1] = self._parts
         return self._parts
@@ -496,7 +496,7 @@ class _Slot:
     def convert(self, value: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """cffi's pointer for a value that the core leaves; or what is wrong with it."""
         given, value = value, _ext.bare(value)
-        ctype, (_, spec, kind, _) = self.ctype, self._parts or self.parts()
+        ctype, (_, cif, kind, _) = self.ctype, self._parts or self.parts()
         if value is None:
             return _lib.ffi.NULL
         for one in self._rows:
@@ -513,7 +513,7 @@ class _Slot:
         if kind == "f" and boxes.is_python_function(value):
             kept.append(self._callback(value, who))
             return _cast(ctype, kept[-1].address())
-        kept.append(_ext.pin(spec, _named(who), -1, value))
+        kept.append(_ext.pin(cif, _named(who), -1, value))
         return _cast(ctype, kept[-1].address)
 
     def _row(self, kind: type) -> Row:
@@ -561,7 +561,7 @@ def _buffer(
         pointer = pointer_to(element(item))
         wanted = from_ffi(pointer, owner)
         assert isinstance(wanted, CType)
-        elements[0] = callspec.of_argument(wanted, readonly=True, spelled=pointer.cname)
+        elements[0] = callinterface.of_argument(wanted, readonly=True, spelled=pointer.cname)
     try:
         return _ext.pin(elements[0], _named(who), -1, value)
     except (TypeError, BufferError, ValueError):

@@ -18,7 +18,7 @@ from .._cdecl.spelling import parse, parse_type
 from .._errors import SignatureError, refuse_reload
 from .._types.ctype import CType, Scalar
 from .._types.signature import Signature
-from .._values import callspec
+from .._values import callinterface
 from .declared import Field, Method, check_self, field
 from .values import loader, storer, view
 
@@ -120,8 +120,8 @@ def publish(cls: type, address: int) -> dict[str, Foreign | None]:
         if target is None and entry:
             target = wrap(entry, signature, name=f"{cls.__name__}.{name}")
             if flags:
-                spec, address, _ = target._entry()
-                target = target._derived(spec, address, flags, target)
+                cif, address, _ = target._entry()
+                target = target._derived(cif, address, flags, target)
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _ext.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls)
@@ -261,11 +261,11 @@ def _native(
         _, address, flags = called._entry()
         return (signature.text, address, flags, False), called
     given = wrap(target, signature, **declared.options)  # type: ignore[arg-type]  # checked by wrap
-    spec, address, flags = given._entry()
-    signature = signature or spec.signature
+    cif, address, flags = given._entry()
+    signature = signature or cif.signature
     check_self(signature)
     owner = given._owners[0] if len(given._owners) == 1 else given
-    made = plain(address, callspec.of(signature, flags, spec.policies), name, owner, flags)
+    made = plain(address, callinterface.of(signature, flags, cif.policies), name, owner, flags)
     return (signature.text, address, flags, _takes_fields(signature)), made
 
 

@@ -9,7 +9,7 @@ from .._cdecl.spelling import parse_type
 from .._errors import extra
 from .._types.ctype import CType
 from .._types.derived import Array, Struct, inner_types
-from .._values import boxes, callspec
+from .._values import boxes, callinterface
 from .._values.calloptions import DEFAULT as _POLICIES
 from .._values.dtypes import dtype_of
 from .._values.storage import by_name, layout, load, replace
@@ -156,7 +156,7 @@ def _address(ctype: CType, value: Foreign, who: str) -> int:
         return value
     if isinstance(value, ffi.CData):
         if ctype.kind != "function":
-            return _ext.pin(callspec.of_argument(ctype, _POLICIES), who, -1, value).address
+            return _ext.pin(callinterface.of_argument(ctype, _POLICIES), who, -1, value).address
         given = boxes.pointer(value)
         if given is None or given.pointee not in (None, ctype):
             raise TypeError(f"{who} must be a function pointer {ctype.named!r} (got {value!r})")

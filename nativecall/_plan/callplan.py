@@ -2,8 +2,8 @@
 core carries out in a call from Python, and in one that C makes.
 
 csrc/call/plan.h says what a plan is, and has the structs that are packed here. The core asks for
-a call plan at the first call of a call spec, and keeps it. All callbacks of a signature share one
-closure plan.
+a call plan at the first call of a call interface, and keeps it. All callbacks of a signature share
+one closure plan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .. import _ext
 from .._types.ctype import SCALARS, VOIDPTR, CType
 from .._types.derived import View, inner_types
 from .._types.signature import Signature, with_more
-from .._values import callspec
+from .._values import callinterface
 from .._values.outparameters import VALUE, kind_of, offsets, pointee
 from .._values.storage import leads_on
 from . import steps as row
@@ -22,7 +22,7 @@ from .abi import Call, Passing, in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._ext import CallSpec
+    from .._ext import CallInterface
 
 _POINTER: int = _ext.code_layout()["pointer_bytes"]
 # Of structs NcPlan and NcClosurePlan.
@@ -66,7 +66,7 @@ class _Writer:
 
     def argument(self, ctype: CType, passing: Passing, packs: bool, keeps: bool) -> bytes:
         """The step of what Python passes; `keeps` says that C keeps functions."""
-        letter, size, at = callspec.letter(ctype), ctype.size, passing.places[0]
+        letter, size, at = callinterface.letter(ctype), ctype.size, passing.places[0]
         if letter == "T":
             owner = self.owner() if leads_on(ctype) else 0
             plain = 0 if owner else row.PIECES if passing.how == "pieces" else row.WHOLE
@@ -92,7 +92,7 @@ class _Writer:
 
     def result(self, ctype: CType, passing: Passing) -> bytes:
         """The step of the result."""
-        letter, size = callspec.letter(ctype), ctype.size
+        letter, size = callinterface.letter(ctype), ctype.size
         owner = int(letter == "T" and leads_on(ctype))
         if passing.how == "void":
             return row.step(row.VOID, 0, letter, 0)
@@ -112,13 +112,13 @@ class _Writer:
         return row.step(code, 0, letter, memory, owner=owner, moves=moved)
 
 
-def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
-    """The plan of a call spec; `fixed` is how many arguments a variadic function names, where the
-    spec has more.
+def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
+    """The plan of a call interface; `fixed` is how many arguments a variadic function names, where
+    the interface has more.
     """
-    signature: Signature = spec.signature
-    args, policies = signature.args, spec.policies
-    texts = callspec.text_lengths(signature, policies)
+    signature: Signature = cif.signature
+    args, policies = signature.args, cif.policies
+    texts = callinterface.text_lengths(signature, policies)
     outs = {out.index: out for out in policies.out}
     if signature.variadic:
         fixed = len(args)
@@ -129,9 +129,9 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
     area = writer.room(out_bytes)
     where = {out.index: area + at for out, at in zip(policies.out, places, strict=True)}
     numbers = {out.index: number for number, out in enumerate(policies.out)}
-    passed = len(spec.types) - 1
+    passed = len(cif.types) - 1
     hidden = len(args) - len(texts) - passed - sum([not out.given for out in policies.out])
-    kinds = [callspec.letter(arg) for arg in args]
+    kinds = [callinterface.letter(arg) for arg in args]
     most = sum([kind in "PVT" for kind in kinds])
     writer.owned = writer.room(most * _POINTER)
 
@@ -153,7 +153,7 @@ def plan(spec: CallSpec, fixed: int | None = None) -> bytes:
             else:
                 made.append(row.step(row.OUT, 0, "P", place, memory=numbers[index]))
             if out.given:  # what is not in the frame is stored once that is made
-                kind = callspec.letter(pointee(signature, out)) if is_value else "P"
+                kind = callinterface.letter(pointee(signature, out)) if is_value else "P"
                 code = row.SCALAR if is_value else row.VOID
                 steps.append(row.step(code, 0, kind, where[index]))
             continue
@@ -205,11 +205,11 @@ def _is_wide(ctype: CType) -> bool:
 # -- variadic functions --------------------------------------------------------------------------
 
 
-def extended(spec: CallSpec, types: tuple[CType | str, ...]) -> CallSpec:
-    """The call spec of a variadic function with arguments of these types, letters of some, after
-    those that it names.
+def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterface:
+    """The call interface of a variadic function with arguments of these types, letters of some,
+    after those that it names.
     """
-    signature: Signature = spec.signature
+    signature: Signature = cif.signature
     plain = {**SCALARS, "P": VOIDPTR}
     more = [plain[one] if isinstance(one, str) else one for one in types]
     # const cannot be said after the fixed arguments: memory of any kind passes.
@@ -221,7 +221,7 @@ def extended(spec: CallSpec, types: tuple[CType | str, ...]) -> CallSpec:
         characters=with_more(signature.characters, len(more)),
         written=signature.written,
     )
-    return callspec.of(whole, 0, spec.policies)
+    return callinterface.of(whole, 0, cif.policies)
 
 
 # -- closures ------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
 def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
     """The step of an argument."""
     ctype, places = passing.ctype, passing.places
-    letter, size, first = callspec.letter(ctype), ctype.size, len(moves)
+    letter, size, first = callinterface.letter(ctype), ctype.size, len(moves)
     at = places[0]
     if passing.how == "pieces" and len(places) > 1:
         at = 0
@@ -276,7 +276,7 @@ def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
 def _returned(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
     """The step of the result."""
     ctype, first = passing.ctype, len(moves)
-    letter = callspec.letter(ctype)
+    letter = callinterface.letter(ctype)
     if passing.how == "void":
         return row.step(row.VOID, 0, letter, 0)
     if passing.how == "reference":

@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from .._adapt import plan as nodes
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
-from .._values import callspec, storage
+from .._values import callinterface, storage
 from .._values.failure import CONVENTIONS
 from . import callplan, steps
 from .abi import Call, Passing
@@ -95,7 +95,7 @@ class Op(
 
     @property
     def packed(self) -> bytes:
-        letters = callspec.letter(self.types[0]), callspec.letter(self.types[1])
+        letters = callinterface.letter(self.types[0]), callinterface.letter(self.types[1])
         code = self.code
         if code == NUMBER and not self.exact:
             code = _DIRECT.get(letters, code)
@@ -340,7 +340,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
         if how == "length":
             length = nodes.Argument(operands + number, scalar("q"))
             arguments.append(nodes.Convert(length, ctype, -1))
-            lengths.append(_LENGTH.pack(number, callspec.letter(ctype).encode()))
+            lengths.append(_LENGTH.pack(number, callinterface.letter(ctype).encode()))
             continue
         item, row = plan.operands[number], core[number]
         element = nodes.Load(given[number], 0, item)

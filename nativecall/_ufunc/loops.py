@@ -29,7 +29,7 @@ from .._fifo import Fifo
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._types.derived import pointer
 from .._types.signature import Signature
-from .._values import callspec
+from .._values import callinterface
 from .._values.calloptions import DEFAULT
 from .._values.failure import CONVENTIONS
 from .._values.outparameters import Out
@@ -221,8 +221,8 @@ def entry(ufunc: numpy.ufunc, signature: Signature) -> NativeCallable:
 
 def _whole(loop: Loop) -> NativeCallable:
     """A loop as it is, with `data` for its last argument."""
-    spec = callspec.of(parse(_WHOLE))
-    return plain(loop.address, spec, loop.ufunc.__name__, loop)
+    cif = callinterface.of(parse(_WHOLE))
+    return plain(loop.address, cif, loop.ufunc.__name__, loop)
 
 
 def strided(loop: Loop) -> NativeCallable:
@@ -286,9 +286,9 @@ def _spec(
 
     code, lasts = thunk(conversion(_plan(signature, operands, loop.ufunc.nin)))
     made = _ext.ThunkSpec(
-        callspec.of(parse(_SETTLED)),
+        callinterface.of(parse(_SETTLED)),
         None,
-        callspec.of(signature, 0, DEFAULT if operands is None else loop.policies),
+        callinterface.of(signature, 0, DEFAULT if operands is None else loop.policies),
         0,
         1024,
         _HEADER + 2 * _WORD,

@@ -114,11 +114,11 @@ def _pickle_ours() -> None:
 
 def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
     """The loop of a callable of one entry."""
-    spec, _, flags = entry._entry()
+    cif, _, flags = entry._entry()
     if wanted is None:
-        plan = operands.elementwise(entry.__name__, spec, flags)
+        plan = operands.elementwise(entry.__name__, cif, flags)
     else:
-        plan = operands.generalised(entry.__name__, spec, flags, wanted)
+        plan = operands.generalised(entry.__name__, cif, flags, wanted)
     numbers = tuple([_number(entry, one) for one in plan.operands])
     if len(numbers) > _MOST:
         raise SignatureError(

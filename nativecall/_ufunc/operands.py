@@ -28,7 +28,7 @@ from .._values.outparameters import drops_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._ext import CallSpec
+    from .._ext import CallInterface
     from .._types.ctype import CType
     from .._types.signature import Signature
     from .._values.outparameters import Out
@@ -108,10 +108,10 @@ def _shown(signature: Signature, index: int, typed: bool = False) -> str:
 class _Reader:
     """Reads one function for a loop."""
 
-    def __init__(self, name: str, spec: CallSpec, flags: int) -> None:
+    def __init__(self, name: str, cif: CallInterface, flags: int) -> None:
         self.name = name
-        self.signature: Signature = spec.signature
-        self.policies = spec.policies
+        self.signature: Signature = cif.signature
+        self.policies = cif.policies
         self.flags = flags
         self.inputs: list[CType] = []
         self.outputs: list[CType] = []
@@ -155,7 +155,7 @@ class _Reader:
         )
 
 
-def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
+def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
     """The loop around a function of numbers.
 
     Raises
@@ -163,7 +163,7 @@ def elementwise(name: str, spec: CallSpec, flags: int) -> LoopPlan:
     SignatureError
         Where something of it is no number, or nothing comes out.
     """
-    one = _Reader(name, spec, flags)
+    one = _Reader(name, cif, flags)
     outs: dict[int, Out] = {out.index: out for out in one.policies.out}
     arguments: list[Passed] = []
     written: list[CType] = []
@@ -226,7 +226,7 @@ def _element(ctype: CType) -> CType | None:
     return None
 
 
-def generalised(name: str, spec: CallSpec, flags: int, wanted: Core) -> LoopPlan:
+def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> LoopPlan:
     """The loop around a function of arrays, by NumPy's signature.
 
     Raises
@@ -234,7 +234,7 @@ def generalised(name: str, spec: CallSpec, flags: int, wanted: Core) -> LoopPlan
     SignatureError
         Where the function's arguments are not what the signature says; it says how many of what.
     """
-    one = _Reader(name, spec, flags)
+    one = _Reader(name, cif, flags)
     args = list(one.signature.args[: one.count])
     results = one.result()
     if len(results) > len(wanted.outputs):

@@ -390,9 +390,9 @@ def beneath(entry: Native) -> Native:
         return entry
     inner: Native = owners[-1].function
     _, _, flags = entry._entry()
-    spec, _, needed = inner._entry()
+    cif, _, needed = inner._entry()
     taken = needed & _lib.FLAG_NEEDS_GIL and not flags & _lib.FLAG_NEEDS_GIL
-    return inner if taken and spec.signature.text == entry.signatures[0] else entry
+    return inner if taken and cif.signature.text == entry.signatures[0] else entry
 
 
 #: The entry that a box of ours was made of, as a callable of that one; else None.
@@ -403,8 +403,8 @@ def function(obj: object) -> Function | None:
     """The C function inside `obj`, None when no bridge knows one."""
     entry = own_entry(obj)
     if entry is not None:
-        spec, address, flags = entry._chosen(None)
-        return Function(address, spec.signature, obj, entry.__name__, flags, spec.policies)
+        cif, address, flags = entry._chosen(None)
+        return Function(address, cif.signature, obj, entry.__name__, flags, cif.policies)
     found: Function | None = _ask("function", obj)
     return found
 

@@ -2,7 +2,7 @@
 
 Each has one place here: its type in `CallOptions`, its check in `CHECKS`, and its default. The
 docstring of `wrap` says what each means. None is the same as not giving it. `Policies`, a part of
-the call spec, has the options that calls from Python follow and C does not see.
+the call interface, has the options that calls from Python follow and C does not see.
 """
 
 from __future__ import annotations

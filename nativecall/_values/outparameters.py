@@ -1,10 +1,10 @@
 """Out-parameters: arguments that point to where C writes results, and are results for Python.
 
 `resolved` reads what was said of a function and checks it against its signature; what is known
-then lives in the policies of its call spec. Such an argument is left out of a call from Python,
-which returns what C wrote: the value alone, or a tuple of the function's own result and these in
-the order of the arguments. The function's own result is none where that is void, or a status that
-was checked. The memory is zero before the call, unless its value is given.
+then lives in the policies of its call interface. Such an argument is left out of a call from
+Python, which returns what C wrote: the value alone, or a tuple of the function's own result and
+these in the order of the arguments. The function's own result is none where that is void, or a
+status that was checked. The memory is zero before the call, unless its value is given.
 
 The core has their memory (csrc/values/outparameters.h).
 """

@@ -9,7 +9,7 @@ from .storage import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._ext import CallSpec, Foreign
+    from .._ext import CallInterface, Foreign
 
 #: What NumPy calls the elements that pointers of a letter lead to.
 _DTYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
@@ -21,7 +21,7 @@ _KINDS = "buifc"
 
 
 def refuse(
-    spec: CallSpec,
+    cif: CallInterface,
     index: int,
     value: Foreign,
     shown: object,
@@ -30,12 +30,12 @@ def refuse(
     why: str,
     letter: str,
 ) -> None:
-    """Raise why argument `index` of a call spec does not take the buffer of `value`.
+    """Raise why argument `index` of a call interface does not take the buffer of `value`.
 
     Messages tell of `shown`, of the type `found`. `why` is ``"short"``, ``"rows"``, which may be
     right after all, ``"suits"`` for elements that are right, or ``""``.
     """
-    wanted = spec.policies.spelled(spec.signature, index)
+    wanted = cif.policies.spelled(cif.signature, index)
     record = value._layout.about.name if type(value) is Record else None
     try:
         view = memoryview(value)
@@ -47,16 +47,16 @@ def refuse(
         ) from None
     with view:
         if why == "rows":
-            _check_rows(spec, index, view, who)
+            _check_rows(cif, index, view, who)
         elif why == "short":
-            array: Foreign = spec.types[index]
+            array: Foreign = cif.types[index]
             row, item = array.pointee, array.pointee.item
             raise ValueError(
                 f"{who} must be a buffer of at least {row.size // item.size} items of '{item}' "
                 f"(got {view.nbytes // item.size})"
             )
         elif why == "suits":
-            _refuse_memory(spec, view, found, who)
+            _refuse_memory(cif, view, found, who)
         elif record is not None:
             raise TypeError(f"{who} must be a '{wanted}' (got a '{record}')")
         else:
@@ -66,11 +66,11 @@ def refuse(
             )
 
 
-def _check_rows(spec: CallSpec, index: int, view: memoryview, who: str) -> None:
+def _check_rows(cif: CallInterface, index: int, view: memoryview, who: str) -> None:
     """ValueError unless the rows of a buffer are the arrays that a pointer leads to: the lengths of
     all dimensions but the first are theirs, or the last dimensions are one array of a single one.
     """
-    array: Foreign = spec.types[index]
+    array: Foreign = cif.types[index]
     lengths, shape = array.pointee.shape, view.shape or ()
     together = 1
     for length in reversed(shape):
@@ -85,9 +85,9 @@ def _check_rows(spec: CallSpec, index: int, view: memoryview, who: str) -> None:
         )
 
 
-def _refuse_memory(spec: CallSpec, view: memoryview, found: str, who: str) -> None:
+def _refuse_memory(cif: CallInterface, view: memoryview, found: str, who: str) -> None:
     """Raise that a buffer of the right elements is in another order, has gaps, or is read-only."""
-    order = spec.policies.order
+    order = cif.policies.order
     is_fortran = order == "F"
     if {"C": view.c_contiguous, "F": view.f_contiguous, "A": view.contiguous}[order]:
         raise ValueError(

@@ -24,7 +24,7 @@ from .._fifo import Cache
 from .._types import bufferformat
 from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
 from .._types.derived import Array, Field, Struct, View, is_plain, object_offsets
-from . import boxes, callspec
+from . import boxes, callinterface
 from .calloptions import DEFAULT
 from .handles import is_cdata
 
@@ -70,8 +70,8 @@ def store(
         keep.append(value)
         _store_word(id(value), address)
     else:
-        spec = callspec.of_argument(ctype, policies, spelled=spelled)
-        held = _ext.pin(spec, who, -1, value)
+        cif = callinterface.of_argument(ctype, policies, spelled=spelled)
+        held = _ext.pin(cif, who, -1, value)
         keep.append(held)
         _store_word(held.address, address)
 
@@ -434,7 +434,7 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
     part = part_of(ctype)
     memory = _lib.ffi.new("char[]", part.size)
     address = int(_lib.ffi.cast("uintptr_t", memory))
-    _ext.store_scalar(callspec.letter(part), float("nan"), address, "the sentinel")
+    _ext.store_scalar(callinterface.letter(part), float("nan"), address, "the sentinel")
     # Six bytes of a long double of x87 are whatever was there.
     used = _lib.ffi.buffer(memory, 10 if part.digits == 64 else part.size)
     return bytes(used).ljust(part.size, b"\0") * (ctype.size // part.size)
@@ -667,7 +667,7 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     for offset, field, who in found:
         part, inner, letter = field.type, None, "s"
         if not isinstance(part, (Struct, Array)):
-            letter = callspec.letter(part)
+            letter = callinterface.letter(part)
         elif not _is_text(part):
             inner, letter = layout(part, policies), "T"
         said: object = part

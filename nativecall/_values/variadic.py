@@ -10,7 +10,7 @@ import operator
 
 from .. import _ext, _lib
 from .._types.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
-from . import boxes, callspec
+from . import boxes, callinterface
 from .text import encoded
 
 TYPE_CHECKING = False
@@ -129,4 +129,4 @@ def _cffi_number(value: Foreign) -> tuple[str, object]:
     assert isinstance(ctype, CType)
     if ctype.kind == "complex":
         return "", value
-    return callspec.letter(ctype), float(value) if ctype.kind == "float" else int(value)
+    return callinterface.letter(ctype), float(value) if ctype.kind == "float" else int(value)

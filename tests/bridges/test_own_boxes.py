@@ -199,8 +199,8 @@ def is_refused(entry: str, form: str) -> bool:
 
 def facts(f):
     """All that makes an entry."""
-    spec, place, flags = f._chosen(None)
-    signature = spec.signature
+    cif, place, flags = f._chosen(None)
+    signature = cif.signature
     return signature.text, signature.names, signature.readonly, place, flags
 
 

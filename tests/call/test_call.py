@@ -265,7 +265,7 @@ def test_any_number_of_arguments(lib):
 )
 def test_values_that_no_stack_holds_are_refused_at_once(lib, signature):
     f = nc.wrap(lib.address("called0"), signature, name="f")
-    arguments = [([0.0],)] * len(f._spec.signature.args)
+    arguments = [([0.0],)] * len(f._cif.signature.args)
     with pytest.raises(
         nc.SignatureError, match=r"^arguments and result of \d+ bytes by value are more than"
     ):

@@ -386,7 +386,7 @@ def test_the_types_of_variadic_calls_are_bounded(variadic):
     letters = {"i": 1, "d": 0.5, "P": None, "Q": 2**63}
     for types in itertools.product(letters, repeat=4):
         assert first(9, *[letters[one] for one in types]) == 9
-    assert 0 < len(first._spec.ways) <= 64
+    assert 0 < len(first._cif.ways) <= 64
 
 
 # -- plans ---------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_chosen_signatures(builder, monkeypatch):
             check(case, way, lib.address(case.name), log, given)
         if not case.variadic:
             check_callback(case, lib.path, log, given)
-    ahead = [case for case in cases if nc.wrap(1, case.text)._spec.trampoline]
+    ahead = [case for case in cases if nc.wrap(1, case.text)._cif.trampoline]
     assert 10 < len(ahead) < len(cases) - 200
 
 

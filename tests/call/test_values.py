@@ -84,7 +84,7 @@ def test_results_of_every_width_arrive_whole(echo):
     for code, name in SCALARS.items():
         f = echo.function(f"echo_{name}", f"{code}:{code}")
         f._unwrap()
-        size = f._spec.types[0].size
+        size = f._cif.types[0].size
         if code in "bhiq":
             ends = (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1)
         elif code in "BHIQ":
@@ -200,7 +200,7 @@ def test_elements_of_every_type(echo):
             for value in arrays:
 
                 def pinned(value=value, f=f):
-                    return nc._ext.pin(f._spec, "echo", 0, value).address
+                    return nc._ext.pin(f._cif, "echo", 0, value).address
 
                 found = [outcome(one, value) for one in (f, ahead)]
                 assert found == [outcome(pinned)] * 2, (letter, readonly, value)
@@ -218,7 +218,7 @@ def test_pointers(echo, signature):
         count = 0 if value is None or isinstance(value, ctypes.c_void_p) else 1
 
         def pinned(value=value, count=count):
-            held = nc._ext.pin(f._spec, "first", 0, value)
+            held = nc._ext.pin(f._cif, "first", 0, value)
             return ctypes.c_double.from_address(held.address).value if count else -1.0
 
         expected = outcome(pinned)
@@ -291,7 +291,7 @@ def test_structs(echo, signature):
     name, values = STRUCTS[signature]
     f = echo.function(f"echo_{name}", f"{signature}:{signature}")
     for value in values:
-        assert outcome(f, value) == outcome(stored, f._spec.types[0], value, f"echo_{name}"), value
+        assert outcome(f, value) == outcome(stored, f._cif.types[0], value, f"echo_{name}"), value
     answer = f(values[0])
     assert f(answer) == answer
     assert not gc.is_tracked(answer)  # it keeps nothing
@@ -326,7 +326,7 @@ def test_structs_with_pointers(echo):
     before = sys.getrefcount(a)
     assert (f((a, 4)), f((a, 0)), f((None, 0)), f({"data": a, "count": 2})) == (6.0, 0.0, 0.0, 1.0)
     for value in ((a[::2], 2), (a.astype("f"), 1), (a, "x"), {"data": a}):
-        expected = outcome(stored, f._spec.types[0], value, "total")
+        expected = outcome(stored, f._cif.types[0], value, "total")
         assert issubclass(expected[0], Exception)
         assert outcome(f, value) == expected, value
     del value
@@ -353,7 +353,7 @@ def test_views(echo):
         before = sys.getrefcount(value)
         right = outcome(lambda value=value: float(np.trace(value)))
         found = outcome(f, value)
-        shown = outcome(storage.store, f._spec.types[0], value, WORD, WHO, [])
+        shown = outcome(storage.store, f._cif.types[0], value, WORD, WHO, [])
         assert found == (shown if isinstance(shown[0], type) else right), value
         assert value is None or sys.getrefcount(value) == before
     assert f(np.arange(9.0).reshape(3, 3).T) == 12.0

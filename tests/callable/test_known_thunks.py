@@ -81,7 +81,7 @@ def test_what_is_bound_again_is_bound_as_at_first(name, bound):
     specs.clear()
     first = outcome(lambda: f.bind(*bound))
     assert outcome(lambda: f.bind(*bound)) == first
-    names = f._spec.signature.names
+    names = f._cif.signature.names
     if len(bound) <= len(names):
         named = dict(zip(names, bound, strict=False))
         assert outcome(lambda: f.bind(**named)) == first
@@ -247,7 +247,7 @@ def test_a_check_is_that_of_its_function_and_ends_with_it():
             assert [one(3.0) for one in made[-5:]] == [
                 (check, result, (3.0,)) for result in (8.0, 27.0, 8.0, 8.0, 8.0)
             ]
-        assert function.bind(2.0)._spec is made[-5]._spec
+        assert function.bind(2.0)._cif is made[-5]._cif
         check.made = [function, *made[-5:]]  # so that it leads to itself
     assert len(specs) == 7  # no more than for one of them
     gone = [weakref.ref(check) for check in checks]
@@ -272,7 +272,7 @@ def test_checked_specs_are_kept_up_to_a_bound():
     function = nc.wrap(libm.pow.address(), "d:dd", check=Check())
 
     def spec_with(name):
-        return function.convert(f"float (float {name}, float)")._spec
+        return function.convert(f"float (float {name}, float)")._cif
 
     seen = [spec_with(f"x{number}") for number in range(257)]
     assert spec_with("x256") is seen[256]

@@ -12,13 +12,13 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall._cdecl.spelling import parse
-from nativecall._values import callspec
+from nativecall._values import callinterface
 from support.modes import DEBUG, generated
 
 libm = nc.load("m")
 hypot, pow_ = libm.address("hypot"), libm.address("pow")
 NAME = _lib.address_origin(hypot)[1]  # glibc has other names for it
-MOST_TEXTS = 2048  # callspec.c
+MOST_TEXTS = 2048  # callinterface.c
 
 
 class Text(str):
@@ -111,7 +111,7 @@ def test_a_class_with_a_call_of_its_own_offers_nothing():
 def test_texts_are_kept_up_to_a_bound(monkeypatch):
     """Then all are dropped, and read again when they come again."""
     read = []
-    monkeypatch.setattr(callspec, "parse", lambda source: read.append(source) or parse(source))
+    monkeypatch.setattr(callinterface, "parse", lambda source: read.append(source) or parse(source))
     f = nc.wrap(hypot, "d:dd")
 
     def look(number):

@@ -298,7 +298,7 @@ def test_an_edition_is_told_by_what_reads_declarations(monkeypatch, tmp_path):
 
 def test_functions_of_equal_shape_share_what_calls_need():
     lib = nc.load(None, "int abs(int n); long labs(long n); int isalpha(int n); int isdigit(int);")
-    specs = [getattr(lib, name)._entry()[0] for name in ("abs", "isalpha", "labs", "isdigit")]
-    assert specs[0] is specs[1]
-    assert len({id(one) for one in specs}) == 3, "names are the spec's"
+    cifs = [getattr(lib, name)._entry()[0] for name in ("abs", "isalpha", "labs", "isdigit")]
+    assert cifs[0] is cifs[1]
+    assert len({id(one) for one in cifs}) == 3, "names are the call interface's"
     assert lib.isdigit(ord("1")) != 0

@@ -14,7 +14,7 @@ import pytest
 import nativecall as nc
 from nativecall import _ext
 from nativecall._codegen import engine
-from nativecall._values import callspec
+from nativecall._values import callinterface
 from support.modes import generated
 
 LINE = """
@@ -74,13 +74,13 @@ def test_the_function_lives_as_long_as_the_stub(line):
 
 
 def test_wrong_arguments(line):
-    spec = callspec.of_text("d:d")
+    cif = callinterface.of_text("d:d")
     header = _ext.code_layout()["thunk_values"]
-    good = (spec, None, spec, 0, 0, header + 8, ((0, header),), object(), (0, None), True)
+    good = (cif, None, cif, 0, 0, header + 8, ((0, header),), object(), (0, None), True)
     _ext.ThunkSpec(*good)
     for place, wrong, error, message in (
-        (0, "d:d", TypeError, "must be nativecall._ext.CallSpec"),
-        (1, "d:d", TypeError, "takes a call spec or None"),
+        (0, "d:d", TypeError, "must be nativecall._ext.CallInterface"),
+        (1, "d:d", TypeError, "takes a call interface or None"),
         (5, header - 1, TypeError, "the size of a Thunk"),
         (5, sys.maxsize, TypeError, "the size of a Thunk"),
         (6, ((1, header),), ValueError, "a place is an argument"),

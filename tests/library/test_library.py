@@ -90,7 +90,7 @@ def test_function_with_a_signature(path):
 def test_a_function_without_options_is_as_one_with_them(path):
     """The core makes the one, Python code the other."""
     library = nc.load(path)
-    for text in ("d:d", "double (double x)", nc.wrap(1, "d:d")._spec.signature):
+    for text in ("d:d", "double (double x)", nc.wrap(1, "d:d")._cif.signature):
         plain, said = (library.function("square", text, **how) for how in ({}, {"gil": "hold"}))
         assert plain.entries == said.entries
         assert plain.__name__ == said.__name__ == "square"
@@ -260,7 +260,7 @@ def test_functions_that_are_declared_alike_share_what_is_known_of_them(path, fai
     assert "square_root" not in vars(alike)
     assert alike.square(3) == 9.0
     assert alike.square_root(3) == 1.5
-    assert alike.square._spec is alike.square_root._spec
+    assert alike.square._cif is alike.square_root._cif
     assert vars(alike)["square_root"] is alike.square_root is alike["square_root"]
     assert alike.square_root.__name__ == "square_root"
     assert alike.square_root._owners[0].name == "square_root"

@@ -343,7 +343,7 @@ def test_a_check_is_kept_as_long_as_the_callable_and_no_longer():
 
     watched = Watched()
     f = nc.wrap(nc.load("m").address("cos"), "d:d", check=watched, name="f")
-    watched.function = f  # a cycle through the call spec
+    watched.function = f  # a cycle through the call interface
     assert f(0.0)[1] == 1.0
     gone = weakref.ref(watched)
     del watched

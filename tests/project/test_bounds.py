@@ -21,7 +21,7 @@ import nativecall as nc
 from nativecall import _locate
 from nativecall._callable import hooks
 from nativecall._fifo import Cache, Fifo
-from nativecall._values import callspec
+from nativecall._values import callinterface
 from nativecall._values import text as reading
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,12 +30,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SEEN = {
     "interned keys": "",
     "signatures by their text": "cdecl/test_spelling.py::test_parse_remembers_texts",
-    "call specs by the text": "test_call_specs_by_their_texts",
+    "call interfaces by the text": "test_call_interfaces_by_their_texts",
     "entries of a callable": "callable/test_overloads.py::test_remembered_choices_are_the_rules",
     "C types": "types/test_ctype.py::test_interning_forgets_but_equality_stays",
-    "call specs; those": "values/test_scalars.py::test_call_specs_are_kept_up_to_a_bound "
+    "call interfaces; those": "values/test_scalars.py::test_call_interfaces_are_kept_up_to_a_bound "
     "values/test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound "
-    "test_call_specs_of_declarations",
+    "test_call_interfaces_of_declarations",
     "layouts of structs": "values/test_scalars.py::test_layouts_are_kept_up_to_a_bound",
     "whether a buffer's": "types/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
     "signatures of Python functions": "values/test_scalars.py::"
@@ -49,11 +49,11 @@ SEEN = {
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
     "prototypes for ctypes": "bridges/test_ctypestype.py::test_prototypes_are_kept_up_to_a_bound",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
-    "call specs of thunks": "callable/test_known_thunks.py::"
+    "call interfaces of thunks": "callable/test_known_thunks.py::"
     "test_checked_specs_are_kept_up_to_a_bound",
     "what loops of ufuncs": "ufunc/test_loops.py::test_what_is_shared_is_kept_up_to_a_bound",
     "thunks that ended": "test_thunks_that_ended",
-    "call specs of a variadic": "test_calls_of_a_variadic_function",
+    "call interfaces of a variadic": "test_calls_of_a_variadic_function",
     "object files": "codegen/test_cache.py::test_memory_is_bounded_and_keeps_what_is_used "
     "codegen/test_cache.py::test_the_bound_and_the_order_of_use "
     "codegen/test_cache.py::test_the_bound_holds_while_one_process_writes",
@@ -62,7 +62,7 @@ SEEN = {
     "signatures without an answer": "test_signatures_without_an_answer",
     "files of libraries": "test_files_of_libraries",
     "types of declarations": "library/test_types.py::test_types_are_kept_up_to_a_bound",
-    "call specs of a library": "",
+    "call interfaces of a library": "",
     "what pointer variables": "test_what_pointer_variables_point_to",
     "what .pxd files": "bridges/test_cython.py::test_what_was_read_is_kept_up_to_a_bound",
     "where capsules of Cython": (
@@ -122,23 +122,23 @@ def test_each_cache_has_a_row():
 # -- caches that no other test is about ----------------------------------------------------------
 
 
-def test_call_specs_by_their_texts():
+def test_call_interfaces_by_their_texts():
     """A text's spec has one reference more as long as the text is known."""
     run = "hBqH" + f"{next(_runs):b}".replace("0", "d").replace("1", "f")
     text = f" d:{run}"
     f = nc.wrap(address(), text)
-    spec = f._spec
-    known = sys.getrefcount(spec)
+    cif = f._cif
+    known = sys.getrefcount(cif)
     for n in range(2048):
         nc.wrap(address(), f"d:{run}{' ' * (n % 50 + 1)}d{' ' * (n // 50)}d")
     # The cache by types may have dropped it as well: others fill it, too.
-    assert sys.getrefcount(spec) < known
+    assert sys.getrefcount(cif) < known
     assert nc.wrap(address(), text).signatures == f.signatures == (f"d:{run}",)
 
 
-def test_call_specs_of_declarations(monkeypatch):
+def test_call_interfaces_of_declarations(monkeypatch):
     """A row says the types, and what else a call follows: both count."""
-    monkeypatch.setattr(callspec, "_made", Cache(8))
+    monkeypatch.setattr(callinterface, "_made", Cache(8))
     rows = [
         (f"d:{'d' * n}", names, (False,) * n, (), (), "")
         for n in range(1, 20)
@@ -146,10 +146,10 @@ def test_call_specs_of_declarations(monkeypatch):
     ]
     for _ in range(2):
         for row in rows:
-            assert callspec.of_row(row) is callspec.of_row(row)
-            signature = callspec.of_row(row).signature
+            assert callinterface.of_row(row) is callinterface.of_row(row)
+            signature = callinterface.of_row(row).signature
             assert (signature.text, signature.names) == row[:2]
-            assert 0 < len(callspec._made) <= 8
+            assert 0 < len(callinterface._made) <= 8
 
 
 def test_arrays_over_memory(monkeypatch):
@@ -217,7 +217,7 @@ def test_calls_of_a_variadic_function():
     snprintf = nc.load("c", "int snprintf(char *s, size_t n, const char *format, ...);").snprintf
     buffer = bytearray(64)
     snprintf(buffer, 64, b"%d", 1)
-    ways = snprintf._spec.ways
+    ways = snprintf._cif.ways
     most = 0
     for count in range(1, 7):
         for kinds in itertools.product((0, 1), repeat=count):

@@ -90,7 +90,7 @@ class Text(str): pass
 class Number(int): pass
 
 # Taken before anything is changed.
-parts = [f["d:d"], f.entries, f.entries[0], cos._spec, f._overloads, g._made]
+parts = [f["d:d"], f.entries, f.entries[0], cos._cif, f._overloads, g._made]
 parts += [cos.builtin, cos.entries[0].owner, cos.entries[0].owner.handle, m.declarations]
 parts += map(nc._cdecl.spelling.parse, ("d:d", "v:P&dT{di}."))
 parts += map(nc._cdecl.spelling.parse_type, ("T{di}", "[2]d"))
@@ -198,14 +198,14 @@ if part == "functions":
             attempt(type, "Sub", (thing,), {"__new__": lambda cls, *args: 5})
     calls()
 elif part == "hooks":
-    for group in ("calls", "values", "objects", "specs"):
+    for group in ("calls", "values", "objects", "interfaces"):
         for count in range(11):
             attempt(core.set_hooks, group, *[Evil()] * count)
             attempt(core.set_hooks, group, *[None] * count)
     calls()
 else:
     kept = samples()
-    made = [m, cos, f, g, f["d:d"], cos._spec, g._made, cos.builtin]
+    made = [m, cos, f, g, f["d:d"], cos._cif, g._made, cos.builtin]
     made += [cos.entries[0], cos.entries[0].owner, cos.entries[0].owner.handle, core.Stash()]
     made += [nc._cdecl.spelling.parse("d:P&dT{di}"), m.declarations,
              *nc._cdecl.spelling.parse("d:P&d[2]dT{di}X{i:i}").args,
@@ -295,8 +295,8 @@ def test_a_wrong_call_is_told_at_once(code) -> None:
 
 
 def test_what_is_immutable_is_not_made_again() -> None:
-    signature = nc.load("m", LIBM).cos._spec.signature
-    field = nc.wrap(1, "v:T{di}")._spec.signature.args[0].fields[0]
+    signature = nc.load("m", LIBM).cos._cif.signature
+    field = nc.wrap(1, "v:T{di}")._cif.signature.args[0].fields[0]
     with pytest.raises(AttributeError, match="is immutable; it has been made already"):
         signature.__init__(signature.result, ())
     field.__init__("x", field.type, 3)
@@ -368,7 +368,7 @@ KNOWN = {
         "_native_objects.root",
     ),
     *("_types.ctype", "_types.derived", "_types.signature"),
-    *("_values.callspec", "_values.storage"),
+    *("_values.callinterface", "_values.storage"),
 }
 REFUSING = [name for name in MODULES if name.partition(".")[2] in KNOWN]
 OTHERS = [name for name in MODULES if name not in REFUSING]

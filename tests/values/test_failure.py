@@ -16,7 +16,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._adapt import rules
 from nativecall._cdecl.spelling import parse
-from nativecall._values import callspec
+from nativecall._values import callinterface
 from nativecall._values.failure import CONVENTIONS, convention
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -76,7 +76,7 @@ def test_an_unknown_convention_is_none_of_the_known_ones(fails):
 
 def test_no_call_goes_by_an_unknown_convention(fails, lib):
     known = lib.function("fail_with", "i:i")
-    f = known._derived(callspec.of(parse("i:i")), known.address(), UNKNOWN, None)
+    f = known._derived(callinterface.of(parse("i:i")), known.address(), UNKNOWN, None)
     for call, value in ((f, 7), (f.convert, "v:i"), (f.bind, 7), (lambda _: f.entries, None)):
         with fails(ValueError, MESSAGE):
             call(value)

@@ -580,7 +580,7 @@ def test_a_void_pointer_of_ctypes_is_passed_by_reference():
     free(also)
     free(variable)
     choose = nc.wrap({"i:&P": process.address("abs"), "i:d": process.address("abs")})
-    assert nc._ext.match(choose["i:&P"]._spec, variable) == 0
+    assert nc._ext.match(choose["i:&P"]._cif, variable) == 0
 
 
 @pytest.mark.parametrize("make", [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p])

@@ -24,7 +24,7 @@ from nativecall._callable import arguments
 from nativecall._cdecl.spelling import parse_type
 from nativecall._types.ctype import SCALARS
 from nativecall._types.signature import Signature
-from nativecall._values import callspec, storage
+from nativecall._values import callinterface, storage
 
 #: What C calls the integers itself.
 OWN = {
@@ -444,15 +444,17 @@ def _filled(cache, limit, make):
     return first, made
 
 
-def test_call_specs_are_kept_up_to_a_bound():
+def test_call_interfaces_are_kept_up_to_a_bound():
     """Then all are dropped; callables keep theirs, and others get new ones."""
     hypot = nc.load("m").address("hypot")
 
     def make(number):
-        return callspec.of(Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=[f"x{number}", "y"]))
+        return callinterface.of(
+            Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=[f"x{number}", "y"])
+        )
 
     before = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
-    first, _ = _filled(callspec._made, callspec._made.limit, make)
+    first, _ = _filled(callinterface._made, callinterface._made.limit, make)
     assert make(0) is not first
     after = nc.wrap(hypot, Signature(SCALARS["d"], [SCALARS["d"]] * 2, names=["x0", "y"]))
     for f in (before, after):
@@ -461,10 +463,10 @@ def test_call_specs_are_kept_up_to_a_bound():
 
 def test_plans_of_single_types_are_kept_up_to_a_bound():
     def make(number):
-        return callspec.of_argument(parse_type(f"&T{{d:x{number}:}}"))
+        return callinterface.of_argument(parse_type(f"&T{{d:x{number}:}}"))
 
-    first, _ = _filled(callspec._of_arguments, callspec._of_arguments.limit, make)
-    callspec._made.clear()
+    first, _ = _filled(callinterface._of_arguments, callinterface._of_arguments.limit, make)
+    callinterface._made.clear()
     assert make(0) is not first
     memory = np.array([2.5]).view([("x0", "d")])
     for plan in (first, make(0)):
@@ -489,7 +491,7 @@ def test_layouts_are_kept_up_to_a_bound():
     first, _ = _filled(storage._layouts, storage._layouts.limit, make)
     assert make(0) is not first
     assert getattr(before(9, 2), f"{name}0") == 4
-    callspec._made.clear()
+    callinterface._made.clear()
     after = nc.wrap(div, f"T{{i:{name}0:i:rem:}}: ii")(7, 2)
     assert (old, old[0]) == (after, getattr(after, f"{name}0")) == ((3, 1), 3)
 
@@ -510,6 +512,6 @@ def test_signatures_of_passed_functions_are_kept_up_to_a_bound(monkeypatch):
         assert sorted(seen) in ([1.0], [2.0])
 
     _filled(arguments._callees, 8, make)
-    callspec._made.clear()  # call specs know the functions that their arguments are
+    callinterface._made.clear()  # call interfaces know the functions that their arguments are
     make(0, " ")  # so do texts that were seen before
     assert len(arguments._callees) == 2

@@ -57,7 +57,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..._ext import CallSpec
+    from ..._ext import CallInterface
     from ..._types.ctype import CType
     from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
@@ -260,11 +260,11 @@ def type_of(obj: object) -> NumbaType:
     return _known.keep(key, NativeType(offset, function is not obj, tuple(rows)))
 
 
-def _teller(spec: CallSpec) -> object:
-    """What tells a call spec here: itself, but for one with a function of the user's, which should
-    not live on here."""
-    policies = spec.policies
-    return spec if policies.check is None else (spec.signature, policies.order)
+def _teller(cif: CallInterface) -> object:
+    """What tells a call interface here: itself, but for one with a function of the user's, which
+    should not live on here."""
+    policies = cif.policies
+    return cif if policies.check is None else (cif.signature, policies.order)
 
 
 def _typeof(obj: NativeCallable, context: object) -> NumbaType:

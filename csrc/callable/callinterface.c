@@ -1,10 +1,10 @@
-/* csrc/callable/callspec.c: the call spec: everything about a signature that does not depend on a
- * function.
+/* csrc/callable/callinterface.c: the call interface: everything about a signature that does not
+ * depend on a function.
  *
  * There is one for all callables whose types, names, policies, read-only and hidden arguments are
- * equal: nativecall/_values/callspec.py keeps them. What is asked of Python later (pointer_type,
- * layout, passed) is filled in once, with the GIL; nothing else changes. */
-#include "callspec.h"
+ * equal: nativecall/_values/callinterface.py keeps them. What is asked of Python later
+ * (pointer_type, layout, passed) is filled in once, with the GIL; nothing else changes. */
+#include "callinterface.h"
 
 #include "trampoline.h"
 #include "values/pointers.h"
@@ -12,20 +12,21 @@
 #include <assert.h>
 #include <structmember.h>
 
-/* The collector is told of a spec whose policies have a function of the user's, which may lead back
- * to a callable that has the spec. That callable, or the function, is what gets cleared. */
-static int callspec_traverse(PyObject *object, visitproc visit, void *arg)
+/* The collector is told of a call interface whose policies have a function of the user's, which may
+ * lead back to a callable that has the call interface. That callable, or the function, is what gets
+ * cleared. */
+static int callinterface_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    Py_VISIT(((NcCallSpec *)(void *)object)->policies);
-    Py_VISIT(((NcCallSpec *)(void *)object)->check);
-    Py_VISIT(((NcCallSpec *)(void *)object)->owns);
-    Py_VISIT(((NcCallSpec *)(void *)object)->checked);
+    Py_VISIT(((NcCallInterface *)(void *)object)->policies);
+    Py_VISIT(((NcCallInterface *)(void *)object)->check);
+    Py_VISIT(((NcCallInterface *)(void *)object)->owns);
+    Py_VISIT(((NcCallInterface *)(void *)object)->checked);
     return 0;
 }
 
-static void callspec_dealloc(PyObject *object)
+static void callinterface_dealloc(PyObject *object)
 {
-    NcCallSpec *self = (NcCallSpec *)(void *)object;
+    NcCallInterface *self = (NcCallInterface *)(void *)object;
     PyObject_GC_UnTrack(object);
     Py_XDECREF(self->signature);
     Py_XDECREF(self->types);
@@ -62,7 +63,7 @@ static void callspec_dealloc(PyObject *object)
 }
 
 /* Packs the canonical text. */
-static int pack(NcCallSpec *self, const char *text, size_t length)
+static int pack(NcCallInterface *self, const char *text, size_t length)
 {
     uint64_t words[NC_PACKED_MAX_WORDS];
     int status = nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, &self->word_count);
@@ -127,7 +128,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
 }
 
 /* Out-parameters, of tuples of the members of NcOut. */
-static int describe_outs(NcCallSpec *self, PyObject *outs)
+static int describe_outs(NcCallInterface *self, PyObject *outs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(outs);
     if (count == 0) {
@@ -167,7 +168,7 @@ static int compare(const void *shape, const void *trampoline)
 }
 
 /* The trampoline of "r:aaa". */
-static const NcTrampoline *find_trampoline(const NcCallSpec *self)
+static const NcTrampoline *find_trampoline(const NcCallInterface *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
     if (self->composed || self->fortran > 1 || self->variadic ||
@@ -190,11 +191,11 @@ static int export_in(char order)
     return PyBUF_FORMAT | contiguous;
 }
 
-/* A spec of its parts: (signature, text, letter of the result, types, arguments, names, variadic,
- * policies, order, composed, keep, letter of the result's text or "", encoding or None, fortran,
- * out-parameters, check or None, `owns` or None, `ends` or None, the argument that this ends, the
- * call spec without a check or None). The types have the result's as the last. */
-static PyObject *callspec_new(PyObject *args)
+/* A call interface of its parts: (signature, text, letter of the result, types, arguments, names,
+ * variadic, policies, order, composed, keep, letter of the result's text or "", encoding or None,
+ * fortran, out-parameters, check or None, `owns` or None, `ends` or None, the argument that this
+ * ends, the call interface without a check or None). The types have the result's as the last. */
+static PyObject *callinterface_new(PyObject *args)
 {
     PyObject *signature;
     PyObject *types;
@@ -225,7 +226,8 @@ static PyObject *callspec_new(PyObject *args)
     }
     assert(PyTuple_GET_SIZE(types) == PyTuple_GET_SIZE(arguments) + 1);
     assert(ended < PyTuple_GET_SIZE(arguments));
-    NcCallSpec *self = (NcCallSpec *)(void *)NcCallSpec_Type.tp_alloc(&NcCallSpec_Type, 0);
+    NcCallInterface *self =
+        (NcCallInterface *)(void *)NcCallInterface_Type.tp_alloc(&NcCallInterface_Type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -245,7 +247,7 @@ static PyObject *callspec_new(PyObject *args)
     self->owns = owns != Py_None ? Py_NewRef(owns) : NULL;
     self->ends = ends != Py_None ? Py_NewRef(ends) : NULL;
     self->ended = ended;
-    self->bare = bare != Py_None ? (NcCallSpec *)(void *)Py_NewRef(bare) : NULL;
+    self->bare = bare != Py_None ? (NcCallInterface *)(void *)Py_NewRef(bare) : NULL;
     if (!composed) {
         PyObject_GC_UnTrack(self);
     }
@@ -282,26 +284,27 @@ fail:
     return NULL;
 }
 
-/* callspec(signature, hidden, policies): the call spec of a Signature. What a call spec says of
- * memory is code's to rely on, so it is asked of the `describe` hook and not of the caller. */
-PyObject *nc_callspec(PyObject *Py_UNUSED(module), PyObject *args)
+/* callinterface(signature, hidden, policies): the call interface of a Signature. What a call
+ * interface says of memory is code's to rely on, so it is asked of the `describe` hook and not of
+ * the caller. */
+PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
-    PyObject *made = parts != NULL ? callspec_new(parts) : NULL;
+    PyObject *made = parts != NULL ? callinterface_new(parts) : NULL;
     Py_XDECREF(parts);
     return made;
 }
 
-/* ---- call specs by texts --------------------------------------------------------------------- */
+/* ---- call interfaces by texts ---------------------------------------------------------------- */
 
 /* Texts of signatures as they are written. All are dropped when one comes to so many others. */
 enum { MOST_TEXTS = 2048 };
-static PyObject *texts; /* dict of call specs; NULL before the first */
+static PyObject *texts; /* dict of call interfaces; NULL before the first */
 
-/* The spec of what was not seen before, which is parsed. */
-NC_NOINLINE NcCallSpec *spec_of(PyObject *signature)
+/* The call interface of what was not seen before, which is parsed. */
+NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 {
-    PyObject *found = PyObject_CallOneArg(nc_hooks.spec_of, signature);
+    PyObject *found = PyObject_CallOneArg(nc_hooks.cif_of, signature);
     /* A subclass of str may equal other texts than its own. */
     if (found != NULL && PyUnicode_CheckExact(signature)) {
         if (texts == NULL) {
@@ -313,54 +316,54 @@ NC_NOINLINE NcCallSpec *spec_of(PyObject *signature)
             Py_CLEAR(found);
         }
     }
-    return (NcCallSpec *)(void *)found;
+    return (NcCallInterface *)(void *)found;
 }
 
-NcCallSpec *nc_callspec_of(PyObject *signature)
+NcCallInterface *nc_callinterface_of(PyObject *signature)
 {
     if (NC_LIKELY(PyUnicode_CheckExact(signature) && texts != NULL)) {
         PyObject *found = PyDict_GetItemWithError(texts, signature);
         if (NC_LIKELY(found != NULL)) {
-            return (NcCallSpec *)(void *)Py_NewRef(found);
+            return (NcCallInterface *)(void *)Py_NewRef(found);
         }
     }
-    return spec_of(signature);
+    return cif_of(signature);
 }
 
-static PyMemberDef callspec_members[] = {
-    {"signature", T_OBJECT_EX, offsetof(NcCallSpec, signature), READONLY, "the Signature"},
-    {"types", T_OBJECT_EX, offsetof(NcCallSpec, types), READONLY,
+static PyMemberDef callinterface_members[] = {
+    {"signature", T_OBJECT_EX, offsetof(NcCallInterface, signature), READONLY, "the Signature"},
+    {"types", T_OBJECT_EX, offsetof(NcCallInterface, types), READONLY,
      "argument types, then the result's"},
-    {"policies", T_OBJECT_EX, offsetof(NcCallSpec, policies), READONLY, "the Policies"},
-    {"ways", T_OBJECT, offsetof(NcCallSpec, ways), READONLY,
-     "of a variadic function the call specs for more arguments than it names, by their types"},
-    {"names", T_OBJECT, offsetof(NcCallSpec, names), READONLY,
+    {"policies", T_OBJECT_EX, offsetof(NcCallInterface, policies), READONLY, "the Policies"},
+    {"ways", T_OBJECT, offsetof(NcCallInterface, ways), READONLY,
+     "of a variadic function the call interfaces for more arguments than it names, by their types"},
+    {"names", T_OBJECT, offsetof(NcCallInterface, names), READONLY,
      "names of the arguments that Python passes, or None where there are none"},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyObject *callspec_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
+static PyObject *callinterface_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
 {
-    const NcCallSpec *self = (const NcCallSpec *)(void *)object;
+    const NcCallInterface *self = (const NcCallInterface *)(void *)object;
     if (self->trampoline == NULL) {
         Py_RETURN_NONE;
     }
     return PyUnicode_FromString(self->trampoline->shape);
 }
 
-static PyGetSetDef callspec_getset[] = {
-    {"trampoline", callspec_get_trampoline, NULL, "shape of its ahead-of-time trampoline, or None",
-     NULL},
+static PyGetSetDef callinterface_getset[] = {
+    {"trampoline", callinterface_get_trampoline, NULL,
+     "shape of its ahead-of-time trampoline, or None", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-PyTypeObject NcCallSpec_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallSpec",
+PyTypeObject NcCallInterface_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallInterface",
     .tp_doc = "Everything about a signature that does not depend on a function.",
-    .tp_basicsize = sizeof(NcCallSpec),
+    .tp_basicsize = sizeof(NcCallInterface),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = callspec_dealloc,
-    .tp_traverse = callspec_traverse,
-    .tp_members = callspec_members,
-    .tp_getset = callspec_getset,
+    .tp_dealloc = callinterface_dealloc,
+    .tp_traverse = callinterface_traverse,
+    .tp_members = callinterface_members,
+    .tp_getset = callinterface_getset,
 };

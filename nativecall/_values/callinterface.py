@@ -1,4 +1,4 @@
-"""Call specs: what a trampoline and the core's conversions need to know of a signature.
+"""Call interfaces: what a trampoline and the core's conversions need to know of a signature.
 
 The core makes them and keeps in them what it asked here once (csrc/layout.h). There is one
 for all callables whose types, argument names, read-only promises, policies (calloptions.py) and
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._ext import CallSpec
+    from .._ext import CallInterface
     from .._types.grammar import Row
     from .calloptions import Check, Policies
 
@@ -60,24 +60,24 @@ def letter(ctype: CType) -> str:
     return _LETTERS[ctype.kind]
 
 
-_made: Cache[object, CallSpec] = Cache(4096)
+_made: Cache[object, CallInterface] = Cache(4096)
 
 
-def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallSpec:
-    """The call spec of an entry: one for equal types, names, promises and policies, but for those
-    that have a function of the user's.
+def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallInterface:
+    """The call interface of an entry: one for equal types, names, promises and policies, but for
+    those that have a function of the user's.
     """
     return _of(signature, _HIDDEN[flags & _lib.ERRORS_MASK], policies)
 
 
-def _of(signature: Signature, hidden: int, policies: Policies) -> CallSpec:
+def _of(signature: Signature, hidden: int, policies: Policies) -> CallInterface:
     if policies.check is not None:
         # It is the user's: it may have no hash, and should not live on here.
-        return _ext.callspec(signature, hidden, policies)
+        return _ext.callinterface(signature, hidden, policies)
     key = signature.function.named, *_said(signature), hidden, policies
     found = _made.get(key)
     if found is None:
-        found = _made.keep(key, _ext.callspec(signature, hidden, policies))
+        found = _made.keep(key, _ext.callinterface(signature, hidden, policies))
     return found
 
 
@@ -108,13 +108,15 @@ def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
     return lengths(signature)
 
 
-def of_text(signature: str | Signature) -> CallSpec:
-    """The call spec of a signature in any spelling; the core keeps what it asked for a text."""
+def of_text(signature: str | Signature) -> CallInterface:
+    """The call interface of a signature in any spelling; the core keeps what it asked for a
+    text.
+    """
     return of(parse(signature))
 
 
-def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
-    """The call spec of a signature that is kept as plain data."""
+def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
+    """The call interface of a signature that is kept as plain data."""
     if policies is not DEFAULT:
         return of(from_row(row), 0, policies)
     known = _made.get((f"X{{{row[0]}}}", *row[1:-1], written(row[-1]), _HIDDEN[0], policies))
@@ -122,9 +124,9 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallSpec:
 
 
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
-    """The parts of a call spec; the core asks, and relies on what they say of memory."""
+    """The parts of a call interface; the core asks, and relies on what they say of memory."""
     if type(signature) is not Signature:
-        raise TypeError(f"a call spec is made of a Signature (got {type(signature).__name__})")
+        raise TypeError(f"a call interface is made of a Signature (got {type(signature).__name__})")
     texts = text_lengths(signature, policies)
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
@@ -226,14 +228,14 @@ def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, in
     return letter(arg), code if code in known else "", size, count, alignment, readonly, text
 
 
-_of_arguments: Cache[tuple[str, Policies, bool, str], CallSpec] = Cache(4096)
+_of_arguments: Cache[tuple[str, Policies, bool, str], CallInterface] = Cache(4096)
 
 
 def of_argument(
     ctype: CType, policies: Policies = DEFAULT, readonly: bool = False, spelled: str = ""
-) -> CallSpec:
-    """The call spec of a function of one argument, for `pin` and `match`; messages call its type
-    as it is `spelled` in C, if it is.
+) -> CallInterface:
+    """The call interface of a function of one argument, for `pin` and `match`; messages call its
+    type as it is `spelled` in C, if it is.
     """
     if policies.check is not None:
         policies = policies._replace(check=None)  # it may have no hash, and should not live on here
@@ -254,4 +256,4 @@ def of_argument(
     return found
 
 
-_ext.set_hooks("specs", described, of_text)
+_ext.set_hooks("interfaces", described, of_text)
