@@ -23,7 +23,7 @@ import pytest
 import nativecall as nc
 from nativecall._callable import thunk
 from support.levels import sweep
-from support.randomcalls import BUFFER, C_TYPES, HALF, PRELUDE, WAYS, Case, check, check_callback
+from support.randomcalls import BUFFER, C_TYPES, HALF, WAYS, Case, check, check_callback, written
 
 BATCH = 100  # signatures in one C file
 COUNT = int(os.environ.get("NATIVECALL_TEST_SIGNATURES", "300"))
@@ -78,15 +78,7 @@ VARIADIC = ["d", "i", "P", "iPddiddidPdidddi", "q" * 9, "dddddddddi"]
 
 def compiled(builder, name, cases, half):
     """The library of the callees, its log, and the bytes that they return."""
-    known: dict[str, tuple[str, str]] = {}
-    bodies = [case.write(known) for case in cases]
-    types = [definition for _, definition in known.values()]
-    prelude = PRELUDE.replace("HALF", HALF if half else "")
-    path = builder.library(
-        "\n".join([prelude, *types, *bodies]),
-        name,
-        flags=("-O1", "-w"),
-    )
+    path = builder.library(written(cases, half), name, flags=("-O1", "-w"))
     raw = ctypes.CDLL(str(path))
     return nc.load(path), *(
         (ctypes.c_char * BUFFER).in_dll(raw, name) for name in ("nc_log", "nc_given")

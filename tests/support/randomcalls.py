@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import struct
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import cffi
@@ -294,7 +295,7 @@ class Case:
         case.variadic = signature.variadic
         case.result = None if signature.result.kind == "void" else of_type(signature.result)
         case.args = [of_type(arg) for arg in signature.args]
-        case.extra = [Scalar(code) for code in extra]
+        case.extra = [of_type(arg) for arg in parse(f"v:{extra}").args]
         case.gil = "release" if number % 2 and "O" not in text else "hold"
         return case
 
@@ -328,7 +329,7 @@ class Case:
 
     def write(self, known: dict[str, tuple[str, str]]) -> str:
         """The callee in C."""
-        for one in (self.result, *self.args):
+        for one in (self.result, *self.args, *self.extra):
             if isinstance(one, Struct):
                 one.declare(known)
         parameters = [f"{arg.c} a{i}" for i, arg in enumerate(self.args)]
@@ -343,31 +344,37 @@ class Case:
             body.append("va_end(more);")
         if self.result is not None:
             body += [f"{self.result.c} answer;", "memset(&answer, 0, sizeof answer);"]
-            body += ["from = 0;", *self.result.copies("answer", "take"), "return answer;"]
+            body += [
+                "from = nc_answer_at;",
+                *self.result.copies("answer", "take"),
+                "return answer;",
+            ]
         head = f"{self.result.c if self.result else 'void'} {self.name}"
         head += f"({', '.join(parameters) or 'void'})"
-        functions = {head: body} if self.variadic else {head: body, **self.caller()}
+        functions = {head: body, **self.caller()}
         return "".join(
             f"{head};\n{head}\n{{\n    " + "\n    ".join(body) + "\n}\n"
             for head, body in functions.items()
         )
 
     def caller(self) -> dict[str, list[str]]:
-        """What calls such a function with values that are left for it, and logs the result."""
+        """What calls such a function, without "...", with values that are left for it, and logs the
+        result."""
+        args = [*self.args, *self.extra]
         body = ["at = from = 0;"]
-        for i, arg in enumerate(self.args):
+        for i, arg in enumerate(args):
             words = f"[{1 + 2 * arg.ndim}]" if isinstance(arg, View) else ""
             c = "intptr_t" if words else arg.c
             body.append(f"{c} a{i}{words}; memset(&a{i}, 0, sizeof a{i});")
             body += arg.copies(f"a{i}", "take")
-        types = ", ".join(arg.c for arg in self.args) or "void"
+        types = ", ".join(arg.c for arg in args) or "void"
         result = self.result.c if self.result else "void"
-        call = f"f({', '.join(f'a{i}' for i in range(len(self.args)))});"
+        call = f"f({', '.join(f'a{i}' for i in range(len(args)))});"
         if self.result:
             body += [f"{result} answer = {call}", *self.result.copies("answer", "note")]
         else:
             body.append(call)
-        return {f"void call_{self.name}({result} (*f)({types}))": body}
+        return {f"FROM_PYTHON void call_{self.name}({result} (*f)({types}))": body}
 
     def draw_extra(self, arg: Scalar) -> tuple[object, bytes]:
         """A value after the fixed ones, that says its type."""
@@ -382,16 +389,28 @@ PRELUDE = f"""
 #include <stdint.h>
 #include <string.h>
 
+#ifndef FROM_PYTHON
+#define FROM_PYTHON
+#endif
 HALF
 typedef double (*function)(double);
 char nc_log[{BUFFER}];
 char nc_given[{BUFFER}];
+size_t nc_answer_at; /* where in nc_given the result lies */
 static size_t at, from;
 static void note(const void *value, size_t size) {{ memcpy(nc_log + at, value, size); at += size; }}
 static void take(void *value, size_t size)
 {{ memcpy(value, nc_given + from, size); from += size; }}
 """
 HALF = "__extension__ typedef _Float16 half;"
+
+
+def written(cases: Sequence[Case], half: bool) -> str:
+    """The C file of some cases."""
+    known: dict[str, tuple[str, str]] = {}
+    bodies = [case.write(known) for case in cases]
+    types = [definition for _, definition in known.values()]
+    return "\n".join([PRELUDE.replace("HALF", HALF if half else ""), *types, *bodies])
 
 
 def own(value: object) -> None:
