@@ -212,7 +212,7 @@ def test_windows_convention_agrees_with_gcc(builder: Any) -> None:
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         pytest.skip("GCC has the option -mabi=ms on x86-64 Linux")
     codes = [code for code in C_TYPES if code not in ("e", "g", "Zg")]
-    cases = [case for case in [Case(number, codes) for number in range(50)] if not case.variadic]
+    cases = [case for case in [Case(number, codes) for number in range(30)] if not case.variadic]
     callees = Callees(
         builder,
         "windows",
