@@ -79,9 +79,9 @@ typedef struct {
     PyObject *array;        /* what makes an array (outparameters.c), once asked for; or NULL */
 } NcOut;
 
-/* The boxes of an entry (callable/foreign.h); SciPy's of a signature by itself, which is
- * not converted. */
-enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_BOXES };
+/* The foreign callables that an entry becomes (callable/foreign.h); SciPy's of a signature by
+ * itself, which is not converted. */
+enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_FOREIGN_KINDS };
 
 /* How long C keeps functions that are passed (callable/kept.h): a number from NC_KEEP_ARGUMENT on
  * means as long as the object that argument `number - NC_KEEP_ARGUMENT` is. */
@@ -120,10 +120,10 @@ typedef struct NcCallInterface {
     PyObject *planned;         /* bytes: what has it; or NULL */
     PyObject *ways; /* dict: of a variadic function the call interfaces for more arguments, by
                        their types; or NULL */
-    PyObject *pointer_type;       /* the cffi type of a pointer result, once asked for; or NULL */
-    PyObject *forms[NC_BOXES];    /* what boxes are made of, once asked for (foreign.c); or NULL */
-    struct NcCallInterface *bare; /* the same without a check; NULL where it has none */
-    PyObject *check;              /* sees the results of calls; or NULL */
+    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
+    PyObject *forms[NC_FOREIGN_KINDS]; /* what those are made of, once asked for; or NULL */
+    struct NcCallInterface *bare;      /* the same without a check; NULL where it has none */
+    PyObject *check;                   /* sees the results of calls; or NULL */
     PyObject *owns;    /* (name, function or None, name, function or None): how pointers that a
                                 call returns are freed or closed, and if it raises an exception;
                                 or NULL (values/destructor.h) */
@@ -151,13 +151,13 @@ typedef struct {
     PyObject *doc;            /* str, or NULL */
     PyObject *view;           /* weak reference to the living built-in view, or NULL */
     struct {
-        PyObject *box;   /* NULL until there is one */
-        PyObject *entry; /* the callable in it */
-    } boxes[NC_BOXES];
+        PyObject *object; /* NULL until there is one */
+        PyObject *entry;  /* the callable in it */
+    } foreign[NC_FOREIGN_KINDS];
     const struct NcClass *self_class; /* of a method: objects of this class, which the callable
                                          owns, are its first argument; else NULL */
     int takes_fields; /* and go to C as the address of what the class declares; else as their own */
-    size_t changes;   /* how often the boxes were forgotten */
+    size_t changes;   /* how often those were forgotten */
     int is_entry;     /* f[signature] gave it out: it is an entry of another, and stays as it is */
 } NcMore;
 

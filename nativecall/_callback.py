@@ -266,8 +266,8 @@ def callback(
 ) -> Any:
     """Make a native callable of a Python function: a C pointer that runs it.
 
-    With a function, or as a decorator. The pointer is valid as long as the callback lives; boxes
-    that `to_ctypes` and its like make keep it.
+    With a function, or as a decorator. The pointer is valid as long as the callback lives; what
+    `to_ctypes` and its like make keeps it.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ Pointer: TypeAlias = Array | _CffiData | _CArgObject | CFuncPtr
 Text: TypeAlias = Pointer
 #: The same with an encoding.
 Encoded: TypeAlias = str | Pointer
-#: A function of C, in any box, or of Python.
+#: A function of C, native or foreign, or of Python.
 Function: TypeAlias = Callable[..., Any] | _CffiData | tuple[Any, ...] | None
 #: A pointer that comes from C, or what C calls text: None for NULL.
 FromC: TypeAlias = Any

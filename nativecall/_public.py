@@ -31,7 +31,7 @@ _PLACES = {
     "load": "_library",
     "method": "_native_objects",
     "native_object": "_native_objects",
-    "register_box": "_values.boxes",
+    "register_box": "_values.foreign",
     "reraise": "_reraise",
     "set_errno": "_public",
     "string": "_values.text",

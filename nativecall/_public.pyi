@@ -34,10 +34,10 @@ from ._slots import customslots as customslots
 from ._slots import extensibletype as extensibletype
 from ._slots import get_include as get_include
 from ._types.signature import Signature as Signature
-from ._values.boxes import register_box as register_box
 from ._values.calloptions import Gil as _Gil
 from ._values.calloptions import WrapOptions as _WrapOptions
 from ._values.failure import Errors as _Errors
+from ._values.foreign import register_box as register_box
 from ._values.storage import Record as Record
 
 _P = ParamSpec("_P", default=...)

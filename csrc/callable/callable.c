@@ -35,7 +35,7 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->more->only);
     Py_VISIT(self->more->owners);
     Py_VISIT(self->more->specializer);
-    return nc_boxed_traverse(self->more, visit, arg);
+    return nc_foreign_traverse(self->more, visit, arg);
 }
 
 /* The collector clears only what no reference from outside reaches, so no native caller is left: a
@@ -57,7 +57,7 @@ static int callable_clear(PyObject *object)
         Py_CLEAR(more->owners);
         more->self_class = NULL;
         Py_CLEAR(more->specializer);
-        nc_boxed_forget(self);
+        nc_foreign_forget(self);
     }
     return 0;
 }
@@ -199,7 +199,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_XSETREF(more->parts, Py_NewRef(overloads));
     self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
-    nc_boxed_forget(self);
+    nc_foreign_forget(self);
     Py_RETURN_NONE;
 }
 
@@ -235,7 +235,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
             Py_CLEAR(self->more->wrapper);
         }
     }
-    nc_boxed_forget(self);
+    nc_foreign_forget(self);
     Py_RETURN_NONE;
 }
 
@@ -307,11 +307,11 @@ static PyMethodDef callable_methods[] = {
      "Raises\n------\n"
      "NoEntryError\n"
      "    A `KeyError`, when there is no such entry."},
-    {"_alone", nc_boxed_entry, METH_O, NULL},
-    {"to_ctypes", NC_METHOD(nc_boxed_ctypes), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_ctypes},
-    {"to_cffi", NC_METHOD(nc_boxed_cffi), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_cffi},
-    {"to_capsule", NC_METHOD(nc_boxed_capsule), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_capsule},
-    {"to_scipy", NC_METHOD(nc_boxed_scipy), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_scipy},
+    {"_alone", nc_foreign_entry, METH_O, NULL},
+    {"to_ctypes", NC_METHOD(nc_foreign_ctypes), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_ctypes},
+    {"to_cffi", NC_METHOD(nc_foreign_cffi), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_cffi},
+    {"to_capsule", NC_METHOD(nc_foreign_capsule), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_capsule},
+    {"to_scipy", NC_METHOD(nc_foreign_scipy), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_scipy},
     {"bind", NC_METHOD(nc_adapt_bind), METH_FASTCALL | METH_KEYWORDS, nc_doc_bind},
     {"convert", NC_METHOD(nc_adapt_convert), METH_FASTCALL | METH_KEYWORDS, nc_doc_convert},
     {"_converted", nc_adapt_converted, METH_VARARGS, NULL},
@@ -399,7 +399,7 @@ static PyGetSetDef callable_getset[] = {
     {"__qualname__", callable_get_name, NULL, NULL, NULL},
     {"__annotations__", callable_get_annotations, NULL, NULL, NULL},
     {"__annotate__", callable_get_annotate, NULL, NULL, NULL},
-    {"_as_parameter_", nc_boxed_parameter, NULL,
+    {"_as_parameter_", nc_foreign_parameter, NULL,
      "What ctypes passes for the callable: `to_ctypes()`.", NULL},
     {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
     {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
@@ -519,7 +519,7 @@ int nc_callable_ready(PyObject *module)
     callable_slots[1].data.objoffset = (intptr_t)offsetof(NcCallable, packed);
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
-    return nc_boxed_ready() < 0 || nc_builtinview_ready() < 0 ||
+    return nc_foreign_ready() < 0 || nc_builtinview_ready() < 0 ||
                    nc_runtime->ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
                ? -1
                : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);

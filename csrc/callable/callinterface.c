@@ -37,7 +37,7 @@ static void callinterface_dealloc(PyObject *object)
     Py_XDECREF(self->planned);
     Py_XDECREF(self->ways);
     Py_XDECREF(self->pointer_type);
-    for (int kind = 0; kind < NC_BOXES; kind++) {
+    for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {
         Py_XDECREF(self->forms[kind]);
     }
     Py_XDECREF(self->check);

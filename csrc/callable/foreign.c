@@ -1,4 +1,5 @@
-/* csrc/callable/foreign.c: the boxes of foreign.h. The bridges (nativecall/_bridges/) make them. */
+/* csrc/callable/foreign.c: the functions of foreign.h. The bridges (nativecall/_bridges/) make
+ * them. */
 #include "foreign.h"
 
 #include "callinterface.h"
@@ -99,18 +100,18 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 static const struct {
     const char *bridge;
     const char *method;
-} kinds[NC_BOXES] = {{"_ctypes", "to_ctypes"},
-                     {"_cffi_backend", "to_cffi"},
-                     {"PyCapsule", "to_capsule"},
-                     {"scipy", "to_scipy"},
-                     {"scipy", "to_scipy"}};
+} kinds[NC_FOREIGN_KINDS] = {{"_ctypes", "to_ctypes"},
+                             {"_cffi_backend", "to_cffi"},
+                             {"PyCapsule", "to_capsule"},
+                             {"scipy", "to_scipy"},
+                             {"scipy", "to_scipy"}};
 
-/* Flags that no box of an entry depends on. */
+/* Flags that no foreign callable of an entry depends on. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
 
-static PyObject *bridges[NC_BOXES]; /* NULL until one is asked for */
-static PyObject *objects_name;      /* "_objects" */
-static PyObject *entry_name;        /* "nativecall" */
+static PyObject *bridges[NC_FOREIGN_KINDS]; /* NULL until one is asked for */
+static PyObject *objects_name;              /* "_objects" */
+static PyObject *entry_name;                /* "nativecall" */
 
 /* The bridge of a kind, a borrowed reference; NULL with an exception. */
 static PyObject *bridge_of(int kind)
@@ -125,8 +126,8 @@ static PyObject *bridge_of(int kind)
     return bridges[kind];
 }
 
-/* What the boxes of an entry are made of: a tuple; None where SciPy does not call it as it is. A
- * new reference; NULL with an exception. The call interface keeps it. */
+/* What the foreign callables of an entry are made of: a tuple; None where SciPy does not call it as
+ * it is. A new reference; NULL with an exception. The call interface keeps it. */
 static PyObject *form_of(int kind, PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -146,7 +147,7 @@ static PyObject *form_of(int kind, PyObject *entry)
 }
 
 /* Of (its class, a class of pointers that ctypes casts, the address of ctypes' cast function). */
-static PyObject *ctypes_box(PyObject *form, void *target, PyObject *entry)
+static PyObject *make_ctypes(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *(*cast)(void *, PyObject *, PyObject *) =
         (PyObject *
@@ -168,7 +169,7 @@ static PyObject *ctypes_box(PyObject *form, void *target, PyObject *entry)
 }
 
 /* Of (cast, its type): a pointer that keeps the entry. */
-static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
+static PyObject *make_cffi(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(target);
     PyObject *args[2] = {PyTuple_GET_ITEM(form, 1), address};
@@ -183,7 +184,7 @@ static PyObject *cffi_box(PyObject *form, void *target, PyObject *entry)
 }
 
 /* Of (its name). */
-static PyObject *capsule_box(PyObject *name, void *target, PyObject *entry)
+static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
 {
     char *text;
     Py_ssize_t length;
@@ -195,9 +196,9 @@ static PyObject *capsule_box(PyObject *name, void *target, PyObject *entry)
 /* Of (LowLevelCallable, the capsule's name): what the class makes of a capsule without user data,
  * which is the capsule that SciPy calls, the function as it was given, and the user data. Its own
  * code, in Python, takes ten times as long. */
-static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
+static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
 {
-    PyObject *capsule = capsule_box(PyTuple_GET_ITEM(form, 1), target, entry);
+    PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
     PyObject *parts = capsule != NULL ? PyTuple_Pack(3, capsule, capsule, Py_None) : NULL;
     PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
     PyObject *made =
@@ -210,29 +211,29 @@ static PyObject *scipy_box(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* The box of a callable of one entry by a form, which is a tuple. */
-static PyObject *box_by(int kind, PyObject *form, PyObject *entry)
+/* The foreign callable of a callable of one entry by a form, which is a tuple. */
+static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
 {
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
     if (kind == NC_TO_CTYPES) {
-        return ctypes_box(form, target, entry);
+        return make_ctypes(form, target, entry);
     }
     if (kind == NC_TO_CFFI) {
-        return cffi_box(form, target, entry);
+        return make_cffi(form, target, entry);
     }
     if (kind == NC_TO_CAPSULE) {
-        return capsule_box(PyTuple_GET_ITEM(form, 0), target, entry);
+        return make_capsule(PyTuple_GET_ITEM(form, 0), target, entry);
     }
-    return scipy_box(form, target, entry);
+    return make_scipy(form, target, entry);
 }
 
 /* The same by its own form; NULL, without an exception where there is none. */
-static PyObject *box_of(int kind, PyObject *entry)
+static PyObject *make_usual(int kind, PyObject *entry)
 {
     PyObject *form = form_of(kind, entry);
-    PyObject *box = form != NULL && form != Py_None ? box_by(kind, form, entry) : NULL;
+    PyObject *foreign = form != NULL && form != Py_None ? make_by(kind, form, entry) : NULL;
     Py_XDECREF(form);
-    return box;
+    return foreign;
 }
 
 /* An entry, which it takes, as callers without the GIL call it: itself, or a thunk that takes the
@@ -252,54 +253,55 @@ static PyObject *taking_gil(PyObject *entry)
     return made;
 }
 
-PyObject *nc_boxed_entry(PyObject *object, PyObject *signature)
+PyObject *nc_foreign_entry(PyObject *object, PyObject *signature)
 {
     NcCallable *part = nc_entries_part((NcCallable *)(void *)object, signature);
     return part != NULL ? nc_callable_alone(part) : NULL;
 }
 
-/* scipy_box(form, entry): a LowLevelCallable of (its class, its capsule's name). */
-PyObject *nc_scipy_box(PyObject *Py_UNUSED(module), PyObject *args)
+/* make_scipy(form, entry): a LowLevelCallable of (its class, its capsule's name). */
+PyObject *nc_low_level_callable(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *form;
     PyObject *entry;
     if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &form, nc_callable_class, &entry)) {
         return NULL;
     }
-    return scipy_box(form, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry);
+    return make_scipy(form, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry);
 }
 
 /* The callable of one entry in a LowLevelCallable, a borrowed reference, or NULL. */
-static PyObject *entry_in(PyObject *box)
+static PyObject *entry_in(PyObject *foreign)
 {
-    PyObject *capsule =
-        PyTuple_Check(box) && PyTuple_GET_SIZE(box) > 1 ? PyTuple_GET_ITEM(box, 1) : NULL;
+    PyObject *capsule = PyTuple_Check(foreign) && PyTuple_GET_SIZE(foreign) > 1
+                            ? PyTuple_GET_ITEM(foreign, 1)
+                            : NULL;
     return capsule != NULL && is_our_capsule(capsule) ? block_of(capsule)->owner : NULL;
 }
 
 /* ---- keeping them ---------------------------------------------------------------------------- */
 
-/* Whether objects of a type may own more than a native callable does. Their boxes own them, and are
- * not kept. */
+/* Whether objects of a type may own more than a native callable does. What they become owns them,
+ * and is not kept. */
 static int owns_more(const PyTypeObject *type)
 {
     return type->tp_basicsize != (Py_ssize_t)sizeof(NcCallable) || type->tp_dictoffset != 0 ||
            type->tp_finalize != NULL;
 }
 
-void nc_boxed_forget(NcCallable *self)
+void nc_foreign_forget(NcCallable *self)
 {
     NcMore *more = self->more;
     if (more != &nc_no_more) {
         more->changes++;
-        for (int kind = 0; kind < NC_BOXES; kind++) {
-            Py_CLEAR(more->boxes[kind].entry);
-            Py_CLEAR(more->boxes[kind].box);
+        for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {
+            Py_CLEAR(more->foreign[kind].entry);
+            Py_CLEAR(more->foreign[kind].object);
         }
     }
 }
 
-/* The callable of one entry that goes with a box; it owns what `self` may own besides. */
+/* The callable of one entry that goes with a foreign one; it owns what `self` may own besides. */
 static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
 {
     PyObject *entry = nc_callable_alone(part);
@@ -310,11 +312,12 @@ static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
     return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
 }
 
-/* A box that was not made before, or is not good any more. `holder` keeps it; NULL: nobody does. */
+/* A foreign callable that was not made before, or is not good any more. `holder` keeps it; NULL:
+ * nobody does. */
 NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     PyObject *entry = NULL;
-    PyObject *box = NULL;
+    PyObject *foreign = NULL;
     NcMore *more = nc_callable_more(holder != NULL ? holder : self);
     size_t changes = more != NULL ? more->changes : 0;
     int more_to_own = owns_more(Py_TYPE(self));
@@ -324,44 +327,44 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     if (kind < NC_TO_SCIPY ||
         (kind == NC_TO_SCIPY && holder != NULL && more->parts == NULL && holder->cif != NULL)) {
         entry = entry_for(self, holder, kind);
-        box = entry != NULL ? box_of(kind, entry) : NULL;
+        foreign = entry != NULL ? make_usual(kind, entry) : NULL;
     }
-    if (box == NULL && !PyErr_Occurred()) {
+    if (foreign == NULL && !PyErr_Occurred()) {
         PyObject *bridge = bridge_of(kind);
         Py_XDECREF(entry);
-        box = bridge != NULL ? PyObject_CallMethod(bridge, "from_callable", "OOO", (PyObject *)self,
-                                                   given[0], given[1])
-                             : NULL;
-        entry = box != NULL ? Py_XNewRef(entry_in(box)) : NULL;
+        foreign = bridge != NULL ? PyObject_CallMethod(bridge, "from_callable", "OOO",
+                                                       (PyObject *)self, given[0], given[1])
+                                 : NULL;
+        entry = foreign != NULL ? Py_XNewRef(entry_in(foreign)) : NULL;
         if (entry != NULL && more_to_own &&
             nc_callable_own((NcCallable *)(void *)entry, (PyObject *)self) < 0) {
-            Py_CLEAR(box);
+            Py_CLEAR(foreign);
         }
     }
-    if (box != NULL && entry != NULL && holder != NULL && !more_to_own &&
+    if (foreign != NULL && entry != NULL && holder != NULL && !more_to_own &&
         more->changes == changes) {
-        Py_XSETREF(more->boxes[kind].entry, Py_NewRef(entry));
-        Py_XSETREF(more->boxes[kind].box, Py_NewRef(box));
+        Py_XSETREF(more->foreign[kind].entry, Py_NewRef(entry));
+        Py_XSETREF(more->foreign[kind].object, Py_NewRef(foreign));
     }
     Py_XDECREF(entry);
-    return box;
+    return foreign;
 }
 
-/* The box that a callable keeps, or a new one. */
+/* The foreign callable that a callable keeps, or a new one. */
 static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(self)))) {
-        PyObject *box = holder->more->boxes[kind].box;
-        if (NC_LIKELY(box != NULL && Py_REFCNT(holder->more->boxes[kind].entry) > 1)) {
-            return Py_NewRef(box);
+        PyObject *foreign = holder->more->foreign[kind].object;
+        if (NC_LIKELY(foreign != NULL && Py_REFCNT(holder->more->foreign[kind].entry) > 1)) {
+            return Py_NewRef(foreign);
         }
     }
     return anew(self, holder, kind, given);
 }
 
-/* A box of the type that a consumer has for it, which is asked of the bridge: a class of ctypes', a
- * type of cffi's and the consumer's `ffi`, or a capsule's name. Nobody keeps it, unless it is the
- * usual one. */
+/* A foreign callable of the type that a consumer has for it, which is asked of the bridge: a class
+ * of ctypes', a type of cffi's and the consumer's `ffi`, or a capsule's name. Nobody keeps it,
+ * unless it is the usual one. */
 NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 {
     PyObject *bridge = bridge_of(kind);
@@ -381,7 +384,7 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
             Py_XDECREF(text);
         } else {
             entry = entry_for(self, chosen, kind);
-            made = entry != NULL ? box_by(kind, form, entry) : NULL;
+            made = entry != NULL ? make_by(kind, form, entry) : NULL;
         }
     }
     Py_XDECREF(entry);
@@ -413,8 +416,8 @@ static inline int is_text(PyObject *signature, const NcCallable *part)
            PyUnicode_CompareWithASCIIString(signature, part->cif->text) == 0;
 }
 
-static inline PyObject *boxed(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                              PyObject *kwnames, int kind)
+static inline PyObject *foreign_of(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames, int kind)
 {
     NcCallable *self = (NcCallable *)(void *)object;
     PyObject *given[2] = {nargs != 0 ? args[0] : Py_None, Py_None};
@@ -526,56 +529,58 @@ const char nc_doc_to_scipy[] =
     ">>> round(quad(cos.to_scipy(), 0, 1)[0], 12)\n"
     "0.841470984808";
 
-PyObject *nc_boxed_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                          PyObject *kwnames)
+PyObject *nc_foreign_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
 {
-    return boxed(object, args, nargs, kwnames, NC_TO_CTYPES);
+    return foreign_of(object, args, nargs, kwnames, NC_TO_CTYPES);
 }
 
 /* Where several entries, or none, may be meant, ctypes is told when it asks: an attribute that
  * raises would stop those that list attributes. */
-PyObject *nc_boxed_parameter(PyObject *object, void *Py_UNUSED(closure))
+PyObject *nc_foreign_parameter(PyObject *object, void *Py_UNUSED(closure))
 {
     PyObject *bridge;
-    PyObject *box = boxed(object, NULL, 0, NULL, NC_TO_CTYPES);
-    if (NC_LIKELY(box != NULL) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
+    PyObject *foreign = foreign_of(object, NULL, 0, NULL, NC_TO_CTYPES);
+    if (NC_LIKELY(foreign != NULL) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
         !PyErr_ExceptionMatches(PyExc_Exception)) {
-        return box;
+        return foreign;
     }
     PyErr_Clear();
     bridge = bridge_of(NC_TO_CTYPES);
     return bridge != NULL ? PyObject_CallMethod(bridge, "Unfit", "O", object) : NULL;
 }
 
-PyObject *nc_boxed_cffi(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames)
+PyObject *nc_foreign_cffi(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames)
 {
-    return boxed(object, args, nargs, kwnames, NC_TO_CFFI);
+    return foreign_of(object, args, nargs, kwnames, NC_TO_CFFI);
 }
 
-PyObject *nc_boxed_capsule(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+PyObject *nc_foreign_capsule(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames)
+{
+    return foreign_of(object, args, nargs, kwnames, NC_TO_CAPSULE);
+}
+
+PyObject *nc_foreign_scipy(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames)
 {
-    return boxed(object, args, nargs, kwnames, NC_TO_CAPSULE);
-}
-
-PyObject *nc_boxed_scipy(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames)
-{
-    return boxed(object, args, nargs, kwnames, NC_TO_SCIPY);
+    return foreign_of(object, args, nargs, kwnames, NC_TO_SCIPY);
 }
 
 /* What a capsule owns is seen by no collector, so it is shown as the callable's own where nothing
  * but what is kept leads to the capsule. */
-int nc_boxed_traverse(const NcMore *more, visitproc visit, void *arg)
+int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg)
 {
-    for (int kind = 0; kind < NC_BOXES; kind++) {
-        PyObject *box = more->boxes[kind].box;
-        PyObject *capsule = kind <= NC_TO_CAPSULE || box == NULL ? box : PyTuple_GET_ITEM(box, 1);
-        Py_ssize_t references = capsule == box || PyTuple_GET_ITEM(box, 0) != capsule ? 1 : 2;
-        Py_VISIT(box);
-        Py_VISIT(more->boxes[kind].entry);
-        if (kind >= NC_TO_CAPSULE && box != NULL && Py_REFCNT(box) == 1 &&
+    for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {
+        PyObject *foreign = more->foreign[kind].object;
+        PyObject *capsule =
+            kind <= NC_TO_CAPSULE || foreign == NULL ? foreign : PyTuple_GET_ITEM(foreign, 1);
+        Py_ssize_t references =
+            capsule == foreign || PyTuple_GET_ITEM(foreign, 0) != capsule ? 1 : 2;
+        Py_VISIT(foreign);
+        Py_VISIT(more->foreign[kind].entry);
+        if (kind >= NC_TO_CAPSULE && foreign != NULL && Py_REFCNT(foreign) == 1 &&
             Py_REFCNT(capsule) == references) {
             Py_VISIT(block_of(capsule)->owner);
         }
@@ -583,7 +588,7 @@ int nc_boxed_traverse(const NcMore *more, visitproc visit, void *arg)
     return 0;
 }
 
-int nc_boxed_ready(void)
+int nc_foreign_ready(void)
 {
     objects_name = PyUnicode_InternFromString("_objects");
     entry_name = PyUnicode_InternFromString("nativecall");

@@ -130,14 +130,14 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
         if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
             return nc_clear_refusal() ? -1 : -2;
         }
-        int boxed = nc_buffer_is_pointer(&buffer);
+        int is_pointer = nc_buffer_is_pointer(&buffer);
         int suits = buffer.ndim == 0 ? 0 : nc_buffer_suits(cif, index, value, &buffer);
         int takes = takes_buffer(cif, index, value, &buffer);
         PyBuffer_Release(&buffer);
         if (suits < 0) {
             return -2;
         }
-        if (!boxed) {
+        if (!is_pointer) {
             return !suits                                 ? -1
                    : !takes                               ? NC_COST_REFUSED
                    : cif->arguments[index].pointee == 'v' ? NC_COST_KIND

@@ -34,7 +34,7 @@
     ROW(nc_native_entry, "native_entry", METH_VARARGS)                                             \
     ROW(nc_capsule, "capsule", METH_VARARGS)                                                       \
     ROW(nc_capsule_entry, "capsule_entry", METH_O)                                                 \
-    ROW(nc_scipy_box, "scipy_box", METH_VARARGS)                                                   \
+    ROW(nc_low_level_callable, "low_level_callable", METH_VARARGS)                                 \
     ROW(nc_open_library, "open_library", METH_VARARGS)                                             \
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \

@@ -25,8 +25,8 @@ typedef struct {
     PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
     PyObject *no_entry;       /* (callable, text or None): raises that there is no such entry */
     PyObject *no_overload;    /* (callable, *arguments): raises that no entry takes these */
-    PyObject *bridge;         /* (name) -> the module that makes the boxes of a library */
-    PyObject *thunks;         /* () -> the module of bind, convert and spec_of (bind.c) */
+    PyObject *bridge; /* (name) -> the module that makes the foreign callables of a library */
+    PyObject *thunks; /* () -> the module of bind, convert and spec_of (bind.c) */
     /* Of values: nativecall/_callable/arguments.py. */
     PyObject
         *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or

@@ -16,8 +16,8 @@ int nc_clear_refusal(void);
 
 /* The letter (as in a call interface) of a buffer's element format, 0 if it is no single scalar. */
 char nc_buffer_letter(const Py_buffer *buffer);
-/* Whether a buffer is the memory of a box that holds a pointer: ctypes exports the memory of its
- * pointer objects, where the address is, not what they point to. */
+/* Whether a buffer is the memory of a pointer object: ctypes exports the memory of its own, where
+ * the address is, not what they point to. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
 /* Whether a buffer has Python objects in it, whose references C code would know nothing of. */
 int nc_buffer_holds_objects(const Py_buffer *buffer);

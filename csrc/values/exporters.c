@@ -1,5 +1,6 @@
 /* csrc/values/exporters.c: pointer arguments that need a closer look: buffers of other formats,
- * boxes, arrays without a buffer, and why a buffer is refused; pointers.h has the rules. */
+ * foreign objects, arrays without a buffer, and why a buffer is refused; pointers.h has the rules.
+ * */
 #include "pointers.h"
 
 #include "fortran.h"
@@ -147,7 +148,7 @@ static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, P
     }
     if (nc_may_be_masked(Py_TYPE(value))) {
         PyBuffer_Release(&out->buffer);
-        return nc_convert_box(cif, name, place, value, out);
+        return nc_convert_foreign(cif, name, place, value, out);
     }
     if (cif->fortran && nc_is_number_buffer(&out->buffer)) {
         PyBuffer_Release(&out->buffer);
@@ -155,8 +156,8 @@ static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, P
     }
     /* A __buffer__ in Python, or the hook that is asked about structs. */
     int ran = out->buffer.obj != value || cif->arguments[index].pointee == 'T';
-    int boxed = nc_buffer_is_pointer(&out->buffer);
-    int suits = boxed ? 0 : nc_buffer_suits(cif, index, value, &out->buffer);
+    int is_pointer = nc_buffer_is_pointer(&out->buffer);
+    int suits = is_pointer ? 0 : nc_buffer_suits(cif, index, value, &out->buffer);
     if (suits > 0 && (cif->order == 'F' || shown != value) &&
         !PyBuffer_IsContiguous(&out->buffer, cif->order)) {
         /* ctypes exports its arrays, which are in C order, and Memory exports any array, however
@@ -180,8 +181,8 @@ static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, P
         return ran;
     }
     PyBuffer_Release(&out->buffer);
-    if (boxed) {
-        return nc_convert_box(cif, name, place, value, out);
+    if (is_pointer) {
+        return nc_convert_foreign(cif, name, place, value, out);
     }
     if (suits == 0) {
         refuse_buffer(cif, name, place, value, shown);
@@ -199,7 +200,7 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
         }
         PyErr_Clear();
         out->buffer.obj = NULL;
-        return nc_convert_box(cif, name, place, value, out);
+        return nc_convert_foreign(cif, name, place, value, out);
     }
     return convert_exporter(cif, name, place, value, value, out, exported);
 }
@@ -214,7 +215,7 @@ int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
             return status;
         }
     }
-    int status = nc_convert_box(cif, name, place, value, out);
+    int status = nc_convert_foreign(cif, name, place, value, out);
     if (status >= 0 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return status;
     }
@@ -233,8 +234,8 @@ int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
 int (*nc_pass_function)(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, NcPointer *out);
 
-int nc_convert_box(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
-                   NcPointer *out)
+int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                       PyObject *value, NcPointer *out)
 {
     PyObject *wanted = PyTuple_GET_ITEM(cif->types, place < 0 ? 0 : place);
     if (PyUnicode_Check(value) && nc_takes_text(cif, place < 0 ? 0 : place)) {

@@ -50,7 +50,7 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
     if (cif->arguments[argument].pointee == '\0' || exporter == NULL ||
         exporter->bf_getbuffer == NULL) {
         return cif->fortran ? nc_convert_referred(cif, name, index, value, out)
-                            : nc_convert_box(cif, name, index, value, out);
+                            : nc_convert_foreign(cif, name, index, value, out);
     }
     if (take_record(cif, argument, value, out)) {
         return 0;

@@ -48,8 +48,8 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
  * refused with an exception; a value without a buffer. */
 int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, NcPointer *out, int exported);
-int nc_convert_box(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
-                   NcPointer *out);
+int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                       PyObject *value, NcPointer *out);
 /* The latter for Fortran: numbers and texts, too (fortran.h). */
 int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, NcPointer *out);

@@ -16,8 +16,8 @@ from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, SymbolError, wrong_type
 from .._types.signature import Signature
 from .._values import callinterface
-from .._values.boxes import Function, Passing, bridge
 from .._values.capsules import get_context, get_name, get_pointer
+from .._values.foreign import Function, Passing, bridge
 from . import capsulename
 
 TYPE_CHECKING = False

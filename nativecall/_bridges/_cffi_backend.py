@@ -25,7 +25,7 @@ from .._types.ctype import CType
 from .._types.derived import FunctionPointer
 from .._types.derived import Pointer as PointerType
 from .._types.signature import Signature
-from .._values.boxes import Function, Pointer, Struct, beneath, holds_entry
+from .._values.foreign import Function, Pointer, Struct, beneath, holds_entry
 from .._values.handles import is_cdata
 
 TYPE_CHECKING = False
@@ -153,7 +153,9 @@ def struct(obj: FFIData) -> Struct | None:
 
 
 def kept(obj: FFIData) -> list[object]:
-    """What keeps the memory of a box: ffi.release() ends the export of ffi.from_buffer()."""
+    """What keeps the memory of a cffi object: ffi.release() ends the export of
+    ffi.from_buffer().
+    """
     found = [obj]
     if type(obj).__name__ == _FROM_BUFFER:
         for exporter in gc.get_referents(obj):

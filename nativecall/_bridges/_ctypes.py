@@ -12,8 +12,8 @@ from .._types.ctype import CHAR, PY_OBJECT, VOID, VOIDPTR, CType, integer, scala
 from .._types.derived import Array, Field, Struct
 from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
-from .._values.boxes import Function, Pointer, beneath, holds_entry
-from .._values.boxes import Struct as FoundStruct
+from .._values.foreign import Function, Pointer, beneath, holds_entry
+from .._values.foreign import Struct as FoundStruct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

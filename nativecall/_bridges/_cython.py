@@ -20,14 +20,14 @@ from types import ModuleType
 
 from .. import _lib
 from .._errors import SignatureError, SymbolError
-from .._values import boxes
+from .._values import foreign
 from . import pxd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
     from .._ext import Foreign
-    from .._values.boxes import Function
+    from .._values.foreign import Function
 
 # What Cython puts before the name of a variant of a function with fused types, or after it.
 _VARIANT = re.compile(r"__pyx_fuse_(?:\d+_)*\d+|\[.*\]$")
@@ -189,7 +189,7 @@ def function(obj: Foreign) -> Function | None:
     if found is None:
         return None
     capsules = exported(*found)
-    made = boxes.function(capsules[0]) if len(capsules) == 1 else None
+    made = foreign.function(capsules[0]) if len(capsules) == 1 else None
     return None if made is None or made.signature is None else made
 
 

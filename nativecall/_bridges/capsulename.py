@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .._ext import Foreign
-    from .._values.boxes import Part
+    from .._values.foreign import Part
 
 
 class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):

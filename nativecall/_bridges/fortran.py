@@ -23,9 +23,9 @@ from .._types.ctype import SCALARS, VOID, is_native
 from .._types.derived import Array, FunctionPointer, Pointer
 from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
-from .._values import boxes
-from .._values.boxes import Function, Passing
+from .._values import foreign
 from .._values.failure import CONVENTIONS
+from .._values.foreign import Function, Passing
 from .._values.fortran import lengths, texts, with_wide_lengths
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ def _array(listed: str) -> str | None:
 
 def signatures(obj: Foreign) -> list[Signature] | None:
     """What SciPy's procedures of BLAS and LAPACK take, by reference; None for all others."""
-    known = boxes.bridge("scipy").of_fortran(obj, _named(obj)) if _address(obj) else None
+    known = foreign.bridge("scipy").of_fortran(obj, _named(obj)) if _address(obj) else None
     return None if known is None else [known]
 
 
@@ -167,7 +167,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     if not address:
         return None
     name = _named(obj)
-    known: Signature | None = boxes.bridge("scipy").of_fortran(obj, name)
+    known: Signature | None = foreign.bridge("scipy").of_fortran(obj, name)
     follow = 0
     if known is None and (count := _Told(obj).texts):
         if texts(signature) != count:

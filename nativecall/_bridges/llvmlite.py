@@ -18,7 +18,7 @@ from .._callable.pickled import wrapped
 from .._cdecl.spelling import parse
 from .._codegen import engine
 from .._errors import SignatureError
-from .._values.boxes import Function
+from .._values.foreign import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from .. import _ext, _lib
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._types.signature import Signature
-from .._values.boxes import Function
 from .._values.failure import check_errors, convention
+from .._values.foreign import Function
 
 
 def _refusal(signature: Signature, flags: int) -> str | None:

@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from .._values.boxes import Pointer, Struct
+from .._values.foreign import Pointer, Struct
 from .._values.storage import Record
 
 TYPE_CHECKING = False

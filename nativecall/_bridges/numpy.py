@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._errors import require, wrong_type
-from .._values.boxes import Function
+from .._values.foreign import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import re
 
 from .. import _lib
 from .._errors import SignatureError
-from .._values.boxes import Function
+from .._values.foreign import Function
 from . import itanium
 from .BitGenerator import word
 

@@ -24,10 +24,10 @@ from .._types.ctype import VOID
 from .._types.derived import Pointer
 from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
-from .._values import boxes, callinterface
-from .._values.boxes import Function
+from .._values import callinterface, foreign
 from .._values.capsules import get_context
 from .._values.failure import convention
+from .._values.foreign import Function
 from .PyCapsule import takes_data, with_data
 
 TYPE_CHECKING = False
@@ -57,29 +57,29 @@ _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
 def own_entry(obj: LowLevelCallable) -> Native | None:
-    """The entry that the box in a LowLevelCallable was made of."""
+    """The entry that the function in a LowLevelCallable was made of."""
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
         return None
-    entry = boxes.own_entry(obj.function)
-    called = boxes.function(tuple.__getitem__(obj, 0))
+    entry = foreign.own_entry(obj.function)
+    called = foreign.function(tuple.__getitem__(obj, 0))
     if entry is None or called is None:
         return None
     # A thunk that takes the GIL has an address of its own.
-    boxed = boxes.pointer(obj.function)
-    same = called.address in (entry.address(), boxed and boxed.address)
+    found_pointer = foreign.pointer(obj.function)
+    same = called.address in (entry.address(), found_pointer and found_pointer.address)
     return entry if same else None
 
 
 def function(obj: LowLevelCallable) -> Function | None:
-    """The function inside a LowLevelCallable that was made from a capsule or a known box."""
+    """The function inside a LowLevelCallable that was made from a capsule or a foreign callable."""
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
         return None
-    inner = boxes.function(obj.function)
-    said = boxes.function(tuple.__getitem__(obj, 0))
+    inner = foreign.function(obj.function)
+    said = foreign.function(tuple.__getitem__(obj, 0))
     if inner is None:
         inner = said
     elif said is not None:
@@ -93,7 +93,7 @@ def function(obj: LowLevelCallable) -> Function | None:
 
 def native(obj: LowLevelCallable) -> NativeCallable | None:
     """What a LowLevelCallable with user data is called as: its function with the data bound, which
-    keeps the box. None where there is no data, or no last argument that it is for.
+    keeps that. None where there is no data, or no last argument that it is for.
     """
     data = user_data(obj)
     if not data:
@@ -108,7 +108,7 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
 
 def _has_function(capsule: object) -> bool:
     """Whether the name of a capsule says that it holds a function."""
-    found = boxes.function(capsule)
+    found = foreign.function(capsule)
     return found is not None and found.signature is not None
 
 
@@ -156,7 +156,7 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
             return None
         capsules = getattr(sys.modules.get(exporting), "__pyx_capi__", {})  # imported by the other
         capsule = capsules.get(name)
-        found = None if capsule is None else boxes.function(capsule)
+        found = None if capsule is None else foreign.function(capsule)
         known = None if found is None else found.signature
         if known is None or known.result.kind != "complex":
             return known
@@ -179,22 +179,22 @@ def to_scipy(signature: Foreign = None, user_data: Foreign = None) -> tuple[Fore
 
 
 def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
-    """What the box of an entry is made of: the class, and the name of its capsule.
+    """What the LowLevelCallable of an entry is made of: the class, and the name of its capsule.
 
     None for an entry that SciPy does not call as it is.
     """
-    box = _low_level_callable()
+    cls = _low_level_callable()
     text = entry.signatures[0]
     if text not in _SPELLINGS or not _reports(entry, text):
         return None
-    return box, _SPELLINGS[text].encode()
+    return cls, _SPELLINGS[text].encode()
 
 
 def from_callable(
     callable: NativeCallable, signature: str | Signature | None, user_data: object
 ) -> LowLevelCallable:
     """A LowLevelCallable of one entry, converted where need be, which has the entry with it."""
-    box = _low_level_callable()
+    cls = _low_level_callable()
     part, meant = _chosen(callable, signature, user_data is not None)
     entry = part._alone(None)
     cif, address, _ = entry._chosen(None)
@@ -204,13 +204,13 @@ def from_callable(
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     name = (_SPELLINGS.get(found.text) or words(found)).encode()
     if user_data is None:
-        return _ext.scipy_box((box, name), entry)
+        return _ext.low_level_callable((cls, name), entry)
     if not found.args or found.args[-1].kind != "voidptr":
         raise ValueError(
             f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
         )
     capsule = _ext.capsule(address, name, entry)
-    return box(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
+    return cls(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
 
 
 # -- which function ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Arguments that the core asks Python about: pointers that are no buffers, functions, overloads.
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
-asks here for the pointer in a foreign box, for a C function pointer that leads to a Python
+asks here for the pointer in a foreign object, for a C function pointer that leads to a Python
 function, for buffers of structs, and how well a value suits an overload's argument. It imports
 this module when it first asks for one of these, or for a conversion of _values/storage.py.
 """
@@ -31,7 +31,7 @@ from .._types.derived import (
     pointer,
 )
 from .._types.signature import Signature
-from .._values import boxes, callinterface, handles, storage
+from .._values import callinterface, foreign, handles, storage
 from .._values.outparameters import visible
 from .._values.refusals import refuse
 from .entry import refuse_known_otherwise
@@ -92,7 +92,7 @@ def pointer_argument(
         keeps = cif is not None and cif.policies.keep != "call"
         return _function_argument(ctype, value, who, texts_of(cif, index), keeps, shown=shown)
     handles.check_open(value, who)
-    found = boxes.pointer(value)
+    found = foreign.pointer(value)
     if found is not None:
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
         if found.at is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
@@ -105,7 +105,7 @@ def pointer_argument(
                 f"{who} must be a pointer {shown or ctype.text!r} to a variable of {variable!r} "
                 f"(got {type(value).__name__}); pass ctypes.byref() of one"
             )
-        if found.kind is None and boxes.function(value) is not None:
+        if found.kind is None and foreign.function(value) is not None:
             if isinstance(ctype, (Pointer, Handle)):
                 given = type(value).__name__
                 raise TypeError(f"{who} must be a pointer {shown or ctype.text!r} (got a {given})")
@@ -202,7 +202,7 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
     return ""
 
 
-def _leads_to(found: boxes.Pointer, wanted: CType) -> bool:
+def _leads_to(found: foreign.Pointer, wanted: CType) -> bool:
     """Whether a pointer leads to what is wanted, as far as that can be known."""
     if found.pointee is not None:
         return suits(found.pointee, wanted)
@@ -210,14 +210,14 @@ def _leads_to(found: boxes.Pointer, wanted: CType) -> bool:
     return not found.struct or isinstance(item, Struct)
 
 
-def _pointer_to(found: boxes.Pointer, shown: object) -> str:
+def _pointer_to(found: foreign.Pointer, shown: object) -> str:
     """The type of a pointer that was given."""
     if found.pointee is None or (shown and found.kind is not None):
         return "struct *" if found.kind is None else str(found.kind.cname)
     return words(pointer(found.pointee), named=True) if shown else f"&{found.pointee.text}"
 
 
-def _named(ctype: CType, found: boxes.Pointer, who: str, shown: object) -> tuple[bool, bool]:
+def _named(ctype: CType, found: foreign.Pointer, who: str, shown: object) -> tuple[bool, bool]:
     """Refuse a pointer to what C calls otherwise.
 
     Whether it is of the very type that is wanted, and whether its type will always be taken: a
@@ -291,7 +291,7 @@ def _function_argument(
         return _converted(ctype, value, who, offers, exactly, shown)
     if native is not None and native._specializer is not None:
         return _converted(ctype, value, who, f"; {value!r} has no entries", exactly, shown)
-    found = boxes.function(value)
+    found = foreign.function(value)
     if found is not None:
         if found.signature is not None and found.signature.text != signature:
             text = words(found.signature, named=True) if shown else found.signature.text
@@ -304,7 +304,7 @@ def _function_argument(
                 raise TypeError(f"{who} must be another function: {error}") from None
         _check_gil(signature, found.flags, value, who)
         return found.address, found.owner
-    if boxes.count(value) is not None:
+    if foreign.count(value) is not None:
         return _converted(ctype, value, who, f" (got {type(value).__name__})", exactly, shown)
     if callable(value) and not handles.is_cdata(value):
         return _python_function(ctype, value, who, texts, keeps)
@@ -315,7 +315,7 @@ def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] |
     """The native callable that a value stands for, and its entries, or those of an object of
     another provider's; None where there are neither.
     """
-    native = boxes.native(value)
+    native = foreign.native(value)
     if native is not None:
         return native, native._offered()
     offer = _ext.native_offer(value)
@@ -331,7 +331,7 @@ def _any_function(value: object, who: str) -> tuple[object, ...]:
         text, address, flags = rows[0]
         _check_gil(text, flags, value, who)
         return address, value
-    found = boxes.function(value) if rows is None else None
+    found = foreign.function(value) if rows is None else None
     if found is not None:
         return found.address, found.owner
     if rows:
@@ -474,7 +474,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
         struct = struct.item
     origin = value.obj if isinstance(value, memoryview) else value
     try:
-        found = boxes.layout(origin)
+        found = foreign.layout(origin)
     except SignatureError:
         return False
     if found is None:

@@ -20,7 +20,7 @@ from .. import _ext
 from .._errors import NoEntryError, refuse_reload, require
 from .._types.agreement import Agreement, agreement
 from .._types.signature import Signature
-from .._values import boxes
+from .._values import foreign
 from .._values.calloptions import ENTRY, WRAP, spelled
 from .._values.failure import convention
 from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, refuse_names, resolve
@@ -134,7 +134,7 @@ class NativeCallable(_ext.CallableBase):
             if not found:  # whatever `len` says
                 raise ValueError("'target' must map at least one signature to a target")
             refuse_duplicates(found)
-        elif signature is None and (known := boxes.signatures(target)) is not None:
+        elif signature is None and (known := foreign.signatures(target)) is not None:
             from . import specialize
 
             found = specialize.compiled(target, known, options)
@@ -147,7 +147,7 @@ class NativeCallable(_ext.CallableBase):
             if named == "<cdata>":  # as cffi calls all; the symbol's name says more
                 named = None
         self._describe(named, options.doc)
-        if len(found) == 1 and (self._specializer is None or boxes.count(target) is None):
+        if len(found) == 1 and (self._specializer is None or foreign.count(target) is None):
             self._set_entry(*found[0].arguments())
         elif found:  # also one, where calls may make others
             self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
@@ -336,7 +336,7 @@ class NativeCallable(_ext.CallableBase):
     def specialize(self) -> None:
         self._specializer = None
 
-    # -- other boxes -----------------------------------------------------------------------------
+    # -- foreign callables -----------------------------------------------------------------------
 
     def _chosen(self, signature: str | Signature | None) -> tuple[CallInterface, int, int]:
         """Call interface, address and flags of an entry; of the only one for None."""
@@ -416,18 +416,18 @@ class NativeCallable(_ext.CallableBase):
         >>> hypot([3, 5], 4).round(3).tolist(), hypot.types
         ([5.0, 6.403], ['dd->d'])
         """
-        made: numpy.ufunc = boxes.bridge("numpy").from_callable(self, name, doc, signature)
+        made: numpy.ufunc = foreign.bridge("numpy").from_callable(self, name, doc, signature)
         return made
 
     @property
     def _numba_type_(self) -> object:
         """The type in code that Numba compiles, which asks every object for it."""
-        return boxes.bridge("numba").type_of(self)
+        return foreign.bridge("numba").type_of(self)
 
     def __wrapper_address__(self) -> int:
         """What Numba calls where a function of its type `FunctionType` is wanted, once it has seen
         by `_numba_type_` that this is one."""
-        address: int = boxes.bridge("numba").wrapper_address(self)
+        address: int = foreign.bridge("numba").wrapper_address(self)
         return address
 
     # -- for people ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from .._errors import SignatureError
 from .._types.agreement import Agreement, agreement
 from .._types.derived import Handle
 from .._types.signature import Signature
-from .._values import boxes, callinterface
+from .._values import callinterface, foreign
 from .._values.calloptions import DEFAULT, GIL, Policies, checked
 from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
@@ -253,15 +253,17 @@ def _is_opaque(known: CType, wanted: CType) -> bool:
     return is_object or wanted.kind in ("pointer", "voidptr")
 
 
-def refuse_known_otherwise(wanted: Signature, found: boxes.Function) -> None:
-    """Refuse a signature that contradicts what a box without one knows of its function."""
+def refuse_known_otherwise(wanted: Signature, found: foreign.Function) -> None:
+    """Refuse a signature that contradicts what a foreign callable without one knows of its
+    function.
+    """
     if found.partial is not None:
         refuse_contradiction(wanted, found.partial)
     if found.forms:
         refuse_other_forms(wanted, found.forms)
 
 
-def refuse_contradiction(wanted: Signature, known: tuple[boxes.Part, ...]) -> None:
+def refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) -> None:
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
     """
@@ -303,7 +305,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     known: Signature | None = None
     machine = False
     policies = DEFAULT
-    native = boxes.native(target)
+    native = foreign.native(target)
     if native is not None:
         cif, address, inherited = native._chosen(wanted)
         known, policies = cif.signature, cif.policies
@@ -313,19 +315,19 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         address = _from_address(target)
         sys.audit("nativecall.wrap", address, as_text(signature))
     else:
-        found = boxes.function(target)
+        found = foreign.function(target)
         if found is None and wanted is not None:
-            found = boxes.instance(target, wanted, options.errors)
+            found = foreign.instance(target, wanted, options.errors)
             # A compiler sees where a function does not write, and of a procedure of Fortran it is
             # known whether lengths of texts follow.
             if found is not None and found.signature in (wanted, with_wide_lengths(wanted)):
                 wanted = found.signature
-        if found is None and wanted is None and boxes.signatures(target) is not None:
+        if found is None and wanted is None and foreign.signatures(target) is not None:
             raise TypeError(
                 f"'signature' must be given: a {type(target).__name__} has a function for each"
             )
         if found is None:
-            reason = boxes.reason(target)
+            reason = foreign.reason(target)
             if reason is not None:
                 raise TypeError(reason)
             python = callable(target) and type(target).__module__ != "_cffi_backend"
@@ -347,7 +349,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         flags = _inherit(options, found.flags, found.supposed)
         if wanted is None and found.reason is not None:
             raise TypeError(f"'signature' must be given: {found.reason}")
-        if known is None and boxes.user_data(target):
+        if known is None and foreign.user_data(target):
             raise TypeError(
                 f"user data is bound where {_a(target)} tells what it is for, and this one does "
                 "not tell its type; wrap its 'function' to pass the data in each call"
@@ -356,7 +358,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             refuse_known_otherwise(wanted, found)
     if wanted is None:
         if known is None:
-            reason = None if isinstance(target, int) else boxes.reason(target)
+            reason = None if isinstance(target, int) else foreign.reason(target)
             hint = "" if reason is None else f": {reason}"
             raise TypeError(f"'signature' must be given: {_a(target)} does not tell its own{hint}")
         wanted = known

@@ -11,7 +11,7 @@ from .. import _ext
 from .._errors import refuse_reload
 from .._fifo import Fifo
 from .._plan.callplan import extended, plan
-from .._values import boxes
+from .._values import foreign
 from .._values.failure import raise_failure
 
 TYPE_CHECKING = False
@@ -76,4 +76,4 @@ def _thunks() -> ModuleType:
 
 _made = (_make_wrapper, plan, extended, _extra_argument, raise_failure)
 _missing = (_specialize, _no_entry, _no_overload)
-_ext.set_hooks("calls", _thunk_specs, *_made, *_missing, boxes.bridge, _thunks)
+_ext.set_hooks("calls", _thunk_specs, *_made, *_missing, foreign.bridge, _thunks)

@@ -1,6 +1,6 @@
 """Functions as arguments, and as members of structs, whose signature is another than C asks for.
 
-A native callable, or a foreign box that holds a C function, is converted as `f.convert` does it; a
+A native callable, or a foreign callable, is converted as `f.convert` does it; a
 jitted function is compiled for the signature, or without its last argument, if that is user data: a
 ``void *``, but not one of the two that a comparison gets. arguments.py asks, and keeps what is made
 as long as C uses it.
@@ -13,7 +13,7 @@ from .._adapt.rules import losses
 from .._cdecl.spelling import parse
 from .._errors import NoEntryError, SignatureError
 from .._types.signature import Signature
-from .._values import boxes
+from .._values import foreign
 from .callable import NativeCallable
 from .wrap import wrap
 
@@ -23,7 +23,7 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
     keeps it; or why there is none.
     """
     try:
-        count = boxes.count(value)
+        count = foreign.count(value)
         made = wrap(value) if count is None else _made(value, wanted, count)
         if _compares(wanted) and _takes_less(made, wanted):
             raise _too_few(made.__name__, wanted, len(parse(made.signatures[0]).args))
@@ -40,10 +40,10 @@ def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
     try:
         return _compiled(value, wanted, count)
     except SignatureError as error:
-        if not boxes.loops(value) or count != len(wanted.args):
+        if not foreign.loops(value) or count != len(wanted.args):
             raise
         refused = error
-    loops = boxes.signatures(value) or ()
+    loops = foreign.signatures(value) or ()
     for one in sorted(loops, key=lambda loop: losses(loop, wanted)):
         try:
             return wrap(value, one).convert(wanted)

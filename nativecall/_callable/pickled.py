@@ -12,7 +12,7 @@ from copyreg import dispatch_table
 from importlib import import_module
 
 from .. import _ext, _lib
-from .._values import boxes
+from .._values import foreign
 from .._values.failure import convention
 from .entry import gil_name
 
@@ -88,16 +88,16 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     how = cif.signature, callable.__name__, callable._doc, options
     pickled: Foreign = getattr(owner, "pickled", None)
     made: Recipe | None = None
-    if type(owner) is boxes.Passing:
-        owner = owner.box
+    if type(owner) is foreign.Passing:
+        owner = owner.foreign
     if pickled is not None:
         made = pickled(*how)
     elif (entry := _entry_of(owner)) is not None:
-        # Wrapped with other options, or from a box of ours.
-        if boxes.holds_entry(entry, address):
+        # Wrapped with other options, or from a foreign callable that we made.
+        if foreign.holds_entry(entry, address):
             made = wrapped, (kind, entry, *how)
     elif owner is not None:
-        made = boxes.pickled(owner, *how)
+        made = foreign.pickled(owner, *how)
         if made is None and (place := _place(owner)) is not None:
             made = wrapped_there, (kind, *place, *how)
     if made is None:
@@ -106,9 +106,11 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
 
 
 def _entry_of(owner: object) -> Foreign:
-    """The native callable that an owner is, or that a box of ours was made of; else None."""
-    found = boxes.native(owner)
-    return boxes.own_entry(owner) if found is None else found
+    """The native callable that an owner is, or that a foreign callable of ours was made of; else
+    None.
+    """
+    found = foreign.native(owner)
+    return foreign.own_entry(owner) if found is None else found
 
 
 # -- by name -------------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def takes_code_along() -> bool:
 def imported(module: str, qualname: str) -> object:
     """For `pickle`: a callable by the name of a module's attribute."""
     found = _found_there(module, qualname)
-    if boxes.native(found) is None:
+    if foreign.native(found) is None:
         raise TypeError(
             f"{module}.{qualname} was pickled as a native callable, and is a "
             f"{type(found).__name__} here"
@@ -202,7 +204,7 @@ def wrapped(
 
 
 def wrapped_there(kind: Kind, module: str, qualname: str, *how: Foreign) -> object:
-    """For `pickle`: of a box of another library that is a module's attribute."""
+    """For `pickle`: of a foreign callable that is a module's attribute."""
     return wrapped(kind, _found_there(module, qualname), *how)
 
 

@@ -21,7 +21,7 @@ from .._singleflight import once
 from .._types.ctype import SCALARS, Scalar
 from .._types.derived import Pointer, pointer
 from .._types.signature import Signature
-from .._values import boxes
+from .._values import foreign
 from .._values.calloptions import ENTRY
 from .._values.failure import CONVENTIONS, check_errors
 from .entry import Options, resolve
@@ -248,11 +248,11 @@ class OnDemand(Specializer):
         return None
 
     def count(self) -> int:
-        count = boxes.count(self.target)
+        count = foreign.count(self.target)
         return -1 if count is None else count
 
     def python_signature(self) -> inspect.Signature | None:
-        return boxes.parameters(self.target)
+        return foreign.parameters(self.target)
 
     def by_position(
         self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
@@ -260,13 +260,13 @@ class OnDemand(Specializer):
         first = len(values) - len(names)
         named = dict(zip(names, values[first:], strict=True))
         try:
-            return boxes.by_position(self.target, values[:first], named)
+            return foreign.by_position(self.target, values[:first], named)
         except TypeError as error:
             reason = str(error)
         raise TypeError(f"{whole.__name__!r} cannot be called so: {reason}")
 
     def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
-        signature = boxes.called(self.target, values)
+        signature = foreign.called(self.target, values)
         if signature is None:
             return None
         errors = self.options.errors

@@ -30,7 +30,7 @@ from .._errors import NoEntryError, SignatureError
 from .._plan.conversion import conversion
 from .._types.derived import FunctionPointer
 from .._types.signature import Signature
-from .._values import boxes, callinterface, storage
+from .._values import callinterface, foreign, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
 from . import arguments, specialize
@@ -109,7 +109,7 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
             return
         pointer: Foreign
         if isinstance(ctype, FunctionPointer):
-            if boxes.is_python_function(value):
+            if foreign.is_python_function(value):
                 raise TypeError(
                     f"argument {index + 1} of '{name}' must be a function that stays "
                     f"(got {type(value).__name__}); "

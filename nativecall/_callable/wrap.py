@@ -11,7 +11,7 @@ from .. import _ext
 from .._cdecl.spelling import parse_with
 from .._errors import SignatureError
 from .._types.signature import Signature
-from .._values import boxes
+from .._values import foreign
 from .._values.calloptions import WRAP, spelled
 from .callable import NativeCallable
 from .entry import Options, needs_gil
@@ -49,8 +49,8 @@ def wrap(
         compiled for already, and others on demand (`specialize`), also for the arguments of calls
         that no entry takes; another provider's callable, whose entries are looked up so; a NumPy
         ufunc; a function of Cython's (`cpdef`), f2py's, pybind11's or LLVM IR, as far as
-        docs/boxes.md says; what `register_box` made known; a mapping from signatures to such
-        targets, for overloads; or a module of Cython's that exports C functions.
+        docs/foreign-callables.md says; what `register_box` made known; a mapping from signatures to
+        such targets, for overloads; or a module of Cython's that exports C functions.
     signature : str or Signature, optional
         The name of a function, where `target` is a module (or that as `name`): the variants of one
         with fused types are overloads; or, with its signature too, a C declaration that names it,
@@ -120,12 +120,12 @@ def wrap(
     -------
     NativeCallable
         `target` itself when it is a native callable, or the built-in view of one, or a registered
-        box that stands for one, and nothing else is asked.
+        object that stands for one, and nothing else is asked.
 
     Raises
     ------
     SignatureError
-        A malformed signature, or one that contradicts what another library's box says.
+        A malformed signature, or one that contradicts what a foreign callable says.
     NoEntryError
         A `KeyError`: a signature that a native callable, or its built-in view, has no entry of.
     TypeError, ValueError
@@ -150,7 +150,7 @@ def wrap(
         target, options["name"], signature = _exported(target, signature, name, types)
     said = Options(**options)
     if said.is_default and not isinstance(target, Mapping):
-        native = boxes.native(target)
+        native = foreign.native(target)
         if isinstance(native, NativeCallable):
             return native if signature is None else native[signature]
     made = NativeCallable.__new__(NativeCallable)
@@ -172,7 +172,7 @@ def _named(
 ) -> str | Signature | None:
     """A signature with the types of a library; where there is none, that of a capsule's name."""
     if signature is None and type(target).__name__ == "PyCapsule":
-        signature = boxes.bridge("PyCapsule").declared(target, types)
+        signature = foreign.bridge("PyCapsule").declared(target, types)
     return None if signature is None else parse_with(signature, types)
 
 
@@ -189,7 +189,7 @@ def _exported(
             f"a module has many functions: name one, as in wrap({module.__name__}, 'name') "
             f"(got {type(wanted).__name__})"
         )
-    capsules = boxes.bridge("_cython").exported(module, wanted)
+    capsules = foreign.bridge("_cython").exported(module, wanted)
     variants: dict[object, object] = {}
     if types is not None:
         variants = {_named(capsule, None, types): capsule for capsule in capsules}
@@ -197,7 +197,7 @@ def _exported(
         return capsules[0], name or wanted, None
     else:
         for capsule in capsules:
-            found = boxes.function(capsule)
+            found = foreign.function(capsule)
             if found is not None and found.signature is not None:
                 variants.setdefault(found.signature, capsule)
     if not variants:
@@ -220,7 +220,7 @@ def _exported_as(
             f"{str(wanted)!r} names no function of the module {module.__name__!r}; write a C "
             "declaration with the name, as in 'double gamma(double)', or give name="
         )
-    capsules = boxes.bridge("_cython").exported(module, called)
+    capsules = foreign.bridge("_cython").exported(module, called)
     signature = wanted if types is None else parse_with(wanted, types)
     refused = None
     for capsule in capsules:

@@ -12,7 +12,7 @@ from .. import _ext, _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
 from .._slots import PADDING, customslots, extensibletype
-from .._values import boxes
+from .._values import foreign
 from .describe import entry_rows, owner_text, slot_rows
 from .output import Output, Row
 from .place import find
@@ -47,7 +47,7 @@ def run(place: str, *, as_json: bool = False) -> int:
         made = wrap(obj)
     except Exception as error:  # whatever the object raises when it is looked at
         note = str(error)
-    is_own = made is not None and made is boxes.native(obj)
+    is_own = made is not None and made is foreign.native(obj)
     address, inside = (None, []) if is_own else _inside(obj)
     wants = note.startswith("'signature' must be given") and not isinstance(obj, int)
     found = bool(inside or wants or made is not None)
@@ -128,8 +128,8 @@ def _inside(obj: object) -> tuple[int | None, list[Row]]:
         return obj, [Row("an address in", file + (f", of {symbol!r}" if symbol else ""))]
     try:
         offer = _ext.native_offer(obj)
-        function = boxes.function(obj)
-        pointer = boxes.pointer(obj) if function is None else None
+        function = foreign.function(obj)
+        pointer = foreign.pointer(obj) if function is None else None
     except (TypeError, ValueError):
         return None, []
     if offer is not None:
@@ -172,7 +172,7 @@ def _show(
 ) -> int:
     """Show what `wrap` made of an object, or why it made nothing, and what is inside of it."""
     output = Output()
-    is_own = made is not None and made is boxes.native(obj)
+    is_own = made is not None and made is foreign.native(obj)
     what = f"a {_type_name(type(obj))}"
     if made is not None and is_own:
         count = len(made.signatures)
@@ -189,11 +189,11 @@ def _show(
     elif made is None:
         output.text(f"nativecall.wrap refuses it: {note}")
     else:
-        if boxes.loops(obj):
+        if foreign.loops(obj):
             output.text(
                 "a ufunc: native code and nativecall.wrap find a function for each of its loops"
             )
-        elif boxes.count(obj) is not None:
+        elif foreign.count(obj) is not None:
             output.text(
                 "native code finds no function in it; nativecall.wrap compiles one for each"
             )

@@ -25,7 +25,7 @@ from .._errors import SignatureError, closest, did_you_mean, extra, wrong_type
 from .._fifo import Cache
 from .._types.ctype import CType
 from .._types.signature import Signature
-from .._values import boxes, callinterface, handles, storage
+from .._values import callinterface, foreign, handles, storage
 from .._values.dtypes import dtype_of
 from .._values.storage import Record as Values
 
@@ -510,7 +510,7 @@ class _Slot:
         if isinstance(value, bytes) and kind == "c":
             kept.append(_newp(_CHARS, value))
             return kept[-1]
-        if kind == "f" and boxes.is_python_function(value):
+        if kind == "f" and foreign.is_python_function(value):
             kept.append(self._callback(value, who))
             return _cast(ctype, kept[-1].address())
         kept.append(_ext.pin(cif, _named(who), -1, value))

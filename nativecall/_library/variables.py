@@ -21,7 +21,7 @@ from .._types.ctype import Scalar
 from .._types.derived import pointer
 from .._types.grammar import read_type
 from .._types.signature import BYTES
-from .._values import boxes, storage
+from .._values import foreign, storage
 from .._values.text import encoded, string
 
 TYPE_CHECKING = False
@@ -144,7 +144,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
     def _store(self, value: object, who: str, policies: Policies) -> None:
         """Store a number or a pointer."""
         ctype = self.ctype
-        if ctype.kind == "function" and boxes.is_python_function(value):
+        if ctype.kind == "function" and foreign.is_python_function(value):
             raise TypeError(
                 f"{who} must be a C function that stays (got {type(value).__name__}); make one "
                 f"with nativecall.callback({ctype.text[2:-1]!r}, function)"

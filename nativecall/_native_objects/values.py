@@ -9,7 +9,7 @@ from .._cdecl.spelling import parse_type
 from .._errors import extra
 from .._types.ctype import CType
 from .._types.derived import Array, Struct, inner_types
-from .._values import boxes, callinterface
+from .._values import callinterface, foreign
 from .._values.calloptions import DEFAULT as _POLICIES
 from .._values.dtypes import dtype_of
 from .._values.storage import by_name, layout, load, replace
@@ -96,7 +96,7 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
     words = _without_pointers(ctype)
 
     def store_value(object: object, value: Foreign, address: int) -> None:
-        if words is not ctype and boxes.struct(value) is None:
+        if words is not ctype and foreign.struct(value) is None:
             replace(words, _with_addresses(ctype, value, who), address, who, [], _POLICIES)
         else:
             replace(ctype, value, address, who, [], _POLICIES)
@@ -157,7 +157,7 @@ def _address(ctype: CType, value: Foreign, who: str) -> int:
     if isinstance(value, ffi.CData):
         if ctype.kind != "function":
             return _ext.pin(callinterface.of_argument(ctype, _POLICIES), who, -1, value).address
-        given = boxes.pointer(value)
+        given = foreign.pointer(value)
         if given is None or given.pointee not in (None, ctype):
             raise TypeError(f"{who} must be a function pointer {ctype.named!r} (got {value!r})")
         return given.address

@@ -1,1 +1,1 @@
-"""Single values between Python and C memory, and whose boxes hold them."""
+"""Single values between Python and C memory, and foreign objects that hold them."""

@@ -1,7 +1,7 @@
 """Arrays that have no buffer: their memory, as the protocols tell that they follow.
 
 Arrow's C data interface, DLPack and NumPy's array interface, and what a bridge says of the objects
-of its library (`boxes.array`). No library is imported. What is found becomes a buffer, which the
+of its library (`foreign.array`). No library is imported. What is found becomes a buffer, which the
 core judges as any other: elements, order, alignment, whether it may be written to.
 
 Guarantees: no element is copied; whoever exported the memory gets it back when the call has
@@ -16,7 +16,7 @@ import struct
 import sys
 
 from .. import _ext, _lib
-from . import boxes
+from . import foreign
 from .capsules import get_name, get_pointer
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found 
 
 
 def _memory(value: object) -> _Found | None:
-    inner = boxes.array(value)
+    inner = foreign.array(value)
     if inner is not None:
         # What is a view by another class has a buffer.
         return (inner, value) if isinstance(value, type(inner)) else _memory(inner)

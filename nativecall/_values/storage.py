@@ -24,7 +24,7 @@ from .._fifo import Cache
 from .._types import bufferformat
 from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
 from .._types.derived import Array, Field, Struct, View, is_plain, object_offsets
-from . import boxes, callinterface
+from . import callinterface, foreign
 from .calloptions import DEFAULT
 from .handles import is_cdata
 
@@ -210,7 +210,7 @@ def _store_bits(field: Field, value: object, address: int, who: str) -> None:
 def copy_same_bytes(
     struct: Struct, value: object, address: int, who: str, keep: list[object]
 ) -> bool:
-    """Copy a struct that exists in memory already: a foreign box's, a NumPy record.
+    """Copy a struct that exists in memory already: a foreign object's, a NumPy record.
 
     What it leads to goes to `keep`, whatever the struct is set to later.
     """
@@ -218,7 +218,7 @@ def copy_same_bytes(
         return False
     held: Pin | None = None
     data: Foreign = None
-    found = boxes.struct(value)
+    found = foreign.struct(value)
     if found is not None:
         if found.type != struct and not (found.type is None and _is_named(found, struct)):
             names = ", ".join(map(repr, filter(None, struct.field_names)))
@@ -254,7 +254,7 @@ def copy_same_bytes(
     return True
 
 
-def _is_named(found: boxes.Struct, struct: Struct) -> bool:
+def _is_named(found: foreign.Struct, struct: Struct) -> bool:
     """Whether what only has a name, and a size, has those of a struct."""
     from .._cdecl.cffitype import is_same_name
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from _codecs import decode
 
 from .. import _ext, _lib
-from . import boxes
+from . import foreign
 from .calloptions import checked
 from .handles import check_open
 
@@ -107,7 +107,7 @@ def _read(pointer: object) -> bytes | str | None:
     if type(pointer).__name__ == "c_wchar_p" and type(pointer).__module__ == "ctypes":
         wide: str | None = getattr(pointer, "value", None)
         return wide
-    found = boxes.pointer(pointer)
+    found = foreign.pointer(pointer)
     if found is None or found.is_memory:
         return _read_buffer(pointer)
     if found.pointee is not None and found.pointee.text not in _BYTES:

@@ -10,7 +10,7 @@ import operator
 
 from .. import _ext, _lib
 from .._types.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
-from . import boxes, callinterface
+from . import callinterface, foreign
 from .text import encoded
 
 TYPE_CHECKING = False
@@ -40,10 +40,10 @@ def extra_argument(
         return VOIDPTR, value
     code, given = "", kind.__name__
     # A Record is its struct, by value; one of an array is a pointer to that, as in C.
-    record = boxes.struct(value) if isinstance(value, _ext.RecordBase) else None
+    record = foreign.struct(value) if isinstance(value, _ext.RecordBase) else None
     if record is not None and record.type is not None:
         return record.type, value
-    if value is None or boxes.pointer(value) is not None:
+    if value is None or foreign.pointer(value) is not None:
         return VOIDPTR, value
     if type(value).__module__ == "_cffi_backend":
         code, value = _cffi_number(value)
@@ -71,7 +71,7 @@ def extra_argument(
     who = f"argument {index + 1} of '{name}'"
     if isinstance(value, str):
         return VOIDPTR, encoded(value, encoding, who, _NO_ENCODING)
-    struct = boxes.struct(value)
+    struct = foreign.struct(value)
     if struct is not None and struct.type is not None:
         return struct.type, value
     found = _function_type(value, who)
@@ -93,7 +93,7 @@ def _function_type(value: Foreign, who: str) -> CType | None:
     """The type of a pointer to the C function that an object holds; None where it is no function.
     Of a Python function nothing says it.
     """
-    native = boxes.native(value)
+    native = foreign.native(value)
     if native is not None:
         entries = native._resolved()
         if len(entries) == 1:
@@ -102,7 +102,7 @@ def _function_type(value: Foreign, who: str) -> CType | None:
             f"{who} must be a function of one signature, this has {len(entries)}; pass one of "
             "them, as f[signature]"
         )
-    found = boxes.function(value)
+    found = foreign.function(value)
     if found is not None and found.signature is not None:
         return found.signature.function
     if callable(value):
@@ -119,7 +119,7 @@ def _integer_type(value: int) -> CType:
 
 
 def _cffi_number(value: Foreign) -> tuple[str, object]:
-    """The letter of a number in cffi's box and its Python value, ``""`` for another box."""
+    """The letter of a number in cffi's object and its Python value, ``""`` for another object."""
     from .._cdecl import cffitype
 
     kind = _lib.ffi.typeof(value)

@@ -252,7 +252,7 @@ def test_an_entry_point_adds_a_box(foreign, forked, tmp_path):
 
 BRIDGE = """
 from nativecall._cdecl.spelling import parse
-from nativecall._values.boxes import Function
+from nativecall._values.foreign import Function
 
 def function(obj):
     return Function(obj.address, parse(obj.type), obj)

@@ -233,7 +233,8 @@ def test_every_box_is_kept(path, boxes, row):
     del others
 
 
-#: Kinds of docs/boxes.md whose functions are of other types: of random bits, of XLA's older calls.
+#: Kinds of docs/foreign-callables.md whose functions are of other types: of random bits, of XLA's
+#: older calls.
 OTHERS = """
 static double (*state)(void);
 static void (*custom)(void *, const void **);

@@ -46,7 +46,7 @@ BY_NAME = {
     "_public": "the module of a public name",
     "_callable.pickled": "the module that a function was pickled as an attribute of",
     "_bridges.PyCapsule": "the module that a capsule was pickled as one of",
-    "_values.boxes": "a bridge, by the type whose box it is asked about",
+    "_values.foreign": "a bridge, by the type whose box it is asked about",
     "_cli": "the module of a command",
     "_cli.doctor": "the packages that it tries",
     "_cli.place": "what the user names",

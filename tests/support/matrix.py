@@ -401,7 +401,7 @@ def tried(boxes: Boxes) -> dict[tuple[str, str], Cell]:
 
 
 def whole_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
-    """The table of docs/boxes.md: every pair."""
+    """The table of docs/foreign-callables.md: every pair."""
     lines = [
         "| in \\ out | " + " | ".join([column.text for column in COLUMNS]) + " |",
         "|---|" + ":-:|" * len(COLUMNS),
@@ -442,7 +442,7 @@ def put(text: str, lines: list[str]) -> str:
     return "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
 
 
-DOCUMENTS = {"README.md": short_table, "docs/boxes.md": whole_table}
+DOCUMENTS = {"README.md": short_table, "docs/foreign-callables.md": whole_table}
 
 
 def main() -> int:

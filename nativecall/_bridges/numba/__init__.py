@@ -40,8 +40,8 @@ import sys
 from ..._errors import SignatureError
 from ..._types.ctype import VOID
 from ..._types.signature import Signature
-from ..._values import boxes
-from ..._values.boxes import Function
+from ..._values import foreign
+from ..._values.foreign import Function
 from . import jitted
 from .types import check_version, core, ctype_of, numba_type, passed, result_of
 
@@ -68,13 +68,13 @@ def _is_vectorized(obj: object) -> bool:
 
 def loops(obj: object) -> bool | None:
     """Whether it has loops of NumPy's that are C functions of numbers."""
-    return bool(boxes.bridge("numpy").loops(obj)) if _is_vectorized(obj) else None
+    return bool(foreign.bridge("numpy").loops(obj)) if _is_vectorized(obj) else None
 
 
 def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature | None:
     """The signature of the loop for arguments, which is compiled unless there is one; None where
     there is none, and no more are compiled."""
-    bridge = boxes.bridge("numpy")
+    bridge = foreign.bridge("numpy")
     if any([one.kind not in ("bool", "int", "float", "complex") for one in args]):
         # Numba would keep a loop that nothing can call.
         raise SignatureError("its loops take numbers; the ufunc itself takes arrays")
@@ -140,7 +140,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
     if _is_vectorized(obj):
         if len(signature.args) == obj.ufunc.nin:
             _loop(obj, repr(signature.text), signature.args)
-        found: Function | None = boxes.bridge("numpy").instance(obj, signature, errors)
+        found: Function | None = foreign.bridge("numpy").instance(obj, signature, errors)
         return found
     return jitted.instance(obj, signature, errors) if jitted.is_jitted(obj) else None
 
@@ -178,7 +178,7 @@ def _typeof(value: object) -> NumbaType:
     try:
         kind = typeof(value)
     except (ValueError, core("errors").NumbaError) as error:
-        array = boxes.array(value)
+        array = foreign.array(value)
         if array is None or array is value:
             raise ValueError(str(error)) from error
         kind = typeof(array)
@@ -214,7 +214,7 @@ def by_position(
 def count(obj: NumbaObject) -> int | None:
     """How many arguments a jitted function takes, -1 where that differs."""
     if _is_vectorized(obj):
-        inputs: int | None = boxes.bridge("numpy").count(obj)
+        inputs: int | None = foreign.bridge("numpy").count(obj)
         return inputs
     if not jitted.is_jitted(obj) or obj.targetoptions.get("forceobj"):
         return None
@@ -231,7 +231,7 @@ def signatures(obj: NumbaObject) -> list[Signature] | None:
                 f"{obj.ufunc.__name__!r} has no loop that is a C function of numbers: it is "
                 f"generalised, {obj.ufunc.signature}, and nothing was compiled yet"
             )
-        loops: list[Signature] = boxes.bridge("numpy").signatures(obj) if obj.ufunc.types else []
+        loops: list[Signature] = foreign.bridge("numpy").signatures(obj) if obj.ufunc.types else []
         return loops
     if not jitted.is_jitted(obj):
         return None

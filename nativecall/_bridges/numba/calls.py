@@ -27,8 +27,8 @@ from ..._codegen import abi
 from ..._codegen.abi import POINTER, reserve
 from ..._errors import SignatureError
 from ..._types.derived import Array, FunctionPointer, Pointer, Struct, View
-from ..._values.boxes import holds_entry
 from ..._values.failure import CONVENTIONS, convention
+from ..._values.foreign import holds_entry
 from . import arrays
 from .types import is_item, is_struct, leads_to, numba_type
 from .values import Values, lowered

@@ -18,8 +18,8 @@ from ..._callable.pickled import wrapped
 from ..._callable.specialize import OnDemand
 from ..._errors import SignatureError
 from ..._types.signature import Signature
-from ..._values.boxes import Function
 from ..._values.failure import CONVENTIONS, check_errors
+from ..._values.foreign import Function
 from .types import becomes, check_version, core, numba_type
 
 TYPE_CHECKING = False

@@ -1,7 +1,7 @@
-"""Boxes: objects of other libraries that hold a C function or a pointer, and who knows them.
+"""Foreign callables, and other objects of other libraries that hold a pointer; who knows them.
 
-A bridge knows the boxes of one library. It is found by an object's type, or one that this inherits
-from: by the name of the top-level module that defines it (``numba``, and ``_cython`` for
+A bridge knows the objects of one library. It is found by an object's type, or one that this
+inherits from: by the name of the top-level module that defines it (``numba``, and ``_cython`` for
 ``_cython_3_2_4``), or by the type's own name if its C code names no module (``PyCapsule``). So are
 built-in functions, by what they are bound to.
 
@@ -11,18 +11,18 @@ library is met, and imports nothing that this object's library has not imported.
 
     native(obj) -> NativeCallable | None
                                           the native callable that an object stands for
-    function(obj) -> Function | None      the C function inside a box
+    function(obj) -> Function | None      the C function inside an object
     reason(obj) -> str | None             why something of a library has no C function that can be
                                           read, and what would work, for messages
     own_entry(obj) -> NativeCallable | None
-                                          the entry that a box of ours was made of
-    user_data(obj) -> int | None          what the function inside a box must get for user data
-    pointer(obj) -> Pointer | None        the data pointer inside a box
+                                          the entry that an object of ours was made of
+    user_data(obj) -> int | None          what the function inside an object must get for user data
+    pointer(obj) -> Pointer | None        the data pointer inside an object
     array(obj) -> object | None           what follows a protocol of arrays (arrays.py) for an
                                           object; TypeError, ValueError where it has none
-    struct(obj) -> Struct | None          the struct by value that a box has
-    layout(obj) -> CType | None           the type of the memory that a box has, where its buffer
-                                          does not tell; SignatureError where there is none
+    struct(obj) -> Struct | None          the struct by value that an object has
+    layout(obj) -> CType | None           the type of the memory that an object has, where its
+                                          buffer does not tell; SignatureError where there is none
     instance(obj, signature, errors) -> Function | None
                                           the C function that it has, or compiles, for a signature
     signatures(obj) -> list | None        for what signatures there are such functions already
@@ -34,19 +34,19 @@ library is met, and imports nothing that this object's library has not imported.
     parameters(obj) -> inspect.Signature | None
                                           what calls of such a function pass, by names too
     loops(obj) -> bool | None             whether it is a ufunc with such functions
-    form(entry) -> tuple | None           what a box of a callable of one entry is made of, as the
-                                          core wants it (csrc/callable/foreign.c)
+    form(entry) -> tuple | None           what a foreign callable of one entry is made of, as
+                                          the core wants it (csrc/callable/foreign.c)
     from_callable(f, signature, user_data)
-                                          the box of whatever entry is meant, where there is no form
+                                          that of whatever entry is meant, where there is no form
 
-and answers None for objects that it does not know after all. A new box needs a bridge, and nothing
-else. Objects of other providers, which have a call table or `__nativecall_api__`, are known by
-that: `native` is their bridge, whatever module they are of.
+and answers None for objects that it does not know after all. A new library needs a bridge, and
+nothing else. Objects of other providers, which have a call table or `__nativecall_api__`, are known
+by that: `native` is their bridge, whatever module they are of.
 
-Boxes that are made here keep the entry that they were made of (csrc/callable/foreign.h), because
-no foreign form says all that an entry does: what C has no type for, whether it needs the GIL, how
-it reports failure. So `function` finds the entry itself in them. It is used only if its address
-is the one in the box.
+Foreign callables that are made here keep the entry that they were made of
+(csrc/callable/foreign.h), because no foreign form says all that an entry does: what C has no type
+for, whether it needs the GIL, how it reports failure. So `function` finds the entry itself in them.
+It is used only if its address is the one in the object.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class Function(
         defaults=(None, 0, DEFAULT, False, False, None, (), None),
     )
 ):
-    """A C function found in a foreign box."""
+    """A C function found in a foreign object."""
 
     __slots__ = ()
     address: int
-    signature: Signature | None  # None where the box does not know it
+    signature: Signature | None  # None where the object does not know it
     owner: object  # what keeps the function alive
     name: str | None
-    flags: int  # what the box says about calls, as an entry has it (docs/abi/find.md)
+    flags: int  # what the object says about calls, as an entry has it (docs/abi/find.md)
     policies: Policies
     # Whether the flags are what is to be assumed where nobody knows: the caller may know.
     supposed: bool
@@ -104,14 +104,14 @@ class Function(
 
 
 class Passing:
-    """The owner of a function that passes its arguments on to that of a box, otherwise than it gets
-    them: it is pickled as the box.
+    """The owner of a function that passes its arguments on to that of a foreign one, otherwise than
+    it gets them: it is pickled as that.
     """
 
-    __slots__ = ("box", "code")
+    __slots__ = ("code", "foreign")
 
-    def __init__(self, box: object, code: object) -> None:
-        self.box = box
+    def __init__(self, foreign: object, code: object) -> None:
+        self.foreign = foreign
         self.code = code
 
 
@@ -122,21 +122,21 @@ class Pointer(
         defaults=(None, False, False, None, False, ()),
     )
 ):
-    """A data pointer found in a foreign box."""
+    """A data pointer found in a foreign object."""
 
     __slots__ = ()
     address: int
     pointee: CType | None  # None for `void`, and for what no type describes
-    # What keeps the data alive, whatever becomes of the box. A Pin of the core, where the box has
+    # What keeps the data alive, whatever becomes of the object. A Pin of the core, where that has
     # the memory itself, is asked before the call whether that is still in its place.
     owner: object
-    # Where the pointer itself lies, if the box is a variable of C that holds it.
+    # Where the pointer itself lies, if the object is a variable of C that holds it.
     at: int | None
-    # Whether the box has the memory itself, as an array does: then it must be aligned. An address
-    # that a pointer holds is not checked: handles may be odd.
+    # Whether the object has the memory itself, as an array does: then it must be aligned. An
+    # address that a pointer holds is not checked: handles may be odd.
     is_memory: bool
     struct: bool  # whether `pointee` is a struct, which may have no type
-    kind: Foreign  # the cffi type that such boxes convert to
+    kind: Foreign  # the cffi type that such objects convert to
     may_change: bool  # whether that type does not say all that is said here
     # How the core can take others like it: what take_ctypes() gets besides the type; or ().
     taken: tuple[type, int] | tuple[()]
@@ -145,13 +145,13 @@ class Pointer(
 class Struct(
     namedtuple("Struct", "type shown address kept named foreign", defaults=(("", 0), None))
 ):
-    """A struct by value found in a foreign box."""
+    """A struct by value found in a foreign object."""
 
     __slots__ = ()
     type: CType | None  # None where no signature describes it
     shown: str  # for messages: whose it is, and what
     address: int  # of its memory, if it has a type
-    # What keeps that, and all that the pointers in it lead to, whatever becomes of the box.
+    # What keeps that, and all that the pointers in it lead to, whatever becomes of the object.
     kept: list[object]
     named: tuple[str, int]  # what C calls it, and its size, where no more than that may be known
     foreign: FFIType | None  # cffi's type of what is a struct of cffi
@@ -161,8 +161,11 @@ class Struct(
 
 _PACKAGE = "nativecall._bridges"
 _BUILTIN_FUNCTION = type(len)
-_MEMBER = type(vars(Passing)["box"])
-_NO_BOXES = (type(Passing.__init__), type(Passing.__init__.__get__(0)))  # functions, methods
+_MEMBER = type(vars(Passing)["foreign"])
+_PYTHON_FUNCTIONS = (
+    type(Passing.__init__),
+    type(Passing.__init__.__get__(0)),
+)  # functions, methods
 # Read from types themselves, because metaclasses may have attributes of these names.
 _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
@@ -181,7 +184,7 @@ _pythons: set[int] = set()  # the types of Python itself that name no module, by
 
 
 class _Registered:
-    """A bridge that was added: what reads the boxes of a library, or the name of it."""
+    """A bridge that was added: what reads the objects of a library, or the name of it."""
 
     def __init__(self, library: str, reader: str | Reader) -> None:
         self.library = library
@@ -336,7 +339,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
 
 def _ask(question: str, obj: object, *given: object) -> Foreign:
     """The first answer of the bridges that may know `obj`; None when none has one."""
-    if type(obj) in _NO_BOXES:
+    if type(obj) in _PYTHON_FUNCTIONS:
         return None
     obj = _ext.bare(obj)
     asked = None
@@ -384,7 +387,9 @@ def holds_entry(obj: object, address: int) -> bool:
 
 
 def beneath(entry: Native) -> Native:
-    """The entry that a box was made of, where it has a thunk that takes the GIL instead."""
+    """The entry that a foreign callable was made of, where it has a thunk that takes the GIL
+    instead.
+    """
     owners = entry._owners
     if not owners or type(owners[-1]) is not _ext.Thunk:
         return entry
@@ -395,7 +400,7 @@ def beneath(entry: Native) -> Native:
     return inner if taken and cif.signature.text == entry.signatures[0] else entry
 
 
-#: The entry that a box of ours was made of, as a callable of that one; else None.
+#: The entry that a foreign callable of ours was made of, as a callable of that one; else None.
 own_entry: Callable[[object], Native | None] = _asking("own_entry")
 
 
@@ -419,10 +424,10 @@ def reason(obj: object) -> str | None:
 
 # What follows is None when no bridge knows.
 
-#: For `pickle`, of a box, a signature, name, doc and options: how another process finds the
-#: function in the box, as a function that makes the native callable and its arguments.
+#: For `pickle`, of a foreign callable, a signature, name, doc and options: how another process
+#: finds the function in it, as a function that makes the native callable and its arguments.
 pickled: Callable[..., tuple[object, ...] | None] = _asking("pickled")
-#: The address that the function in a box must get for user data.
+#: The address that the function in an object must get for user data.
 user_data: Callable[[object], int | None] = _asking("user_data")
 #: The C function that an object has, or can be compiled to, for a signature and the name of an
 #: error convention, None when it is nothing that has several.
@@ -458,7 +463,7 @@ def loops(obj: object) -> bool:
 
 def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
     """Whether `obj` can be called from Python, and holds or compiles to no C function."""
-    if type(obj) in _NO_BOXES:
+    if type(obj) in _PYTHON_FUNCTIONS:
         return True
     if not callable(obj) or native(obj) is not None or function(obj) is not None:
         return False
