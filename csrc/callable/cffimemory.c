@@ -21,44 +21,49 @@
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-/* How values become pointers of a type, a tuple: cffi's type; a call interface with such an
- * argument;
- * "c" where bytes are copied, "f" for functions, else "*"; the CallbackSpec of Python functions, or
- * None. */
-enum { TYPE, CIF, KIND, CALLBACK };
+/* How values become pointers of a type, a list: cffi's type; a call interface with such an
+ * argument, None until Python code has seen a value; "c" where bytes are copied, "f" for functions,
+ * else "*"; the CallbackSpec of Python functions, or None; convert(value, list, who), which takes
+ * all values. */
+enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
 
-/* An exception unless a tuple has so many items. */
-static int has_items(PyObject *tuple, Py_ssize_t count)
+#define PART(slot, number) PyList_GET_ITEM(slot, number)
+
+/* An exception unless there are so many items. */
+static int has_items(Py_ssize_t count, Py_ssize_t wanted)
 {
-    if (PyTuple_GET_SIZE(tuple) != count) {
+    if (count != wanted) {
         PyErr_SetString(PyExc_TypeError, "nativecall._library.memory knows what it takes");
     }
-    return PyTuple_GET_SIZE(tuple) == count;
+    return count == wanted;
 }
 
 /* The address for a value, and an object that keeps what is there. A new reference; NULL, perhaps
  * with an exception, where Python code is to see to the value. */
 static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
 {
-    const NcCallInterface *cif = (const NcCallInterface *)(const void *)ITEM(slot, CIF);
-    Py_UCS4 kind = PyUnicode_READ_CHAR(ITEM(slot, KIND), 0);
+    const NcCallInterface *cif = (const NcCallInterface *)(const void *)PART(slot, CIF);
+    if (PART(slot, CIF) == Py_None) {
+        return NULL;
+    }
+    Py_UCS4 kind = PyUnicode_READ_CHAR(PART(slot, KIND), 0);
     PyObject *function = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
     if (nc_is_cdata(nc_bare(value))) {
         if (nc_ended_by(value) != NULL) {
             return NULL;
         }
-        *address = nc_cffi_address(nc_bare(value), ITEM(slot, TYPE));
+        *address = nc_cffi_address(nc_bare(value), PART(slot, TYPE));
         return *address != NULL || !PyErr_Occurred() ? Py_NewRef(value) : NULL;
     }
-    if (kind == 'c' && PyBytes_CheckExact(value)) {
+    if (kind == 'c' && PyBytes_Check(value)) {
         PyObject *copy =
             PyBytes_FromStringAndSize(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
         *address = copy != NULL ? PyBytes_AS_STRING(copy) : NULL;
         return copy;
     }
-    if (kind == 'f' && PyFunction_Check(function) && ITEM(slot, CALLBACK) != Py_None) {
+    if (kind == 'f' && PyFunction_Check(function) && PART(slot, CALLBACK) != Py_None) {
         NcPyCallback *made =
-            nc_pycallback_make((NcCallbackSpec *)(void *)ITEM(slot, CALLBACK), value,
+            nc_pycallback_make((NcCallbackSpec *)(void *)PART(slot, CALLBACK), value,
                                ((PyFunctionObject *)(void *)function)->func_name);
         *address = made != NULL ? made->stub : NULL;
         return (PyObject *)made;
@@ -93,41 +98,88 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     if (value == Py_None || (kept != NULL && PyList_Append(list, kept) == 0)) {
         made = kept != NULL && nc_is_cdata(nc_bare(kept))
                    ? Py_NewRef(nc_bare(kept))
-                   : nc_cffi_pointer(address, ITEM(slot, TYPE));
+                   : nc_cffi_pointer(address, PART(slot, TYPE));
     }
     Py_XDECREF(kept);
     return made;
 }
 
-/* ---- structs --------------------------------------------------------------------------------- */
-
-/* A member that cffi may not take as it is, a list: its name; how it becomes a pointer, None until
- * that is known, or where it is none; convert(value, list, who). */
-enum { NAME, HOW, BY };
-
-static PyObject *convert_member(PyObject *member, PyObject *value, PyObject *list, PyObject *who)
+/* convert_pointer(slot, value, list): the same; None where Python code is to see to it. */
+PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *slot = PyList_GET_ITEM(member, HOW);
-    PyObject *made = slot != Py_None ? convert_pointer(slot, value, list) : NULL;
-    if (made == NULL && is_refused()) {
-        PyObject *place = PyTuple_Pack(2, PyList_GET_ITEM(member, NAME), who);
-        PyObject *const args[] = {value, list, place};
-        made =
-            place != NULL ? PyObject_Vectorcall(PyList_GET_ITEM(member, BY), args, 3, NULL) : NULL;
-        Py_XDECREF(place);
+    PyObject *slot;
+    PyObject *value;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "O!OO!", &PyList_Type, &slot, &value, &PyList_Type, &list) ||
+        !has_items(PyList_GET_SIZE(slot), SLOT)) {
+        return NULL;
     }
+    PyObject *made = convert_pointer(slot, value, list);
+    return made == NULL && is_refused() ? Py_NewRef(Py_None) : made;
+}
+
+/* ---- initialisers ---------------------------------------------------------------------------- */
+
+/* How values become what cffi takes for a type with pointers in it: of pointers the slot; of arrays
+ * a tuple of that of items; of structs (names of members by position, ((name, how), ...)). */
+
+static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who);
+
+/* What cffi takes for a value, which is `key` of `who`, or with a key of NULL `who` itself. The
+ * value itself where Python code is to see to the whole of a struct or an array. */
+static PyObject *convert(PyObject *how, PyObject *value, PyObject *list, PyObject *key,
+                         PyObject *who)
+{
+    int is_pointer = PyList_CheckExact(how);
+    PyObject *made = is_pointer ? convert_pointer(how, value, list) : NULL;
+    if (made != NULL || (is_pointer && !is_refused())) {
+        return made;
+    }
+    PyObject *place = key != NULL ? PyTuple_Pack(2, key, who) : Py_NewRef(who);
+    PyObject *const args[] = {value, list, place};
+    if (place != NULL) {
+        made = is_pointer ? PyObject_Vectorcall(PART(how, CONVERT), args, 3, NULL)
+                          : convert_parts(how, value, list, place);
+    }
+    Py_XDECREF(place);
     return made;
 }
 
-/* What cffi takes for a struct whose initialiser is a dict, or a tuple of the first of `names`: a
- * new dict. `record` is (names, members). None for other initialisers. */
-static PyObject *convert_record(PyObject *record, PyObject *init, PyObject *list, PyObject *who)
+/* A list for a list or a tuple. */
+static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
-    PyObject *names = ITEM(record, 0);
-    PyObject *members = ITEM(record, 1);
+    /* Conversions run code that may change a list. */
+    PyObject *items =
+        PyList_CheckExact(init) || PyTuple_CheckExact(init) ? PySequence_List(init) : NULL;
+    if (items == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(init);
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); i++) {
+        PyObject *item = PyList_GET_ITEM(items, i);
+        PyObject *key = PyLong_FromSsize_t(i);
+        PyObject *made = key != NULL ? convert(how, item, list, key, who) : NULL;
+        Py_XDECREF(key);
+        if (made == NULL || (made == item && PyTuple_CheckExact(how))) {
+            Py_SETREF(items, made != NULL ? Py_NewRef(init) : NULL);
+            Py_XDECREF(made);
+            break;
+        }
+        PyList_SetItem(items, i, made);
+    }
+    return items;
+}
+
+/* Of a struct a new dict, for a dict or a tuple of the first of its names; of an array a list. */
+static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
+{
+    if (PyTuple_GET_SIZE(how) == 1) {
+        return convert_items(ITEM(how, 0), init, list, who);
+    }
+    PyObject *names = ITEM(how, 0);
+    PyObject *members = ITEM(how, 1);
     int is_tuple = PyTuple_CheckExact(init) && PyTuple_GET_SIZE(init) <= PyTuple_GET_SIZE(names);
     if (!is_tuple && !PyDict_CheckExact(init)) {
-        Py_RETURN_NONE;
+        return Py_NewRef(init);
     }
     PyObject *given = is_tuple ? PyDict_New() : PyDict_Copy(init);
     for (Py_ssize_t i = 0; given != NULL && is_tuple && i < PyTuple_GET_SIZE(init); i++) {
@@ -136,59 +188,33 @@ static PyObject *convert_record(PyObject *record, PyObject *init, PyObject *list
         }
     }
     for (Py_ssize_t i = 0; given != NULL && i < PyTuple_GET_SIZE(members); i++) {
-        PyObject *name = PyList_GET_ITEM(ITEM(members, i), NAME);
-        PyObject *value = PyDict_GetItemWithError(given, name);
-        PyObject *made = NULL;
-        if (value != NULL) {
-            Py_INCREF(value);
-            made = convert_member(ITEM(members, i), value, list, who);
-            Py_DECREF(value);
-        }
+        PyObject *name = ITEM(ITEM(members, i), 0);
+        PyObject *part = ITEM(ITEM(members, i), 1);
+        PyObject *value = Py_XNewRef(PyDict_GetItemWithError(given, name));
+        PyObject *made = value != NULL ? convert(part, value, list, name, who) : NULL;
+        int is_left = made != NULL && made == value && PyTuple_CheckExact(part);
         if (made != NULL ? PyDict_SetItem(given, name, made) < 0 : PyErr_Occurred() != NULL) {
             Py_CLEAR(given);
         }
+        Py_XDECREF(value);
         Py_XDECREF(made);
+        if (is_left && given != NULL) {
+            Py_SETREF(given, Py_NewRef(init));
+            break;
+        }
     }
     return given;
-}
-
-/* convert_record(record, init, list, who). */
-PyObject *nc_memory_record(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *record;
-    PyObject *init;
-    PyObject *list;
-    PyObject *who;
-    return PyArg_ParseTuple(args, "O!OO!O", &PyTuple_Type, &record, &init, &PyList_Type, &list,
-                            &who) &&
-                   has_items(record, 2)
-               ? convert_record(record, init, list, who)
-               : NULL;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* How memory of a type is made, a tuple: cffi's pointer or array type; its type of pointers to an
  * item; what makes memory in a block, or None where that is not for the core; the length of an
- * array, None where values say it; of an array, a list of the call interface that buffers of its
- * elements suit, None until one came, and the size of an item; the slot of an array of pointers, or
- * None; the record of a struct with pointers, or None; convert(value, list, who), or None where
- * cffi takes values as they are; again(value, list, who) for what cffi refuses; what messages call
+ * array, None where values say it; of an array, the call interface that buffers of its elements
+ * suit, and the size of an item; how values become what cffi takes, or None where cffi takes them
+ * as they are; again(value, list, who) for all else, and for what cffi refuses; what messages call
  * the value; the dict by which a StructPointer stands for it (values/structpointer.h), or None. */
-enum {
-    CTYPE,
-    POINTER,
-    IN_BLOCK,
-    LENGTH,
-    ELEMENTS,
-    POINTERS,
-    RECORD,
-    CONVERT,
-    AGAIN,
-    WHO,
-    STRUCTS,
-    ROW
-};
+enum { CTYPE, POINTER, IN_BLOCK, LENGTH, ELEMENTS, HOW, AGAIN, WHO, STRUCTS, ROW };
 
 static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)
 {
@@ -214,9 +240,8 @@ static PyObject *make_of(PyObject *row, PyObject *init, PyObject *list)
 {
     static PyObject *newp; /* cffi's; NULL before the first */
     void *address;
-    return list != NULL && PyList_GET_SIZE(list) != 0
-               ? make_in_block(row, init, list, &address)
-               : call_two(nc_of_cffi(&newp, "newp"), ITEM(row, CTYPE), init);
+    return list != NULL ? make_in_block(row, init, list, &address)
+                        : call_two(nc_of_cffi(&newp, "newp"), ITEM(row, CTYPE), init);
 }
 
 /* An array of pointers, of a list or tuple; NULL, perhaps with an exception, where Python code is
@@ -235,7 +260,7 @@ static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
     }
     for (Py_ssize_t i = 0; made != NULL && i < count; i++) {
         if (ITEM(items, i) != Py_None) {
-            PyObject *kept = pointer_of(ITEM(row, POINTERS), ITEM(items, i), &memory[i]);
+            PyObject *kept = pointer_of(ITEM(ITEM(row, HOW), 0), ITEM(items, i), &memory[i]);
             if (kept == NULL || PyList_Append(list, kept) < 0) {
                 Py_CLEAR(made);
             }
@@ -251,13 +276,11 @@ static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
 static PyObject *make_copy(PyObject *row, PyObject *init)
 {
     const NcCallInterface *cif =
-        (const NcCallInterface *)(const void *)PyList_GET_ITEM(ITEM(row, ELEMENTS), 0);
-    Py_ssize_t size = PyLong_AsSsize_t(PyList_GET_ITEM(ITEM(row, ELEMENTS), 1));
+        (const NcCallInterface *)(const void *)ITEM(ITEM(row, ELEMENTS), 0);
+    Py_ssize_t size = PyLong_AsSsize_t(ITEM(ITEM(row, ELEMENTS), 1));
     PyObject *length = ITEM(row, LENGTH);
     PyObject *made = NULL;
-    NcPin *pin = (const void *)cif != (const void *)Py_None && size > 0
-                     ? nc_pin_value(cif, ITEM(cif->alone, 0), -1, init)
-                     : NULL;
+    NcPin *pin = size > 0 ? nc_pin_value(cif, ITEM(cif->alone, 0), -1, init) : NULL;
     Py_ssize_t bytes =
         pin != NULL && pin->pointer.buffer.obj != NULL ? pin->pointer.buffer.len : -1;
     if (bytes >= 0 && bytes % size == 0 &&
@@ -276,37 +299,29 @@ static PyObject *make_copy(PyObject *row, PyObject *init)
     return made;
 }
 
-/* What cffi takes for an initialiser. */
-static PyObject *convert(PyObject *row, PyObject *init, PyObject *list, PyObject *who)
-{
-    PyObject *const args[] = {init, list, who};
-    if (ITEM(row, RECORD) != Py_None) {
-        PyObject *made = convert_record(ITEM(row, RECORD), init, list, who);
-        if (made != Py_None) {
-            return made;
-        }
-        Py_DECREF(made);
-    }
-    return PyObject_Vectorcall(ITEM(row, CONVERT), args, 3, NULL);
-}
-
 static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
 {
     int is_usual = ITEM(row, IN_BLOCK) != Py_None;
+    PyObject *how = ITEM(row, HOW);
+    int is_pointer = PyList_CheckExact(how);
+    int is_several = PyTuple_CheckExact(how) && PyTuple_GET_SIZE(how) == 1;
     PyObject *list = NULL;
     init = nc_bare(init);
     PyObject *value = Py_NewRef(init);
     PyObject *made = NULL;
     if (is_usual && !PyBytes_Check(init) && PyObject_CheckBuffer(init)) {
         made = ITEM(row, ELEMENTS) != Py_None ? make_copy(row, init) : NULL;
-    } else if (is_usual && (init == Py_None || ITEM(row, CONVERT) == Py_None)) {
+    } else if (is_usual && (init == Py_None || how == Py_None)) {
         made = make_of(row, init, NULL);
     } else if (is_usual && (list = PyList_New(0)) != NULL) {
-        if (ITEM(row, POINTERS) != Py_None && (PyList_Check(init) || PyTuple_Check(init))) {
+        if (is_several && PyList_CheckExact(ITEM(how, 0)) &&
+            (PyList_Check(init) || PyTuple_Check(init))) {
             made = make_pointers(row, init, list);
         } else {
-            Py_SETREF(value, convert(row, init, list, who));
-            made = value != NULL ? make_of(row, value, list) : NULL;
+            Py_SETREF(value, convert(how, init, list, NULL, who));
+            if (value != NULL && (value != init || is_pointer)) {
+                made = make_of(row, value, PyList_GET_SIZE(list) != 0 ? list : NULL);
+            }
         }
     }
     if (made == NULL && value != NULL && is_refused()) {
@@ -326,7 +341,7 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
         PyErr_SetString(PyExc_TypeError, "make() takes a row, an initialiser and a name");
         return NULL;
     }
-    if (!has_items(args[0], ROW)) {
+    if (!has_items(PyTuple_GET_SIZE(args[0]), ROW)) {
         return NULL;
     }
     PyObject *made = make(args[0], args[1], nargs == 3 ? args[2] : ITEM(args[0], WHO));
@@ -350,7 +365,7 @@ PyObject *nc_memory_of(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *init;
     PyObject *list;
     return PyArg_ParseTuple(args, "O!OO!", &PyTuple_Type, &row, &init, &PyList_Type, &list) &&
-                   has_items(row, ROW)
+                   has_items(PyTuple_GET_SIZE(row), ROW)
                ? make_of(row, init, list)
                : NULL;
 }

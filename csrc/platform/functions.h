@@ -14,7 +14,7 @@
 #define NC_FUNCTIONS(ROW)                                                                          \
     ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
-    ROW(nc_memory_record, "convert_record", METH_VARARGS)                                          \
+    ROW(nc_memory_pointer, "convert_pointer", METH_VARARGS)                                        \
     ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
     ROW(nc_string_at, "string_at", METH_O)                                                         \
     ROW(nc_callinterface, "callinterface", METH_VARARGS)                                           \

@@ -23,13 +23,16 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* The function that assigns to members of a type of cffi's; None where cffi's own assignment will
- * do. A new reference, or NULL. */
-static PyObject *assigner(PyObject *structs, PyObject *cdata)
+/* What the library's dict has for the type of an object of cffi's: borrowed, or NULL. */
+static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);
-    PyObject *found = type != NULL ? PyDict_GetItemWithError(structs, type) : Py_None;
-    return found != NULL || PyErr_Occurred() ? Py_XNewRef(found) : PyObject_GetItem(structs, type);
+    PyObject *found = type != NULL ? PyDict_GetItemWithError(structs, type) : Py_False;
+    if (found == NULL && !PyErr_Occurred()) {
+        found = PyObject_GetItem(structs, type);
+        Py_XDECREF(found); /* a bool */
+    }
+    return found;
 }
 
 PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
@@ -38,9 +41,8 @@ PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
     if (cdata == NULL || !nc_is_cdata(cdata)) {
         return cdata;
     }
-    PyObject *found = assigner(structs, cdata);
-    if (found == Py_None) {
-        Py_DECREF(found);
+    PyObject *found = looked_up(structs, cdata);
+    if (found == Py_False) {
         return cdata;
     }
     if (kept == NULL && of_process == NULL) {
@@ -50,7 +52,6 @@ PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
     NcStructPointer *self = found != NULL && kept != NULL
                                 ? PyObject_GC_New(NcStructPointer, nc_struct_pointer_class)
                                 : NULL;
-    Py_XDECREF(found);
     if (self == NULL) {
         Py_DECREF(cdata);
         return NULL;
@@ -69,68 +70,33 @@ PyObject *nc_bare_of(PyObject *Py_UNUSED(module), PyObject *value)
     return Py_NewRef(nc_bare(value));
 }
 
-/* struct_pointer(cdata, structs): what stands for it, in memory of C's. */
+/* struct_pointer(cdata, structs, kept): what stands for it, without `kept` in memory of C's. */
 PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *cdata;
     PyObject *structs;
+    PyObject *kept = NULL;
     if (nc_struct_pointer_class == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "there is no class of struct pointers yet");
         return NULL;
     }
-    return PyArg_ParseTuple(args, "OO!", &cdata, &PyDict_Type, &structs)
-               ? nc_struct_pointer(Py_NewRef(cdata), structs, NULL)
+    return PyArg_ParseTuple(args, "OO!|O!", &cdata, &PyDict_Type, &structs, &PyDict_Type, &kept)
+               ? nc_struct_pointer(Py_NewRef(cdata), structs, kept)
                : NULL;
 }
 
 /* ---- what cffi's object has ------------------------------------------------------------------ */
 
-/* What is found in the memory, or leads there. */
-static PyObject *found_in(PyObject *object, PyObject *value)
-{
-    return nc_struct_pointer(value, of(object)->structs, of(object)->kept);
-}
-
-/* Of attributes the object's own are `cdata` alone. */
+/* Of attributes the object's own are `cdata` alone. What is found in the memory keeps the same. */
 static PyObject *pointer_getattr(PyObject *object, PyObject *name)
 {
     PyObject *value = PyObject_GetAttr(of(object)->cdata, name);
     if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError) ||
         PyUnicode_CompareWithASCIIString(name, "cdata") != 0) {
-        return found_in(object, value);
+        return nc_struct_pointer(value, of(object)->structs, of(object)->kept);
     }
     PyErr_Clear();
     return PyObject_GenericGetAttr(object, name);
-}
-
-/* found(cdata): what stands for an object of cffi's that was found in the memory. */
-static PyObject *pointer_found(PyObject *object, PyObject *value)
-{
-    return found_in(object, Py_NewRef(value));
-}
-
-/* called(result): wraps the result of a function, whose memory is C's. */
-static PyObject *pointer_called(PyObject *object, PyObject *value)
-{
-    return nc_struct_pointer(Py_NewRef(value), of(object)->structs, NULL);
-}
-
-static PyObject *assign(PyObject *object, PyObject *key, PyObject *value)
-{
-    PyObject *cdata = of(object)->cdata;
-    PyObject *function = assigner(of(object)->structs, cdata);
-    PyObject *const args[] = {cdata, key, value, of(object)->kept};
-    PyObject *done = function != NULL ? PyObject_Vectorcall(function, args, 4, NULL) : NULL;
-    Py_XDECREF(function);
-    return done;
-}
-
-/* assign(index, value). */
-static PyObject *pointer_assign(PyObject *object, PyObject *args)
-{
-    PyObject *key;
-    PyObject *value;
-    return PyArg_ParseTuple(args, "OO", &key, &value) ? assign(object, key, value) : NULL;
 }
 
 static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
@@ -144,7 +110,8 @@ static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
         }
         PyErr_Clear();
     }
-    PyObject *done = assign(object, name, value);
+    PyObject *done = PyObject_CallMethod((PyObject *)nc_struct_pointer_class, "__setitem__", "OOO",
+                                         object, name, value);
     Py_XDECREF(done);
     return done != NULL ? 0 : -1;
 }
@@ -172,15 +139,10 @@ static void pointer_dealloc(PyObject *object)
     PyObject_GC_Del(object);
 }
 
-static PyMethodDef pointer_methods[] = {
-    {"_found", pointer_found, METH_O, NULL},
-    {"_called", pointer_called, METH_O, NULL},
-    {"_assign", pointer_assign, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyMemberDef pointer_members[] = {
     {"cdata", T_OBJECT, offsetof(NcStructPointer, cdata), READONLY, "cffi's object"},
+    {"_structs", T_OBJECT, offsetof(NcStructPointer, structs), READONLY, NULL},
+    {"_kept", T_OBJECT, offsetof(NcStructPointer, kept), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -195,6 +157,5 @@ PyTypeObject NcStructPointer_Type = {
     .tp_setattro = pointer_setattr,
     .tp_traverse = pointer_traverse,
     .tp_dealloc = pointer_dealloc,
-    .tp_methods = pointer_methods,
     .tp_members = pointer_members,
 };

@@ -9,7 +9,7 @@
  * C's, until another value is assigned.
  *
  * Which of cffi's types it stands for, a dict of the library's says (_library/memory.py): it has
- * assign(cdata, name or index, value, kept) for these, and None for others.
+ * True for these. Python code assigns all that is no number: StructPointer.__setitem__.
  *
  * Threads: with the GIL. */
 #ifndef NC_STRUCTPOINTER_H

@@ -247,7 +247,7 @@ def _returned_type(ctype: CType) -> object:
 
     found = to_ffi(ctype)
     owner: Foreign = getattr(ctype, "owner", None)
-    if owner is not None and owner.structs[found] is not None:
+    if owner is not None and owner.structs[found]:
         return found, owner.structs
     if not _is_ready_for_end:
         _is_ready_for_end.append(True)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         """What knows the types of a library (types.py)."""
 
         rows: Cache[object, Foreign]
+        slots: Cache[FFIType, Foreign]
 
         @property
         def names(self) -> Foreign: ...
@@ -56,10 +57,7 @@ if TYPE_CHECKING:
     NDArray = ndarray[Foreign, Foreign]
     #: A place in messages: a name, or a key and the place that it is in.
     Who: TypeAlias = str | tuple[str | int, "Who"]
-    Convert: TypeAlias = Callable[[Foreign, list[Foreign], Who], object]
-    # What the core reads: csrc/callable/cffimemory.c says what these are.
-    Slot: TypeAlias = tuple[FFIType, CallInterface, str, CallbackSpec | None]
-    Record: TypeAlias = tuple[tuple[str, ...], tuple[list[object], ...]]
+    # What the core reads: csrc/callable/cffimemory.c says what it has.
     Row: TypeAlias = tuple[Foreign, ...]
 
 RECORDS = ("struct", "union")
@@ -133,13 +131,12 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
     what a typedef asks for.
     """
     item, is_array = ctype.item, ctype.kind == "array"
-    leads = leads_on(item)  # first: cffi ends the process for some texts that are no types
+    whole = ctype if is_array else item
+    how = _how(owner, whole)  # first: cffi ends the process for some texts that are no types
     alignment = max(alignment, _lib.ffi.alignof(item))
     is_usual = alignment <= CFFI_ALIGNS
-    whole = ctype if is_array else item
     name, length = repr(whole.cname), ctype.length if is_array else None
-    elements: list[Foreign] | None = [None, _lib.ffi.sizeof(item)] if is_array else None
-    slot = _Slot(owner, item).parts() if is_array and item.kind in _POINTERS else None
+    elements = (_elements(owner, item), _lib.ffi.sizeof(item)) if is_array else None
 
     def allocate(init: object, kept: list[Foreign]) -> FFIData:
         if is_usual:
@@ -147,10 +144,10 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
         return _aligned(alignment, kept)(ctype, init)
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
-        """Memory of what the core leaves, once all in it is as cffi takes it; or what is wrong."""
+        """Memory of what the core leaves; or what is wrong with it."""
         init = _ext.bare(init)
         if elements is not None and not isinstance(init, _INITIALISERS):
-            held = _buffer(owner, elements, item, init, who)
+            held = _buffer(elements[0], init, who)
             if held is not None:
                 count = -(-held.size // max(_lib.ffi.sizeof(item), 1))
                 if length is not None and count > length:
@@ -158,29 +155,35 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
                 made = allocate(count if length is None else None, kept)
                 _cffi_backend.memmove(made, _cast(_BYTES, held.address), held.size)
                 return made
-        entire = _converter(owner, whole, entire=True)
-        if entire is not None and init is not None:
-            init = entire(init, kept, who)
+        room = init if is_array and _is_whole(whole, init) else _room(owner, whole, init, who)
         try:
-            if whole.kind in RECORDS and isinstance(init, _CData):
-                made = allocate(None, kept)
-                made[0] = init
-                return made
-            return allocate(init, kept)
+            made = allocate(room, kept)
         except MemoryError:
             raise MemoryError(f"there is no memory for {name}") from None
         except _MISFITS as error:
-            _explain(owner, whole, init, who)
             raise type(error)(f"{_named(who)}: {_unsuited(error, init)}") from None
+        if is_array and init is not room:
+            _fill(owner, made, whole, init, kept, who)
+        elif init is not room:
+            _write(owner, made, 0, whole, init, kept, who)
+        return made
 
     in_block = _in_block if is_usual else None
-    record, convert = None, _converter(owner, whole) if leads else None
-    if leads and whole.kind in RECORDS:
-        record = _members_of(owner, whole)
-        convert = _record(owner, whole, record)
-    known = in_block, length, elements, slot, record, convert, again, name
+    known = in_block, length, elements, how, again, name
     row = ctype, pointer_to(item), *known, owner.structs if owner.structs[ctype] else None
     return row
+
+
+def _how(owner: Owner, ctype: FFIType) -> object:
+    """How values become what cffi takes (csrc/callable/cffimemory.c); None where they are that."""
+    if ctype.kind in _POINTERS:
+        return _slot(owner, ctype).parts
+    if not leads_on(ctype):
+        return None
+    if ctype.kind == "array":
+        return (_how(owner, ctype.item),)
+    members = [(name, _how(owner, field.type)) for name, field in ctype.fields]
+    return tuple(_by_position(ctype)), tuple([one for one in members if one[1] is not None])
 
 
 def _aligned(alignment: int, kept: list[Foreign]) -> Callable[[FFIType, object], FFIData]:
@@ -230,10 +233,15 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
         if ctype.length is None:
             raise TypeError(f"{who} has no length that is known; write to the items that it gives")
         _check_counts(ctype, init, who)
-    row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
-    made = _ext.make(row, init, who)
+    made = _made(owner, ctype, init, who)
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), made, _lib.ffi.sizeof(ctype))
     return [made] if leads_on(ctype) else []
+
+
+def _made(owner: Owner, ctype: FFIType, init: object, who: Who) -> FFIData:
+    """Memory of a whole array, struct or union."""
+    row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
+    return _ext.make(row, init, who)
 
 
 def _check_counts(ctype: FFIType, init: object, who: str) -> None:
@@ -268,8 +276,28 @@ class StructPointer(_ext.StructPointerBase):
     def __getitem__(self, key: int | slice) -> Foreign:
         return _found(self, self.cdata[key])
 
-    def __setitem__(self, key: int | slice, value: object) -> None:
-        _assign_item(self, key, value)
+    def __setitem__(self, key: str | int | slice, value: object) -> None:
+        """Assign to an item, or to the member of a name."""
+        data, structs = _ext.bare(self), _structs_of(self)
+        ctype = _typeof(data)
+        part, name, before, size = structs.part(ctype, key)
+        if part is None or isinstance(key, slice):
+            _assign(data, key, value, name)  # as cffi says
+            return
+        held: list[Foreign] = []
+        who = key, name
+        if part.kind in RECORDS or (part.kind == "array" and part.length is not None):
+            held.append(_made(structs.owner, part, value, who))
+            _assign(data, key, held[0] if part.kind == "array" else held[0][0], who)
+        else:
+            _write(structs.owner, data, key, part, value, held, who)
+        if size:
+            start = _lib.ffi.addressof(data) if ctype.kind in RECORDS else data
+            before = before if isinstance(key, str) else key * size
+            kept, where = _kept_of(self), (int(_cast(_WORDS, start)) + before, size)
+            kept.pop(where, None)
+            if held:
+                kept[where] = held
 
     def __len__(self) -> int:
         return len(self.cdata)
@@ -301,7 +329,7 @@ class StructPointer(_ext.StructPointerBase):
         return hash(self.cdata)
 
     def __call__(self, *args: object) -> Foreign:
-        return _returned(self, self.cdata(*map(_ext.bare, args)))
+        return _ext.struct_pointer(self.cdata(*map(_ext.bare, args)), _structs_of(self))
 
     def __enter__(self) -> Self:
         return self
@@ -317,199 +345,184 @@ class StructPointer(_ext.StructPointerBase):
 
 
 # Members have names of their own.
-_found, _returned = StructPointer._found, StructPointer._called
-_assign_item = StructPointer._assign
+_structs_of = _ext.StructPointerBase._structs.__get__
+_kept_of = _ext.StructPointerBase._kept.__get__
 _ext.set_struct_pointer_class(StructPointer)
 
 
-class Structs(dict["FFIType", "_Assign | None"]):
-    """What assigns to members and items, by cffi's types: structs with pointers in them, functions
-    that take pointers to these, and pointers to and arrays of either; None for other types
-    (csrc/values/structpointer.h).
+def _found(pointer: StructPointer, value: Foreign) -> Foreign:
+    """What stands for an object that was found in its memory."""
+    return _ext.struct_pointer(value, _structs_of(pointer), _kept_of(pointer))
+
+
+class Structs(dict["FFIType", bool]):
+    """For which of cffi's types a StructPointer stands: structs with pointers in them, functions
+    that take pointers to these, and pointers to and arrays of either.
     """
 
     def __init__(self, owner: Owner) -> None:
         super().__init__()
-        self._owner = owner
+        self.owner = owner
+        self._parts: Cache[object, tuple[Foreign, str, int, int]] = Cache(1024)
 
-    def __missing__(self, ctype: FFIType) -> _Assign | None:
+    def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
+        """Of a member, or of items: cffi's type, or None where there are none; what messages call
+        what has it; the bytes before a member; its size if there are pointers in it, else 0.
+        """
+        asked = ctype, key if isinstance(key, str) else None
+        return self._parts.get(asked) or self._parts.keep(asked, self._part(*asked))
+
+    def _part(self, ctype: FFIType, name: str | None) -> tuple[Foreign, str, int, int]:
+        struct: Foreign = ctype if ctype.kind in RECORDS else getattr(ctype, "item", ctype)
+        part, before = None if name or struct is ctype else struct, 0
+        for one, field in struct.fields or () if name and struct.kind in RECORDS else ():
+            if one == name:
+                part, before = field.type, field.offset
+        if part is None:
+            return None, repr(ctype.cname), 0, 0
+        size = _cffi_backend.sizeof(part) if leads_on(part) else 0
+        return part, repr(struct.cname), before, size
+
+    def __missing__(self, ctype: FFIType) -> bool:
         found, item = False, element(ctype)
         while item.kind == "pointer":
             item = element(item.item)
         if item.kind in RECORDS:
             found = leads_on(item)
         elif item.kind == "function":
-            self[ctype] = None  # it may take itself
+            self[ctype] = False  # it may take itself
             found = any([self[one] for one in (*item.args, item.result)])
-        self[ctype] = _Assign(self._owner, ctype) if found else None
-        return self[ctype]
-
-
-class _Assign:
-    """Assigns to members or items of a type."""
-
-    __slots__ = ("_ctype", "_members", "_owner")
-
-    def __init__(self, owner: Owner, ctype: FFIType) -> None:
-        self._owner = owner
-        self._ctype = ctype
-        self._members: dict[str | None, list[Foreign]] = {}  # by name, for the core; None of items
-
-    def __call__(
-        self,
-        data: FFIData,
-        key: str | int | slice,
-        value: object,
-        kept: dict[tuple[int, int], list[object]],
-    ) -> None:
-        """Assign a value; `kept` has what members lead to, by their addresses and sizes."""
-        ctype, name = self._ctype, key if isinstance(key, str) else None
-        struct = ctype if ctype.kind in RECORDS else ctype.item
-        fields = dict(struct.fields) if name is not None and struct.kind in RECORDS else {}
-        if (name is not None and name not in fields) or isinstance(key, slice):
-            _assign(data, key, value, repr(ctype.cname))  # as cffi says
-            return
-        part = ctype.item if name is None else fields[name].type
-        held: list[Foreign] = []
-        who = key, repr(struct.cname)
-        if name not in self._members:
-            member: list[object] = [None, None]
-            self._members[name] = member
-            member.append(_converter(self._owner, part, entire=True, member=member))
-        _, slot, convert = self._members[name]
-        made = value
-        if convert is not None:
-            record = (), ([key, slot, convert],)
-            found: Foreign = _ext.convert_record(record, {key: value}, held, who[1])
-            made = found[key]
-        try:
-            _assign(data, key, made, who)
-        except _MISFITS:
-            _explain(self._owner, part, made, who)
-            raise
-        pointer = _lib.ffi.addressof(data) if struct is ctype else data
-        size = _lib.ffi.sizeof(part)
-        address = int(_cast(_WORDS, pointer))
-        address += key * size if name is None else _lib.ffi.offsetof(struct, name)
-        kept.pop((address, size), None)
-        if held:
-            kept[address, size] = held
+        self[ctype] = found
+        return found
 
 
 # -- initialisers --------------------------------------------------------------------------------
 
 
-def _converter(
-    owner: Owner, ctype: FFIType, entire: bool = False, member: list[object] | None = None
-) -> Convert | None:
-    """What makes an initialiser that cffi takes of one for a type: called with that, a list for
-    what pointers in it lead to, and its place. None where cffi takes it as it is: numbers, and,
-    unless `entire`, what has no pointers in it, since cffi is asked first.
-    """
+def _write(
+    owner: Owner,
+    place: FFIData,
+    key: str | int,
+    ctype: FFIType,
+    value: object,
+    kept: list[Foreign],
+    who: Who,
+) -> None:
+    """Write a value to a member or an item; what pointers in it lead to goes to `kept`."""
     if ctype.kind in _POINTERS:
-        return _Slot(owner, ctype, member).convert
-    if not entire and not leads_on(ctype):
-        return None
-    if ctype.kind == "array":
-        return _array(owner, ctype, entire)
-    if ctype.kind not in RECORDS:
-        return None
-    return _record(owner, ctype, _members_of(owner, ctype, entire))
+        value = _slot(owner, ctype).convert(value, kept, who)
+    elif ctype.kind in (*RECORDS, "array"):
+        value = _whole(ctype, _ext.bare(value))
+        if not _is_whole(ctype, value):
+            inner = getattr(place, key) if isinstance(key, str) else place[key]
+            _fill(owner, inner, ctype, value, kept, who)
+            return
+    _assign(place, key, value, who)
 
 
-def _array(owner: Owner, ctype: FFIType, entire: bool) -> Convert:
-    item, length = ctype.item, ctype.length
-    convert_item = _converter(owner, item, entire)
-
-    def convert(value: Foreign, kept: list[Foreign], who: Who) -> object:
-        if isinstance(value, (bytes, str)) and item.kind == "primitive":
-            return value
-        if length is None and isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if length is not None and isinstance(value, _CData) and _typeof(value) is ctype:
-            return value
-        items = _items(value, _named(who))
-        if length is not None and len(items) > length:
-            raise IndexError(f"{_named(who)} has {length} items (got {len(items)})")
-        if convert_item is None:
-            return items
-        return [convert_item(one, kept, (i, who)) for i, one in enumerate(items)]
-
-    return convert
-
-
-def _record(owner: Owner, ctype: FFIType, record: Record) -> Convert:
-    def convert(value: Foreign, kept: list[Foreign], who: Who) -> object:
-        value = _ext.bare(value)
-        found = _ext.convert_record(record, value, kept, who)
-        if found is None:
-            if isinstance(value, _CData):
-                return _whole(ctype, value)
-            given = _members(owner, ctype, value, kept, _named(who))
-            found = _ext.convert_record(record, given, kept, who)
-        return found
-
-    return convert
+def _fill(
+    owner: Owner, place: FFIData, ctype: FFIType, value: Foreign, kept: list[Foreign], who: Who
+) -> None:
+    """Write the members of a struct, or the items of an array."""
+    if ctype.kind in RECORDS:
+        types = dict(ctype.fields)
+        for name, one in _members(owner, ctype, value, kept, _named(who)).items():
+            _write(owner, place, name, types[name].type, one, kept, (name, who))
+        return
+    if ctype.length is None and _is_length(value):
+        return
+    items = _items(value, _named(who))
+    if ctype.length is not None and len(items) > ctype.length:
+        raise IndexError(f"{_named(who)} has {ctype.length} items (got {len(items)})")
+    if ctype.item.kind in ("primitive", "enum"):
+        try:
+            place[0 : len(items)] = items
+            return
+        except _MISFITS:
+            pass  # which item does not fit is found below
+    for i, one in enumerate(items):
+        _write(owner, place, i, ctype.item, one, kept, (i, who))
 
 
-def _members_of(owner: Owner, ctype: FFIType, entire: bool = False) -> Record:
-    members: list[list[object]] = []
-    for name, field in ctype.fields:
-        member: list[object] = [name, None]
-        convert = _converter(owner, field.type, entire, None if entire else member)
-        if convert is not None:
-            member.append(convert)
-            members.append(member)
-    return tuple(_by_position(ctype)), tuple(members)
+def _room(owner: Owner, ctype: FFIType, init: Foreign, who: Who, before: int = 0) -> object:
+    """What cffi takes for zeros that an initialiser fits in: the length of an array of any length,
+    in a struct by the member's name. None for types that have a size. `before`: bytes before it.
+    """
+    if ctype.kind == "array" and ctype.length is None:
+        if init is None:
+            raise TypeError(f"{_named(who)} has no length; give one, or items")
+        if isinstance(init, bytes) and ctype.item.cname in CHARACTERS:
+            return init
+        length: int = init if _is_length(init) else len(_items(init, _named(who)))
+        _refuse_length(_named(who), length, ctype.item, before)
+        return length
+    if ctype.kind in RECORDS and ctype.fields and not isinstance(init, (_CData, type(None))):
+        name, last = ctype.fields[-1]
+        given = _members(owner, ctype, init, [], _named(who))
+        if name in given and last.type.kind in (*RECORDS, "array"):
+            room = _room(owner, last.type, given[name], (name, who), before + last.offset)
+            return None if room is None else {name: room}
+    return None
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_whole(ctype: FFIType, value: object) -> bool:
+    """Whether cffi takes a value for a struct or an array without a look at its parts."""
+    if ctype.kind == "array" and isinstance(value, (bytes, str)):
+        return bool(ctype.item.kind == "primitive")
+    return isinstance(value, _CData) and (ctype.kind in RECORDS or _typeof(value) is ctype)
+
+
+def _slot(owner: Owner, ctype: FFIType) -> _Slot:
+    found: _Slot | None = owner.slots.get(ctype)
+    return found or owner.slots.keep(ctype, _Slot(owner, ctype))
 
 
 class _Slot:
     """How values become pointers of a type."""
 
-    __slots__ = ("_member", "_owner", "_parts", "_rows", "ctype")
+    __slots__ = ("_owner", "_rows", "parts")
 
-    def __init__(self, owner: Owner, ctype: FFIType, member: list[object] | None = None) -> None:
-        self.ctype = ctype
+    def __init__(self, owner: Owner, ctype: FFIType) -> None:
         self._owner = owner
-        self._member = member  # of a struct, for the core
-        self._parts: Slot | None = None
+        #: What the core reads (csrc/callable/cffimemory.c).
+        self.parts: list[Foreign] = [ctype, None, "*", None, self.convert]
         kinds: tuple[type, ...] = ()
         if ctype.kind == "pointer":
             kinds = (dict, list, tuple) if ctype.item.kind in RECORDS else (list, tuple)
         self._rows: dict[type, Row | None] = dict.fromkeys(kinds)
 
-    def parts(self) -> Slot:
-        """What the core is to know (csrc/callable/cffimemory.c)."""
-        found = from_ffi(self.ctype, self._owner)
+    def _describe(self) -> None:
+        """Tell the core what it is to know, once a value came."""
+        ctype = self.parts[0]
+        found, kind, callback = from_ffi(ctype, self._owner), "*", None
         if isinstance(found, Signature):
-            cif = callinterface.of_argument(found.function, spelled=self.ctype.cname)
-            self._parts = self.ctype, cif, "f", _called(found)
-        else:
-            assert isinstance(found, CType)
-            kind = "c" if self.ctype.item.cname in CHARACTERS else "*"
-            cif = callinterface.of_argument(found, spelled=self.ctype.cname)
-            self._parts = self.ctype, cif, kind, None
-        if self._member is not None:
-            self._member[1] = self._parts
-        return self._parts
+            kind, callback, found = "f", _called(found), found.function
+        elif ctype.item.cname in CHARACTERS:
+            kind = "c"
+        assert isinstance(found, CType)
+        self.parts[1:4] = callinterface.of_argument(found, spelled=ctype.cname), kind, callback
 
-    def convert(self, value: Foreign, kept: list[Foreign], who: Who) -> FFIData:
-        """cffi's pointer for a value that the core leaves; or what is wrong with it."""
-        given, value = value, _ext.bare(value)
-        ctype, (_, cif, kind, _) = self.ctype, self._parts or self.parts()
-        if value is None:
-            return _lib.ffi.NULL
+    def convert(self, value: object, kept: list[Foreign], who: Who) -> FFIData:
+        """cffi's pointer for a value; or what is wrong with that."""
+        if self.parts[1] is None:
+            self._describe()
+        made = _ext.convert_pointer(self.parts, value, kept)
+        if made is not None:
+            return made
+        ctype, cif, kind, *_ = self.parts
         for one in self._rows:
             if isinstance(value, one):
                 kept.append(_ext.make(self._rows[one] or self._row(one), value, who))
                 return kept[-1]
-        if isinstance(value, _CData):
-            handles.check_open(value, _named(who))
-            kept.append(given)
-            return self._renamed(value, who)
-        if isinstance(value, bytes) and kind == "c":
-            kept.append(_newp(_CHARS, value))
-            return kept[-1]
+        data = _ext.bare(value)
+        if isinstance(data, _CData):
+            handles.check_open(data, _named(who))
+            kept.append(value)
+            return self._renamed(data, who)
         if kind == "f" and foreign.is_python_function(value):
             kept.append(self._callback(value, who))
             return _cast(ctype, kept[-1].address())
@@ -518,15 +531,16 @@ class _Slot:
 
     def _row(self, kind: type) -> Row:
         """How memory is made of lists, tuples or mappings that a pointer leads to."""
-        is_one = kind is not list and self.ctype.item.kind in RECORDS
-        wanted = self.ctype if is_one else array_of(self.ctype)
+        ctype = self.parts[0]
+        is_one = kind is not list and ctype.item.kind in RECORDS
+        wanted = ctype if is_one else array_of(ctype)
         row = self._rows[kind] = row_of(self._owner, _checked(self._owner, wanted))
         return row
 
     def _callback(self, function: Callable[..., object], who: Who) -> NativeCallable:
         from .._callback import Callback
 
-        signature = from_ffi(self.ctype, self._owner)
+        signature = from_ffi(self.parts[0], self._owner)
         assert isinstance(signature, Signature)
         try:
             return Callback(signature, function)
@@ -535,12 +549,12 @@ class _Slot:
 
     def _renamed(self, value: FFIData, who: Who) -> FFIData:
         """A pointer of cffi's; one of another FFI by the name of what it points to."""
-        given = _typeof(value)
-        if given.kind in ("pointer", "array") and self.ctype.kind == "pointer":
-            name, wanted = c_name_of(given.item), c_name_of(self.ctype.item)
+        given, ctype = _typeof(value), self.parts[0]
+        if given.kind in ("pointer", "array") and ctype.kind == "pointer":
+            name, wanted = c_name_of(given.item), c_name_of(ctype.item)
             if name and wanted and is_same_name(name, wanted, self._owner):
-                return _cast(self.ctype, value)
-        _assign(_newp(pointer_to(self.ctype), None), 0, value, who)
+                return _cast(ctype, value)
+        _assign(_newp(pointer_to(ctype), None), 0, value, who)
         return value
 
 
@@ -553,17 +567,18 @@ def _called(signature: Signature) -> CallbackSpec | None:
         return None
 
 
-def _buffer(
-    owner: Owner, elements: list[Foreign], item: FFIType, value: object, who: Who
-) -> Pin | None:
-    """A buffer of an array's elements; None for what is no buffer. The core is told what suits."""
-    if elements[0] is None:
-        pointer = pointer_to(element(item))
-        wanted = from_ffi(pointer, owner)
-        assert isinstance(wanted, CType)
-        elements[0] = callinterface.of_argument(wanted, readonly=True, spelled=pointer.cname)
+def _elements(owner: Owner, item: FFIType) -> CallInterface:
+    """What takes a buffer of an array's elements."""
+    pointer = pointer_to(element(item))
+    wanted = from_ffi(pointer, owner)
+    assert isinstance(wanted, CType)
+    return callinterface.of_argument(wanted, readonly=True, spelled=pointer.cname)
+
+
+def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
+    """A buffer of an array's elements; None for what is no buffer."""
     try:
-        return _ext.pin(elements[0], _named(who), -1, value)
+        return _ext.pin(cif, _named(who), -1, value)
     except (TypeError, BufferError, ValueError):
         try:
             memoryview(value).release()  # type: ignore[arg-type]  # what is none raises TypeError
@@ -572,12 +587,14 @@ def _buffer(
         raise
 
 
-def _whole(struct: FFIType, value: FFIData) -> FFIData:
-    """The struct that a pointer to such a one, as `new` and variables give, points to; any other
-    data as it is.
+def _whole(ctype: FFIType, value: Foreign) -> Foreign:
+    """What a pointer to such a struct or array, as `new` and variables give, points to; any other
+    value as it is.
     """
+    if not isinstance(value, _CData):
+        return value
     found = _typeof(value)
-    is_pointer = found.kind == "pointer" and found.item is struct and value
+    is_pointer = found.kind == "pointer" and found.item is ctype and value
     return value[0] if is_pointer else value
 
 
@@ -639,32 +656,6 @@ def _named(who: Who) -> str:
         return who
     kind = "item" if isinstance(who[0], int) else "field"
     return f"{kind} {who[0]!r} of {_named(who[1])}"
-
-
-def _explain(owner: Owner, ctype: FFIType, value: Foreign, who: Who) -> None:
-    """Raise what cffi has against a converted initialiser, of the member or item that it is."""
-    if ctype.kind in RECORDS and isinstance(value, dict):
-        place = _newp(pointer_to(ctype), None)
-        types = {name: field.type for name, field in ctype.fields}
-        for name, one in _members(owner, ctype, value, [], _named(who)).items():
-            if types[name].kind == "array" and types[name].length is None:
-                place_of = _named((name, who))
-                length = one if isinstance(one, int) else len(_items(one, place_of))
-                before = _lib.ffi.offsetof(ctype, name)
-                _refuse_length(place_of, length, types[name].item, before)
-            if types[name].kind in (*RECORDS, "array") and isinstance(one, (dict, list, tuple)):
-                _explain(owner, types[name], one, (name, who))
-            else:
-                _assign(place, name, one, (name, who))
-    elif ctype.kind == "array" and isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            _explain(owner, ctype.item, one, (index, who))
-    elif ctype.kind == "array" and value is None:
-        raise TypeError(f"{_named(who)} has no length; give one, or items")
-    elif ctype.kind == "array" and isinstance(value, int):
-        _refuse_length(_named(who), value, ctype.item)
-    elif ctype.kind != "array":
-        _assign(_newp(pointer_to(ctype), None), 0, value, who)
 
 
 def _assign(place: FFIData, key: str | int | slice, value: object, who: Who) -> None:

@@ -45,6 +45,8 @@ class Owner:
         self._signatures: Cache[str, Signature] = Cache(1024)
         #: How memory of types is made, by the types and the texts that they were asked for by.
         self.rows: Cache[object, Foreign] = Cache(1024)
+        #: How values become pointers, by the types of these.
+        self.slots: Cache[FFIType, Foreign] = Cache(1024)
         serial = self.serial
         owners[serial] = ref(self, lambda _: owners.pop(serial, None))
 
