@@ -28,7 +28,7 @@ C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examp
 # The core's C code and what calls it: what a sanitizer, a debug build or another CPython can see.
 # Each change is tested with these there; `nox -s nightly` runs the rest too.
 CORE = [
-    "tests/adapt",
+    "tests/plan",
     "tests/callable",
     "tests/callback",
     "tests/codegen/test_idle.py",
@@ -139,7 +139,7 @@ def tests(session: nox.Session) -> None:
         # The last Python runs tests of other libraries, commands and headers too; those between
         # run the core alone, unless told otherwise.
         others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
-        left = ["tests/adapt", "tests/library", "tests/project/test_leaks.py", "tests/ufunc"]
+        left = ["tests/plan", "tests/library", "tests/project/test_leaks.py", "tests/ufunc"]
         # They compile the same for each Python.
         compiled = ["test_cython.py", "test_cython_views.py"]
         if session.python == PYTHONS[-1]:
@@ -235,7 +235,7 @@ AARCH64 = [
     "tests/codegen/test_abi.py",
     "tests/call",
     "tests/values",
-    "tests/adapt",
+    "tests/plan",
     "tests/callable/test_callable.py",
     "tests/callable/test_thunk.py",
     "tests/callable/test_thunk_matrix.py",

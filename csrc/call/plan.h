@@ -103,7 +103,7 @@ typedef struct NcClosurePlan {
 } NcClosurePlan;
 
 /* A conversion: how a C function of one signature calls one of another. _plan/conversion.py makes
- * it of a plan of _adapt/plan.py, and call/convert.c carries it out, without Python, or code that
+ * it of a plan of _plan/nodes.py, and call/convert.c carries it out, without Python, or code that
  * _codegen/conversioncode.py writes of it. Each op moves or checks one value, or is a step of the
  * call. Where a value is counts from one of four bases; it may be a pointer to the value. */
 enum {

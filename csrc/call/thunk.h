@@ -35,7 +35,7 @@ void nc_thunk_settle(const NcThunk *thunk);
 int nc_thunk_errno(void);
 void nc_thunk_set_errno(int code);
 
-/* A scalar of a letter as one of another, as a Convert of _adapt/plan.py says; 0 where it does not
+/* A scalar of a letter as one of another, as a Convert of _plan/nodes.py says; 0 where it does not
  * fit, with its bits, and the target is undefined. */
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact, uint64_t *bits);
 /* A scalar in 64 bits, as nc_thunk_failed takes it: a float as a double. */

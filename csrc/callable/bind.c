@@ -229,8 +229,8 @@ static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py
     return cif->nargs;
 }
 
-PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames)
+PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
     PyObject *given[MOST_NAMED];
@@ -297,8 +297,8 @@ static int is_plain(const NcCallable *self)
     return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
 }
 
-PyObject *nc_adapt_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
-                          void **address)
+PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
+                            void **address)
 {
     NcThunkSpec *spec = NULL;
     NcThunk *thunk = NULL;
@@ -318,7 +318,7 @@ PyObject *nc_adapt_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t r
     return (PyObject *)thunk;
 }
 
-PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
+PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
     NcCallInterface *wanted;
@@ -336,7 +336,7 @@ PyObject *nc_adapt_converted(PyObject *callable, PyObject *args)
 
 /* make_thunk(callable, spec, values): a thunk of a callable's only entry, by a ThunkSpec that is
  * not kept here, with a tuple of its values by argument. */
-PyObject *nc_adapt_thunk(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;
     NcThunkSpec *spec;
@@ -371,7 +371,7 @@ const char nc_doc_convert[] =
     "    In any spelling. Numbers are widened, or checked as they are narrowed;\n"
     "    ``(double, double)`` may be ``(int n, double *x)``, user data missing, values\n"
     "    references, an argument that takes the result the result itself, and the reverse\n"
-    "    (nativecall/_adapt/rules.py).\n"
+    "    (nativecall/_plan/rules.py).\n"
     "errors : str, optional\n"
     "    The wanted error convention, as for `wrap`; what it was by default, where the wanted\n"
     "    result can show it.\n"
@@ -391,8 +391,8 @@ const char nc_doc_convert[] =
     ">>> hypot.convert(\"double (int n, double *x)\")(2, array.array(\"d\", [3, 4]))\n"
     "5.0";
 
-PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                           PyObject *kwnames)
+PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
     NcCallInterface *wanted;

@@ -11,20 +11,20 @@
 #include "layout.h"
 
 /* bind(*values, **named) and convert(signature, *, errors, name), METH_FASTCALL | METH_KEYWORDS. */
-PyObject *nc_adapt_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames);
-PyObject *nc_adapt_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames);
+PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames);
 
 /* _converted(wanted, errors, name): a single as another call interface says, its only entry as it
  * is; by an error convention and with a name, or None. None where it is no single any more. */
-PyObject *nc_adapt_converted(PyObject *callable, PyObject *args);
+PyObject *nc_callable_converted(PyObject *callable, PyObject *args);
 
 /* What is passed where C wants a function of another call interface: a thunk, whose pointer
  * *address becomes, and whose entry has none of the flags in `refuse`. NULL with an exception; or
  * without one, where Python code has to convert it, or to say why it cannot. */
-PyObject *nc_adapt_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
-                          void **address);
+PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
+                            void **address);
 
 extern const char nc_doc_bind[];
 extern const char nc_doc_convert[];

@@ -312,9 +312,9 @@ static PyMethodDef callable_methods[] = {
     {"to_cffi", NC_METHOD(nc_foreign_cffi), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_cffi},
     {"to_capsule", NC_METHOD(nc_foreign_capsule), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_capsule},
     {"to_scipy", NC_METHOD(nc_foreign_scipy), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_scipy},
-    {"bind", NC_METHOD(nc_adapt_bind), METH_FASTCALL | METH_KEYWORDS, nc_doc_bind},
-    {"convert", NC_METHOD(nc_adapt_convert), METH_FASTCALL | METH_KEYWORDS, nc_doc_convert},
-    {"_converted", nc_adapt_converted, METH_VARARGS, NULL},
+    {"bind", NC_METHOD(nc_callable_bind), METH_FASTCALL | METH_KEYWORDS, nc_doc_bind},
+    {"convert", NC_METHOD(nc_callable_convert), METH_FASTCALL | METH_KEYWORDS, nc_doc_convert},
+    {"_converted", nc_callable_converted, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

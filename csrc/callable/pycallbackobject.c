@@ -325,7 +325,7 @@ static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t 
         Py_XSETREF(argument->callee, Py_NewRef(wanted));
     }
     PyObject *thunk =
-        nc_adapt_passed(callable, (NcCallInterface *)(void *)wanted, refuse, &out->address);
+        nc_convert_passed(callable, (NcCallInterface *)(void *)wanted, refuse, &out->address);
     Py_DECREF(wanted);
     if (thunk == NULL) {
         return PyErr_Occurred() ? -1 : 0;

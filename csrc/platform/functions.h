@@ -51,7 +51,7 @@
     ROW(nc_code_refused, "code_refused", METH_NOARGS)                                              \
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
-    ROW(nc_adapt_thunk, "make_thunk", METH_VARARGS)                                                \
+    ROW(nc_make_thunk, "make_thunk", METH_VARARGS)                                                 \
     ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
     ROW(nc_begin_objects, "begin_objects", METH_NOARGS)                                            \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \

@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 
 from .. import _lib
-from .._adapt import plan as nodes
 from .._callable.thunk import by_plan
 from .._errors import SignatureError
+from .._plan import nodes
 from .._types.ctype import SCALARS, VOID, is_native
 from .._types.derived import Array, FunctionPointer, Pointer
 from .._types.derived import pointer as pointer_to

@@ -15,10 +15,10 @@ import re
 import sys
 
 from .. import _ext
-from .._adapt.rules import losses
 from .._callable import specialize
 from .._cdecl.spelling import canonical, parse, words
 from .._errors import NoEntryError, SignatureError
+from .._plan.rules import losses
 from .._types.agreement import Agreement, agreement
 from .._types.ctype import VOID
 from .._types.derived import Pointer

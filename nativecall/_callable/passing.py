@@ -8,10 +8,10 @@ as long as C uses it.
 
 from __future__ import annotations
 
-from .._adapt.messages import counted
-from .._adapt.rules import losses
 from .._cdecl.spelling import parse
 from .._errors import NoEntryError, SignatureError
+from .._plan.messages import counted
+from .._plan.rules import losses
 from .._types.signature import Signature
 from .._values import foreign
 from .callable import NativeCallable

@@ -21,13 +21,13 @@ from collections import namedtuple
 from functools import partial
 
 from .. import _ext, _lib
-from .._adapt import messages, rules
-from .._adapt.plan import HEADER, Bound, Plan
-from .._adapt.rules import losses
 from .._cdecl.spelling import parse
 from .._codegen.conversions import thunk
 from .._errors import NoEntryError, SignatureError
+from .._plan import messages, rules
 from .._plan.conversion import conversion
+from .._plan.nodes import HEADER, Bound, Plan
+from .._plan.rules import losses
 from .._types.derived import FunctionPointer
 from .._types.signature import Signature
 from .._values import callinterface, foreign, storage
@@ -156,7 +156,7 @@ def spec_of(
         plan = rules.bind(inner.signature, flags, fixed)
     else:
         errors = rest.decode() or None
-        plan = rules.adapt(name, inner.signature, flags, wanted.signature, errors)
+        plan = rules.convert(name, inner.signature, flags, wanted.signature, errors)
     made = conversion(plan)
     code, lasts = (_ITSELF, True) if made.changes_nothing else thunk(made)
     below = stack

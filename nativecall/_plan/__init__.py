@@ -1,1 +1,1 @@
-"""Call plans: how C passes the values of a call, and what the core does to make one."""
+"""Plans: how one signature becomes another, and how C passes the values of a call."""

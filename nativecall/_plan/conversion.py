@@ -1,4 +1,4 @@
-"""Makes conversions: plans of `_adapt`, as the ops by which one C function calls another.
+"""Makes conversions: the plans of rules.py, as the ops by which one C function calls another.
 
 A `Conversion` is all that there is to do, in order, and where each value is. Two carry it out: the
 core, for which it is packed as the structs of csrc/call/plan.h, and code that is written of it
@@ -11,11 +11,10 @@ import struct
 import sys
 from collections import namedtuple
 
-from .._adapt import plan as nodes
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._values import callinterface, storage
 from .._values.failure import CONVENTIONS
-from . import callplan, steps
+from . import callplan, nodes, steps
 from .abi import Call, Passing
 from .steps import NOWHERE
 

@@ -20,12 +20,12 @@ import ctypes
 from collections import namedtuple
 
 from .. import _ext
-from .._adapt import plan as nodes
 from .._callable.callable import NativeCallable
 from .._callable.wrap import plain
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._fifo import Fifo
+from .._plan import nodes
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._types.derived import pointer
 from .._types.signature import Signature

@@ -19,11 +19,10 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._adapt import rules
 from nativecall._callable import hooks
 from nativecall._cdecl.spelling import parse
 from nativecall._codegen import engine
-from nativecall._plan import conversion, steps
+from nativecall._plan import conversion, rules, steps
 from nativecall._plan.aapcs64 import AAPCS64
 from nativecall._plan.sysv import SYSV_X86_64
 from nativecall._plan.win64 import WIN64
@@ -585,8 +584,8 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
     from nativecall._codegen.conversioncode import thunk
 
     plans = [
-        rules.adapt("f", parse("d:ddd"), 0, parse("d:i&d")),
-        rules.adapt("f", parse("d:i"), 0, parse("d:d")),
+        rules.convert("f", parse("d:ddd"), 0, parse("d:i&d")),
+        rules.convert("f", parse("d:i"), 0, parse("d:d")),
         rules.bind(parse("d:ddd"), 0, [True, False, False]),
     ]
     for plan in plans:
@@ -620,7 +619,7 @@ def test_the_usual_way_has_no_frame_and_calls_nothing():
 def test_a_thunk_that_would_only_jump_is_the_function(
     monkeypatch, own, wanted, errors, conventions
 ):
-    plan = rules.adapt("f", parse(own), _lib.ERRORS[errors], parse(wanted))
+    plan = rules.convert("f", parse(own), _lib.ERRORS[errors], parse(wanted))
     found = []
     for name in ABIS:
         monkeypatch.setattr(steps, "ABI", ABIS[name])

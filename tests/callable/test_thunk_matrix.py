@@ -571,10 +571,9 @@ def test_matrix_of_conversions(builder, halves, carrier, pairs):
 def test_code_for_every_convention_is_valid(monkeypatch, convention):
     import llvmlite.binding as llvm
 
-    from nativecall._adapt import rules
     from nativecall._codegen import abi
     from nativecall._codegen.conversioncode import thunk
-    from nativecall._plan import steps
+    from nativecall._plan import rules, steps
     from nativecall._plan.conversion import conversion
 
     monkeypatch.setattr(steps, "ABI", convention)
@@ -588,7 +587,7 @@ def test_code_for_every_convention_is_valid(monkeypatch, convention):
         case = generator.case()
         before, after = map(parse, case.signatures)
         flags = _lib.ERRORS[case.before]
-        plan = rules.adapt("f", before, flags, after, case.after)
+        plan = rules.convert("f", before, flags, after, case.after)
         try:
             text = thunk(conversion(plan), "thunk")
         except (abi.Unsupported, nc.SignatureError):

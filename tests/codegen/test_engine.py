@@ -130,7 +130,7 @@ def test_the_key_holds_machine_and_versions():
         sys.implementation.cache_tag,
         os.path.join("_codegen", "engine.py"),
         os.path.join("_types", "ctype.py"),
-        os.path.join("_adapt", "rules.py"),
+        os.path.join("_plan", "rules.py"),
     ):
         assert repr(part)[1:-1] in machine.identity
 

@@ -104,7 +104,7 @@ def test_another_edition_of_the_package_has_notes_of_its_own(forked, place):
 def test_all_that_writes_code_is_part_of_the_edition():
     names = {name.replace("\\", "/") for name, _, _ in identity._edition()}
     package = Path(identity.__file__).parents[1]
-    for folder in ("_adapt", "_codegen", "_plan", "_cdecl", "_types", "_values"):
+    for folder in ("_codegen", "_plan", "_cdecl", "_types", "_values"):
         here = {f"{folder}/{path.name}" for path in (package / folder).glob("*.py")}
         assert here
         assert here <= names

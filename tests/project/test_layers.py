@@ -29,7 +29,7 @@ LAYERS: list[tuple[str, str]] = [
     # single values between Python and C memory, and whose boxes hold them
     ("values", "_values/"),
     # plans: how one signature becomes another; how a call is made, and where C has its values
-    ("plans", "_adapt/ _plan/"),
+    ("plans", "_plan/"),
     # generated native code
     ("code", "_codegen/"),
     # the one object, and what it is asked for

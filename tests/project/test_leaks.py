@@ -148,9 +148,9 @@ OPERATIONS = {
     "task.bind((doubles, 4, f))(); refused(power.bind, 1, 'x'); "
     "refused(power.bind, 1, Raising()); refused(pointed.bind, 'x'); refused(power.bind, 1, 2, 3)",
     "bind structs": "structs.bind(mixed)()",
-    "adapt": "h = f.convert('f:f'); h(1.0); h.convert('d:d').bind(1.0)(); f.convert('d:dP'); "
+    "signatures": "h = f.convert('f:f'); h(1.0); h.convert('d:d').bind(1.0)(); f.convert('d:dP'); "
     "refused(g.convert('d:d'), 0.5); refused(f.convert, 'd:Zd'); overloaded.convert('d:&d')",
-    "bind and adapt by plans": "by_plans(); h = power.bind(..., 2.0); h(3.0); h.convert('d:h')(3); "
+    "bind by plans": "by_plans(); h = power.bind(..., 2.0); h(3.0); h.convert('d:h')(3); "
     "refused(g.convert('h:d'), 0.5); structs.bind(mixed).convert('v:'); by_code()",
     "consumers' types": "f.to_ctypes(Own)(1.0); f.to_cffi('double (double)'); "
     "nc.wrap(f.to_capsule(name='')); task_of(f)",
@@ -228,7 +228,7 @@ OPERATIONS = {
 }
 # How much less than REPEAT an operation runs, where one takes long.
 SLOW = {
-    "consumers' types": 8, "bind and adapt by plans": 8, "pickle": 8, "refused loads": 20,
+    "consumers' types": 8, "bind by plans": 8, "pickle": 8, "refused loads": 20,
     "fields that are arrays": 4,
     "boxes for SciPy": 2, "load declarations": 2, "memory of types": 2, "native objects": 2,
     "classes of native objects": 2, "refused pointers": 2, "refused wraps": 2,

@@ -54,7 +54,7 @@ warnings.simplefilter("ignore")
 import array, ctypes
 import nativecall as nc
 import nativecall._cdecl.texts
-import nativecall._types.bufferformat, nativecall._adapt.rules
+import nativecall._types.bufferformat, nativecall._plan.rules
 from nativecall import _ext as core
 
 ADDRESSES, seed, part = set(sys.argv[1].split(",")), int(sys.argv[2]), sys.argv[3]
@@ -367,7 +367,7 @@ KNOWN = {
         "_native_objects.leaks",
         "_native_objects.root",
     ),
-    *("_types.ctype", "_types.derived", "_types.signature"),
+    *("_plan.nodes", "_types.ctype", "_types.derived", "_types.signature"),
     *("_values.callinterface", "_values.storage"),
 }
 REFUSING = [name for name in MODULES if name.partition(".")[2] in KNOWN]

@@ -77,7 +77,7 @@ def measure() -> tuple[int, int]:
 TESTS = Path(__file__).parents[1]
 LEVELLED = {
     "library/test_library.py",
-    "adapt/test_rules.py",
+    "plan/test_rules.py",
     "callback/test_exceptions.py",
     "callback/test_life.py",
     "callback/test_processes.py",

@@ -14,8 +14,8 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._adapt import rules
 from nativecall._cdecl.spelling import parse
+from nativecall._plan import rules
 from nativecall._values import callinterface
 from nativecall._values.failure import CONVENTIONS, convention
 
@@ -69,7 +69,7 @@ def test_an_unknown_convention_is_none_of_the_known_ones(fails):
         convention(UNKNOWN)
     for wanted in ("i:i", "i:iP", "v:i"):
         with fails(ValueError, MESSAGE):
-            rules.adapt("f", parse("i:i"), UNKNOWN, parse(wanted))
+            rules.convert("f", parse("i:i"), UNKNOWN, parse(wanted))
     with fails(ValueError, MESSAGE):
         rules.bind(parse("i:i"), UNKNOWN, [True])
 

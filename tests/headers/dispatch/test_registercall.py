@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import pytest
 
-from nativecall._adapt import rules
+from nativecall._plan import rules
 from nativecall._types.ctype import SCALARS
 from support.headers import compiler
 from support.randomcalls import BUFFER, C_TYPES, HALF, Case, written

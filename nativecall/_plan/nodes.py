@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .. import _ext
+from .._errors import refuse_reload
 from .._types.ctype import CType
 from .._types.signature import Signature
 from .._values.failure import Convention
@@ -19,6 +20,8 @@ from .._values.failure import Convention
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
+
+refuse_reload(globals(), "Plan")
 
 #: Bytes at the start of a Thunk that bound values follow (csrc/callable/thunkobject.h).
 HEADER: Final = _ext.code_layout()["thunk_values"]

@@ -1,7 +1,7 @@
 """The rules by which one C signature becomes another.
 
-`adapt` plans a function of the *wanted* signature that calls one of the function's *own*; `bind`
-plans one that has some of its arguments already. What a plan is stands in plan.py. A `Draft`
+`convert` plans a function of the *wanted* signature that calls one of the function's *own*; `bind`
+plans one that has some of its arguments already. What a plan is stands in nodes.py. A `Draft`
 collects its steps and checks; what cannot be is `Refused`. A draft that is given up costs nothing:
 the next rule begins with a new one.
 
@@ -61,7 +61,7 @@ from .._types.derived import Pointer, Struct, View, object_offsets
 from .._types.signature import Signature
 from .._values.failure import CONVENTIONS, Convention, convention
 from .messages import advice, counted, given_text, no_way, own_text
-from .plan import (
+from .nodes import (
     HEADER,
     Argument,
     Bound,
@@ -699,7 +699,7 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
     return plan._replace(checks=checks, stores=tuple(stores), tested=tested, steps=steps)
 
 
-def adapt(
+def convert(
     name: str,
     inner: Signature,
     flags: int,

@@ -11,7 +11,7 @@ import math
 from .._cdecl.spelling import both, words
 from .._types.ctype import CType, integer_range, part_of
 from .._types.derived import Pointer
-from .plan import Plan
+from .nodes import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
-from nativecall._adapt import messages, rules
-from nativecall._adapt.plan import (
+from nativecall._cdecl.spelling import both, parse, parse_type
+from nativecall._plan import messages, rules
+from nativecall._plan.nodes import (
     Argument,
     Bound,
     Constant,
@@ -21,7 +22,6 @@ from nativecall._adapt.plan import (
     Plan,
     Result,
 )
-from nativecall._cdecl.spelling import both, parse, parse_type
 from nativecall._types.ctype import VOIDPTR
 
 D, F, INT, LONG = (parse_type(code) for code in "dfiq")
@@ -30,7 +30,7 @@ NULL = Constant(0, VOIDPTR)
 
 
 def plan(own: str, wanted: str, before: str = "none", errors: str | None = None) -> Plan:
-    return rules.adapt("f", parse(own), _lib.ERRORS[before], parse(wanted), errors)
+    return rules.convert("f", parse(own), _lib.ERRORS[before], parse(wanted), errors)
 
 
 def refusal(own: str, wanted: str, before: str = "none", errors: str | None = None) -> str:
@@ -324,7 +324,7 @@ def test_a_promise_for_a_view() -> None:
     view = parse("v:[1]d")
     promised = nc.Signature(view.result, view.args, readonly=[True])
     with pytest.raises(nc.SignatureError, match="argument 1 is const"):
-        rules.adapt("f", parse("v:[1]dP"), 0, promised)
+        rules.convert("f", parse("v:[1]dP"), 0, promised)
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -420,10 +420,10 @@ def test_error_conventions_that_do_not_fit(
 
 def test_flags_are_carried_over() -> None:
     for flag in (_lib.FLAG_NEEDS_GIL, _lib.FLAG_TAKES_GIL, _lib.FLAG_RELEASE_GIL, _lib.FLAG_ERRNO):
-        made = rules.adapt("f", parse("d:d"), flag, parse("f:f"))
+        made = rules.convert("f", parse("d:d"), flag, parse("f:f"))
         assert made.flags == flag
     with pytest.raises(nc.SignatureError, match="needs the GIL, which callers of it drop"):
-        rules.adapt("f", parse("d:d"), _lib.FLAG_RELEASE_GIL, parse("f:f"), "python")
+        rules.convert("f", parse("d:d"), _lib.FLAG_RELEASE_GIL, parse("f:f"), "python")
 
 
 # -- binding --------------------------------------------------------------------------------------

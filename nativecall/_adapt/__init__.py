@@ -1,1 +1,0 @@
-"""How one signature becomes another, as a plan; no native code."""
