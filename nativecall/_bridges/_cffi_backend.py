@@ -21,7 +21,7 @@ from .._cdecl.lexer import NAMES
 from .._cdecl.nodes import c_name_of
 from .._cdecl.spelling import is_ffi_type, parse
 from .._errors import SignatureError
-from .._types.ctype import CType
+from .._types.ctype import VOID, VOIDPTR, CType
 from .._types.derived import FunctionPointer
 from .._types.derived import Pointer as PointerType
 from .._types.signature import Signature
@@ -209,24 +209,17 @@ _WRITTEN = {
     "Q": "unsigned long long",
     "n": "ssize_t",
     "N": "size_t",
-    "v": "void",
-    "P": "void *",
 }
-_FLAT = re.compile(rf"(&*)([{''.join(_WRITTEN)}])")
+_OTHERS = {"v": VOID, "P": VOIDPTR}
+_FLAT = re.compile(rf"(&*)([{''.join([*_WRITTEN, *_OTHERS])}])")
 
 
 def _primitive(name: str) -> FFIType:
     return _cffi_backend.new_primitive_type(name)
 
 
-def _void_pointer() -> FFIType:
-    return _cffi_backend.new_pointer_type(_cffi_backend.new_void_type())
-
-
 def _usual(ctype: CType) -> FFIType:
     """cffi's type by the names that C code mostly has for its parts."""
-    if ctype.kind == "void":
-        return _cffi_backend.new_void_type()
     if ctype.text in _USUAL:
         return _primitive(_USUAL[ctype.text])
     if isinstance(ctype, FunctionPointer):
@@ -235,13 +228,14 @@ def _usual(ctype: CType) -> FFIType:
         if "T" in ctype.text or ctype.variadic:
             return made
         args = tuple(map(_usual, ctype.args))
-        abi = cffitype.default_abi()
+        abi = cffitype.DEFAULT_ABI
         return _cffi_backend.new_function_type(args, _usual(ctype.result), False, abi)
     if isinstance(ctype, PointerType):
-        if ctype.pointee.text == "b":
-            return _cffi_backend.new_pointer_type(_primitive("char"))
-        return _cffi_backend.new_pointer_type(_usual(ctype.pointee))
-    return _void_pointer() if ctype.kind in ("voidptr", "object") else cffitype.to_ffi(ctype)
+        is_char = ctype.pointee.text == "b"
+        return _cffi_backend.new_pointer_type(
+            _primitive("char") if is_char else _usual(ctype.pointee)
+        )
+    return cffitype.to_ffi(ctype)
 
 
 def _refuse_gap(function: FunctionPointer) -> None:
@@ -260,19 +254,15 @@ def _as_written(text: str) -> FFIType | None:
         return None
 
     def made(stars: str, letter: str) -> FFIType:
-        if letter == "P":
-            found = _void_pointer()
-        elif letter == "v":
-            found = _cffi_backend.new_void_type()
-        else:
-            found = _primitive(_WRITTEN[letter])
+        other = _OTHERS.get(letter)
+        found = _primitive(_WRITTEN[letter]) if other is None else cffitype.to_ffi(other)
         for _ in stars:
             found = _cffi_backend.new_pointer_type(found)
         return found
 
     types = tuple([made(*part) for part in parts])
     (returned,) = _FLAT.findall(result)
-    return _cffi_backend.new_function_type(types, made(*returned), False, cffitype.default_abi())
+    return _cffi_backend.new_function_type(types, made(*returned), False, cffitype.DEFAULT_ABI)
 
 
 def _declared(ffi: Foreign, text: str) -> FFIType | None:

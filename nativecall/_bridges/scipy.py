@@ -99,11 +99,12 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
     if not data:
         return None
     given = obj.user_data
-    if given is not None and type(given).__name__ != "PyCapsule":
-        return with_data(own_entry(obj) or function(obj), given, obj)  # checked as in a call
-    if given is not None and _has_function(given):
-        raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
-    return with_data(own_entry(obj) or function(obj), data, obj)
+    if type(given).__name__ == "PyCapsule":
+        if _has_function(given):
+            raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
+        given = None
+    # What is no capsule is checked as in a call.
+    return with_data(own_entry(obj) or function(obj), data if given is None else given, obj)
 
 
 def _has_function(capsule: object) -> bool:

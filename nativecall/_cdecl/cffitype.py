@@ -104,9 +104,7 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
     return None
 
 
-def default_abi() -> int:
-    return int(_cffi_backend.FFI_DEFAULT_ABI)
-
+DEFAULT_ABI: int = _cffi_backend.FFI_DEFAULT_ABI
 
 #: What cffi calls C's types, where that is another name.
 _NAMES = {
@@ -150,7 +148,7 @@ def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
             return ArrayOf(node_of(ctype.item, known), ctype.length)
         case "function":
             args = [node_of(arg, known) for arg in ctype.args]
-            usual = ctype.abi == default_abi()
+            usual = ctype.abi == DEFAULT_ABI
             reason = "" if usual else "the calling convention is not the platform's usual one"
             result = node_of(ctype.result, known)
             return FunctionOf(result, args, is_variadic(ctype), reason=reason).pointer()
@@ -385,7 +383,7 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
     args = tuple([_type(arg, pending) for arg in node.args])
     result = _type(node.result, pending)
     try:
-        return _cffi_backend.new_function_type(args, result, node.ellipsis, default_abi())
+        return _cffi_backend.new_function_type(args, result, node.ellipsis, DEFAULT_ABI)
     except _REFUSALS:
         return to_ffi(VOIDPTR)  # a struct by value that has no size, or is not done yet
 
@@ -395,8 +393,8 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
 
 def _record(node: Record, pending: list[Record]) -> FFIType:
     if node.made is None:
-        make = _cffi_backend.new_union_type if node.kind == "union" else None
-        node.made = (make or _cffi_backend.new_struct_type)(node.typedef or node.cname)
+        make = getattr(_cffi_backend, f"new_{node.kind}_type")
+        node.made = make(node.typedef or node.cname)
     if not node.is_whole and node.size is not None:
         pending.append(node)
     return node.made

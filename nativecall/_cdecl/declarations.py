@@ -78,6 +78,7 @@ class _Lazy(Mapping[str, "Made"]):
 
 _PATHS = (str, os.PathLike)
 _OF_MACROS = "a macro "  # begins the reasons of macros
+_OFFERED = ("functions", "variables", "constants", "pointers", "skipped")
 _COUNTED = (
     *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
     *("skipped", "symbols", "types", "variables"),
@@ -238,13 +239,8 @@ def _restricted(table: Table, only: list[str]) -> Table:
     names = {name for name in only if not any([mark in name for mark in "*?["])}
     patterns = [one for one in only if one not in names]
     chosen = {*names}
-    kinds: dict[str, dict[str, Foreign]] = {
-        "functions": table["functions"],
-        "variables": table["variables"],
-        "constants": table["constants"],
-        "pointers": table["pointers"],
-        "skipped": table["skipped"],
-    }
+    whole: Foreign = table
+    kinds: dict[str, dict[str, Foreign]] = {kind: whole[kind] for kind in _OFFERED}
     known = [name for kind in kinds.values() for name in kind]
     if patterns:
         from fnmatch import filter as matching

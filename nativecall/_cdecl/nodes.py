@@ -452,18 +452,16 @@ class Converter:
                 raise SignatureError(node.reason)
         raise SignatureError(f"{name_of(node)} cannot be passed by value", hint=WRAP_IT)
 
-    def function(
-        self, node: FunctionOf, holder: Node | None = None, passed: bool = False
-    ) -> FunctionPointer:
+    def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
         """Our type for pointers to a function, with what cannot be passed refused.
 
-        `passed`: C calls the function. A `va_list` is an opaque pointer then: an array to C on
-        x86-64, a struct that is passed by reference on 64-bit ARM, a pointer on Windows and macOS.
+        A `va_list` is an opaque pointer in it: an array to C on x86-64, a struct that is passed by
+        reference on 64-bit ARM, a pointer on Windows and macOS.
         """
         if node.reason:
             raise SignatureError(node.reason)
         args = [
-            VOIDPTR if passed and (arg.main or arg).cname == VA_LIST else self.type(arg, holder)
+            VOIDPTR if (arg.main or arg).cname == VA_LIST else self.type(arg, holder)
             for arg in node.args
         ]
         return FunctionPointer(self.type(node.result, holder), args, node.ellipsis)
@@ -493,7 +491,7 @@ class Converter:
                 if isinstance(arg, Record) and holder in self._reaches(arg):
                     return VOIDPTR
         try:
-            return self.function(node, holder, passed=True)
+            return self.function(node, holder)
         except SignatureError:
             return VOIDPTR
 

@@ -15,6 +15,7 @@ from .._errors import SignatureError
 from .._types.ctype import MAX_DEPTH, SCALARS, WORD
 from .._types.grammar import shown
 from .lexer import (
+    CODES,
     SPLICE,
     TOKEN,
     Macro,
@@ -37,16 +38,6 @@ _MOST_STEPS = 1 << 20
 _READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
 _CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # macros, which are nothing on 64 bits
 _COMPILER = "put the declarations into a header: with header= a C compiler reads them"
-#: What the macros of numbers call them, their codes, and the suffixes of integers.
-_MEASURED = (
-    ("SHORT", "h", ""),
-    ("INT", "i", ""),
-    ("LONG", "l", "L"),
-    ("LONG_LONG", "q", "LL"),
-    ("FLOAT", "f", None),
-    ("DOUBLE", "d", None),
-    ("LONG_DOUBLE", "g", None),
-)
 
 
 class CSource:
@@ -345,9 +336,11 @@ def predefined() -> dict[str, Macro]:
         "__SIZEOF_SIZE_T__": str(WORD),
         "__SIZEOF_WCHAR_T__": "2" if sys.platform == "win32" else "4",
     }
-    for name, code, suffix in _MEASURED:
-        size = SCALARS[code].size
-        found[f"__SIZEOF_{name}__"] = str(size)
-        if suffix is not None:
-            found[f"__{name}_MAX__"] = f"{2 ** (8 * size - 1) - 1}{suffix}"
+    for name in ("short", "int", "long", "long long", "float", "double", "long double"):
+        scalar = SCALARS[CODES[name]]
+        spelled = name.upper().replace(" ", "_")
+        found[f"__SIZEOF_{spelled}__"] = str(scalar.size)
+        if scalar.kind == "int":
+            suffix = "L" * name.count("long")
+            found[f"__{spelled}_MAX__"] = f"{2 ** (8 * scalar.size - 1) - 1}{suffix}"
     return {name: Macro(text, None, -1, 0) for name, text in found.items()}

@@ -44,7 +44,7 @@ _SETTINGS = {
 }
 _REQUIRED = {"cffi"}
 _REPORT = "please report this"
-_PATIENCE = 30  # seconds for a compiler and a line of C
+_TRIED = "nativecall_tried"  # the function that the compiler is given
 
 
 def run() -> int:
@@ -162,27 +162,17 @@ def _headers() -> Iterator[_Line]:
 
 def _compiled(command: list[str]) -> str:
     """Why a compiler does not compile a line of C; ``""`` when it does."""
-    import subprocess
-    import tempfile
+    from .._cdecl.preprocessor import call
 
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            source, made = (os.path.join(folder, name) for name in ("tried.c", "tried.o"))
-            with open(source, "w", encoding="ascii") as file:
-                file.write("int nativecall_tried(int x) { return x + 1; }\n")
-            done = subprocess.run(
-                [*command, "-c", source, "-o", made],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=_PATIENCE,
-            )
-            if done.returncode:
-                said = done.stderr.decode(errors="replace").strip().splitlines()
-                return f"it ends with status {done.returncode}" + (f", {said[0]}" if said else "")
-            return "" if os.path.exists(made) else "it makes no object file"
-    except (OSError, subprocess.SubprocessError) as error:
-        return _told(error)
+        line = f"int {_TRIED}(void) {{ return 1; }}\n"
+        done = call([*command, "-x", "c", "-S", "-o", "-", "-"], line)
+    except LibraryError as error:
+        return str(error)
+    said = done.stderr.strip().splitlines()
+    if done.returncode:
+        return f"it ends with status {done.returncode}" + (f", {said[0]}" if said else "")
+    return "" if _TRIED in done.stdout else "it makes no code"
 
 
 def _packages() -> Iterator[_Line]:

@@ -112,22 +112,19 @@ def _check_cfunc(signature: Signature) -> None:
 
     taken = 0
     for at, ctype in enumerate((signature.result, *signature.args)):
-        if ctype.kind in ("struct", "view"):
-            raise SignatureError(
-                f"Numba's cfunc does not pass {ctype.text!r} as C does",
-                hint="wrap a function made by numba.njit instead",
-            )
+        what = repr(ctype.text) if ctype.kind in ("struct", "view") else ""
         if ctype.kind == "complex":
             whole = steps.ABI is SYSV_X86_64 and ctype.text == "Zd"
             if not whole or (at and taken == 7):
-                raise SignatureError(
-                    f"Numba's cfunc does not pass one of the complex numbers in "
-                    f"{signature.text!r} as C does",
-                    hint="wrap a function made by numba.njit instead",
-                )
+                what = f"one of the complex numbers in {signature.text!r}"
             taken += 2 if at and taken < 8 else 0
         elif ctype.kind == "float" and at:
             taken += taken < 8
+        if what:
+            raise SignatureError(
+                f"Numba's cfunc does not pass {what} as C does",
+                hint="wrap a function made by numba.njit instead",
+            )
 
 
 # -- jitted functions ------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ from .types import leads_to, unknown_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..._ext import CallInterface
     from ..._types.ctype import CType
@@ -97,30 +97,32 @@ class Row:
         if len(actuals) != len(self.args):
             return None
         found = []
-        for ctype, formal, actual, readonly in zip(
-            self.signature.args, self.args, actuals, self.key[3], strict=False
-        ):
-            taken = calls.takes(ctype, actual, readonly, self.order)
+        for ctype, formal, actual, _, taken in self._each(actuals):
             if not taken and ctype.kind == "struct" and isinstance(actual, types.Record):
                 return None
             found.append(actual if taken else formal)
         return tuple(found)
+
+    def _each(
+        self, actuals: Sequence[NumbaType]
+    ) -> Iterator[tuple[CType, NumbaType, NumbaType, bool, bool]]:
+        """Of each argument the C type, the type that Numba converts it to, its own, whether it is
+        read-only, and whether it is passed as it is."""
+        passed = zip(self.signature.args, self.args, actuals, self.key[3], strict=False)
+        for ctype, formal, actual, readonly in passed:
+            taken = calls.takes(ctype, actual, readonly, self.order)
+            yield ctype, formal, actual, readonly, taken
 
     def why_not(self, context: NumbaObject, actuals: Sequence[NumbaType]) -> str:
         """What a message says of the first argument that is refused; "" where none is by itself."""
         if len(actuals) != len(self.args):
             counts = f"{len(self.args)} argument{'s' * (len(self.args) != 1)}"
             return f", which takes {counts}, not {len(actuals)}"
-        readonly = self.key[3]
-        for index, (ctype, formal, actual) in enumerate(
-            zip(self.signature.args, self.args, actuals, strict=False)
-        ):
-            taken = calls.takes(ctype, actual, readonly[index], self.order)
+        for index, (ctype, formal, actual, readonly, taken) in enumerate(self._each(actuals), 1):
             # Of records Numba would warn where it is asked.
             converts = not isinstance(actual, types.Record) and context.can_convert(actual, formal)
             if not taken and not converts:
-                reason = _why_not(ctype, actual, readonly[index], self.order)
-                return f": argument {index + 1} {reason}"
+                return f": argument {index} {_why_not(ctype, actual, readonly, self.order)}"
         return ""
 
 

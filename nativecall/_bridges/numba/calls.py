@@ -26,6 +26,7 @@ from ..._callable.callable import NativeCallable
 from ..._codegen import abi
 from ..._codegen.abi import POINTER, reserve
 from ..._errors import SignatureError
+from ..._types.ctype import CType
 from ..._types.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.failure import CONVENTIONS, convention
 from ..._values.foreign import holds_entry
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..._ext import Foreign
-    from ..._types.ctype import CType
     from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
 
@@ -101,34 +101,32 @@ def result_type(ctype: CType) -> NumbaType:
 
 def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
     """Whether an argument of a type is passed by code here, and not converted by Numba first."""
-    match ctype.kind:
-        case "voidptr" | "pointer" if actual == types.none:
+    match ctype:
+        case CType(kind="voidptr" | "pointer") if actual == types.none:
             return True
-        case "voidptr" | "pointer" if isinstance(actual, types.Buffer):
+        case CType(kind="voidptr" | "pointer") if isinstance(actual, types.Buffer):
             layouts = {"C": "C", "F": "F", "A": "CF"}[order]
             ordered = actual.layout in layouts or (actual.ndim == 1 and actual.layout in "CF")
             if not ordered or not (actual.mutable or readonly):
                 return False
             return leads_to(ctype, actual.dtype)
-        case "pointer" if isinstance(actual, types.ArrayCTypes):
+        case Pointer() if isinstance(actual, types.ArrayCTypes):
             return leads_to(ctype, actual.dtype)
-        case "voidptr" | "pointer" if isinstance(actual, types.Record):
+        case CType(kind="voidptr" | "pointer") if isinstance(actual, types.Record):
             # Numba does not tell whether a record may be written to.
             several = isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array)
             return readonly and not several and leads_to(ctype, actual)
-        case "struct" if isinstance(actual, (types.Record, types.BaseTuple)):
+        case Struct(kind="struct") if isinstance(actual, (types.Record, types.BaseTuple)):
             return is_struct(actual, ctype)
-        case "function":
+        case FunctionPointer():
             if actual == types.none:
                 return True
-            assert isinstance(ctype, FunctionPointer)
             if isinstance(actual, types.Dispatcher):
                 return _compiled(ctype, actual) is not None
             entries = getattr(actual, "rows", ())
             return _passed(ctype, entries) is not None
-        case "view" if isinstance(actual, types.Array):
+        case View() if isinstance(actual, types.Array):
             # Numba would not take a read-only array for one that is only read.
-            assert isinstance(ctype, View)
             same = is_item(actual.dtype, ctype.item)
             return same and actual.ndim == ctype.ndim and readonly
     return False

@@ -101,30 +101,25 @@ def numba_type(ctype: CType, const: bool = False) -> NumbaType:
     """The type of Numba's that a C type is in a jitted function; of a `const` view that of arrays
     which may not be written to."""
     types = core("types")
-    match ctype.kind:
-        case "void":
+    match ctype:
+        case CType(kind="void"):
             return types.none
-        case "bool":
+        case Scalar(kind="bool"):
             return types.boolean
-        case "int":
-            assert isinstance(ctype, Scalar)
+        case Scalar(kind="int"):
             sign = "int" if ctype.signed else "uint"
             return getattr(types, f"{sign}{8 * ctype.size}")
-        case "float" if ctype.size in (4, 8):
-            return {4: types.float32, 8: types.float64}[ctype.size]
-        case "complex" if ctype.size in (8, 16):
-            return {8: types.complex64, 16: types.complex128}[ctype.size]
-        case "voidptr":
+        case Scalar(kind="float", size=4 | 8):
+            return getattr(types, f"float{8 * ctype.size}")
+        case Scalar(kind="complex", size=8 | 16):
+            return getattr(types, f"complex{8 * ctype.size}")
+        case CType(kind="voidptr"):
             return types.voidptr
-        case "pointer":
-            assert isinstance(ctype, Pointer)
-            pointee = ctype.pointee
+        case Pointer(pointee=pointee):
             return types.CPointer(numba_type(getattr(pointee, "item", pointee)))
-        case "view":
-            assert isinstance(ctype, View)
+        case View():
             return types.Array(numba_type(ctype.item), ctype.ndim, "A", readonly=const)
-        case "struct" if is_plain(ctype):
-            assert isinstance(ctype, Struct)
+        case Struct(kind="struct") if is_plain(ctype):
             for field in ctype.fields:
                 part: Foreign = field.type
                 while part.kind == "array":
@@ -160,25 +155,23 @@ def becomes(kind: NumbaType, ctype: CType) -> bool:
     """
     types = core("types")
     kind = types.unliteral(kind)
-    match ctype.kind:
-        case "void":
+    match ctype:
+        case CType(kind="void"):
             return bool(kind == types.none)
-        case "bool" | "int":
+        case Scalar(kind="bool" | "int"):
             return isinstance(kind, (types.Boolean, types.Integer))
-        case "float":
+        case Scalar(kind="float"):
             return isinstance(kind, (types.Boolean, types.Integer, types.Float))
-        case "complex":
+        case Scalar(kind="complex"):
             return isinstance(kind, (types.Boolean, types.Integer, types.Float, types.Complex))
-        case "voidptr":
+        case CType(kind="voidptr"):
             return isinstance(kind, types.RawPointer | types.CPointer)
-        case "struct" if isinstance(kind, types.BaseTuple):
-            assert isinstance(ctype, Struct)
+        case Struct(kind="struct") if isinstance(kind, types.BaseTuple):
             fields = [field.type for field in ctype.fields]
             return len(fields) == len(kind) and all(map(becomes, kind, fields))
-        case "struct" if isinstance(kind, types.Record):
+        case Struct(kind="struct") if isinstance(kind, types.Record):
             return struct_of(kind) == ctype
-        case "array" if isinstance(kind, types.BaseTuple):
-            assert isinstance(ctype, Array)
+        case Array() if isinstance(kind, types.BaseTuple):
             return (
                 len(ctype.shape) == 1
                 and ctype.length == len(kind)
