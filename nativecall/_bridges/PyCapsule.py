@@ -52,11 +52,7 @@ def function(obj: object) -> Function | None:
 
     # The name says nothing of calls; the .pxd beside the module that exports a capsule does.
     flags, supposed, own = _cython.promised(obj)
-    optional = capsulename.optional(text)
-    if said.signature is not None and optional:
-        found = _without_optional(place, said.signature, optional, obj, flags, supposed)
-        return found._replace(name=own)
-    return Function(
+    found = Function(
         place,
         said.signature,
         obj,
@@ -67,6 +63,9 @@ def function(obj: object) -> Function | None:
         forms=capsulename.XLA_SIGNATURES if text == capsulename.XLA else (),
         reason=said.reason,
     )
+    optional = capsulename.optional(text)
+    signature = said.signature
+    return _without_optional(found, signature, optional) if signature and optional else found
 
 
 def native(obj: object) -> NativeCallable | None:
@@ -144,9 +143,7 @@ def declared(obj: object, types: Foreign) -> str | None:
     return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"), names)
 
 
-def _without_optional(
-    place: int, signature: Signature, optional: str, obj: object, flags: int, supposed: bool
-) -> Function:
+def _without_optional(found: Function, signature: Signature, optional: str) -> Function:
     """A function whose arguments that may be left out are left out, for which C passes 0 and NULL.
 
     Where nothing can pass these, they stay arguments.
@@ -154,17 +151,16 @@ def _without_optional(
     from .._callable.callable import NativeCallable
 
     whole = Signature(signature.result, (*signature.args, *parse(f"v:{optional}").args))
-    known: Gil = "need" if flags & _lib.FLAG_NEEDS_GIL else "hold"
-    errors: Errors = "python" if flags & _lib.ERRORS["python"] else "none"
-    made = NativeCallable(place, whole, owner=obj, gil=known, errors=errors)
+    known: Gil = "need" if found.flags & _lib.FLAG_NEEDS_GIL else "hold"
+    errors: Errors = "python" if found.flags & _lib.ERRORS["python"] else "none"
+    made = NativeCallable(found.address, whole, owner=found.owner, gil=known, errors=errors)
     try:
         bound = made.bind(*[...] * len(signature.args), *[0, None][-len(optional) :])
     except SignatureError:  # without generated code
-        return Function(place, whole, obj, None, flags, supposed=supposed)
+        return found._replace(signature=whole)
     cif, target, kept = bound._entry()
-    return Function(
-        target, cif.signature, Passing(obj, bound), None, flags | kept, supposed=supposed
-    )
+    flags, owner = found.flags | kept, Passing(found.owner, bound)
+    return found._replace(address=target, signature=cif.signature, owner=owner, flags=flags)
 
 
 def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:

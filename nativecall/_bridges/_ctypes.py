@@ -7,6 +7,7 @@ import sys
 from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: ignore[attr-defined]  # ctypes' own
 
 from .. import _ext, _lib
+from .._cdecl.nodes import postorder
 from .._errors import SignatureError
 from .._types.ctype import CHAR, PY_OBJECT, VOID, VOIDPTR, CType, integer, scalar
 from .._types.derived import Array, Field, Struct
@@ -82,7 +83,7 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
         )
         return pointer_to(VOID) if function is None else function.function
     elif issubclass(kind, _Pointer):
-        if holder is not None and holder in _reached(kind):
+        if holder is not None and holder in postorder(kind, _parts):
             return pointer_to(VOID)
         try:
             return pointer_to(ctype_of(kind._type_, holder, known))
@@ -171,21 +172,12 @@ def _all_fields(kind: Foreign) -> list[Foreign]:
     return fields
 
 
-def _reached(kind: Foreign) -> set[Foreign]:
-    """All types of ctypes that `kind` contains or leads to, itself included."""
-    found = {kind}
-    pending = [kind]
-    while pending:
-        part = pending.pop()
-        names = part.__dict__
-        parts = [field[1] for field in _all_fields(part)]
-        parts += [getattr(part, "_type_", None), names.get("_restype_")]
-        parts += names.get("_argtypes_") or ()
-        for inner in parts:
-            if isinstance(inner, type) and inner not in found:
-                found.add(inner)
-                pending.append(inner)
-    return found
+def _parts(kind: Foreign) -> list[Foreign]:
+    """The types of ctypes that a type contains or leads to at once."""
+    own = kind.__dict__
+    parts = [field[1] for field in _all_fields(kind)]
+    parts += [getattr(kind, "_type_", None), own.get("_restype_"), *(own.get("_argtypes_") or ())]
+    return [part for part in parts if isinstance(part, type)]
 
 
 def _signature(

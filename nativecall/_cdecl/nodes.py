@@ -486,10 +486,9 @@ class Converter:
         return Pointer(found, name, self._owner) if name else pointer(found)
 
     def _function_pointer(self, node: FunctionOf, holder: Node | None) -> CType:
-        if holder is not None:
-            for arg in (node.result, *node.args):
-                if isinstance(arg, Record) and holder in self._reaches(arg):
-                    return VOIDPTR
+        passed = [one for one in (node.result, *node.args) if isinstance(one, Record)]
+        if holder is not None and any([holder in self._reaches(one) for one in passed]):
+            return VOIDPTR
         try:
             return self.function(node, holder)
         except SignatureError:
@@ -598,13 +597,14 @@ def postorder(node: Foreign, parts: Callable[[Foreign], Iterable[Foreign]]) -> I
     stack = [(node, iter(parts(node)))]
     while stack:
         one, left = stack[-1]
-        part = next((part for part in left if part not in entered), None)
-        if part is None:
+        for part in left:
+            if part not in entered:
+                entered.add(part)
+                stack.append((part, iter(parts(part))))
+                break
+        else:
             stack.pop()
             yield one
-        else:
-            entered.add(part)
-            stack.append((part, iter(parts(part))))
 
 
 def reached(node: Node) -> set[Node]:

@@ -259,10 +259,8 @@ def _character(token: str, prefix: str) -> Value:
         return ord(text), 8 * SCALARS[code].size, SCALARS[code].signed
     if len(found) > INT // 8:
         raise Unknown(f"{token} has too many characters")
-    char = BASICS["char"].scalar  # type: ignore[attr-defined]  # those of BASICS are Numbers
-    if len(found) == 1 and char.signed:
-        return int.from_bytes(found, "big", signed=True), INT, True
-    return fit(int.from_bytes(found, "big"), INT, True), INT, True
+    signed = len(found) == 1 and SCALARS["c"].signed
+    return fit(int.from_bytes(found, "big", signed=signed), INT, True), INT, True
 
 
 def cast(value: Value, node: Node) -> Value:
@@ -409,19 +407,15 @@ _NO_OPERATORS = frozenset(["...", "="])
 NO_PROTOTYPE = "'()' says nothing about the arguments"
 
 
-def _has_variable_length(node: Node) -> bool:
-    """Whether an array, or one in it, has a length that only calls know; parameters may."""
-    while isinstance(node, ArrayOf):
-        if node.written:
-            return True
-        node = node.item
-    return False
-
-
 def _elements(node: Node) -> Node:
-    """What an array of variable length has for elements; other types themselves."""
-    while isinstance(node, ArrayOf) and _has_variable_length(node):
-        node = node.item
+    """What an array has for elements if it, or one in it, has a length that only calls know, as
+    parameters may; other types themselves.
+    """
+    inner = node
+    while isinstance(inner, ArrayOf):
+        if inner.written:
+            node = inner.item
+        inner = inner.item
     return node
 
 
@@ -635,7 +629,7 @@ class Parser:
         self.expect("]")
         if not 0 <= index <= len(text):
             raise Unknown("an index is beyond its string")
-        signed = BASICS["char"].scalar.signed  # type: ignore[attr-defined]  # it is a Number
+        signed = SCALARS["c"].signed
         return fit((text + b"\0")[index], 8, signed), 8, signed
 
     def _size(self, size: bool) -> int:
@@ -1168,7 +1162,7 @@ class Parser:
             node = self._suffixes(node, const)
             self._dimensions = 0
             known = node.reason or node.is_kept  # why its size is not known
-            if node.size is None and not known and not _has_variable_length(node):
+            if node.size is None and not known and _elements(node) is node:
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
         if self.accept("("):
@@ -1213,7 +1207,7 @@ class Parser:
                 if whole.alignment > node.alignment:
                     node = node.realigned(whole.alignment)
                 node = node.pointer(constant)
-            elif isinstance(node, PointerTo) and _has_variable_length(node.item):
+            elif isinstance(node, PointerTo) and _elements(node.item) is not node.item:
                 node = _elements(node.item).pointer(node.const)
             elif isinstance(node, FunctionOf):
                 node = node.pointer()

@@ -7,7 +7,7 @@ that are written with them. What it does not know is a SignatureError that names
 
 from __future__ import annotations
 
-from .._errors import SignatureError
+from .._errors import SignatureError, closest, did_you_mean
 from .._types.ctype import SCALARS
 from .._types.derived import Field
 from .._types.signature import Signature
@@ -218,13 +218,10 @@ class TypeNames:
 
     def like(self, name: str) -> str | None:
         """Advice that names the types whose names are like one."""
-        from difflib import get_close_matches
-
         known = self._declarations
         tags = [f"{kind} {name}" for kind in _KINDS]
         found = [tag for tag in tags if tag in {*known.layouts, *known.enums, *known.opaque}]
-        found = found or get_close_matches(name, [*self], n=3, cutoff=0.6)
-        return f"did you mean {' or '.join(map(repr, found))}?" if found else None
+        return did_you_mean(found or closest(name, self)).removeprefix("; ") or None
 
 
 class _TextParser(Parser):

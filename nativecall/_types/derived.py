@@ -672,13 +672,9 @@ def _complete_names(names: list[str | None]) -> Iterable[str]:
     """`names` with the missing ones filled in, without repeating one that is there."""
     taken = {name for name in names if name}
     for index, name in enumerate(names):
-        if name:
-            yield name
-            continue
-        made = f"{_DEFAULT_NAME}{index}"
-        while made in taken:
+        made = name or f"{_DEFAULT_NAME}{index}"
+        while not name and made in taken:
             made += "_"
-        taken.add(made)
         yield made
 
 

@@ -102,8 +102,6 @@ class Signature(Immutable):
         lengths: Sequence[int | str | None] = (),
         written: str | None = None,
     ) -> None:
-        if hasattr(self, "function"):
-            raise AttributeError(f"{self._shown} is immutable; it has been made already")
         if isinstance(result, str):
             read = Signature._read(result)
             self._fill_in(read.function, *read._said())
@@ -142,8 +140,7 @@ class Signature(Immutable):
 
     def _fill_in(self, function: FunctionPointer, *said: object) -> None:
         parts = (function, function.text[2:-1], function.result, function.args, function.variadic)
-        for name, value in zip((*_OF_TYPE, *_SAID), (*parts, *said), strict=True):
-            object.__setattr__(self, name, value)
+        self._fill(**dict(zip((*_OF_TYPE, *_SAID), (*parts, *said), strict=True)))
 
     def _said(self) -> tuple[object, ...]:
         """What no part of the type is."""
