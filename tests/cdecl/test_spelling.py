@@ -403,7 +403,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_importing_signatures_imports_nothing_heavy() -> None:
     program = (
         "import sys; before = set(sys.modules)\n"
-        "import nativecall._cdecl.spelling\n"
+        "import nativecall._lib, nativecall._cdecl.spelling\n"
         "heavy = {'re', 'typing', 'ctypes', 'dataclasses', 'inspect', 'cffi', 'pycparser'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)))"
     )
