@@ -230,8 +230,8 @@ class NativeCallable(_ext.CallableBase):
         replace : bool
             Whether an entry of the same signature gets the new function. Native callers that
             found the old one may go on calling it, so its owner is kept too.
-        owner, gil, errors, errno, order, encoding, check, fortran, out, keep
-            As for `wrap`.
+        other options
+            As for `wrap`, except `name` and `doc`.
 
         Raises
         ------

@@ -14,7 +14,6 @@ from .._errors import SignatureError
 from .._types.ctype import WRAP_IT, CType, Scalar
 from .._types.signature import Signature
 from .._values import callinterface, storage
-from .._values.calloptions import DEFAULT
 from .._values.failure import convention, raise_failure
 from .._values.variadic import extra_argument
 
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
 
 def _check(signature: Signature, flags: int, policies: Policies) -> None:
     """Refuse what cffi cannot call as it must be called."""
-    for name in ("check", "out", "keep"):
-        if getattr(policies, name) != getattr(DEFAULT, name):
-            raise SignatureError(f"calls on this processor have no {name}=")
+    for name in policies.steps:
+        raise SignatureError(f"calls on this processor have no {name}=")
     if flags & _lib.FLAG_NEEDS_GIL or "O" in signature.text:
         raise SignatureError(
             f"{signature.text!r} needs the GIL, which calls on this processor drop", hint="drop it"

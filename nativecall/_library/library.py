@@ -168,15 +168,13 @@ class Library(Single):
             With `fortran`, the name of the procedure will do, without ``_`` at its end.
         signature : str, optional
             May be left out for declared functions.
-        name, doc
-            As for `wrap`.
-        gil, errors, errno, order, encoding, check, fortran, out, keep
-            As for `wrap`; what the library says by default.
         version : str, optional
             The version of the symbol, as for `address`.
         free, close
             As for `load`. The functions that are named mark what they are called with where they
             are looked up after this.
+        other options
+            As for `wrap`, except `owner`; what the library says by default.
 
         Examples
         --------

@@ -110,14 +110,14 @@ def load(
     skip : bool, optional
         Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
         so for headers; for `declarations` it is an error.
-    gil, errors, errno, order, encoding, check, out, keep
-        As for `wrap`, for all functions, or a mapping of their names, or of patterns such as
-        ``"sqlite3_*"``, to values. A name goes before patterns, the first pattern that matches
-        before others. An option for all functions, or for a pattern, applies where it makes sense:
-        ``errors="nonzero"`` to functions that return an integer, ``out=["info"]`` to functions with
-        such an argument. It applies to every name that macros give a function. A name or a pattern
-        that matches no declaration is a ValueError; so is an argument in `out` or `keep` that none
-        of the functions has.
+    options of calls
+        Those of `wrap`, except `name`, `doc` and `owner`: a value for all functions, or a mapping
+        of their names, or of patterns such as ``"sqlite3_*"``, to values. A name goes before
+        patterns, the first pattern that matches before others. An option for all functions, or for
+        a pattern, applies where it makes sense: ``errors="nonzero"`` to functions that return an
+        integer, ``out=["info"]`` to functions with such an argument. It applies to every name that
+        macros give a function. A name or a pattern that matches no declaration is a ValueError; so
+        is an argument in `out` or `keep` that none of the functions has.
     fortran : bool, str or sequence of str
         Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
         those that are. They are found by their names without ``_``, too.

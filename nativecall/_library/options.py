@@ -29,14 +29,12 @@ from .._values.outparameters import arguments, place, pointee, resolved
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from typing import TypedDict
 
     from .._cdecl.declarations import Declarations
     from .._ext import Foreign
     from .._types.grammar import Row
     from .._types.signature import Signature
-    from .._values.calloptions import CallOptions, Check, Gil, Order, Outs
-    from .._values.failure import Errors
+    from .._values.calloptions import CallOptions, CallOptionsByName
 
     Free = str | Callable[[object], object]
 
@@ -49,18 +47,9 @@ if TYPE_CHECKING:
         free: Free | None
         close: str | Sequence[str] | None
 
-    class LoadOptions(TypedDict, total=False):
+    class LoadOptions(CallOptionsByName, total=False):
         """What `load` takes for all functions, or by their names."""
 
-        gil: Gil | Mapping[str, Gil] | None
-        errors: Errors | Mapping[str, Errors] | None
-        errno: bool | Mapping[str, bool] | None
-        order: Order | Mapping[str, Order] | None
-        encoding: str | Mapping[str, str | None] | None
-        check: Check | Mapping[str, Check | None] | None
-        fortran: bool | str | Sequence[str] | None
-        out: Sequence[str] | Mapping[str, Outs | None] | None
-        keep: str | Mapping[str, str | int] | None
         version: str | Mapping[str, str] | None
         free: Free | Mapping[str, Free] | None
         close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None

@@ -176,7 +176,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
         passed,
         len(made),
         len(lengths),
-        bool(writer.owners or policies.out or policies.check is not None or writer.before),
+        bool(writer.owners or policies.steps or writer.before),
         (call.stack - row.ABI.stack) // 8,
         how(call),
         -(-writer.end // 16) * 16,

@@ -145,7 +145,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
         signature.variadic,
         policies,
         policies.order,
-        policies.check is not None or bool(policies.out) or policies.keep != "call",
+        bool(policies.steps),
         _keep(policies.keep, passed),
         text[-1],
         policies.encoding,

@@ -51,8 +51,21 @@ if TYPE_CHECKING:
         out: Outs | None
         keep: str | int | None
 
+    class CallOptionsByName(TypedDict, total=False):
+        """The same of a library's functions: for all of them, or by their names."""
+
+        gil: Gil | Mapping[str, Gil] | None
+        errors: Errors | Mapping[str, Errors] | None
+        errno: bool | Mapping[str, bool] | None
+        order: Order | Mapping[str, Order] | None
+        encoding: str | Mapping[str, str | None] | None
+        check: Check | Mapping[str, Check | None] | None
+        fortran: bool | str | Sequence[str] | None
+        out: Sequence[str] | Mapping[str, Outs | None] | None
+        keep: str | Mapping[str, str | int] | None
+
     class EntryOptions(CallOptions, total=False):
-        """The same, and what keeps the function alive."""
+        """What calls do, and what keeps the function alive."""
 
         owner: object
 
@@ -100,6 +113,12 @@ class Policies(
     def options(self) -> dict[str, Foreign]:
         """What `wrap` takes for them."""
         return self._asdict()
+
+    @property
+    def steps(self) -> list[str]:
+        """The options that add steps to a call: plans have these, trampolines do not."""
+        has = {"check": self.check is not None, "out": bool(self.out), "keep": self.keep != "call"}
+        return [name for name, is_given in has.items() if is_given]
 
     def spelled(self, signature: Signature, index: int) -> str:
         """The type in C of an argument, counted as Python passes them (`Signature.spelled`)."""
