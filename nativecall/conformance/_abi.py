@@ -35,23 +35,18 @@ NATIVECALLABLE, PACKEDCALLABLE = 0x04000001, 0x04000003
 CALL_KEYS = (NATIVECALLABLE, PACKEDCALLABLE)
 NEEDS_GIL, TAKES_GIL = 1, 2
 ERRORS, ERRORS_PYTHON = 0x70, 0x10
-#: The error conventions, and what is found in the signatures that they fit: a result that is an
-#: integer, a pointer; a last argument that is one to an int, and not the end of another type.
-CONVENTIONS = {
-    0x00: "",
-    0x10: "",
-    0x20: "^[?bBhHiIqQ]:",
-    0x30: "^[?bBhHiIqQ]:",
-    0x40: "^[PO&X]",
-    0x50: "",
-    0x60: r"[^&)\]]&i$",
-}
 ABI_MASK = 2 ** (8 * WORD) - 2**24 | 0x80
 API_ATTRIBUTE, API_CAPSULE = "__nativecall_api__", "nativecall_api_v1"
 API_NAME = 0x6E635F6170690001
 API_MOST = 64
 #: Of a Python object: where its type is.
 OB_TYPE = object.__basicsize__ - WORD
+
+
+def fits(text: str, flags: int) -> bool:
+    """Whether functions of a signature can have the error convention of flags."""
+    given = text.encode("latin-1")
+    return bool(lib.nc_convention_fits(given, len(given), flags))
 
 
 def at(kind: str, address: int) -> Foreign:

@@ -6,7 +6,6 @@ Each rule looks at one object (`Provider`); one that the object has nothing for 
 from __future__ import annotations
 
 import gc
-import re
 import sys
 
 from nativecall._core import ffi, lib
@@ -235,8 +234,9 @@ def needs_gil(it: Provider) -> None:
 def convention(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         kind = found & _abi.ERRORS
-        fits = kind in _abi.CONVENTIONS and re.search(_abi.CONVENTIONS[kind], text)
-        check(fits, f"{text!r} has the convention {kind:#x}, which it does not fit")
+        check(
+            _abi.fits(text, kind), f"{text!r} has the convention {kind:#x}, which it does not fit"
+        )
 
 
 # -- the packed table ----------------------------------------------------------------------------

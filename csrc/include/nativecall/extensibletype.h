@@ -378,28 +378,6 @@ NC_STATIC int nc_signature_checked(const char *signature, char *canonical, size_
     return status == NC_OK ? 0 : -1;
 }
 
-/* Whether a failure can show as the flags say (provide.md, Flags). */
-NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t flags)
-{
-    const char *results;
-    switch (flags & NC_ERRORS_MASK) {
-#define NC_CASE(convention, name, codes)                                                           \
-    case NC_ERRORS_##convention:                                                                   \
-        results = codes;                                                                           \
-        break;
-        NC_ERROR_CONVENTIONS(NC_CASE)
-#undef NC_CASE
-    default:
-        return 0;
-    }
-    if ((flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT) {
-        /* The last argument is "&i", and not the end of another type. */
-        return length > 3 && memcmp(&canonical[length - 2], "&i", 2) == 0 &&
-               strchr("&])", canonical[length - 3]) == NULL;
-    }
-    return results == NULL || strchr(results, canonical[0]) != NULL;
-}
-
 /* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
  * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
  * that is malformed, for flags of another ABI or that no function of this signature can have, and

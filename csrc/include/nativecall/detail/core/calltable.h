@@ -80,6 +80,28 @@ NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
             (flags & (NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL)) != 0);
 }
 
+/* Whether a failure can show as the flags say (provide.md, Flags). */
+NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t flags)
+{
+    const char *results;
+    switch (flags & NC_ERRORS_MASK) {
+#define NC_CASE(convention, name, codes)                                                           \
+    case NC_ERRORS_##convention:                                                                   \
+        results = codes;                                                                           \
+        break;
+        NC_ERROR_CONVENTIONS(NC_CASE)
+#undef NC_CASE
+    default:
+        return 0;
+    }
+    if ((flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT) {
+        /* The last argument is "&i", and not the end of another type. */
+        return length > 3 && memcmp(&canonical[length - 2], "&i", 2) == 0 &&
+               strchr("&])", canonical[length - 3]) == NULL;
+    }
+    return results == NULL || strchr(results, canonical[0]) != NULL;
+}
+
 /* ---- the writer's side ----------------------------------------------------------------------- */
 
 typedef struct {
