@@ -184,19 +184,6 @@ def test_pointers_to_other_types_are_refused(square, signature, kind):
         f.to_ctypes(kind)
 
 
-def test_a_box_of_a_class_keeps_the_owner(square):
-    owner = set()
-    alive = weakref.ref(owner)
-    box = nc.wrap(square.address(), "d:d", owner=owner).to_ctypes(DOUBLE)
-    del owner
-    gc.collect()
-    assert alive() is not None
-    assert box(2.0) == 4.0
-    del box
-    gc.collect()
-    assert alive() is None
-
-
 # -- cffi ----------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
-import math
 import sys
 import sysconfig
 import weakref
@@ -42,15 +41,6 @@ class Point(ctypes.Structure):
 
 
 # -- from ctypes ---------------------------------------------------------------------------------
-
-
-def test_ctypes_functions_tell_their_signature(cdll):
-    cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
-    f = nc.wrap(cdll.square)
-    assert f(3.0) == 9.0
-    assert (f.signatures, f.__name__) == (("d:d",), "square")
-    assert f.address() == ctypes.cast(cdll.square, ctypes.c_void_p).value
-    assert f.entries[0].owner is cdll.square
 
 
 CTYPES = [
@@ -260,34 +250,7 @@ def test_null_functions(fails):
         nc.wrap(pointer)
 
 
-def test_python_callbacks_of_ctypes(consumer):
-    f = nc.wrap(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x + 1))
-    gc.collect()
-    assert f(1.0) == 2.0
-    # A ctypes thunk takes the GIL itself.
-    assert consumer.total(f, 1.0, 2) == (5.0, "native")
-
-
-def test_boxes_live_as_long_as_the_callable():
-    box = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(math.sqrt)
-    alive = weakref.ref(box)
-    f = nc.wrap(box)
-    del box
-    gc.collect()
-    assert f(16.0) == 4.0
-    del f
-    gc.collect()
-    assert alive() is None
-
-
 # -- to ctypes -----------------------------------------------------------------------------------
-
-
-def test_to_ctypes(cos):
-    box = cos.to_ctypes()
-    assert box(0.5) == math.cos(0.5)
-    assert (box.argtypes, box.restype) == ((ctypes.c_double,), ctypes.c_double)
-    assert nc.wrap(box).address() == cos.address()
 
 
 def test_to_ctypes_converts_for_people(lib):
@@ -301,13 +264,6 @@ def test_to_ctypes_converts_for_people(lib):
     assert nc.wrap(h).signatures == ("d:X{d:d}d",)
     repr_box = nc.wrap(ctypes.pythonapi.PyObject_Repr, "O:O").to_ctypes()
     assert repr_box([1]) == "[1]"
-
-
-def test_to_ctypes_follows_the_gil_option():
-    process = nc.load(None)
-    assert process.function("PyGILState_Check", "i:").to_ctypes()() == 1
-    assert process.function("PyGILState_Check", "i:", gil="need").to_ctypes()() == 1
-    assert process.function("PyGILState_Check", "i:", gil="release").to_ctypes()() == 0
 
 
 GAPS = [
@@ -422,12 +378,6 @@ def test_api_mode(api):
         nc.wrap(api.lib.half, "f:f")
 
 
-def test_cffi_callbacks():
-    f = nc.wrap(ORACLE.callback("double(double)", lambda x: x + 1))
-    gc.collect()
-    assert f(1.0) == 2.0
-
-
 def test_cffi_values_that_are_no_functions(fails):
     for value in (ORACLE.new("int *"), ORACLE.cast("int", 5)):
         with fails(
@@ -538,14 +488,6 @@ def test_low_level_callables(cdll, abi, lib):
         assert f.entries[0].owner is box
 
 
-def test_to_scipy(lib):
-    f = lib.function("square", "d:d")
-    box = f.to_scipy()
-    assert type(box) is LowLevelCallable
-    assert box.signature == "double (double)"
-    assert nc.wrap(box).address() == f.address()
-
-
 @pytest.mark.parametrize(
     ("method", "module", "way"),
     [
@@ -595,12 +537,6 @@ def test_pointers_without_a_type_say_how_to_tell_it(cos, fails):
     ):
         with fails(TypeError, message):
             nc.wrap(one)
-
-
-def test_a_function_of_cffi_is_called_like_its_symbol():
-    ffi = cffi.FFI()
-    ffi.cdef("int abs(int);")
-    assert nc.wrap(ffi.dlopen(None).abs).__name__ == "abs"
 
 
 def test_ctypes_functions_that_keep_errno_or_convert_themselves():

@@ -16,7 +16,6 @@ binding = pytest.importorskip("llvmlite.binding")
 
 DOUBLE, POINTER = ir.DoubleType(), ir.PointerType()
 I32 = ir.IntType(32)
-PAIR = ir.LiteralStructType((DOUBLE, DOUBLE))
 
 
 def made(name="f", result=DOUBLE, args=(DOUBLE, I32, POINTER), body=True):

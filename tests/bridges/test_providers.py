@@ -11,7 +11,6 @@ import mmap
 import operator
 import struct
 import sys
-import weakref
 
 import pytest
 
@@ -87,13 +86,6 @@ def test_what_needs_the_gil_keeps_it(builder, include):
     assert f["i:i"](0) == 0
 
 
-@pytest.mark.parametrize("signature", SIGNATURES)
-def test_wrap_of_one_signature(obj, signature):
-    f = nc.wrap(obj, signature)
-    assert f.signatures == (signature,)
-    assert f.address() == nc.wrap(obj).address(signature)
-
-
 def test_the_wrapped_callable_keeps_the_object(provider):
     kind = type(provider.callable)
     for made in (kind(), kind().view):
@@ -122,13 +114,6 @@ def test_a_signature_that_is_not_there(obj, fails):
         nc.wrap(obj, "f:f")
     with pytest.raises(nc.NoEntryError, match="'f:f'"):
         nc.wrap(obj)["f:f"]
-
-
-def test_as_one_of_several_targets(obj):
-    f = nc.wrap({"d:d": obj, "q:q": 1 << 12})
-    assert f["d:d"](1.0) == 11.0
-    f.add("i:i", obj)
-    assert f["i:i"](1) == 12
 
 
 def test_a_subclass_inherits_and_one_with_a_call_does_not(provider):
@@ -196,11 +181,6 @@ def test_as_a_function_pointer_argument_no_call_goes_through_python(obj, higher)
     assert higher.ints(obj, 3) == 32
 
 
-def test_the_argument_is_the_entrys_own_function(obj):
-    at = nc.callback("P:P")(lambda p: p)
-    assert nc.wrap(at.address(), "N:X{d:d}")(obj) == nc.wrap(obj).address("d:d")
-
-
 def test_an_argument_of_another_signature_is_converted_or_refused(obj, builder):
     source = """
         float f(float (*f)(float)) { return f(1); }
@@ -215,10 +195,6 @@ def test_an_argument_of_another_signature_is_converted_or_refused(obj, builder):
         TypeError, match=r"must be a function 'double \(\*\)\(d.* offers 'double \(double\)'"
     ):
         lib.g(obj)
-
-
-def test_a_bound_argument(obj, higher):
-    assert higher.twice.bind(obj)(1.0) == 111.0
 
 
 def test_a_callback_gets_and_gives_what_leads_to_it(obj):
@@ -276,19 +252,6 @@ print(Sub(f["d:d"])(1.0), Sub(f["d:d"]).signatures, Over(f["d:d"])(1.0), Over(f[
     )
     line = "True 11.0 23.0 True\n"
     assert told == line * len(NAMES) + "11.0 ('d:d',) 5.0 ()\n"
-
-
-def test_nothing_is_kept_of_what_was_wrapped(provider):
-    class Sub(type(provider.callable)):
-        pass
-
-    obj = Sub()
-    gone = weakref.ref(obj)
-    f = nc.wrap(obj)
-    f["d:d"](1.0)
-    del obj, f
-    gc.collect()
-    assert gone() is None
 
 
 def test_an_exception_beside_an_entry_says_nothing(hostile):

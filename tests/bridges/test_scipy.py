@@ -130,45 +130,6 @@ def test_no_python_call_happens(kernels, counted):
     assert events(lambda: integrate.quad(python, 0, 1000, limit=200)) > events(much) + 300
 
 
-def test_the_callable_itself_would_be_called_through_python(kernels, counted):
-    f = kernels.function("gauss", "double (double)")
-    (value, _), made, file = counted(lambda: integrate.quad(f, 0, 1))
-    assert made > 0
-    assert "nativecall" in file
-    assert abs(value - math.pi / 4) < 1e-14
-
-
-def test_the_same_as_a_box_made_by_hand(kernels, counted):
-    hand = ctypes.CDLL(kernels.path).gauss
-    hand.argtypes, hand.restype = [ctypes.c_double], ctypes.c_double
-    by_hand = counted(lambda: integrate.quad(LowLevelCallable(hand), 0, 3))
-    box = kernels.function("gauss", "d:d").to_scipy()
-    assert counted(lambda: integrate.quad(box, 0, 3)) == by_hand
-
-
-def test_overloads_choose_by_signature(kernels, counted):
-    other = nc.load("m").function("cosf", "f:f")
-    f = nc.wrap({"f:f": other, "d:d": kernels.function("gauss", "d:d")})
-    (value, _), made, _ = counted(lambda: integrate.quad(f.to_scipy("d:d"), 0, 1))
-    assert made > 0
-    assert value == pytest.approx(math.pi / 4)
-
-
-def test_nquad(kernels, counted):
-    many = kernels.function("many", "double (int, double *)")
-    (value, _), made, file = counted(
-        lambda: integrate.nquad(many.to_scipy(), [[0, 2], [0, 2], [0, 2]])
-    )
-    assert value == pytest.approx(8.0)
-    assert made > 9000
-    assert "_quadpack" in file
-    scale = ctypes.c_double(2)
-    box = kernels.function("many_scaled", "double (int, double *, void *)").to_scipy(
-        user_data=ctypes.cast(ctypes.pointer(scale), ctypes.c_void_p)
-    )
-    assert integrate.nquad(box, [[0, 2], [0, 2]])[0] == pytest.approx(8.0)
-
-
 def test_a_filter_whose_signature_is_named():
     """It reports to SciPy as SciPy has it: 1 is well, 0 an exception."""
     mean = nc.callback("d:i&d", lambda n, values: sum(values[i] for i in range(n)) / n)
@@ -198,14 +159,6 @@ def test_ndimage(kernels, counted):
     )
     assert (result[:, 1:-1] == a[:, :-2] + a[:, 2:]).all()
     assert made == a.shape[0]
-
-
-def test_quad_refuses_a_signature_it_does_not_take(kernels):
-    f = kernels.function("largest", "int (double *, ptrdiff_t, double *, void *)")
-    with pytest.raises(ValueError, match="signature"):
-        integrate.quad(f.to_scipy(), 0, 1)
-    g = kernels.function("gauss", "d:d")
-    assert integrate.quad(g.to_scipy(), 0, 1)[0] == pytest.approx(math.pi / 4)
 
 
 # -- every entrance, every spelling --------------------------------------------------------------
@@ -286,15 +239,6 @@ def test_quad_takes_all_four(kernels, counted, signature):
     assert box.signature == signature
 
 
-def test_two_and_three_dimensions(kernels, counted):
-    box = kernels.function("many", "double (int, double *)").to_scipy()
-    (value, _), made, file = counted(lambda: integrate.dblquad(box, 0, 2, 0, 2))
-    assert (value, made > 400, "_quadpack" in file) == (pytest.approx(4.0), True, True)
-    (value, _), made, file = counted(lambda: integrate.tplquad(box, 0, 2, 0, 2, 0, 2))
-    assert (value, made > 9000, "_quadpack" in file) == (pytest.approx(8.0), True, True)
-    assert integrate.quad(box, 0, 2, args=(2.0, 3.0))[0] == pytest.approx(12.0)
-
-
 # -- user data -----------------------------------------------------------------------------------
 
 
@@ -365,13 +309,6 @@ def test_user_data_is_bound_where_the_box_is_wrapped_or_passed(builder):
     assert (said.signatures, said(2.0)) == (("d:d",), 6.0)
 
 
-def test_user_data_is_shared_with_python(kernels):
-    scale = np.array([3.0])
-    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)
-    scale[0] = 4.0
-    assert integrate.quad(box, 0, 2)[0] == pytest.approx(8.0)
-
-
 def test_a_buffer_stays_exported_as_long_as_the_box(kernels):
     scale = array.array("d", [3.0])
     box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)
@@ -385,18 +322,6 @@ def test_a_buffer_stays_exported_as_long_as_the_box(kernels):
     del again
     gc.collect()
     scale.append(1.0)
-
-
-def test_an_array_dies_with_the_box(kernels):
-    scale = np.array([3.0])
-    gone = weakref.ref(scale)
-    box = kernels.function("scaled", "double (double, void *)").to_scipy(user_data=scale)
-    del scale
-    gc.collect()
-    assert gone() is not None
-    del box
-    gc.collect()
-    assert gone() is None
 
 
 @pytest.mark.parametrize("null", [None, ctypes.c_void_p(), ctypes.POINTER(ctypes.c_double)()])
@@ -480,7 +405,6 @@ double two_scaled(double x, double y, void *scale) { CALLED; return x * y * *(do
 double order(int n, double x) { CALLED; return n * x; }
 double sum(double *x, int64_t n)
 { double s = 0; CALLED; for (int64_t i = 0; i < n; i++) s += x[i]; return s; }
-double weighted(double *x, int n, const double *weight) { return *weight * sum(x, n); }
 void sum_out(double *x, int64_t n, double *out) { *out = sum(x, n); }
 int sum_status(double *x, int64_t n, double *out) { *out = sum(x, n); return *out > 1e6; }
 void running(double *in, int64_t n_in, double *out, int64_t n_out)
@@ -568,21 +492,6 @@ def test_filters_of_converted_functions(others, seen, name, signature, errors):
     assert made == IMAGE.size
 
 
-def test_a_weighted_filter(others):
-    f = others.function("weighted", "double (double *, int, const double *)")
-    box = f.to_scipy(user_data=np.array([1 / 9]))
-    assert ndimage.generic_filter(IMAGE, box, size=3) == pytest.approx(SUMS / 9)
-
-
-def test_other_converted_functions_of_ndimage(others):
-    box = others.function("running", "v:&dq&dq").to_scipy()
-    result = ndimage.generic_filter1d(IMAGE, box, 3, mode="nearest")
-    assert (result[:, 1:-1] == IMAGE[:, :-2] + IMAGE[:, 2:]).all()
-    box = others.function("shift", "v:&q&dii").to_scipy()
-    result = ndimage.geometric_transform(IMAGE, box, order=1)
-    assert (result == ndimage.shift(IMAGE, 1, order=1)).all()
-
-
 def test_failures_become_what_ndimage_understands(others):
     """C's non-zero status is ndimage's zero, and the failure is told in ndimage's words."""
     box = others.function("sum_status", "i:&dq&d", errors="nonzero").to_scipy()
@@ -605,16 +514,6 @@ def test_checks_of_conversions_surface(others):
         integrate.quad(box, 0, 1)
     assert isinstance(found.value.__cause__ or found.value, ValueError)
     assert "3" in str(found.value.__cause__ or found.value)
-
-
-@overlooked
-def test_callbacks_are_converted_as_well():
-    f = nc.callback("d:ddd", lambda x, a, b: x * a + b)
-    assert integrate.quad(f.to_scipy(), 0, 2, args=(3.0, 1.0))[0] == pytest.approx(8.0)
-    f = nc.callback("d:ddd", lambda x, a, b: 1 / 0)
-    with pytest.raises((SystemError, ZeroDivisionError)) as found:
-        integrate.quad(f.to_scipy(), 0, 2, args=(3.0, 1.0))
-    assert isinstance(found.value.__cause__ or found.value, ZeroDivisionError)
 
 
 def test_the_box_keeps_what_was_converted(others):
