@@ -19,7 +19,6 @@ from nativecall.conformance import _abi
 
 Slot = nc.Slot
 ID = 0x05000003
-OTHER = 0x05000005
 CALL_ID = 0x04000001
 
 
@@ -190,19 +189,6 @@ def test_too_many_rows(fails):
 
 
 # -- inheritance; its rules are tried on inheritance.json and random families (test_vectors.py) ----
-
-
-def test_plain_mixins_do_not_matter():
-    class A(metaclass=nc.extensibletype):
-        __customslots__ = {"a": 1}
-
-    class Mixin:
-        __customslots__ = {"mixin": 2}
-
-    class M(Mixin, A):
-        pass
-
-    assert data(M) == {b"a": 1}
 
 
 def test_builtin_bases_dicts_and_dunder_slots():
@@ -399,50 +385,6 @@ def test_a_subclass_that_overrides_call_exposes_no_entries(consumer, cos, fails)
     assert native(consumer, cos) is not None
 
 
-def test_a_subclass_that_does_not_keeps_them(consumer, cos):
-    class Named(nc.NativeCallable):
-        colour = "red"
-
-    f = Named(cos, name="cos")
-    assert f(0.0) == 1.0
-    assert native(consumer, f)[1] == cos.address()
-    assert f.signatures == ("d:d",)
-    assert nc.wrap(f.builtin) is f
-    assert keys(Named) == keys(nc.NativeCallable)
-
-
-def test_the_override_is_inherited(consumer, cos, fails):
-    class Doubled(nc.NativeCallable):
-        def __call__(self, x):
-            return 2 * super().__call__(x)
-
-    class Child(Doubled):
-        pass
-
-    f = Child(cos, name="cos")
-    assert f(0.0) == 2.0
-    exposes_nothing(consumer, f, fails)
-
-
-def test_an_override_in_a_mixin(consumer, cos, fails):
-    class Mixin:
-        def __call__(self, x):
-            return 3.0
-
-    class Before(Mixin, nc.NativeCallable):
-        pass
-
-    class After(nc.NativeCallable, Mixin):
-        pass
-
-    f = Before(cos, name="cos")
-    assert f(0.0) == 3.0
-    exposes_nothing(consumer, f, fails)
-    g = After(cos, name="cos")
-    assert g(0.0) == 1.0
-    assert native(consumer, g) is not None
-
-
 def test_assigning_and_deleting_call_later(consumer, cos, fails):
     class Late(nc.NativeCallable):
         pass
@@ -479,18 +421,6 @@ def test_vectorcall_is_inherited_while_the_call_table_is():
     assert not Sub.__flags__ & vectorcall
     del Sub.__call__
     assert Sub.__flags__ & vectorcall
-
-
-def test_a_provider_of_c_follows_the_same_rule(consumer, provider):
-    class Overriding(provider.Base):
-        def __call__(self, x):
-            return 7.0
-
-    assert consumer.total(Overriding(), 1.0, 1) == (7.0, "python")
-    assert consumer.entry(Overriding(), "d:d", 0, True) is None
-    first = consumer.table(Overriding())[0]
-    assert first[1] == 1, "a skip row keeps the positions of those behind it"
-    assert consumer.find(Overriding(), ID) == consumer.find(provider.Base(), ID)
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -537,36 +467,10 @@ for one in threads: one.join()
     assert python(code) == ""
 
 
-def test_the_longest_key():
-    assert _lib.interned(_abi.intern(bytes(65535))) == bytes(65535)
-
-
 def test_the_callables_own_rows(cos):
     assert CALL_ID in keys(cos)
     assert keys(cos) == keys(nc.NativeCallable)
     assert math.cos(0.0) == cos(0.0)
-
-
-def test_a_mixin_that_may_get_a_call_later_hides_the_entries(consumer, cos):
-    """A __call__ can be given to a plain class at any time, and nobody is told."""
-
-    class Mixin:
-        pass
-
-    class Mixed(Mixin, nc.NativeCallable):
-        pass
-
-    f = Mixed(cos)
-    assert f(0.0) == 1.0
-    assert f.signatures == ()
-    Mixin.__call__ = lambda self, x: 2.0
-    assert f(0.0) == 2.0
-    assert consumer.total(f, 0.0, 1) == (2.0, "python")
-
-    class Behind(nc.NativeCallable, Mixin):
-        pass
-
-    assert Behind(cos).signatures == ("d:d",)
 
 
 def test_subclasses_made_while_their_base_is_made_inherit_its_slots():

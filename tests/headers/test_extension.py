@@ -299,12 +299,6 @@ def test_a_table_too_small_for_what_is_inherited(provider, consumer, fails):
     assert consumer.find(made(), ALLOCATED_ID) == (1, ALLOCATED_ID, 7, 111)
 
 
-def test_a_static_subclass_without_rows_inherits_all(provider, consumer):
-    made = provider.derive(provider.Derived, 0, ())
-    assert consumer.table(made()) == consumer.table(provider.Derived())
-    assert consumer.total(made(), 2.0, 1) == (1.0, "native")
-
-
 def test_static_types_refuse_duplicates(provider, fails):
     message = f"duplicate slot key {OWN_ID:#x} in the slots of type 'nc_provider.Made'"
     with fails(ValueError, message):
@@ -324,18 +318,6 @@ def test_a_python_class_is_no_base_of_a_static_type(provider, consumer, fails):
     ):
         provider.derive(Python, 4, (ALLOCATED_ID,))
     assert consumer.find(Python(), OWN_ID) == (1, OWN_ID, 3, 4)
-
-
-def test_python_subclasses_of_static_types(provider, consumer):
-    class Child(provider.Derived):
-        __customslots__ = {OWN_ID: 778, "new": 5}
-
-    child = Child()
-    assert consumer.find(child, OWN_ID) == (5, OWN_ID, 0, 778)
-    assert consumer.find_key(child, b"new")[0] == 6
-    assert consumer.total(child, 2.0, 1) == (1.0, "native")
-    child.replace()
-    assert consumer.total(child, 3.0, 1) == (1.0, "native")
 
 
 # -- other ways to build -------------------------------------------------------------------------
@@ -592,17 +574,6 @@ def test_entries_of_a_newer_abi_are_not_listed_and_not_called_back(bad, consumer
         assert consumer.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
 
 
-def test_entries_of_a_newer_abi_in_tier_2(bad, consumer, lib):
-    square = lib.address("square")
-    for flags in NEWER:
-        members = {"__nativecall_api__": bad.api([("d:d", flags, 8)]), "__call__": lambda s, x: 2.0}
-        obj = type("Offers", (), members)()
-        assert consumer.look(obj, "api", "d:d", 0) is None
-        assert consumer.integrate(obj, 1.0, 3, 0) == (6.0, False, 0)
-    type(obj).__nativecall_api__ = bad.api([("d:d", 0, square)])
-    assert consumer.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
-
-
 def test_words_that_are_no_packed_signature_are_passed_over(bad, consumer, lib):
     """Symbols that have no meaning yet, flags, and more words than any signature known here."""
     square = lib.address("square")
@@ -665,29 +636,6 @@ def test_a_static_type_without_the_array_that_it_promises(bad, fails):
     for rows in (-1, -sys.maxsize - 1):
         with fails(ValueError, f"type 'Arrayless' cannot have a slot table of {rows} rows"):
             bad.ready(rows)
-
-
-def test_null_in_entries_of_tier_2(bad, consumer):
-    api = bad.api([(None, 0, 8), ("d:d", 0, 0), ("q:q", 0, 8)])
-    obj = type("Offers", (), {"__nativecall_api__": api, "__call__": lambda self, x: 2.0})()
-    assert consumer.look(obj, "api", "d:d", 0) is None
-    assert consumer.integrate(obj, 1.0, 3, 0) == (6.0, False, 0), "through Python"
-
-
-def test_signatures_that_the_consumer_does_not_know(bad, consumer, lib):
-    """A grammar of the future is text that equals none of ours."""
-    square = lib.address("square")
-    strange = ("d:@{future}", 0, 8)
-    obj = bad.raw([strange, ("d:d", 0, square)], [], 2)
-    for way in BY_INTERNED:
-        assert found(consumer, obj, way) == square
-        assert found(consumer, obj, way, "f:f") is None
-    assert consumer.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
-    obj = bad.raw([strange], [], 1)
-    assert consumer.integrate(obj, 1.0, 3, 0) == (-3.0, False, 0)
-    obj = type("Offers", (), {"__nativecall_api__": bad.api([strange])})()
-    with pytest.raises(TypeError, match="a callback must be a callable"):
-        consumer.integrate(obj, 1.0, 3, 0)
 
 
 class Looks:

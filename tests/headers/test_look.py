@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import weakref
 from pathlib import Path
 
@@ -19,8 +18,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.conformance import _abi
-from support import build, packed
-from support.threads import together
+from support import build
 
 LANGUAGES = ["c", "c++"]
 CALL_ID, PACKED_ID = 0x04000001, 0x04000003
@@ -53,11 +51,6 @@ def look(request, modules):
     return build.load_extension(path)
 
 
-def word(signature: str) -> int:
-    (found,) = packed.pack(signature)
-    return found
-
-
 def test_it_is_one_short_file(copied):
     text = (copied / "nativecall_abi.h").read_text()
     assert len(text.splitlines()) <= 255
@@ -81,25 +74,6 @@ def test_most_objects_offer_nothing(look, lib):
         kind.__nativecall_api__ = None
         assert look.offers(kind()) is False
         del kind.__nativecall_api__
-
-
-def test_every_entry_is_found(look, lib):
-    f = nc.wrap({"d:d": lib.address("square"), "f:f": lib.address("same_f32")})
-    f.add("q:q", lib.address("same_i64"), gil="need")
-    f.add("i:i", lib.address("same_i32"), errors="nonzero")
-    rows = [(entry.signature, entry.flags, entry.address) for entry in f.entries]
-    for g in (f, f.builtin):
-        assert look.entries(g) == rows
-        for signature, flags, address in rows:
-            assert look.find(g, signature) == (flags, address)
-            assert look.word(g, word(signature)) == address
-            for refuse in (0x1, 0xF0, 0xF1):
-                suits = not flags & refuse
-                assert look.find(g, signature, refuse) == ((flags, address) if suits else None)
-                assert look.word(g, word(signature), refuse) == (address if suits else None)
-        assert look.find(g, "d:dd") is None
-        assert look.word(g, word("d:dd")) is None
-        assert look.find_null(g) is None
 
 
 def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
@@ -141,26 +115,6 @@ def test_a_builtin_base_overrides_tier_2(look, bad, lib):
     assert "__call__" in vars(weakref.ref)
     assert look.ask(Called(Offers), "d:d") is None
     assert look.ask(Offered(Offers), "d:d") == (0, lib.address("square"))
-
-
-def test_entries_appear_while_others_read(look, lib):
-    f = nc.wrap(lib.address("square"), "d:d")
-    ended = threading.Event()
-
-    def read():
-        while not ended.is_set():
-            assert look.lookups(f, "d:d", 2000) == 2000
-
-    def add():
-        try:
-            for i in range(1, 60):
-                f.add("d:" + "d" * (i + 1), lib.address("same_f64"))
-                f.add("d:d", lib.address(("same_f64", "square")[i % 2]), replace=True)
-        finally:
-            ended.set()
-
-    together(read, read, add)
-    assert len(look.entries(f)) == 60
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -20,7 +20,6 @@ from nativecall import _ext
 from nativecall._types.ctype import SCALARS, part_of
 from support import packed
 from support.capsules import capsule
-from support.erf import NATIVE
 from support.headers import REFUSED, events
 from support.threads import each
 from support.vectors import Api, Entry
@@ -122,24 +121,6 @@ def test_many_arguments(c, functions):
     narrow = [f4(k + 0.5) if k % 2 == 0 else struct.pack("h", -k) for k in range(20)]
     assert ask(c, f, "d:" + 10 * "fh", *narrow) == ("promoted", d(expected))
     assert ask(c, lambda *x: len(x), "i:" + 32 * "b", *(32 * [b"\0"])) == ("boxed", i(32))
-
-
-ERF_OF_HALF = math.erf(0.5)
-(ERFF_OF_HALF,) = struct.unpack("f", f4(ERF_OF_HALF))  # of the overload for floats
-
-
-@pytest.mark.parametrize("name", NATIVE)
-def test_every_native_box_that_is_wrapped_without_a_python_call(c, name):
-    f = nc.wrap(NATIVE[name]())
-    for signature, value, way in (("d:d", d(0.5), "exact"), ("d:f", f4(0.5), "promoted")):
-        prepared = c.prepare(f, signature)
-        assert c.way(prepared) == way
-        few = events(lambda: c.call(prepared, (value,)))
-        assert events(lambda: c.call(prepared, (value,), False, True, 1000)) == few
-        for nogil in (False, True):
-            assert c.call(prepared, (value,), nogil) in (d(ERF_OF_HALF), d(ERFF_OF_HALF))
-            assert c.call(prepared, (value,), nogil, False) is None
-    assert ask(c, f, "v:d", d(0.5)) == ("promoted", None)
 
 
 def test_the_rest_of_python(c):
