@@ -15,16 +15,11 @@ SOURCE = """
 #include <string.h>
 typedef struct { double x, y; } Pair;
 typedef struct { int8_t tag; double x; int16_t n; } Padded;
-typedef struct __attribute__((packed)) { int8_t tag; int32_t n; } Packed;
 typedef struct { Pair at[2]; int32_t n[3]; } Nested;
 typedef struct { double *data; int64_t count; } Span;
 typedef struct { PyObject *object; int32_t n; } Held;
 typedef struct { PyObject *object; int32_t n; double x[2]; } Large;
 typedef struct { double *data; intptr_t shape[2], strides[2]; } Matrix;
-#define MANY(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define PARAMETERS(i) int16_t h##i, double d##i, Pair p##i,
-#define TERMS(i) h##i * (4 * i + 1) + d##i * (4 * i + 2) \\
-                 + p##i.x * (4 * i + 3) + p##i.y * (4 * i + 4) +
 #define ECHO(name, type) type name(type x); type name(type x) { return x; }
 ECHO(echo_bool, bool)
 ECHO(echo_i8, int8_t) ECHO(echo_i16, int16_t) ECHO(echo_i32, int32_t) ECHO(echo_i64, int64_t)
@@ -32,7 +27,7 @@ ECHO(echo_u8, uint8_t) ECHO(echo_u16, uint16_t) ECHO(echo_u32, uint32_t) ECHO(ec
 ECHO(echo_f, float) ECHO(echo_d, double) ECHO(echo_g, long double)
 ECHO(echo_zf, float _Complex) ECHO(echo_zd, double _Complex) ECHO(echo_zg, long double _Complex)
 ECHO(echo_p, void *) ECHO(echo_dp, double *) ECHO(echo_o, PyObject *)
-ECHO(echo_pair, Pair) ECHO(echo_padded, Padded) ECHO(echo_packed, Packed) ECHO(echo_nested, Nested)
+ECHO(echo_pair, Pair) ECHO(echo_padded, Padded) ECHO(echo_nested, Nested)
 double mixed(int32_t i, double d, double *p, float f, int64_t q, bool b, uint8_t u, Pair s);
 double mixed(int32_t i, double d, double *p, float f, int64_t q, bool b, uint8_t u, Pair s)
 { return i + 10 * d + 100 * (p ? *p : 0) + 1000 * f + (double)q * 1e4 + b * 1e5 + u * 1e6
@@ -42,16 +37,6 @@ double total(Span s)
 { double t = 0; for (int64_t i = 0; i < s.count; i++) { t += s.data[i]; } return t; }
 double first(double *x, int64_t n);
 double first(double *x, int64_t n) { return n ? *x : -1; }
-double trace(Matrix *m);
-double trace(Matrix *m)
-{
-    double t = 0;
-    if (m == NULL) { return -1; }
-    for (intptr_t i = 0; i < m->shape[0] && i < m->shape[1]; i++) {
-        t += *(double *)(void *)((char *)m->data + i * (m->strides[0] + m->strides[1]));
-    }
-    return t;
-}
 double apply(double (*f)(double), double x, Pair p);
 double apply(double (*f)(double), double x, Pair p) { return f(x) + p.x; }
 int8_t fail_i8(int8_t x, double (*f)(double));
@@ -88,8 +73,6 @@ int32_t raise_after(double (*f)(double), int16_t x)
 PyObject *pick(PyObject *a, Span s, PyObject *b, Matrix *m, long double g, PyObject *c);
 PyObject *pick(PyObject *a, Span s, PyObject *b, Matrix *m, long double g, PyObject *c)
 { return Py_NewRef(s.count ? a : m ? b : g == 1.5L ? c : Py_None); }
-double weigh(MANY(PARAMETERS) int16_t last);
-double weigh(MANY(PARAMETERS) int16_t last) { return MANY(TERMS) last; }
 int32_t replaced(double a, double b, int16_t c);
 int32_t replaced(double a, double b, int16_t c) { return 1 + (int)a + (int)b + c; }
 int32_t replacing(double a, double b, int16_t c);

@@ -214,16 +214,6 @@ def test_a_mapping_makes_overloads():
     assert repr(f) == "<native callable cos 'd:d', 'f:f'>"
 
 
-def test_any_mapping_will_do():
-    class Lazy(dict):
-        pass
-
-    import types
-
-    for mapping in (Lazy({"d:d": COS}), types.MappingProxyType({"d:d": COS})):
-        assert nc.wrap(mapping).signatures == ("d:d",)
-
-
 def test_mapping_errors(fails):
     with fails(ValueError, "'target' must map at least one signature to a target"):
         nc.wrap({})
@@ -242,14 +232,6 @@ def test_mapping_errors(fails):
 
     with fails(ValueError, "'target' must map at least one signature to a target"):
         nc.wrap(Full())
-
-
-def test_spellings_with_one_abi_are_duplicates(fails):
-    if ctypes.sizeof(ctypes.c_long) != 8:
-        pytest.skip("long has 32 bits here: l and q are two signatures")
-    message = "'target' has 'l:l' and 'q:q', which are one signature here: 'q:q'"
-    with fails(ValueError, message):
-        nc.wrap({"l:l": LLABS, "q:q": LLABS})
 
 
 def test_getitem_restricts_to_one_signature():
@@ -333,12 +315,6 @@ def test_add_appends():
     assert f.signatures == ("d:d", "f:f", "d:dd")
     assert f(2.0, 3.0) == 8.0
     assert f["f:f"].address() == COSF
-
-
-def test_add_takes_the_targets_own_signature():
-    f = nc.wrap(COS, "d:d")
-    f.add(None, nc.wrap(COSF, "f:f"))
-    assert f.signatures == ("d:d", "f:f")
 
 
 def test_add_refuses_a_duplicate(fails):
@@ -472,19 +448,6 @@ def test_wrong_counts(fails):
     assert f(2.0, 3.0) == 8.0
 
 
-def test_wrong_counts_without_ahead_of_time_trampoline(fails, lib):
-    f = lib.function("same_i16", "h:h")
-    with fails(TypeError, "'same_i16' takes exactly 1 argument (2 given)"):
-        f(1, 2)
-    with pytest.raises(TypeError, match=r"same_i16\(\) takes exactly one argument \(2 given\)$"):
-        f.builtin(1, 2)
-    assert f(3) == f.builtin(3) == 3
-    g = lib.function("add_all", "d:i.")
-    with fails(TypeError, "'add_all' takes at least 1 argument (0 given)"):
-        g()
-    assert g(2, 1.5, 2.0) == 3.5
-
-
 def test_keywords(fails):
     f = nc.wrap(POW, "double pow(double base, double exponent)", name="pow")
     assert f(2.0, exponent=3.0) == f(**{"".join(["expo", "nent"]): 3.0}, base=2.0) == 8.0
@@ -568,15 +531,6 @@ def test_inspect():
 # -- flags ---------------------------------------------------------------------------------------
 
 
-def test_gil_is_held_or_released():
-    process = nc.load(None)
-    assert process.function("PyGILState_Check", "i:")() == 1
-    assert process.function("PyGILState_Check", "i:", gil="need")() == 1
-    assert process.function("PyGILState_Check", "i:", gil="release")() == 0
-    assert process.function("PyGILState_Check", "i:", gil="release").builtin() == 0
-    assert process.function("PyGILState_Check", "i:", errno=True)() == 1
-
-
 def test_failures_become_exceptions(fails, lib):
     nonzero = lib.function("fail_with", "i:i", errors="nonzero")
     assert nonzero(0) == 0
@@ -605,16 +559,6 @@ def test_failures_become_exceptions(fails, lib):
     assert code(0) == 0
     for f in (nonzero, code):
         assert f.builtin(0) == 0
-
-
-def test_python_exceptions_come_through():
-    address = ctypes.cast(ctypes.pythonapi.PyLong_AsLong, ctypes.c_void_p).value
-    f = nc.wrap(address, "l:O", errors="python")
-    assert f(5) == 5
-    assert f(-1) == -1
-    with pytest.raises(OverflowError):
-        f(2**80)
-    assert f(6) == 6
 
 
 @pytest.mark.parametrize("type", ["O", "T{O}", "T{iT{(2)O}}", "[1]O", "&O", "X{O:O}", "&T{O}"])

@@ -12,7 +12,6 @@ import errno
 import inspect
 import math
 import pickle
-import random
 import sysconfig
 from itertools import pairwise
 from typing import Any
@@ -20,8 +19,6 @@ from typing import Any
 import pytest
 
 import nativecall as nc
-from nativecall import _lib
-from support.threads import each
 
 SOURCE = """
 #include <Python.h>
@@ -235,77 +232,6 @@ def test_structs_and_buffers(c, fails):
 
 # -- calls of any shape --------------------------------------------------------------------------
 
-SPELT = {
-    "b": "signed char", "B": "unsigned char", "h": "short", "I": "unsigned", "q": "long long",
-    "i": "int", "f": "float", "d": "double", "T{dd}": "Point", "T{qi}": "Mixed", "v": "void",
-}  # fmt: skip
-TERM = {"T{dd}": "(a{0}.x - a{0}.y)", "T{qi}": "(double)(a{0}.n + a{0}.m)"}
-MADE = {"T{dd}": "(Point){s, s + 1}", "T{qi}": "(Mixed){(long long)s, 7}"}
-SHAPES = random.Random(60)
-
-
-def shapes() -> list[tuple[str, list[str]]]:
-    kinds, results = [one for one in SPELT if one != "v"], [*SPELT]
-    made = [("v", []), ("d", ["d"] * 12), ("q", ["q"] * 9), ("T{dd}", ["T{dd}"] * 6)]
-    for _ in range(36):
-        count = SHAPES.choice((0, 1, 2, 3, 5, 6, 7, 9, 13))
-        made.append((SHAPES.choice(results), SHAPES.choices(kinds, k=count)))
-    return made
-
-
-@pytest.fixture(scope="module")
-def shaped(builder):
-    lines = [
-        "typedef struct { double x, y; } Point;",
-        "typedef struct { long long n; int m; } Mixed;",
-        "static int code; static double sum;",
-        "void tell(int c) { code = c; } double last(void) { return sum; }",
-    ]
-    functions = shapes()
-    for k, (result, args) in enumerate(functions):
-        given = "".join([f"{SPELT[one]} a{i}, " for i, one in enumerate(args)])
-        terms = [
-            f"{i + 1} * {TERM.get(one, '(double)a{}').format(i)}" for i, one in enumerate(args)
-        ]
-        made = "" if result == "v" else MADE.get(result, f"({SPELT[result]})s")
-        body = f"double s = {' + '.join(terms) or '3'}; sum = s; *error = code; return {made};"
-        lines.append(f"{SPELT[result]} f{k}({given}int *error) {{ {body} }}")
-    library = nc.load(builder.library("\n".join(lines), "error_shapes", flags=("-O1",)))
-    return library, functions
-
-
-def test_any_shape_of_signature(shaped):
-    library, functions = shaped
-    tell, last = library.function("tell", "v:i"), library.function("last", "d:")
-    chosen = random.Random(61)
-    for k, (result, args) in enumerate(functions):
-        signature = f"{result}:{''.join(args)}&i"
-        f = library.function(f"f{k}", signature, errors="argument")
-        values: list[Any] = []
-        wanted = 0.0 if args else 3.0
-        for place, one in enumerate(args, 1):
-            number = chosen.randrange(0, 6)
-            values.append((number, 2) if one.startswith("T") else number)
-            term = number - 2 if one == "T{dd}" else number + 2 if one == "T{qi}" else number
-            wanted += place * term
-        for call in (f, f.builtin):
-            tell(0)
-            answer = call(*values)
-            assert last() == wanted, signature
-            if result == "v":
-                assert answer is None
-            elif result.startswith("T"):
-                assert answer[0] == wanted
-            elif result not in "bBI":
-                assert answer == wanted
-            for code in (1, -1, 2**31 - 1, -(2**31)):
-                tell(code)
-                with pytest.raises(nc.NativeFailure) as caught:
-                    call(*values)
-                assert caught.value.value == code
-        with pytest.raises(TypeError):
-            f(*values, None)
-
 
 # -- callbacks -----------------------------------------------------------------------------------
 
@@ -398,32 +324,12 @@ def test_callbacks_of_any_shape(signature, given, returned, sentinel, gil):
     assert f(*given) == returned
 
 
-def test_a_struct_is_a_callbacks_result(builder):
-    f = nc.callback("T{dd}:d&i", lambda x: (x, 1 / x), errors="argument")
-    assert tuple(f(2.0)) == (2.0, 0.5)
-    with pytest.raises(ZeroDivisionError):
-        f(0.0)
-
-
 def test_recursion_that_is_too_deep_is_told(c):
     made: list[Any] = []
     f = nc.callback("d:d&i", lambda x: made[0](made[1], x), errors="argument")
     made += [c.twice, f]
     with pytest.raises(RecursionError):
         f(1.0)
-
-
-def test_threads_have_an_int_each(c):
-    def failures(sign: int) -> int:
-        count = 0
-        for x in range(1, 300):
-            try:
-                assert c.root(sign * x * x) == x
-            except nc.NativeFailure:
-                count += 1
-        return count
-
-    assert each(failures, 1, -1, 1, -1) == [0, 299, 0, 299]
 
 
 # -- other signatures, and other conventions -----------------------------------------------------
@@ -591,7 +497,3 @@ def test_it_is_pickled(c, callees):
 def test_scipy_calls_it_without_the_int(c):
     integrate = pytest.importorskip("scipy.integrate")  # not made for every Python
     assert integrate.quad(c.root.to_scipy(), 0, 1)[0] == pytest.approx(2 / 3)
-
-
-def test_flags_of_the_header():
-    assert _lib.ERRORS["argument"] == 0x60

@@ -27,7 +27,6 @@ import nativecall as nc
 
 LIBM = nc.load("m")
 SYMBOLS = {"d:d": "sqrt", "f:f": "sqrtf", "d:dd": "pow", "f:ff": "powf", "q:d": "lrint"}
-STATE = importlib.import_module("nativecall._callable.specialize")
 FLIGHTS = importlib.import_module("nativecall._singleflight")
 THREADS = 8
 LIMIT = 60  # seconds after which a thread that should have ended is a deadlock
@@ -107,13 +106,6 @@ def test_who_asks(hook, asker):
     assert hook.asked == ["f:f", "i:i"]
 
 
-def test_to_scipy_asks(hook):
-    scipy = pytest.importorskip("scipy")
-    f = made("d:dd", hook=hook)
-    assert isinstance(f.to_scipy("d:d"), scipy.LowLevelCallable)
-    assert hook.asked == ["d:d"]
-
-
 def test_a_conversion_asks_before_it_converts(hook):
     f = made(hook=hook)
     assert f.convert("f:f") is f["f:f"]
@@ -185,21 +177,6 @@ def test_an_answer_brings_its_flags_and_its_owner():
     gc.collect()
     assert f.entries[1].owner is reference()
     assert f(2.0, 4.0) == 16.0
-
-
-@pytest.mark.parametrize("kind", ["address", "ctypes", "cffi", "capsule", "view"])
-def test_anything_that_holds_a_function_is_an_answer(kind):
-    target = symbol("d:dd")
-    answer = {
-        "address": target.address(),
-        "ctypes": target.to_ctypes(),
-        "cffi": target.to_cffi(),
-        "capsule": target.to_capsule(),
-        "view": target.builtin,
-    }[kind]
-    f = made(hook=lambda f, s: answer)
-    assert f.address("d:dd") == target.address()
-    assert f(2, 5) == 32.0
 
 
 # -- C consumers -----------------------------------------------------------------------------------
@@ -579,30 +556,6 @@ def test_a_hook_that_deletes_itself():
         f["d:dd"]
 
 
-def test_a_hook_that_sets_another(hook):
-    def first(f, signature):
-        f.specialize = hook
-
-    f = made(hook=first)
-    with pytest.raises(nc.NoEntryError):
-        f["f:f"]
-    assert hook.asked == []
-    assert f["f:f"](4.0) == 2.0
-    assert hook.asked == ["f:f"]
-
-
-def test_a_hook_that_drops_the_callable():
-    holder = []
-
-    def drop(f, signature):
-        holder.clear()
-        return symbol(signature)
-
-    holder.append(made(hook=drop))
-    assert holder[0]["f:f"](4.0) == 2.0
-    assert holder == []
-
-
 # -- threads ---------------------------------------------------------------------------------------
 
 
@@ -651,16 +604,6 @@ def test_a_failure_is_the_askers_and_the_next_one_asks_again():
     assert len(failed) == 1
     assert results.count(symbol("f:f").address()) == THREADS - 1
     assert slow.asked == ["f:f"] * 2
-
-
-def test_c_consumers_wait_too(integrating):
-    slow = Slow([symbol("d:d")])
-    f = made("f:f", hook=slow)
-    results = run(
-        *[lambda: integrating.integrate(f, 0.0, 1.0, 10, "p", integrating.HOLDS_GIL)[1:]] * THREADS
-    )
-    assert results == [(True, 0)] * THREADS
-    assert slow.asked == ["d:d"]
 
 
 def test_other_signatures_and_writers_do_not_wait():

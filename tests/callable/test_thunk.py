@@ -60,9 +60,6 @@ int add(int count, ...)
     va_end(rest);
     return (int)s;
 }
-double (*kept)(double);
-void keep(double (*f)(double)) { kept = f; }
-double call_kept(double x) { return kept(x); }
 """
 DECLARATIONS = """
 typedef struct { double x, y; } Point;
@@ -70,8 +67,7 @@ int32_t twice(int32_t n); int64_t large(void); double sum3(double a, double b, d
 double sum(int n, double *x); double norm(Point p); Point mirrored(Point p);
 void root(double *x, double *result); int half(double x, double *result); int checked(int x);
 char *find(char *text); double scale(double x, const double *data, int n);
-double apply(double (*f)(double), double x); int add(int count, ...); double call_kept(double x);
-void keep(double (*f)(double));
+double apply(double (*f)(double), double x); int add(int count, ...);
 """
 
 
@@ -110,12 +106,6 @@ def test_arrays_and_numbers(c):
         c.sum3.convert("d:i&d")(2, doubles(1, 2, 3))
     with pytest.raises(ValueError, match=f"argument 2 of {shown} is NULL, but 'sum3' needs it"):
         c.sum3.convert("d:i&d")(3, None)
-
-
-def test_structs_by_value_and_by_reference(c):
-    thunk = c.norm.convert("d:&T{dd}").to_ctypes()
-    memory = thunk.argtypes[0]._type_(3, 4)
-    assert thunk(ctypes.pointer(memory)) == 25
 
 
 def test_an_argument_that_takes_the_result_is_the_result(c):
@@ -268,19 +258,6 @@ def test_a_failure_in_a_thread_of_c_is_reported(c, builder, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize(
-    ("before", "errors", "good", "bad"),
-    [("errno", "nonzero", (3, 0), (-3, 1)), ("errno", "zero", (3, 1), (-3, 0))],
-)
-def test_error_conventions_one_to_another(c, before, errors, good, bad):
-    thunk = nc.wrap(c.checked, errors=before).convert("i:i", errors=errors)
-    assert thunk.entries[0].errors == errors
-    plain = nc.wrap(thunk.address(), "i:i", owner=thunk)
-    assert (plain(good[0]), plain(bad[0])) == (good[1], bad[1])
-    with pytest.raises(nc.NativeFailure):
-        thunk(bad[0])
-
-
 def test_errno_and_null(c):
     checked = nc.wrap(c.checked, errors="errno").convert("d:d")
     assert checked(3.0) == 3.0
@@ -398,12 +375,6 @@ def test_functions_that_raise_python_exceptions(signature, errors, shown):
     assert {"v": result is None, "i": place[0] == 2.5}.get(signature[0], result == 2.5)
     with pytest.raises(TypeError, match="must be real number, not str"):
         thunk("x", *rest)
-
-
-def test_a_thunk_as_a_function_pointer_argument(c):
-    assert c.apply(c.twice.convert("d:d"), 21.0) == 42.0
-    with pytest.raises(ValueError, match=r"argument 1 of 'twice' is 0.5, not an integer"):
-        c.apply(c.twice.convert("d:d"), 0.5)
 
 
 def test_gil_flags_are_carried_over(c):

@@ -86,21 +86,6 @@ def test_threads_that_python_has_never_seen(callers, monkeypatch):
     assert threads_left() == 0
 
 
-def test_threads_of_python(native, unraisable):
-    """Each gets its own exceptions."""
-    g = nc.callback("d:d", raising)
-    good = nc.callback("d:d", lambda x: x)
-
-    def run(number):
-        for x in range(number * 1000, number * 1000 + 100):
-            assert native.apply(good, x) == x
-            with pytest.raises(LookupError, match=f"^for {x:g}$"):
-                native.apply(g, x)
-
-    each(run, *range(1, 5))
-    assert (unraisable, threads_left()) == ([], 0)
-
-
 def test_a_thread_that_blocks_holds_nobody_up(callers):
     entered, leave = threading.Event(), threading.Event()
 
@@ -281,15 +266,6 @@ def test_cycles_are_collected():
     watched = make()
     gc.collect()
     assert [one() for one in watched] == [None, None]
-
-
-def test_boxes_keep_it():
-    function = nc.callback("d:d", lambda x: x + 1).to_ctypes()
-    gc.collect()
-    assert function(1.0) == 2.0
-    function = nc.callback("d:d", lambda x: x + 2).to_cffi()
-    gc.collect()
-    assert function(1.0) == 3.0
 
 
 def test_memory_is_level(native, consumer):

@@ -456,23 +456,13 @@ print(kept[0](3.0))
 
 
 VARIABLES = """
-    typedef double fn(double); typedef struct { int a, b; } pair;
-    extern _Bool flag; extern unsigned char small; extern long long big; extern float single;
-    extern double real; extern double _Complex z; extern double *xs;
-    extern fn *hook; extern pair both; extern int numbers[3]; extern const int fixed;
-    extern const int *to_const; extern char letter; extern void *anything;
-    enum { ONE = 1 };
-    double use(double x); int sum(void); double first(void);
+    typedef double fn(double);
+    extern double *xs; extern fn *hook;
+    double use(double x); double first(void);
 """
 WITH_VARIABLES = """
-    #include <complex.h>
-    typedef struct { int a, b; } pair;
-    _Bool flag; unsigned char small = 7; long long big = 1; float single; double real = 0.5;
-    double _Complex z; double *xs; double (*hook)(double); pair both = {1, 2};
-    int numbers[3] = {1, 2, 3}; const int fixed = 9; const int *to_const; char letter;
-    void *anything;
+    double *xs; double (*hook)(double);
     double use(double x) { return hook ? hook(x) : -1; }
-    int sum(void) { return flag + small + (int)big + (int)single + (int)real + (int)creal(z); }
     double first(void) { return xs ? xs[0] : -1; }
 """
 
@@ -480,35 +470,6 @@ WITH_VARIABLES = """
 @pytest.fixture
 def variables(builder):
     return nc.load(builder.library(WITH_VARIABLES, "variables"), VARIABLES)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("flag", True),
-        ("small", 255),
-        ("big", -(2**63)),
-        ("single", 1.5),
-        ("real", -2.25),
-        ("z", 1 + 2j),
-    ],
-)
-def test_numbers_that_are_c_variables(variables, name, value):
-    setattr(variables, name, value)
-    assert getattr(variables, name) == value
-    assert type(getattr(variables, name)) is type(value)
-    assert name not in vars(variables)
-
-
-def test_an_assigned_variable_is_what_c_code_sees(variables):
-    for name in ("flag", "small", "big", "single", "real", "z"):
-        setattr(variables, name, 0)
-    assert variables.sum() == 0
-    variables.small, variables.z = 200, 3
-    variables.flag = 1
-    assert variables.sum() == 204
-    other = nc.load(variables.path, VARIABLES)
-    assert other.small == 200
 
 
 def test_pointers_that_are_c_variables(variables):
@@ -543,30 +504,6 @@ def test_functions_that_are_c_variables(variables, fails):
     assert variables.use(4.0) == 2.0
     variables.hook = None
     assert variables.use(4.0) == -1.0
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "error", "message"),
-    [
-        ("small", 256, OverflowError, "variable 'small'"),
-        ("small", "7", TypeError, "variable 'small'"),
-        ("real", None, TypeError, "variable 'real'"),
-        ("xs", [1.0], TypeError, "variable 'xs'"),
-        ("both", 5, TypeError, "variable 'both' must be a mapping, a list, a tuple or such a"),
-        ("close", 2, AttributeError, "'close' of a Library cannot be set$"),
-        ("name", "m", AttributeError, "'name' of a Library cannot be set$"),
-        ("declarations", None, AttributeError, "'declarations' of a Library cannot be set$"),
-        ("_handle", 5, AttributeError, "'_handle' of a Library cannot be set$"),
-        ("__dict__", {}, AttributeError, "'__dict__' of a Library cannot be set$"),
-    ],
-)
-def test_what_cannot_be_assigned(variables, name, value, error, message):
-    before = variables.small, variables.real, variables.xs, variables.fixed
-    with pytest.raises(error, match=f"^{message}"):
-        setattr(variables, name, value)
-    assert (variables.small, variables.real, variables.xs, variables.fixed) == before
-    assert (variables.both.a, variables.numbers[0], variables.ONE) == (1, 1, 1)
-    assert not variables.closed
 
 
 def test_an_assignment_without_a_declaration_is_refused(path, fails):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import gc
-import random
 import re
 import shutil
 import sys
@@ -514,69 +513,6 @@ def test_constants_are_not_written(path):
 
 # -- as gcc has it -------------------------------------------------------------------------------
 
-NUMBERS = [
-    "char",
-    "short",
-    "unsigned int",
-    "long",
-    "double",
-    "float",
-    "_Bool",
-    "void *",
-    "long long",
-    "long double",
-]
-BIT_FIELDS = {"int": 32, "unsigned char": 8, "long": 64, "unsigned short": 16, "_Bool": 1}
-
-
-def random_type(chance, known, depth=0):
-    """A declarator's type and what follows the name."""
-    kind = chance.random()
-    if kind < 0.25 and known:
-        return chance.choice(known), chance.choice(["", "", "[2]"])
-    if kind < 0.35 and depth < 2:
-        kind = chance.choice(["struct", "union"])
-        return f"{kind} {{ {random_members(chance, known, kind, depth + 1)} }}", ""
-    return chance.choice(NUMBERS), chance.choice(["", "", "", "[3]", "[2][2]"])
-
-
-def random_members(chance, known, of, depth=0):
-    lines = []
-    for _ in range(chance.randint(1, 5)):
-        name = f"m{chance.randrange(10**9)}"
-        if chance.random() < 0.25:
-            base, most = chance.choice([*BIT_FIELDS.items()])
-            width = chance.randint(0, most)
-            lines.append(f"{base} {name if width and chance.random() < 0.85 else ''} : {width};")
-            continue
-        ctype, after = random_type(chance, known, depth)
-        if ctype.endswith("}") and chance.random() < 0.5:
-            lines.append(f"{ctype};")
-            continue
-        extra = chance.choice(
-            ["", "", "", " __attribute__((aligned(16)))", " __attribute__((packed))"]
-        )
-        lines.append(f"{ctype} {name}{after}{extra};")
-    return " ".join([*lines, f"char m{chance.randrange(10**9)};"])
-
-
-def random_declarations(seed, count):
-    chance = random.Random(seed)
-    known, lines = [], []
-    for index in range(count):
-        kind = chance.choice(["struct", "struct", "struct", "union"])
-        extra = chance.choice(
-            ["", "", "", " __attribute__((packed))", " __attribute__((aligned(32)))"]
-        )
-        body = random_members(chance, known, kind)
-        if chance.random() < 0.15:
-            lines.append(f"#pragma pack(push, {chance.choice((1, 2, 4, 8))})")
-        lines.append(f"{kind} s{index} {{ {body} }}{extra};")
-        if lines[-2:-1] and lines[-2].startswith("#pragma pack(push"):
-            lines.append("#pragma pack(pop)")
-        known.append(f"{kind} s{index}")
-    return known, "\n".join(lines)
-
 
 def measured(builder, includes, types, name):
     """What gcc says of types: sizes, alignments, and of members the offsets or the bits."""
@@ -635,15 +571,6 @@ def compare(lib, builder, includes, names, name):
 needs_gcc = pytest.mark.skipif(
     shutil.which("gcc") is None, reason="gcc is what it is compared with"
 )
-
-
-@needs_gcc
-@pytest.mark.parametrize("seed", range(4))
-def test_random_structs_lie_as_in_gcc(builder, seed):
-    names, text = random_declarations(seed, 60)
-    lib = nc.load(None, text, skip=True)
-    assert all("bit-field" in reason for reason in lib.skipped.values())
-    assert compare(lib, builder, text, names, f"layouts{seed}") > 100
 
 
 @needs_gcc

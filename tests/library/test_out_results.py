@@ -259,13 +259,6 @@ def test_pointers_to_const_characters_are_text(load):
         load(encoding="ascii").text_of(1)
 
 
-def test_without_generated_code_it_is_the_same(load):
-    """A check is called by Python code, as is what has more than the stack of a call."""
-    lib = load(check=lambda result, function, arguments: result)
-    assert lib.name_of(0) == (0, b"first", "wide")
-    assert lib.text_of(2) is None
-
-
 def test_text_of_a_call_that_failed_stays_a_pointer(load):
     """C may have written anything there."""
     for out in (["name", "wide"], {"name": 1, "wide": None}):  # by generated code, and by Python's
@@ -275,19 +268,3 @@ def test_text_of_a_call_that_failed_stays_a_pointer(load):
         name = caught.value.out[0]
         name = name[0] if isinstance(name, list) else name
         assert nc.string(name, "utf-8") == "sécond"
-
-
-def test_other_pointers_to_characters_stay_pointers(load):
-    lib = load()
-    found = lib.pointer_of()
-    assert nc.string(found) == b"changed"
-
-
-def test_what_is_to_be_freed_stays_a_pointer(load):
-    lib = load(free={"copy_of": "text_free"})
-    before = lib.freed()
-    copy = lib.copy_of(b"text")
-    assert nc.string(copy) == b"text"
-    del copy
-    gc.collect()
-    assert lib.freed() == before + 1

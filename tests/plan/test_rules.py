@@ -26,7 +26,6 @@ from nativecall._types.ctype import VOIDPTR
 
 D, F, INT, LONG = (parse_type(code) for code in "dfiq")
 PD = parse_type("&d")
-NULL = Constant(0, VOIDPTR)
 
 
 def plan(own: str, wanted: str, before: str = "none", errors: str | None = None) -> Plan:
@@ -83,25 +82,6 @@ def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "wanted"),
-    [
-        ("v:P", "v:&d"),
-        ("v:&d", "v:P"),
-        ("v:&b", "v:&B"),
-        ("v:&d", "v:&(3)d"),
-        ("v:X{d:d}", "v:X{d:d}"),
-        ("v:[2]d", "v:[2]d"),
-        ("v:O", "v:O"),
-        ("v:O", "v:P"),
-    ],
-)
-def test_pointers_that_are_the_same(own: str, wanted: str) -> None:
-    made = plan(own, wanted)
-    assert made.arguments == (Argument(0, parse(wanted).args[0]),)
-    assert not made.checks
-
-
-@pytest.mark.parametrize(
     ("own", "wanted", "reason"),
     [
         (
@@ -153,19 +133,6 @@ def test_refusals(own: str, wanted: str, reason: str) -> None:
     assert refusal(own, wanted).startswith(reason)
 
 
-def test_by_value_and_by_reference() -> None:
-    assert plan("d:&d", "d:d").arguments == (Memory((Argument(0, D),), D),)
-    made = plan("v:T{dd}d", "v:&T{dd}d")
-    pair = parse_type("T{dd}")
-    assert made.arguments == (Load(Argument(0, parse_type("&T{dd}")), 0, pair), Argument(1, D))
-    assert [(one.index, one.count) for one in made.checks] == [(0, None)]
-    # The value changes its type on the way.
-    assert plan("d:&f", "d:d").arguments == (Memory((Convert(Argument(0, D), F, 0),), F),)
-    assert plan("d:d", "d:&f").arguments == (
-        Convert(Load(Argument(0, parse_type("&f")), 0, F), D, -1),
-    )
-
-
 # -- arguments as a whole -------------------------------------------------------------------------
 
 
@@ -199,28 +166,6 @@ def test_numbers_by_reference_are_packed_and_unpacked() -> None:
     assert plan("v:&i&d", "v:i&d").arguments == (Memory((Argument(0, INT),), INT), Argument(1, PD))
 
 
-@pytest.mark.parametrize("wanted", ["d:i&d", "d:q&d", "d:B&d", "d:&di", "d:&d"])
-def test_an_array_is_taken_apart(wanted: str) -> None:
-    made = plan("d:ddd", wanted)
-    at = wanted.index("&") - 2 if wanted.index("&") < 4 else 1
-    array = Argument(at, PD)
-    assert made.arguments == tuple([Load(array, 8 * k, D) for k in range(3)])
-    counts = [(one.index, one.count) for one in made.checks if one.count is not None]
-    assert counts == ([] if wanted == "d:&d" else [(1 - at, 3)])
-    assert (at, None) in [(one.index, one.count) for one in made.checks]
-
-
-def test_numbers_become_an_array() -> None:
-    items = (Argument(0, D), Argument(1, D))
-    assert plan("d:q&d", "d:dd").arguments == (Constant(2, LONG), Memory(items, D))
-    assert plan("d:&dq", "d:dd").arguments == (Memory(items, D), Constant(2, LONG))
-    assert plan("d:&d", "d:dd").arguments == (Memory(items, D),)
-    made = plan("d:i&f", "d:ddP")
-    assert [one.subject for one in made.steps] == [
-        f"item {k} of argument 2 of '{{}}'" for k in (1, 2)
-    ]
-
-
 def test_two_numbers_of_one_type_are_an_array_to_a_caller_with_one() -> None:
     # Not the length as the first number, which would fit as well.
     assert plan("d:dd", "d:i&d").checks[0].count == 2
@@ -233,26 +178,6 @@ def test_two_numbers_of_one_type_are_an_array_to_a_caller_with_one() -> None:
 def test_a_length_must_be_able_to_be_the_number_of_items() -> None:
     assert "cannot be 200" in refusal("d:" + "d" * 200, "d:b&d")
     assert "its argument 1 cannot be 200" in refusal("d:b&d", "d:" + "d" * 200)
-
-
-@pytest.mark.parametrize(
-    ("own", "wanted", "arguments"),
-    [
-        ("d:dP", "d:dP", (Argument(0, D), Argument(1, VOIDPTR))),
-        ("d:d", "d:dP", (Argument(0, D),)),
-        ("d:dP", "d:d", (Argument(0, D), NULL)),
-        ("d:d&d", "d:dP", (Argument(0, D), Argument(1, VOIDPTR))),
-        (
-            "d:ddP",
-            "d:i&dP",
-            (*[Load(Argument(1, PD), 8 * k, D) for k in (0, 1)], Argument(2, VOIDPTR)),
-        ),
-        ("d:dd", "d:i&dP", (*[Load(Argument(1, PD), 8 * k, D) for k in (0, 1)],)),
-        ("T{bi}:PP", "T{bi}:P", (Argument(0, VOIDPTR), NULL)),
-    ],
-)
-def test_user_data(own: str, wanted: str, arguments: tuple[object, ...]) -> None:
-    assert plan(own, wanted).arguments == arguments
 
 
 def test_a_variadic_function_gets_promoted_arguments() -> None:
@@ -328,13 +253,6 @@ def test_a_promise_for_a_view() -> None:
 
 
 # -- results --------------------------------------------------------------------------------------
-
-
-def test_results() -> None:
-    assert plan("d:d", "d:d").result == Result(D)
-    assert plan("d:d", "f:d").result == Convert(Result(D), F, 0)
-    assert plan("d:d", "v:d").result is None
-    assert plan("v:", "v:").result is None
 
 
 def test_a_last_pointer_argument_is_the_result() -> None:
@@ -438,14 +356,6 @@ def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
     assert made.size == 88
 
 
-def test_what_stays_open_keeps_its_name_and_promise() -> None:
-    made = rules.bind(
-        parse("double (double x, const double *y, double z)"), 0, [True, False, False]
-    )
-    assert made.outer.names == ("y", "z")
-    assert made.outer.readonly == (True, False)
-
-
 # -- messages -------------------------------------------------------------------------------------
 
 
@@ -512,16 +422,3 @@ def test_messages(own: str, wanted: str, value: object, message: str) -> None:
     ):
         message = message.replace(short, long)
     assert f"{type(error).__name__[0]}: {error}" == message
-
-
-def test_messages_of_failures() -> None:
-    made = plan("i:d&d", "d:d", "nonzero")
-    error = messages.failure(made, made.tested, "g", 3)
-    assert isinstance(error, nc.NativeFailure)
-    assert str(error) == "'g' failed: it returned 3, not 0"
-    made = plan("d:d", "d:d", "errno", "none")
-    error = messages.failure(made, made.tested, "g", 2)
-    assert isinstance(error, FileNotFoundError)
-    made = plan("d:d", "d:&d")
-    error = messages.failure(made, 0, "g", 0)
-    assert str(error) == "argument 1 of 'd:&d' is NULL, but 'g' needs it"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import math
 import pickle
 
 import cffi
@@ -104,13 +103,6 @@ def test_what_c_writes_is_the_result(load):
 )
 def test_names_positions_and_mappings(load, out):
     assert load("divide", DIVIDE, out=out)(17, 5) == (0, 3, 2)
-
-
-def test_calls_go_through_a_trampoline_where_there_is_one(load):
-    f = load("divide", DIVIDE, out=[2, 3])
-    assert f.entries[0].trampoline == "plan"
-    assert [one.index for one in f.entries[0].out] == [2, 3]
-    assert load("ramp", "v:i&d", out={1: 4}).entries[0].trampoline == "plan"
 
 
 def test_failures_are_raised_and_nothing_is_returned(load, fails):
@@ -567,11 +559,3 @@ def test_overloads_are_chosen_by_what_python_passes(load):
 
 def math_cos():
     return nc.load("m").function("cos", "d:d")
-
-
-def test_with_other_options(load, outs):
-    for options in ({"gil": "release"}, {"errno": True}, {"gil": "need"}):
-        assert load("divide", DIVIDE, out=[2, 3], **options)(17, 5) == (0, 3, 2)
-    frexp = nc.load("m").function("frexp", "double frexp(double x, int *exponent)", out="exponent")
-    for value in (40.0, 0.0, -1e300, math.inf):
-        assert frexp(value)[0] == math.frexp(value)[0]

@@ -189,24 +189,6 @@ def test_what_numpy_makes_no_numbers_of_is_not_advised(lib, fails):
         f([[1, 2], [3, 4]], 4)
 
 
-def test_an_integer_is_no_address(lib, fails):
-    f = lib.function("address_of", "N:P")
-    with fails(
-        TypeError,
-        "argument 1 of 'address_of' must be a 'P' pointer: a buffer, a ctypes or cffi pointer, "
-        "or None (got int)",
-    ):
-        f(4096)
-    assert f(None) == 0
-
-
-def test_null_pointers_come_back_as_none(lib):
-    f = lib.function("same_pointer", "P:P")
-    assert f(None) is None
-    a = np.zeros(2)
-    assert int(cffi.FFI().cast("uintptr_t", f(a))) == a.ctypes.data
-
-
 def test_buffers_are_released_after_the_call(lib, fails):
     f = lib.function("fill", "v:&dqd")
     g = lib.function("sum", "d:&dq")

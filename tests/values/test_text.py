@@ -354,17 +354,6 @@ def test_functions_get_text_by_the_encoding(visiting):
     assert (seen[-1][0], seen[-1][3]) == ("kept", None)
 
 
-def test_objects_that_can_be_called_get_text_too(visiting):
-    class Visitor:
-        def __call__(self, text, number, own, wide):
-            self.seen = text
-            return 3
-
-    lib, visitor = visiting(encoding="latin-1"), Visitor()
-    assert lib.visit(b"\xe9", visitor) == 3
-    assert visitor.seen == "é"
-
-
 def test_functions_get_pointers_without_an_encoding(visiting):
     lib = visiting()
     assert lib.visit(b"abc", lambda text, *_: len(nc.string(text))) == 3
@@ -415,26 +404,6 @@ def test_text_of_a_callback_lives_until_its_next_call():
     address = nc.wrap(f.address(), "q:i")(1)
     _ = [bytes(8) for _ in range(1000)]
     assert ctypes.string_at(address) == b"text 1"
-
-
-def test_functions_that_are_passed_give_text(builder):
-    source = """
-        #include <string.h>
-        size_t length_of(const char *(*name)(int), int n)
-        {
-            const char *found = name(n);
-            return found != NULL ? strlen(found) : 0;
-        }
-    """
-    lib = nc.load(
-        builder.library(source, "giving_text"),
-        "size_t length_of(const char *(*name)(int), int n);",
-        encoding="utf-8",
-    )
-    assert lib.length_of(lambda n: "ä" * n, 3) == 6
-    assert lib.length_of(lambda n: b"abc", 3) == 3
-    with pytest.raises(ValueError, match="null character"):
-        lib.length_of(lambda n: "a\0b", 3)
 
 
 @pytest.mark.parametrize(

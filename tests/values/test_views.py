@@ -309,21 +309,6 @@ def test_every_element_type(function, code):
             assert str(info.value).startswith(begins)
 
 
-def test_integers_match_by_width(function):
-    f = function("last_q", "v:[1]q&q")
-    out = np.zeros(1, "q")
-    for one in (
-        np.array([1, 5], "l" if np.dtype("l").itemsize == 8 else "q"),
-        np.array([1, 5], np.longlong),
-        array.array("q", [1, 5]),
-        memoryview(bytearray(16)).cast("n"),
-        (ctypes.c_longlong * 2)(1, 5),
-        (ctypes.c_int64 * 2)(1, 5),
-    ):
-        f(one, out)
-        assert out[0] == memoryview(one).tolist()[-1] if not isinstance(one, ctypes.Array) else 5
-
-
 def test_every_kind_of_exporter(function):
     walk1, walk2 = function("walk1", "d:[1]d"), function("walk2", "d:[2]d")
     values = [1.5, -2.0, 3.25, 4.0]
@@ -669,19 +654,6 @@ def test_buffers_in_a_struct_are_released_when_its_next_field_fails(function):
     with memoryview(data).cast("d") as view, pytest.raises(TypeError, match=r"^field 'y' of arg"):
         f(vector, (view, "x"), 0.0)
     assert is_free(data)
-
-
-def test_reference_counts_are_level(function):
-    f = function("walk2", "d:[2]d")
-    a = np.zeros((3, 4))
-    lists = [1.0]
-    before = sys.getrefcount(a), sys.getrefcount(lists)
-    for _ in range(100):
-        f(a)
-        f(a.T)
-        with pytest.raises(TypeError):
-            f(lists)
-    assert (sys.getrefcount(a), sys.getrefcount(lists)) == before
 
 
 # -- overloads -----------------------------------------------------------------------------------
