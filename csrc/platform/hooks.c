@@ -11,7 +11,8 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
 {
     PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
     const char *name = hook < &nc_hooks.pointer_argument ? "nativecall._callable.hooks"
-                                                         : "nativecall._callable.arguments";
+                       : hook < &nc_hooks.store          ? "nativecall._callable.arguments"
+                                                         : "nativecall._values.storage";
     PyObject *later = *hook;
     /* What finalizers call would find the module half imported. */
     const int collects = PyGC_Disable();
@@ -33,7 +34,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
 int nc_hooks_put_off(void)
 {
     static PyMethodDef method = {"later", NC_METHOD(call_later), METH_FASTCALL, NULL};
-    for (PyObject **hook = &nc_hooks.make_wrapper; hook <= &nc_hooks.passed; hook++) {
+    for (PyObject **hook = &nc_hooks.make_wrapper; hook <= &nc_hooks.out_store; hook++) {
         PyObject *place = PyLong_FromSsize_t((char *)hook - (char *)&nc_hooks);
         *hook = place != NULL ? PyCFunction_New(&method, place) : NULL;
         Py_XDECREF(place);
@@ -52,7 +53,8 @@ static struct {
     int are_set;
 } groups[] = {
     {"calls", &nc_hooks.thunk_specs, &nc_hooks.pointer_argument, 0},
-    {"values", &nc_hooks.pointer_argument, &nc_hooks.describe_class, 0},
+    {"values", &nc_hooks.pointer_argument, &nc_hooks.store, 0},
+    {"memory", &nc_hooks.store, &nc_hooks.describe_class, 0},
     {"objects", &nc_hooks.describe_class, &nc_hooks.describe, 0},
     {"interfaces", &nc_hooks.describe, &nc_hooks.cif_of + 1, 0},
 };

@@ -34,8 +34,11 @@ typedef struct {
     PyObject *pointer_type;  /* (ctype) -> the cffi type that such pointers come back as */
     PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether these are structs */
-    PyObject *refuse;    /* (call interface, index, value, what messages tell of, its type's name,
+    PyObject *refuse; /* (call interface, index, value, what messages tell of, its type's name,
                                 who, why, letter): raises why a buffer is refused */
+    PyObject *passed; /* (ctype, call interface, index) -> None, or of functions that are such
+                                arguments (text, Signature, CallbackSpec or None) */
+    /* Of values in memory: nativecall/_values/storage.py. */
     PyObject *store;     /* (ctype, value, address, who, keep, read-only, policies): writes any
                                 value to memory */
     PyObject *load;      /* (ctype, address, policies) -> the value in memory */
@@ -43,8 +46,6 @@ typedef struct {
     PyObject *out_array; /* (ctype, policies) -> what makes arrays (values/outparameters.c) */
     PyObject *out_store; /* (ctype, length, value, address, owner, who, keep, policies): writes
                                 what Python passes to the memory of an out-parameter */
-    PyObject *passed;    /* (ctype, call interface, index) -> None, or of functions that are such
-                                arguments (text, Signature, CallbackSpec or None) */
     /* Of native objects: nativecall/_native_objects. NULL until these are imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> what a class declares */
     PyObject *publish_class;  /* (class, address of its native one): its descriptors */

@@ -106,7 +106,7 @@ def with_data(
     if isinstance(target, Function):
         if target.signature is None or not target.address:
             return None
-        from .._callable.wrap import plain
+        from .._callable.callable import plain
 
         cif = callinterface.of(target.signature, 0, target.policies)
         target = plain(target.address, cif, target.name, target.owner, target.flags)

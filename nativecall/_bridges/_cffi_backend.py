@@ -10,12 +10,10 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from contextlib import suppress
 
 import _cffi_backend
 
 from .. import _ext, _lib
-from .._callable.pickled import wrapped_there
 from .._cdecl import cffitype
 from .._cdecl.lexer import NAMES
 from .._cdecl.nodes import c_name_of
@@ -84,6 +82,7 @@ def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
     if module is None or not symbol or getattr(lib, symbol, None) is not obj:
         return None
     from .._callable.callable import NativeCallable
+    from .._callable.pickled import wrapped_there
 
     place = module.__name__, f"lib.{symbol}"
     return wrapped_there, (NativeCallable, *place, *how)
@@ -160,8 +159,10 @@ def kept(obj: FFIData) -> list[object]:
     if type(obj).__name__ == _FROM_BUFFER:
         for exporter in gc.get_referents(obj):
             # Those of a __buffer__ in Python export nothing themselves.
-            with suppress(TypeError):
+            try:
                 found.append(_ext.hold(exporter))
+            except TypeError:  # what has no buffer
+                continue
     return found
 
 

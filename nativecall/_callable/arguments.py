@@ -3,7 +3,7 @@
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
 asks here for the pointer in a foreign object, for a C function pointer that leads to a Python
 function, for buffers of structs, and how well a value suits an overload's argument. It imports
-this module when it first asks for one of these, or for a conversion of _values/storage.py.
+this module when it first asks for one of these.
 """
 
 from __future__ import annotations
@@ -144,14 +144,15 @@ def pointer_argument(
         memory = arrays.memory(value, ctype.text, who)
         if memory is not None:
             return memory
-    readonly, spelled = False, ctype.text
+    readonly, spelled, said = False, ctype.text, ""
     passed = [] if cif is None else visible(cif.signature, 0, cif.policies.out)
     if cif is not None and max(index, 0) < len(passed):
         at = passed[max(index, 0)][0]
         readonly, spelled = cif.signature.readonly[at], cif.signature.spelled(at)
+        said = cif.signature.characters[at] if cif.signature.characters else ""
     elif isinstance(ctype, Pointer) and ctype.name:
         spelled = f"{ctype.name} *"
-    hint = _advice(ctype, value, index, readonly, spelled)
+    hint = _advice(ctype, value, index, readonly, spelled, said)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
     if cif is not None and cif.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
@@ -164,9 +165,12 @@ def pointer_argument(
     raise TypeError(f"{who} must be a {spelled!r} pointer: {kinds} (got {given}){hint}")
 
 
-def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: str) -> str:
+def _advice(
+    ctype: CType, value: object, index: int, readonly: bool, spelled: str, said: str
+) -> str:
     """What would work instead of a value that leads to no memory, as the end of a message; `index`
-    is that of an argument, or negative, and `spelled` the type in C, or its code.
+    is that of an argument, or negative, `spelled` the type in C, or its code, and `said` the
+    characters of text that C does not change.
     """
     if isinstance(value, str):
         if isinstance(ctype, Pointer) and not (
@@ -177,9 +181,10 @@ def _advice(ctype: CType, value: object, index: int, readonly: bool, spelled: st
         if ctype.kind == "voidptr" and not readonly:
             return "; a str has no bytes of its own, pass bytearray(s.encode())"
         hint = "; a str has no bytes of its own, pass s.encode()"
-        if ctype.text in ("&b", "&B") and index >= 0:
-            is_code = " if C declares this as const char *" if spelled == ctype.text else ""
-            hint += f", or give the function an encoding{is_code}"
+        if ctype.text in ("&b", "&B") and index >= 0 and spelled == ctype.text:
+            hint += ", or give the function an encoding if C declares this as const char *"
+        elif said and index >= 0:
+            hint += ", or give the function an encoding"
         return hint
     if not isinstance(ctype, Pointer):
         if ctype != VOIDPTR or isinstance(value, (int, float)):
@@ -597,7 +602,4 @@ def _match_item(ctype: CType, value: Foreign, policies: Policies) -> int:
         return _NO
 
 
-_of_memory = storage.store_whole, storage.load_result, storage.layout
-_of_outs = storage.out_array, storage.out_store
-_asked = pointer_argument, _returned_type, match, struct_buffer, refuse
-_ext.set_hooks("values", *_asked, *_of_memory, *_of_outs, passed)
+_ext.set_hooks("values", pointer_argument, _returned_type, match, struct_buffer, refuse, passed)

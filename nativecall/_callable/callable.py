@@ -18,12 +18,8 @@ from _thread import RLock
 
 from .. import _ext
 from .._errors import NoEntryError, refuse_reload, require
-from .._types.agreement import Agreement, agreement
 from .._types.signature import Signature
-from .._values import foreign
 from .._values.calloptions import ENTRY, WRAP, spelled
-from .._values.failure import convention
-from .entry import Entry, NewEntry, Options, gil_name, refuse_duplicates, refuse_names, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
     from .._ext import CallInterface
     from .._values.calloptions import EntryOptions, WrapOptions
     from . import specialize
+    from .entry import Entry, NewEntry, Options
 
 refuse_reload(globals(), "NativeCallable")
 
@@ -120,12 +117,17 @@ class NativeCallable(_ext.CallableBase):
         signature: str | Signature | None = None,
         **given: Unpack[WrapOptions],
     ) -> None:
+        from .entry import Options
+
         if self._cif is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already; use add() for more entries")
         self._fill(target, signature, Options(**given))
 
     def _fill(self, target: object, signature: str | Signature | None, options: Options) -> None:
         """Make the entries of a new callable."""
+        from .._values import foreign
+        from .entry import refuse_duplicates, refuse_names, resolve
+
         if isinstance(target, Mapping):
             if signature is not None:
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
@@ -161,6 +163,9 @@ class NativeCallable(_ext.CallableBase):
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The entries of the call table, as native callers find them."""
+        from .._values.failure import convention
+        from .entry import Entry, gil_name
+
         return tuple(
             [
                 Entry(
@@ -241,6 +246,8 @@ class NativeCallable(_ext.CallableBase):
         TypeError
             When this is what ``f[signature]`` gives, an entry of `f`.
         """
+        from .entry import Options, resolve
+
         require("'replace'", replace, bool, "True or False")
         options = Options(**given)
         found = resolve(target, signature, options)
@@ -355,6 +362,8 @@ class NativeCallable(_ext.CallableBase):
         `int *` is no `double *`. NoEntryError when there is none, or several that only pointers
         tell apart.
         """
+        from .._types.agreement import Agreement, agreement
+
         try:
             return self[signature]
         except NoEntryError:
@@ -416,17 +425,23 @@ class NativeCallable(_ext.CallableBase):
         >>> hypot([3, 5], 4).round(3).tolist(), hypot.types
         ([5.0, 6.403], ['dd->d'])
         """
+        from .._values import foreign
+
         made: numpy.ufunc = foreign.bridge("numpy").from_callable(self, name, doc, signature)
         return made
 
     @property
     def _numba_type_(self) -> object:
         """The type in code that Numba compiles, which asks every object for it."""
+        from .._values import foreign
+
         return foreign.bridge("numba").type_of(self)
 
     def __wrapper_address__(self) -> int:
         """What Numba calls where a function of its type `FunctionType` is wanted, once it has seen
         by `_numba_type_` that this is one."""
+        from .._values import foreign
+
         address: int = foreign.bridge("numba").wrapper_address(self)
         return address
 
@@ -516,3 +531,18 @@ def _describe_instances(cls: type) -> None:
 
 _describe_instances(NativeCallable)
 _ext.set_callable_class(NativeCallable)
+
+
+def plain(
+    address: int, cif: CallInterface, name: str | None, owner: object, flags: int = 0
+) -> NativeCallable:
+    """What `wrap` makes of an address that is no other than that of a function, without options."""
+    signature = cif.signature
+    made = NativeCallable.__new__(NativeCallable)
+    made._describe(name, None)
+    if flags or "O" in signature.text:
+        from .entry import needs_gil
+
+        flags = needs_gil(signature, flags)
+    made._set_entry(cif, address, flags, owner)
+    return made

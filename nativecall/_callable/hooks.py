@@ -11,7 +11,6 @@ from .. import _ext
 from .._errors import refuse_reload
 from .._fifo import Fifo
 from .._plan.callplan import extended, plan
-from .._values import foreign
 from .._values.failure import raise_failure
 
 TYPE_CHECKING = False
@@ -67,6 +66,12 @@ def _no_overload(callable: Native, *values: object) -> None:
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
 
+def _bridge(name: str) -> ModuleType:
+    from .._values import foreign
+
+    return foreign.bridge(name)
+
+
 def _thunks() -> ModuleType:
     """The module that `bind` and `convert` leave to what they have not seen yet."""
     from . import thunk
@@ -76,4 +81,4 @@ def _thunks() -> ModuleType:
 
 _made = (_make_wrapper, plan, extended, _extra_argument, raise_failure)
 _missing = (_specialize, _no_entry, _no_overload)
-_ext.set_hooks("calls", _thunk_specs, *_made, *_missing, foreign.bridge, _thunks)
+_ext.set_hooks("calls", _thunk_specs, *_made, *_missing, _bridge, _thunks)

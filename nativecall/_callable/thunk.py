@@ -34,8 +34,8 @@ from .._values import callinterface, foreign, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
 from . import arguments, specialize
+from .callable import plain
 from .entry import Options, without
-from .wrap import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from .._types.signature import Signature
 from .._values import foreign
 from .._values.calloptions import WRAP, spelled
 from .callable import NativeCallable
-from .entry import Options, needs_gil
+from .entry import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Unpack
 
-    from .._ext import CallInterface
     from .._values.calloptions import WrapOptions
 else:
     ModuleType = type(_ext)  # the import of `types` takes as long as that of two modules of ours
@@ -234,15 +233,3 @@ def _exported_as(
     if len(capsules) > 1:
         wrap(module, called, types=types)[signature]  # says which there are
     raise refused
-
-
-def plain(
-    address: int, cif: CallInterface, name: str | None, owner: object, flags: int = 0
-) -> NativeCallable:
-    """What `wrap` makes of an address that is no other than that of a function, without options."""
-    signature = cif.signature
-    made = NativeCallable.__new__(NativeCallable)
-    made._describe(name, None)
-    flags = needs_gil(signature, flags) if flags or "O" in signature.text else 0
-    made._set_entry(cif, address, flags, owner)
-    return made

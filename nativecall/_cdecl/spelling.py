@@ -16,7 +16,6 @@ from .._types.ctype import MAX_TEXT, PY_OBJECT, SCALARS, VOID, CType
 from .._types.derived import FunctionPointer
 from .._types.grammar import DIGITS, NO_RESULT, SPACE, Reader
 from .._types.signature import Signature
-from .lexer import NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,6 +237,8 @@ def _own(ctype: CType) -> str:
     if ctype.kind in ("voidptr", "view"):
         return "void *"
     if ctype.kind in ("bool", "int"):
+        from .lexer import NAMES
+
         return NAMES[ctype.text]
     return ctype.c_declaration().strip().replace(" _Complex", " complex")
 

@@ -4,7 +4,7 @@ as checks of results (_values/handles.py), with the library's functions that fre
 
 from __future__ import annotations
 
-from .._callable.wrap import plain
+from .._callable.callable import plain
 from .._cdecl.spelling import parse
 from .._errors import SymbolError
 from .._values import callinterface, handles

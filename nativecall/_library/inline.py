@@ -12,8 +12,6 @@ import sys
 
 from .. import _cache, _ext, _lib
 from .._cdecl.declarations import edition
-from .._cdecl.header import stamp
-from .._cdecl.preprocessor import call, compiler, complaint, identity, options, source
 from .._errors import LibraryError, SignatureError, SymbolError
 from .._locate import NEEDED, open_bytes
 from .._types.ctype import WORD
@@ -163,6 +161,9 @@ def _compiled(
     SignatureError
         When it refuses the functions, or a file has changed since it was read.
     """
+    from .._cdecl.header import stamp
+    from .._cdecl.preprocessor import compiler, identity
+
     command = compiler()
     if command is None:
         raise LibraryError(
@@ -184,6 +185,8 @@ def _compiled(
 
 
 def _check_unchanged(files: Mapping[str, object]) -> None:
+    from .._cdecl.header import stamp
+
     for file, before in files.items():
         if stamp(file) != before:
             raise SignatureError(f"{file!r} has changed since it was read; load the library again")
@@ -193,6 +196,8 @@ def _compile(
     command: Sequence[str], wanted: Wanted, names: Sequence[str], library: str | None
 ) -> bytes:
     import tempfile
+
+    from .._cdecl.preprocessor import call, complaint, options, source
 
     lines = [source(wanted)]
     for name in names:

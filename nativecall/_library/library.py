@@ -7,12 +7,9 @@ only ends the looking-up.
 from __future__ import annotations
 
 from .. import _ext, _lib
-from .._callable.callable import NativeCallable
-from .._callable.wrap import plain, wrap
-from .._cdecl.spelling import both, parse
+from .._callable.callable import NativeCallable, plain
 from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean, require
 from .._locate import exported_like
-from .._types.agreement import Agreement, agreement
 from .._types.ctype import Single
 from .._types.signature import Signature
 from .._values import callinterface
@@ -199,10 +196,16 @@ class Library(Single):
                 self._raise_refused(symbol)
                 raise TypeError(f"'signature' must be given: {symbol!r} is not declared")
             signature = declared
-        signature = self._signature_of(signature)
-        if declared is not None and agreement(signature, declared) < Agreement.OPAQUE:
-            one, other = both(signature, declared)
-            raise SignatureError(f"'signature' is {one!r}, but {symbol!r} is declared as {other!r}")
+        else:
+            signature = self._signature_of(signature)
+        if declared is not None and signature is not declared:
+            from .._cdecl.spelling import both
+            from .._types.agreement import Agreement, agreement
+
+            if agreement(signature, declared) < Agreement.OPAQUE:
+                one, other = both(signature, declared)
+                message = f"'signature' is {one!r}, but {symbol!r} is declared as {other!r}"
+                raise SignatureError(message)
         how: dict[str, Foreign] = self._options.said(symbol, signature)
         how |= given
         version: Foreign = how.pop("version", None)
@@ -216,6 +219,8 @@ class Library(Single):
                 self.__dict__["_hidden"].pop(one, None)
         if not how:
             return plain(address, callinterface.of(signature), symbol, owner)
+        from .._callable.wrap import wrap
+
         how.setdefault("name", symbol)
         return wrap(address, signature, owner=owner, **how)
 
@@ -347,6 +352,8 @@ class Library(Single):
     def _signature_of(self, given: object) -> Signature:
         """A signature in any spelling, in C with the types of the declarations."""
         if self.declarations is None and self._owner._base is None:
+            from .._cdecl.spelling import parse
+
             return parse(given)  # type: ignore[arg-type]  # it says what it takes
         return self._owner.signature(given)
 

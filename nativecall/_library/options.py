@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from _collections_abc import Mapping
 
-from .._callable.entry import kept_for
 from .._errors import closest, did_you_mean, require, wrong_type
 from .._types.derived import inner_types
 from .._types.signature import BYTES
@@ -359,6 +358,8 @@ def _problem(option: str, value: object, signature: Signature) -> str:
         if option == "out":
             resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # it was checked
         elif value != "call":
+            from .._callable.entry import kept_for
+
             kept_for(signature, value)  # type: ignore[arg-type]  # it was checked
     except ValueError as error:
         return str(error)

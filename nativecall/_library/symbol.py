@@ -6,7 +6,6 @@ import os
 from collections import namedtuple
 
 from .. import _lib
-from .._callable.wrap import wrap
 from .._errors import LibraryError, SymbolError
 from .._locate import exported_like, find
 from .._types.ctype import Single
@@ -130,6 +129,8 @@ def _restore(
                 f"the native callable {name!r} was pickled as {symbol!r} of the library "
                 f"{library!r}, which this process cannot load: {error}"
             ) from None
+    from .._callable.wrap import wrap
+
     path = _lib.library_path(handle)
     owner = Symbol(handle, path or library, symbol, None, version)
     found = address(handle, library, path, symbol, version)

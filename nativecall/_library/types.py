@@ -9,7 +9,6 @@ from __future__ import annotations
 from _weakref import ref
 from itertools import count
 
-from .._cdecl.spelling import is_c, is_ffi_type, parse
 from .._errors import SignatureError, SymbolError, require
 from .._fifo import Cache, Fifo
 from .._types.ctype import Single
@@ -125,6 +124,8 @@ class Owner:
 
     def signature(self, given: object) -> Signature:
         """A signature in any spelling, in C with the types of the declarations."""
+        from .._cdecl.spelling import is_c, is_ffi_type, parse
+
         if isinstance(given, str) and is_c(given):
             text = str.__str__(given)
             found = self._signatures.get(text)

@@ -129,7 +129,8 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             raise TypeError(f"{who} is a {self.ctype.text!r}, of which cffi has no type")
         if found is not None and self._is_text(found[1]) and isinstance(value, str):
             value = self._encoded(found[0], value, who)
-        self._store(value, who, policies)
+        spelled = "" if found is None or self.ctype.kind != "pointer" else found[0].cname
+        self._store(value, who, policies, spelled)
 
     def _encoded(self, kind: FFIType, value: str, who: str) -> object:
         """Text as C has it."""
@@ -141,7 +142,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         without = f"must be bytes, a pointer or None (got str); {hint}"
         return encoded(value, self.encoding, who, without)
 
-    def _store(self, value: object, who: str, policies: Policies) -> None:
+    def _store(self, value: object, who: str, policies: Policies, spelled: str) -> None:
         """Store a number or a pointer."""
         ctype = self.ctype
         if ctype.kind == "function" and foreign.is_python_function(value):
@@ -150,7 +151,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
                 f"with nativecall.callback({ctype.text[2:-1]!r}, function)"
             )
         keep: list[object] = []
-        storage.replace(ctype, value, self.address, who, keep, policies)
+        storage.replace(ctype, value, self.address, who, keep, policies, spelled)
         self._keep(keep)
 
     def _keep(self, kept: list[object]) -> None:

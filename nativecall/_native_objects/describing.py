@@ -11,8 +11,8 @@ from types import FunctionType
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from .. import _ext
-from .._callable.callable import NativeCallable
-from .._callable.wrap import plain, wrap
+from .._callable.callable import NativeCallable, plain
+from .._callable.wrap import wrap
 from .._callback import callback
 from .._cdecl.spelling import parse, parse_type
 from .._errors import SignatureError, refuse_reload

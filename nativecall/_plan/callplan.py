@@ -12,11 +12,10 @@ import struct
 
 from .. import _ext
 from .._types.ctype import SCALARS, VOIDPTR, CType
-from .._types.derived import View, inner_types
+from .._types.derived import View, inner_types, leads_on
 from .._types.signature import Signature, with_more
 from .._values import callinterface
 from .._values.outparameters import VALUE, kind_of, offsets, pointee
-from .._values.storage import leads_on
 from . import steps as row
 from .abi import Call, Passing, in_memory
 

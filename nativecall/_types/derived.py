@@ -601,6 +601,11 @@ def inner_types(ctype: CType) -> tuple[CType, ...]:
     return (ctype.item,) if isinstance(ctype, Array) else ()
 
 
+def leads_on(ctype: CType) -> bool:
+    """Whether a value has pointers or Python objects in it."""
+    return any([letter in "&PXO" for letter in ctype.text])
+
+
 def is_plain(ctype: CType) -> bool:
     """Whether a type has no union and no bit-field in it."""
     return getattr(ctype, "is_plain", True) and all(map(is_plain, inner_types(ctype)))

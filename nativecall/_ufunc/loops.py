@@ -20,8 +20,7 @@ import ctypes
 from collections import namedtuple
 
 from .. import _ext
-from .._callable.callable import NativeCallable
-from .._callable.wrap import plain
+from .._callable.callable import NativeCallable, plain
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._fifo import Fifo

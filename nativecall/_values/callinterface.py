@@ -11,7 +11,6 @@ from __future__ import annotations
 from sys import intern
 
 from .. import _ext, _lib
-from .._cdecl.spelling import parse
 from .._errors import refuse_reload
 from .._fifo import Cache
 from .._types.ctype import SCALARS, VOID, CType, Scalar
@@ -112,6 +111,8 @@ def of_text(signature: str | Signature) -> CallInterface:
     """The call interface of a signature in any spelling; the core keeps what it asked for a
     text.
     """
+    from .._cdecl.spelling import parse
+
     return of(parse(signature))
 
 

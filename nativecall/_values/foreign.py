@@ -51,6 +51,7 @@ It is used only if its address is the one in the object.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import namedtuple
 
@@ -270,19 +271,22 @@ def register_box(library: str, reader: str | Reader) -> None:
 
 def bridge(name: str) -> ModuleType:
     """A bridge of this package: the one place where one is imported, and only by its name."""
-    from importlib import import_module
-
-    return import_module(f"{_PACKAGE}.{name}")
+    # importlib imports more.
+    found: ModuleType = __import__(f"{_PACKAGE}.{name}", fromlist=[name])
+    return found
 
 
 def _known() -> dict[str, ModuleType | _Registered | None]:
     """The bridges, by what they know."""
     if not _bridges:
-        from importlib import import_module
-        from pkgutil import iter_modules
+        folders = __import__(_PACKAGE, fromlist=["__path__"]).__path__
+        try:
+            files = [file for folder in folders for file in os.listdir(folder)]
+        except OSError:  # the package is in an archive
+            from pkgutil import iter_modules
 
-        names = [found.name for found in iter_modules(import_module(_PACKAGE).__path__)]
-        _bridges.update(dict.fromkeys(names))
+            files = [found.name for found in iter_modules(folders)]
+        _bridges.update(dict.fromkeys([one.partition(".")[0] for one in files if one[:2] != "__"]))
     return _bridges
 
 
@@ -339,7 +343,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
 
 def _ask(question: str, obj: object, *given: object) -> Foreign:
     """The first answer of the bridges that may know `obj`; None when none has one."""
-    if type(obj) in _PYTHON_FUNCTIONS:
+    if type(obj) in _PYTHON_FUNCTIONS or type(obj) is int:
         return None
     obj = _ext.bare(obj)
     asked = None

@@ -15,7 +15,6 @@ import sys
 from _thread import allocate_lock
 from collections import namedtuple
 from itertools import islice
-from math import prod
 from struct import pack
 
 from .. import _ext, _lib
@@ -23,10 +22,9 @@ from .._errors import extra, refuse_reload, wrong_type
 from .._fifo import Cache
 from .._types import bufferformat
 from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
-from .._types.derived import Array, Field, Struct, View, is_plain, object_offsets
-from . import callinterface, foreign
+from .._types.derived import Array, Field, Struct, View, is_plain, leads_on, object_offsets
+from . import callinterface
 from .calloptions import DEFAULT
-from .handles import is_cdata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
     from .._ext import Foreign, Layout, Pin, RecordBase
+    from . import foreign
     from .calloptions import Policies
 
 refuse_reload(globals(), "store")
@@ -88,13 +87,19 @@ def store_whole(
 
 
 def replace(
-    ctype: CType, value: object, address: int, who: str, keep: list[object], policies: Policies
+    ctype: CType,
+    value: object,
+    address: int,
+    who: str,
+    keep: list[object],
+    policies: Policies,
+    spelled: str = "",
 ) -> None:
     """`store`, into memory of ours first: a value that does not fit changes nothing."""
     memory = _lib.ffi.new("char[]", ctype.size + 16)
     place = int(_lib.ffi.cast("uintptr_t", memory))
     place += -place % 16
-    store_whole(ctype, value, place, who, keep, False, policies)
+    store_whole(ctype, value, place, who, keep, False, policies, spelled)
     cast = _lib.ffi.cast
     _lib.ffi.memmove(cast("char *", address), cast("char *", place), ctype.size)
 
@@ -216,6 +221,8 @@ def copy_same_bytes(
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
+    from . import foreign
+
     held: Pin | None = None
     data: Foreign = None
     found = foreign.struct(value)
@@ -549,6 +556,8 @@ class Record(_ext.RecordBase):
                 )
             memory = bytes(_lib.ffi.buffer(_lib.ffi.cast("char *", self._address), about.type.size))
             return _record_again, (about.type, about.encoding, memory)
+        from .handles import is_cdata
+
         for place, value in enumerate(self):
             if is_cdata(value):
                 which = repr([*about.places][place]) if about.places else place
@@ -679,16 +688,15 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     if not objects:
         refused = f"'{name}' has bit-fields or unions in it, which a buffer cannot describe"
         form = bufferformat.spell(item).encode() if is_plain(ctype) else refused
-    strides = [item.size * prod(shape[place + 1 :]) for place in range(len(shape))]
+    strides: list[int] = []
+    stride = item.size
+    for length in reversed(shape):
+        strides.insert(0, stride)
+        stride *= length
     extents = pack(f"{2 * len(shape)}n", *shape, *strides)
     about = About(ctype, form, encoding, places, objects, extents, name, policies)
     size = ctype.size, ctype.alignment
     return _ext.Layout(tuple(rows), about, *size, count, step, leads_on(ctype))
-
-
-def leads_on(ctype: CType) -> bool:
-    """Whether a value has pointers or Python objects in it."""
-    return any([letter in "&PXO" for letter in ctype.text])
 
 
 def _is_text(ctype: CType) -> bool:
@@ -752,3 +760,6 @@ def out_store(
         store(ctype, value, address, who, keep, False, policies)
     else:
         store_items(ctype, length, value, address, who, keep, policies)
+
+
+_ext.set_hooks("memory", store_whole, load_result, layout, out_array, out_store)

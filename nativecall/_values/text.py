@@ -128,7 +128,9 @@ def _read_buffer(pointer: object) -> bytes:
     with view:
         if view.itemsize != 1:
             shown = f"{view.format!r} elements in {type(pointer).__name__}"
-            raise TypeError(f"'pointer' {_WANTED} (got {shown})")
+            hint = "; for wide characters pass ffi.from_buffer('wchar_t[]', value)"
+            hint = hint if view.itemsize in (2, 4) else ""
+            raise TypeError(f"'pointer' {_WANTED} (got {shown}){hint}")
         return view.tobytes().partition(b"\0")[0]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import nativecall as nc
 from nativecall import _lib
+from nativecall._cdecl import spelling
 from nativecall._cdecl.spelling import parse
-from nativecall._values import callinterface
 from support.modes import DEBUG, generated
 
 libm = nc.load("m")
@@ -111,7 +111,7 @@ def test_a_class_with_a_call_of_its_own_offers_nothing():
 def test_texts_are_kept_up_to_a_bound(monkeypatch):
     """Then all are dropped, and read again when they come again."""
     read = []
-    monkeypatch.setattr(callinterface, "parse", lambda source: read.append(source) or parse(source))
+    monkeypatch.setattr(spelling, "parse", lambda source: read.append(source) or parse(source))
     f = nc.wrap(hypot, "d:dd")
 
     def look(number):

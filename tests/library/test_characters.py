@@ -24,6 +24,13 @@ def declared(kind, c):
     return f"""
 typedef struct {{ const {c} *s; }} st_{kind};
 typedef void (*cb_{kind})(const {c} *s);
+typedef const {c} *(*give_{kind})(void);
+st_{kind} made_{kind}(void);
+{c} *getm_{kind}(void);
+const {c} *const *list_{kind}(void);
+int change_{kind}({c} *s);
+void fill_{kind}({c} *s, int count);
+int ask_{kind}(give_{kind} f);
 const {c} *get_{kind}(void);
 int len_{kind}(const {c} *s);
 int in_{kind}(st_{kind} p);
@@ -39,7 +46,13 @@ def defined(kind, c):
     return f"""
 const {c} *var_{kind} = {text};
 const {c} *get_{kind}(void) {{ return {text}; }}
+{c} *getm_{kind}(void) {{ return ({c} *){text}; }}
+const {c} *const *list_{kind}(void) {{ static const {c} *l[1]; l[0] = {text}; return l; }}
+st_{kind} made_{kind}(void) {{ st_{kind} p = {{{text}}}; return p; }}
+void fill_{kind}({c} *s, int count) {{ while (--count >= 0) s[count] = ({text})[count]; }}
 int len_{kind}(const {c} *s) {{ int n = 0; while (s[n]) n++; return n; }}
+int change_{kind}({c} *s) {{ return len_{kind}(s); }}
+int ask_{kind}(give_{kind} f) {{ const {c} *s = f(); return s ? len_{kind}(s) : -1; }}
 int in_{kind}(st_{kind} p) {{ return len_{kind}(p.s); }}
 int behind_{kind}(st_{kind} *p) {{ return len_{kind}(p->s); }}
 void call_{kind}(cb_{kind} f) {{ f({text}); }}
@@ -58,6 +71,7 @@ def path(builder):
 @pytest.fixture(params=["text", "header"])
 def load(request, path, tmp_path):
     out = {f"put_{kind}": ["s"] for kind in KINDS}
+    out |= {f"fill_{kind}": {"s": "count"} for kind in KINDS}
     if request.param == "text":
         without = "".join(DECLARED.partition("typedef unsigned char xmlChar")[1:])
         return lambda **options: nc.load(path, without, out=out, **options)
@@ -118,3 +132,44 @@ def test_bytes_without_an_encoding(load, kind):
     with pytest.raises(TypeError, match="got str"):
         lib[f"len_{kind}"]("abc")
     assert lib[f"get_{kind}"].__signature__.return_annotation is object
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-8"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_string_reads_whatever_a_function_returned(load, kind, encoding):
+    lib = load(encoding=encoding)
+    filled = lib[f"fill_{kind}"](4)
+    if kind in WIDE:
+        hint = r"; for wide characters pass ffi.from_buffer\('wchar_t\[\]', value\)$"
+        with pytest.raises(TypeError, match=hint):
+            nc.string(filled)
+        filled = lib.ffi.from_buffer(f"{WIDE[kind]}[]", filled)
+    returned = (
+        *(lib[f"get_{kind}"](), lib[f"getm_{kind}"](), lib[f"list_{kind}"]()[0]),
+        *(lib[f"made_{kind}"]().s, lib[f"put_{kind}"](), filled),
+        arrived(lib, kind),
+    )
+    for one in returned:
+        assert nc.string(one, None if kind in WIDE else "ascii") == "abc"
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-8"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_str_is_taken_or_refused_with_what_works(load, kind, encoding):
+    lib = load(encoding=encoding)
+    c, is_text = KINDS[kind], kind in WIDE or (kind in NARROW and encoding is not None)
+    places = {
+        "parameter": lib[f"len_{kind}"],
+        "result": lambda value: lib[f"ask_{kind}"](lambda: value),
+        "changed": lib[f"change_{kind}"],
+    }
+    for place, call in places.items():
+        if is_text and place != "changed":
+            assert call("abcd") == 4
+            continue
+        helps = place == "parameter" and kind in NARROW  # by encoding=
+        hint = rf"new\('{c}\[\]', value\)" if kind in WIDE else r"pass s\.encode\(\)"
+        with pytest.raises(TypeError, match=hint) as info:
+            call("abcd")
+        assert ("give the function an encoding" in str(info.value)) == helps
+        assert call(lib.new(f"{c}[]", "abcd") if kind in WIDE else b"abcd") == 4

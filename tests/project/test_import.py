@@ -100,6 +100,33 @@ def test_a_load_from_the_cache_imports_what_it_needs_alone(python, tmp_path):
     assert not own & {"_cdecl.parser", "_types.bufferformat", "_values.storage"}
 
 
+def test_a_frozen_library_imports_what_its_calls_need_alone(python, tmp_path):
+    """What ships with a package is used by short programs."""
+    text = "struct d { int quot, rem; }; struct d div(int, int); double frexp(double, int *e);"
+    nc.load("m", text).freeze(tmp_path / "m.nc")
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import nativecall as nc\n"
+        "def show(): print(*{*sys.modules} - before)\n"
+        "m = nc.load('m', frozen=sys.argv[1], out={'frexp': ['e']})\n"
+        "assert m.div(7, 2) == (3, 1); show()\n"
+        "assert m.frexp(8.0) == (0.5, 4); show()\n"
+    )
+    plain, more = python(code, tmp_path / "m.nc").splitlines()
+    own = {name.removeprefix("nativecall.") for name in plain.split()}
+    assert not own & {"_callable.entry", "_callable.arguments", "_values.foreign"}
+    assert not own & {"_cdecl.header", "_cdecl.lexer", "_cdecl.spelling", "_types.written"}
+    others = {"contextlib", "ctypes", "functools", "importlib", "inspect", "math", "pkgutil"}
+    assert not {*more.split()} & {
+        *others,
+        "re",
+        "subprocess",
+        "typing",
+        "_cffi_backend",
+        "warnings",
+    }
+
+
 def test_threads_use_the_first_name_at_once(python):
     code = (
         "import threading, nativecall\n"
