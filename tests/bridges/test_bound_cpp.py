@@ -1,8 +1,6 @@
 """Functions of C++ that pybind11 and nanobind have bound: read where that is safe, else refused by
 name, and called through Python where Python functions may be passed."""
 
-from __future__ import annotations
-
 import builtins
 import ctypes
 import types

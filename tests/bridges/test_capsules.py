@@ -1,8 +1,6 @@
 """Capsules of other libraries, by their names: NumPy's generators, XLA's custom calls, Pythran's
 functions, and those that hold no function."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import sys

@@ -2,8 +2,6 @@
 and functions that need the GIL for callers that have dropped it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import inspect

@@ -1,7 +1,5 @@
 """Types of ctypes for people, and what libffi cannot pass."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 

@@ -2,8 +2,6 @@
 linear algebra.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import types

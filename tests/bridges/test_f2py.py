@@ -1,7 +1,5 @@
 """Functions of Fortran that f2py has made objects of (tests/ext/f2py_boxes.f90)."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 

@@ -3,8 +3,6 @@
 (SciPy calling through one is in test_scipy.py.)
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import gc

@@ -1,7 +1,5 @@
 """The boxes that a callable keeps: made once, never stale, and gone with it."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import gc

@@ -5,8 +5,6 @@ complex numbers the registers and its result the meaning that its signature tell
 is taken is called by compiled C; what is not says why.
 """
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import sys

@@ -1,7 +1,5 @@
 """Functions of LLVM IR, of `llvmlite.ir` and `llvmlite.binding`, as native callables."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 

@@ -4,8 +4,6 @@ What C passes is compared with ctypes, which calls through libffi, wherever ctyp
 complex numbers go through trampolines that tests/codegen/test_abi.py compares with C compilers.
 """
 
-from __future__ import annotations
-
 import array
 import collections
 import copy

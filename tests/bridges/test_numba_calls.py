@@ -5,8 +5,6 @@ What jitted code gets is compared with the same call from Python, which other te
 
 # ruff: noqa: PLW0108  # Numba compiles functions of Python's, not the callables themselves
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import gc

@@ -4,8 +4,6 @@ A jitted function was compiled for what the program happened to call first. That
 arguments of other types while Numba can compile for these; and it is collected with its callables.
 """
 
-from __future__ import annotations
-
 import array
 import ctypes
 import gc

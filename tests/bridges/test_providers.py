@@ -3,8 +3,6 @@
 The provider is tests/foreign/provider.c, which shares no header with the product. Its entries are
 f(x) = 10 x + 1 (`d:d`), 10 x + 2 (`i:i`), (x, x) (`O:O`) and 10 x + y (`d:dd`)."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import mmap

@@ -2,8 +2,6 @@
 views in SciPy's filters.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 

@@ -1,7 +1,5 @@
 """What tests of calls share: a library whose functions give back what they get."""
 
-from __future__ import annotations
-
 import pytest
 
 import nativecall as nc

@@ -1,7 +1,5 @@
 """Calls as on processors whose C ABI is not known, where cffi makes them."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

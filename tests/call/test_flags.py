@@ -1,7 +1,5 @@
 """Calls by their plans: flags of entries, entries that change, variadic functions, and ends."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import gc

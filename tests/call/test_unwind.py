@@ -1,7 +1,5 @@
 """What walks the C stack passes through a call: C++ exceptions and debuggers."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Conversions alone (`stored`) are the oracle of what the interpreter converts by itself.
 """
 
-from __future__ import annotations
-
 import array
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """`f.builtin`: the same callable as a real built-in function."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """`nativecall.wrap` and the native callable: what it takes, refuses and tells about itself."""
 
-from __future__ import annotations
-
 import array
 import collections.abc
 import copy

@@ -1,7 +1,5 @@
 """`_repr_html_`: what notebooks show of callables and libraries."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import nativecall as nc

@@ -1,7 +1,5 @@
 """Making callables and looking up their entries: what is kept, what is checked, what it weighs."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import os

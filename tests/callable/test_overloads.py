@@ -3,8 +3,6 @@
 Every callee returns its own name, so what ran is seen, not inferred.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import math

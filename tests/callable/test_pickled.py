@@ -3,8 +3,6 @@
 (That other processes do is in tests/processes.)
 """
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import functools

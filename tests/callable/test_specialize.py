@@ -4,8 +4,6 @@ C consumers are the modules of tests/ext/callback_consumer.c and tests/ext/dispa
 through barriers and events, so that what is tested happens in every run.
 """
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import gc

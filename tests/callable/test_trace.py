@@ -1,7 +1,5 @@
 """NATIVECALL_TRACE=1: where a process dies in called code, faulthandler names the callable."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Callbacks that end while C code is about to call them: the message says whose they were."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """`handle`: Python objects as user data of C code, and callbacks that get them."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import weakref

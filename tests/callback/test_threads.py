@@ -1,7 +1,5 @@
 """Callbacks in threads of C: each keeps one thread state until it ends."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """The `nativecall` command: what it prints, and its exit status."""
 
-from __future__ import annotations
-
 import errno
 import importlib.util
 import io

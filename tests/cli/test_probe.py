@@ -1,7 +1,5 @@
 """Calls from C by the loop that `nativecall demo` uses: every way gives what Python calls give."""
 
-from __future__ import annotations
-
 import array
 import math
 import threading

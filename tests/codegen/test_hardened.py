@@ -6,8 +6,6 @@ A process of each test gives up rights by a filter of Linux for its system calls
 code still; "any" leaves no way to code that was not there, "mapping" none to pages of any kind.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 

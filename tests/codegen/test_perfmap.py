@@ -1,7 +1,5 @@
 """perf knows generated code by name, by its map."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,8 +1,6 @@
 """`python -m nativecall.conformance`: the foreign modules pass it, and each of their broken
 variants fails with the rules that it breaks named, and no others."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Types with slots from Python: the metaclass, `__customslots__`, inheritance, overridden calls."""
 
-from __future__ import annotations
-
 import abc
 import collections
 import gc

@@ -1,7 +1,5 @@
 """C code that is told of failures by its last argument: each header for consumers, both ways."""
 
-from __future__ import annotations
-
 import pytest
 
 import nativecall as nc

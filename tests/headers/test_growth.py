@@ -1,8 +1,6 @@
 """What may change later, with modules made for it: structs with more at their ends, a version 2
 beside version 1, and SEP 200's draft at the same place."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

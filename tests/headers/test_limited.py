@@ -1,7 +1,5 @@
 """What modules can do that are built for the limited API: find and offer by tier 2, and no more."""
 
-from __future__ import annotations
-
 import pytest
 
 import nativecall as nc

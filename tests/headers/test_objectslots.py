@@ -3,8 +3,6 @@
 The types and their objects are made by tests/ext/types.c, which also looks, without the GIL.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 import sys

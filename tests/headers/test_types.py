@@ -4,8 +4,6 @@ The types are made by tests/ext/types.c as a test asks: static ones and heap typ
 agree and rows that do not. What is found is what tests/ext/consumer.c finds.
 """
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

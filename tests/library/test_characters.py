@@ -1,7 +1,5 @@
 """Pointers to characters of all kinds: arguments, results, variables, members, callbacks."""
 
-from __future__ import annotations
-
 import pytest
 
 import nativecall as nc

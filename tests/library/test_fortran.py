@@ -4,8 +4,6 @@ The callees are written in Fortran where gfortran is there, and LAPACK's and BLA
 the same procedures in C, as a compiler of Fortran would make them, are called everywhere.
 """
 
-from __future__ import annotations
-
 import ctypes
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """`Library.freeze` and `nativecall.load(…, frozen=…)`: what a package ships in place of headers."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import shutil

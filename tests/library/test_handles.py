@@ -1,7 +1,5 @@
 """`free=` and `close=`: what functions give for the caller to free or close."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 

@@ -1,7 +1,5 @@
 """`keep=`: how long C keeps functions that are passed to it."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import math

@@ -3,8 +3,6 @@
 Where one is not installed, its test is skipped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 import zlib

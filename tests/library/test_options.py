@@ -1,7 +1,5 @@
 """Options of whole libraries: one value for all functions, or values by names and patterns."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import weakref

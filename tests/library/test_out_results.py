@@ -1,7 +1,5 @@
 """What out-parameters become that are no numbers: text, structs that only cffi knows."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import pickle

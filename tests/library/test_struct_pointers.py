@@ -1,7 +1,5 @@
 """Members of structs that C has, or that `new` made, are assigned what initialisers take."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """Variables of libraries: values, text, and views of arrays, structs and unions; assignment."""
 
-from __future__ import annotations
-
 import array
 import gc
 

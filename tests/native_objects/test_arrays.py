@@ -1,7 +1,5 @@
 """Arrays of native objects: one block, each object counted by itself, fields as NumPy arrays."""
 
-from __future__ import annotations
-
 import abc
 import gc
 import pickle

@@ -1,7 +1,5 @@
 """Atomic fields: each access is one operation, whoever races for it, with the GIL or without."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """`nativecall.native_object`: from a pointer, as native code gives one, back to the object."""
 
-from __future__ import annotations
-
 import sys
 import weakref
 

@@ -1,7 +1,5 @@
 """The header of native objects, by each standard and compiler, without a warning; C++'s classes."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 import sysconfig

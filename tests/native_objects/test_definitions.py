@@ -1,7 +1,5 @@
 """Classes that C code defines wrongly: refused with what is wrong, before an object is made."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """Fields of classes that Python makes: every kind, what they refuse, and what native code sees."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import gc

@@ -5,8 +5,6 @@ tests/c/test_nativeobject.c, under sanitizers. Threads do 160,000 operations on 
 share, or `$NATIVECALL_TEST_OBJECTS`.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

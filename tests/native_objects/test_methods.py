@@ -1,7 +1,5 @@
 """Methods of classes that Python makes, of every kind, called from Python and from native code."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import sys

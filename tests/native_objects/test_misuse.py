@@ -1,7 +1,5 @@
 """Use of an object that has ended: programs with NC_OBJECT_CHECKED stop, and say whose it was."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

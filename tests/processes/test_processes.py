@@ -4,8 +4,6 @@ Each way is a program of its own, driver.py, with one other process, which calls
 has.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """The error function as every kind of callable: in each native box, and as Python functions."""
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import functools

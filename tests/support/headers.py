@@ -1,7 +1,5 @@
 """What tests of several headers share: compilers of C and C++, and a count of calls of Python."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 

@@ -1,7 +1,5 @@
 """What comes of calls, and of conversions alone, in a form that compares."""
 
-from __future__ import annotations
-
 from nativecall import _lib
 from nativecall._values import storage
 

@@ -1,7 +1,5 @@
 """Loops that have Numba's functions inside of them: no call is left, and NumPy calls the loop."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

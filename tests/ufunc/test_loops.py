@@ -5,8 +5,6 @@ called as a C function of numbers: the results are the ufunc's own, bit for bit.
 takes a quarter of the ufuncs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import pickle

@@ -3,8 +3,6 @@
 The library's functions are one C file. Every test holds where no code is generated, too.
 """
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import gc

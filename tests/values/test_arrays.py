@@ -1,7 +1,5 @@
 """Arrays without a buffer as pointer arguments: DLPack, array interfaces, Arrow, pandas columns."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

@@ -4,8 +4,6 @@ What each convention does in a call is tested where calls are: callable/test_cal
 callable/test_thunk_matrix.py, call/test_flags.py and callback/test_exceptions.py.
 """
 
-from __future__ import annotations
-
 import re
 import sysconfig
 from pathlib import Path

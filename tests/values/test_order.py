@@ -1,7 +1,5 @@
 """The order of arrays in memory: C's by default, Fortran's or either where a function says so."""
 
-from __future__ import annotations
-
 import ctypes
 import pickle
 

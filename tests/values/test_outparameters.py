@@ -1,7 +1,5 @@
 """Out-parameters: pointers to where C writes results, which are results for Python."""
 
-from __future__ import annotations
-
 import ctypes
 import inspect
 import pickle

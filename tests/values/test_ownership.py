@@ -7,8 +7,6 @@ many times, with generated code and without, in a process of its own; afterwards
 must have as many references as before.
 """
 
-from __future__ import annotations
-
 import sysconfig
 
 import pytest

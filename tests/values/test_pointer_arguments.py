@@ -1,7 +1,5 @@
 """What is passed as a pointer: buffers, boxes of other libraries, functions; nothing is copied."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import math

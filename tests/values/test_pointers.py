@@ -6,8 +6,6 @@ the same, is noticed before the call. The cases run with generated code and with
 was given up is filled with other bytes.
 """
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

@@ -1,7 +1,5 @@
 """Records: their fields, views, buffers and copies, where they are taken, and what keeps what."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import gc

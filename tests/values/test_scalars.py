@@ -4,8 +4,6 @@ Every scalar is tried through its trampoline or by its plan, whichever the signa
 random signatures of call/test_random_signatures.py hold the two against each other.
 """
 
-from __future__ import annotations
-
 import array
 import ctypes
 import decimal

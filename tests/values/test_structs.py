@@ -1,7 +1,5 @@
 """Structs by value, arrays within them, and views: what is passed, what comes back, messages."""
 
-from __future__ import annotations
-
 import ctypes
 
 import cffi

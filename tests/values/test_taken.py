@@ -3,8 +3,6 @@
 Each call is made more than once, since the first is another way than those that follow.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 

@@ -1,7 +1,5 @@
 """Text behind pointers to const characters, and `nativecall.string` for other pointers."""
 
-from __future__ import annotations
-
 import array
 import codecs
 import ctypes

@@ -1,7 +1,5 @@
 """Unions and bit-fields by value: what is taken for them, and how they come back."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import pickle

@@ -1,7 +1,5 @@
 """What tests of callback.h share: a module of C and one of C++, and vendored ones."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

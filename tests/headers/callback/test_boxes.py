@@ -1,7 +1,5 @@
 """callback.h: what is native in an object, with which flags, and what is refused."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import subprocess

@@ -3,8 +3,6 @@
 How often a failing callback is repeated is `NATIVECALL_TEST_REPEAT`, 10^4 if it is not set.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

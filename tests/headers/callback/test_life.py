@@ -1,7 +1,5 @@
 """callback.h: callbacks in threads, at exits and at the end."""
 
-from __future__ import annotations
-
 import _thread
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """callback.h: types with ``__nativecall_api__``, good and wrong, and the cache of their offers."""
 
-from __future__ import annotations
-
 import gc
 import sys
 

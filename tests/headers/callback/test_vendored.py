@@ -2,8 +2,6 @@
 other, in processes where the package is absent.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import sysconfig

@@ -3,8 +3,6 @@
 The module is built as C99 against the installed headers and as C++11 against a vendored copy.
 """
 
-from __future__ import annotations
-
 import pytest
 
 import nativecall as nc

@@ -1,7 +1,5 @@
 """dispatch.h: calls whose signature stands in the source, the three ways of CEP 1000."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math

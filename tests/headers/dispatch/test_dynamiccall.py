@@ -1,7 +1,5 @@
 """dynamiccall.h: calls whose signature is known at run time, and providers that are wrong."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import gc

@@ -1,7 +1,5 @@
 """registercall.h and promotion.h, against what a C compiler does and against exact numbers."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math
