@@ -1,8 +1,8 @@
 /* csrc/values/cffipointers.c: cffi's objects as arguments, without asking Python.
  *
  * Python code is asked about the first pointer, array or struct of each type. What it takes
- * whatever the address is a row here. Rows are few, and a type that has lost its row is asked about
- * again.
+ * whatever the address is a row here, and so is each class of ctypes. Rows are few, and a type that
+ * has lost its row is asked about again.
  */
 #include "core/cffipointer.h"
 #include "cffitypes.h"
@@ -18,13 +18,13 @@
 typedef struct {
     PyObject *wanted;     /* our type */
     PyTypeObject *class_; /* that of the object */
-    PyObject *foreign;    /* cffi's type of it */
+    PyObject *foreign;    /* cffi's type of it; of ctypes the class */
     PyObject *target;     /* the cffi type that it converts to */
-    uintptr_t mask;       /* of what must be 0 in the address */
+    uintptr_t mask;       /* of what must be 0 in the address; of ctypes how it is taken */
     int may_end;          /* whether such objects may be among those that were closed */
 } Taken;
 
-enum { TAKEN = 64 };
+enum { TAKEN = 128 };
 static Taken taken[TAKEN];
 
 /* The types of cffi that text is read from without asking Python: dict of these to the pointer type
@@ -63,6 +63,29 @@ static Taken *taken_row(PyObject *wanted, PyObject *foreign)
     return &taken[(((uintptr_t)wanted >> 4) * 31 + ((uintptr_t)foreign >> 4)) % TAKEN];
 }
 
+uintptr_t nc_taken_mask(PyObject *wanted, PyObject *foreign)
+{
+    const Taken *row = taken_row(wanted, foreign);
+    return row->wanted == wanted && row->foreign == foreign ? row->mask : 0;
+}
+
+void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject *target,
+             uintptr_t mask)
+{
+    Taken *row = taken_row(wanted, foreign);
+    Taken before = *row;
+    *row = (Taken){.wanted = Py_NewRef(wanted),
+                   .class_ = (PyTypeObject *)(void *)Py_NewRef(class_),
+                   .foreign = Py_NewRef(foreign),
+                   .target = Py_NewRef(target),
+                   .mask = mask,
+                   .may_end = nc_is_gcp(class_)};
+    Py_XDECREF(before.wanted);
+    Py_XDECREF(before.class_);
+    Py_XDECREF(before.foreign);
+    Py_XDECREF(before.target);
+}
+
 /* take_cffi(ctype, value, target, alignment): Python code tells that it takes all such objects of
  * cffi's for such an argument: `target` is the cffi type that they convert to, `alignment` that of
  * a pointer, 1 where any address will do. */
@@ -76,19 +99,9 @@ PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     PyObject *foreign = nc_type_of_cffi(value);
-    if (foreign == NULL) {
-        Py_RETURN_NONE;
+    if (foreign != NULL) {
+        nc_take(wanted, Py_TYPE(value), foreign, target, (uintptr_t)alignment - 1);
     }
-    Taken *row = taken_row(wanted, foreign);
-    Taken before = *row;
-    PyTypeObject *class_ = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(value));
-    *row =
-        (Taken){Py_NewRef(wanted),        class_,           Py_NewRef(foreign), Py_NewRef(target),
-                (uintptr_t)alignment - 1, nc_is_gcp(class_)};
-    Py_XDECREF(before.wanted);
-    Py_XDECREF(before.class_);
-    Py_XDECREF(before.foreign);
-    Py_XDECREF(before.target);
     Py_RETURN_NONE;
 }
 

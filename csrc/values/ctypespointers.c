@@ -1,7 +1,6 @@
 /* csrc/values/ctypespointers.c: ctypes' objects as pointer arguments, without asking Python.
  *
- * Python code checks the first object of each class, and a row keeps the answer. Rows are few; a
- * class that has lost its row is checked again.
+ * Python code checks the first object of each class, and a row keeps the answer (cffipointers.c).
  *
  * ctypes has no C API. Its objects are read through their buffers. What byref() makes exports none:
  * the offsets of its address and of its object are looked for in the first one. If they are not
@@ -20,31 +19,15 @@ enum {
     BYREF = 3    /* byref() of one is the pointer */
 };
 
-/* References are owned; a row is overwritten by the next one that has its place. */
-typedef struct {
-    PyObject *wanted; /* our type */
-    PyObject *class_;
-    int how;
-} Row;
-
-enum { ROWS = 64 };
-static Row rows[ROWS];
-
 static PyObject *base_member; /* NULL before the bridge of ctypes is imported */
 static PyObject *objects_member;
 static const PyTypeObject *byref_class; /* NULL before the first byref() */
 static Py_ssize_t address_at;           /* where it has the address; 0 where nobody knows */
 static Py_ssize_t object_at;            /* and the object */
 
-static Row *row_at(PyObject *wanted, const PyTypeObject *class_, int how)
-{
-    return &rows[(((uintptr_t)wanted >> 4) * 31 + ((uintptr_t)class_ >> 4) + (unsigned)how) % ROWS];
-}
-
 static int is_taken(PyObject *wanted, PyTypeObject *class_, int how)
 {
-    const Row *row = row_at(wanted, class_, how);
-    return row->wanted == wanted && row->class_ == (PyObject *)class_ && row->how == how;
+    return (nc_taken_mask(wanted, (PyObject *)class_) & ((uintptr_t)1 << how)) != 0;
 }
 
 /* take_ctypes(ctype, class, how): tells of such an argument that objects of the class are taken. */
@@ -52,15 +35,12 @@ PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;
     PyObject *class_;
-    int how;
-    if (!PyArg_ParseTuple(args, "OO!i", &wanted, &PyType_Type, &class_, &how)) {
+    unsigned how;
+    if (!PyArg_ParseTuple(args, "OO!I", &wanted, &PyType_Type, &class_, &how)) {
         return NULL;
     }
-    Row *row = row_at(wanted, (PyTypeObject *)(void *)class_, how);
-    Row before = *row;
-    *row = (Row){Py_NewRef(wanted), Py_NewRef(class_), how};
-    Py_XDECREF(before.wanted);
-    Py_XDECREF(before.class_);
+    const uintptr_t ways = nc_taken_mask(wanted, class_) | ((uintptr_t)1 << (how & 3));
+    nc_take(wanted, (PyTypeObject *)(void *)class_, class_, class_, ways);
     Py_RETURN_NONE;
 }
 

@@ -130,11 +130,19 @@ static int refer_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t
     return is_number ? nc_refer(cif, name, place, value, out) : 2;
 }
 
-/* nc_convert_exporter of a value; messages tell of the type of `shown`. */
-static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
-                                   PyObject *value, PyObject *shown, NcPointer *out, int exported)
+int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
+                        PyObject *value, PyObject *shown, NcPointer *out, int exported)
 {
     Py_ssize_t index = place < 0 ? 0 : place;
+    if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(cif, index))) {
+        /* NumPy's str: its buffer is of characters that C does not have. */
+        if (exported) {
+            PyBuffer_Release(&out->buffer);
+        }
+        PyErr_Clear();
+        out->buffer.obj = NULL;
+        return nc_convert_foreign(cif, name, place, value, out);
+    }
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
@@ -168,14 +176,7 @@ static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, P
     } else if (suits > 0 && !has_rows(cif, name, place, value, &out->buffer)) {
         /* it said why */
     } else if (suits > 0 && !nc_buffer_is_aligned(cif, index, &out->buffer)) {
-        nc_conversion_error(PyExc_ValueError, name, place,
-                            "must have its elements at multiples of %zu bytes, those of this "
-                            "%.200s are not; pass %s",
-                            cif->arguments[index].export.mask + 1, Py_TYPE(shown)->tp_name,
-                            cif->arguments[index].export.mask < 16
-                                ? "an aligned copy, as numpy.require(a, requirements='A') makes "
-                                  "one of an array"
-                                : "memory that the library's 'new' has made");
+        (void)refuse(cif, name, place, value, shown, "alignment");
     } else if (suits > 0) {
         out->address = out->buffer.buf;
         return ran;
@@ -188,21 +189,6 @@ static inline int convert_exporter(const NcCallInterface *cif, PyObject *name, P
         refuse_buffer(cif, name, place, value, shown);
     }
     return -1;
-}
-
-int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
-                        PyObject *value, NcPointer *out, int exported)
-{
-    if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(cif, place < 0 ? 0 : place))) {
-        /* NumPy's str: its buffer is of characters that C does not have. */
-        if (exported) {
-            PyBuffer_Release(&out->buffer);
-        }
-        PyErr_Clear();
-        out->buffer.obj = NULL;
-        return nc_convert_foreign(cif, name, place, value, out);
-    }
-    return convert_exporter(cif, name, place, value, value, out, exported);
 }
 
 int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
@@ -275,7 +261,7 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t pl
         Py_ssize_t index = place < 0 ? 0 : place;
         int exported =
             PyObject_GetBuffer(first, &out->buffer, nc_export_flags(cif, index, first)) == 0;
-        int status = convert_exporter(cif, name, place, first, value, out, exported);
+        int status = nc_convert_exporter(cif, name, place, first, value, out, exported);
         if (status < 0) {
             Py_DECREF(found);
             return -1;

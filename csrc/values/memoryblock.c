@@ -74,23 +74,6 @@ static void block_dealloc(PyObject *object)
     Py_TRASHCAN_END;
 }
 
-int nc_block_keep(NcBlock *block, PyObject *object)
-{
-    if (block->kept == NULL) {
-        block->kept = Py_NewRef(object);
-        return 0;
-    }
-    if (!PyList_CheckExact(block->kept)) {
-        PyObject *list = PyList_New(1);
-        if (list == NULL) {
-            return -1;
-        }
-        PyList_SET_ITEM(list, 0, block->kept);
-        block->kept = list;
-    }
-    return PyList_Append(block->kept, object);
-}
-
 static PyBufferProcs block_buffer = {block_getbuffer, NULL};
 
 PyTypeObject NcBlock_Type = {

@@ -13,8 +13,7 @@
 #include <stddef.h>
 
 typedef struct {
-    PyObject_VAR_HEAD PyObject *kept; /* what pointers in the memory lead to: nothing (NULL), one
-                                         object that is no list, or a list of them */
+    PyObject_VAR_HEAD PyObject *kept; /* list: what pointers in the memory lead to; or NULL */
     max_align_t data[1];
 } NcBlock;
 
@@ -23,8 +22,5 @@ extern PyTypeObject NcBlock_Type;
 
 /* A new block; NULL with an exception. */
 NcBlock *nc_block_new(Py_ssize_t bytes);
-
-/* Keeps an object as long as the block; -1 with an exception. */
-int nc_block_keep(NcBlock *block, PyObject *object);
 
 #endif

@@ -64,22 +64,19 @@ static int fill(const NcCallInterface *cif, PyObject *name, const NcOut *out, Nc
     PyObject *length = memory->length < 0 ? Py_NewRef(Py_None) : PyLong_FromSsize_t(memory->length);
     PyObject *kept = PyList_New(0);
     PyObject *done = NULL;
-    int status = -1;
     if (who != NULL && length != NULL && kept != NULL) {
         done = PyObject_CallFunction(nc_hooks.out_store, "OOONOOOO", out->type, length, value,
                                      PyLong_FromVoidPtr(memory->address), memory->owner, who, kept,
                                      cif->policies);
     }
-    if (done != NULL) {
-        status = Py_IS_TYPE(memory->owner, &NcBlock_Type)
-                     ? nc_block_keep((NcBlock *)(void *)memory->owner, kept)
-                     : 0;
+    if (done != NULL && Py_IS_TYPE(memory->owner, &NcBlock_Type)) {
+        ((NcBlock *)(void *)memory->owner)->kept = Py_NewRef(kept);
     }
     Py_XDECREF(done);
     Py_XDECREF(kept);
     Py_XDECREF(length);
     Py_XDECREF(who);
-    return status;
+    return done != NULL ? 0 : -1;
 }
 
 int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py_ssize_t length,

@@ -61,7 +61,7 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(cif, name, index, value, out, exported);
+    return nc_convert_exporter(cif, name, index, value, value, out, exported);
 }
 
 /* Whether an argument has the type of the first, by its text: no code of Python's runs. */
@@ -120,7 +120,7 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
         out->address = out->buffer.buf;
         return 0;
     }
-    return nc_convert_exporter(self->cif, (PyObject *)self, index, value, out, status == 0);
+    return nc_convert_exporter(self->cif, (PyObject *)self, index, value, value, out, status == 0);
 }
 
 /* Only decides which it is, so that none pays for the registers of another. */

@@ -45,9 +45,9 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                           PyObject *value, NcPointer *out);
 /* What nc_convert_pointer_of leaves to others: a value whose buffer is exported to `out`, or was
- * refused with an exception; a value without a buffer. */
+ * refused with an exception, and messages tell of the type of `shown`; a value without a buffer. */
 int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
-                        PyObject *value, NcPointer *out, int exported);
+                        PyObject *value, PyObject *shown, NcPointer *out, int exported);
 int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                        PyObject *value, NcPointer *out);
 /* The latter for Fortran: numbers and texts, too (fortran.h). */
@@ -60,6 +60,12 @@ int nc_refuse_null(const NcCallInterface *cif, PyObject *name, Py_ssize_t index)
 /* A pointer or array of cffi that the pointer_argument hook has told of (take_cffi): 1 with its
  * address, which lasts as long as the object; 0 where that hook is to see to it. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, void **address);
+/* Tells of a type of ours that all objects of a class and of cffi's type are taken for it, as
+ * `target`; of ctypes, by the class in place of these, in which ways (ctypespointers.c). */
+void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject *target,
+             uintptr_t mask);
+/* The mask that was told; 0 for what was not. */
+uintptr_t nc_taken_mask(PyObject *wanted, PyObject *foreign);
 /* A byref() or pointer of ctypes that the hook has told of (take_ctypes): 1 with its address, 0
  * where that hook is to see to it. */
 int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out);

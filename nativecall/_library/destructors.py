@@ -13,8 +13,6 @@ from .options import gives_pointer, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .._ext import Foreign
     from .._types.signature import Signature
 
@@ -26,7 +24,7 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, obj
 
     Returns the names of functions of which the library did not know that they free or close.
     """
-    functions = _declared(library)
+    functions = library._known.functions
     free, close = how.pop("free", None), how.pop("close", None)
     if free is not None and close is not None:
         raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
@@ -71,11 +69,6 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, obj
     return added
 
 
-def _declared(library: Foreign) -> Mapping[str, Signature]:
-    """The declared functions of a `Library`, which stands above this module."""
-    return {} if library.declarations is None else library.declarations.functions
-
-
 def _takes_pointer(signature: Signature) -> bool:
     return any([arg.kind in _POINTERS for arg in signature.args])
 
@@ -91,7 +84,7 @@ def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
     """What closes a handle that a call gives that raises: the first function that takes nothing
     more.
     """
-    known = _declared(library)
+    known = library._known.functions
     for name in close if isinstance(close, tuple) else ():
         if name in known and len(known[name].args) == 1:
             try:
@@ -105,7 +98,7 @@ def _freeing(library: Foreign, free: object) -> Foreign:
     """What frees a pointer, without telling."""
     if not isinstance(free, str):
         return free
-    known = _declared(library)
+    known = library._known.functions
     signature = known[free] if free in known else parse("v:P")
     address, owner = library._found(free)
     return plain(address, callinterface.of(signature), free, owner)

@@ -10,7 +10,6 @@ from functools import cache, wraps
 
 from .. import _ext
 from .._errors import SignatureError
-from .._fifo import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
 
 @cache
-def _class() -> type[FFI]:
+def ffi_class() -> type[FFI]:
+    """The class of `Library.ffi`, once cffi's own is needed."""
     from cffi import FFI
 
     class LibraryFFI(FFI):  # type: ignore[misc]  # cffi has no types
@@ -39,7 +39,6 @@ def _class() -> type[FFI]:
             self._owner = owner
             buffer: Callable[..., object] = self._backend.buffer
             self.buffer = lambda cdata, *size: buffer(_ext.bare(cdata), *size)
-            self._known: Cache[str, FFIType] = Cache(1024)
 
         def addressof(self, cdata: Foreign, *names: str | int) -> Foreign:
             of_library = getattr(type(cdata), "_address_of", None)
@@ -51,11 +50,8 @@ def _class() -> type[FFI]:
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
             # What all methods of cffi ask for the type of a text.
-            found = self._known.get(cdecl)
-            if found is not None:
-                return found
             try:
-                return self._known.keep(cdecl, self._owner.type(cdecl))
+                return self._owner.type(cdecl)
             except SignatureError:
                 if not self._cdefsources:
                     raise
@@ -88,8 +84,3 @@ def _taking_bare(method: Callable[..., object]) -> Callable[..., object]:
         return method(self, *map(_bare, args), **{name: _bare(one) for name, one in named.items()})
 
     return taking
-
-
-def make(owner: Owner) -> FFI:
-    """The FFI of a library's types."""
-    return _class()(owner)

@@ -69,8 +69,7 @@ def refused(
     declarations: Declarations, handle: OpenLibrary | None, path: str | None
 ) -> dict[str, str]:
     """Why there is none of some inline functions of the headers, by their names."""
-    names = [] if declarations.wanted is None else _lacking(declarations, handle)
-    return _refused(names, declarations, path) if names else {}
+    return _refused(_lacking(declarations, handle), declarations, path)
 
 
 def compiled(
@@ -79,21 +78,22 @@ def compiled(
     """A shared object with all inline functions that can be had, None without any; and why there
     is none of the others.
     """
-    lacking = [] if declarations.wanted is None else _lacking(declarations, handle)
-    reasons = _refused(lacking, declarations, path) if lacking else {}
+    lacking = _lacking(declarations, handle)
+    reasons = _refused(lacking, declarations, path)
     names = [name for name in lacking if name not in reasons]
     return _object(declarations, names, path) if names else declarations.compiled, reasons
 
 
 def _lacking(declarations: Declarations, handle: OpenLibrary | None) -> list[str]:
-    """The inline functions that the library itself does not have."""
-    names = several(declarations)
+    """The inline functions that the library itself does not have, where the headers are known."""
+    names = [] if declarations.wanted is None else several(declarations)
     return [name for name in names if handle is None or not _lib.library_symbol(handle, name)]
 
 
 def _refused(names: Sequence[str], declarations: Declarations, path: str | None) -> dict[str, str]:
     try:
-        _made(declarations, names, path)
+        if names:
+            _made(declarations, names, path)
     except LibraryError as error:
         return {name: _reason(error) for name in names}
     except SignatureError as error:
@@ -121,14 +121,6 @@ def _made(declarations: Declarations, names: Sequence[str], path: str | None) ->
         raise SignatureError(f"the loader refuses it: {reason}") from None
 
 
-def _object(declarations: Declarations, names: Sequence[str], path: str | None) -> bytes:
-    wanted = declarations.wanted
-    assert wanted is not None, "declarations of a library were read for it"
-    stamps = declarations.stamps
-    files = {file: stamps[file] for file in declarations.files if file in stamps}
-    return _compiled(wanted, files, names, path)
-
-
 def _reason(error: Exception, name: str = "") -> str:
     if isinstance(error, LibraryError):
         return f"{name!r} cannot be offered: {error}" if name else str(error)
@@ -138,17 +130,14 @@ def _reason(error: Exception, name: str = "") -> str:
 # -- compilation -----------------------------------------------------------------------------------
 
 
-def _compiled(
-    wanted: Wanted, files: Mapping[str, object], names: Sequence[str], path: str | None
-) -> bytes:
+def _object(declarations: Declarations, names: Sequence[str], path: str | None) -> bytes:
     """A shared object with a pointer to each of the functions `names`, which are called `PREFIX`
     and the name.
 
     Parameters
     ----------
-    wanted : Wanted
-    files : mapping of str to tuple
-        What the headers include, each as it was when it was read (_cdecl/header.py).
+    declarations : Declarations
+        Of headers.
     names : sequence of str
     path : str or None
         The library, whose symbols the functions may use, and those of the libraries that it needs.
@@ -164,6 +153,10 @@ def _compiled(
     from .._cdecl.header import stamp
     from .._cdecl.preprocessor import compiler, identity
 
+    wanted, read = declarations.wanted, declarations.stamps
+    assert wanted is not None, "declarations of a library were read for it"
+    # What the headers include, each as it was when it was read (_cdecl/header.py).
+    files = {file: read[file] for file in declarations.files if file in read}
     command = compiler()
     if command is None:
         raise LibraryError(

@@ -14,7 +14,7 @@ from .._types.ctype import Single
 from .._types.signature import Signature
 from .._values import callinterface
 from .._values.calloptions import DEFAULT, spelled
-from .options import FUNCTION, LibraryOptions, of_function
+from .options import FUNCTION, NOTHING, LibraryOptions, of_function
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
 
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 
 _Opened, _make = _ext.Library, _ext.make
 _NOTHING_SAID = LibraryOptions()
+
+
+class _Undeclared:
+    """What is declared where nothing is."""
+
+    functions = constants = variables = pointers = rows = symbols = places = skipped = NOTHING
+    inlines = readonly = frozenset[str]()
+    wanted = None
 
 
 class Library(Single):
@@ -64,6 +72,7 @@ class Library(Single):
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
+    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # as if
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
@@ -93,6 +102,7 @@ class Library(Single):
             name=name,
             path=_lib.library_path(handle),
             declarations=declarations,
+            _known=self._known if declarations is None else declarations,
             _handle=handle,
             _given=given,
             _hidden={},
@@ -186,11 +196,9 @@ class Library(Single):
                 return made
         given = of_function(options)
         fortran = given.get("fortran")
-        declared = None
         if fortran or "fortran" in self._options:
             symbol = self._procedure(symbol, fortran) or symbol
-        if self.declarations is not None and symbol in self.declarations.functions:
-            declared = self.declarations.functions[symbol]
+        declared = self._known.functions.get(symbol)
         if signature is None:
             if declared is None:
                 self._raise_refused(symbol)
@@ -230,9 +238,8 @@ class Library(Single):
         """
         from .._values.fortran import symbols
 
-        known = {} if self.declarations is None else self.declarations.rows
         candidates = symbols(name)
-        found = [one for one in candidates if one in known]
+        found = [one for one in candidates if one in self._known.rows]
         if not found and fortran and isinstance(name, str) and "\0" not in name:
             handle = self._open()
             found = [one for one in candidates if _lib.library_symbol(handle, one)]
@@ -360,15 +367,13 @@ class Library(Single):
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
         """The address of a function by its name in C, and what owns it."""
         handle = self._open()
-        declarations = self.declarations
-        symbol, place = name, None
-        if declarations is not None:
-            symbol = declarations.symbols.get(name, name)
-            if name in declarations.places:
-                file, line = declarations.places[name]
-                place = declarations.files[file], line
-            if name in declarations.inlines and not _lib.library_symbol(handle, symbol):
-                return self._inline(symbol, place)
+        declarations = self._known
+        symbol, place = declarations.symbols.get(name, name), None
+        if name in declarations.places:
+            file, line = declarations.places[name]
+            place = declarations.files[file], line
+        if name in declarations.inlines and not _lib.library_symbol(handle, symbol):
+            return self._inline(symbol, place)
         found = self.address(symbol, version)
         return found, Symbol(handle, self.path or self.name, symbol, place, version)
 
@@ -376,16 +381,14 @@ class Library(Single):
         """The call interface of a declared function without options."""
         found = self._cifs.get(row[:-1])
         if found is None:
-            assert self.declarations is not None
-            found = self._cifs[row[:-1]] = callinterface.of_row(self.declarations.bound(row))
+            found = self._cifs[row[:-1]] = callinterface.of_row(self._known.bound(row))
         return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
         """The address of an inline function, compiled with the others of the headers."""
         from .inline import found
 
-        assert self.declarations is not None
-        opened, address = found(name, self.declarations, self._inlines, self.path)
+        opened, address = found(name, self._known, self._inlines, self.path)
         self.__dict__["_inlines"] = opened
         return address, Symbol(opened, None, name, place or ("", 0))
 
@@ -393,8 +396,7 @@ class Library(Single):
         """A declared variable."""
         from .variables import Variable
 
-        declarations = self.declarations
-        assert declarations is not None
+        declarations = self._known
         found = self.address(declarations.symbols.get(name, name))
         ctype, const = declarations.variables[name], name in declarations.readonly
         encoding = self._options.encoding(name)
@@ -414,8 +416,7 @@ class Library(Single):
 
     def _address_of(self, name: str) -> FFIData:
         """A pointer of cffi's to a variable or function: `lib.ffi.addressof(lib, name)`."""
-        declarations = self.declarations
-        if declarations is not None and name in declarations.variables:
+        if name in self._known.variables:
             return self._variable(name).pointer()
         found = self[name]
         if not isinstance(found, NativeCallable):
@@ -434,32 +435,31 @@ class Library(Single):
 
     def _named(self, name: str, made: dict[str, object]) -> Any:
         """What C calls `name`; a function is remembered in `made`."""
-        declarations = self.declarations
-        if declarations is not None:
-            row = declarations.rows.get(name)
-            if row is not None:
-                if self._options or name in self._ending:
-                    function = self.function(name)
-                else:
-                    address, owner = self._found(name)
-                    function = plain(address, self._cif(row), name, owner)
-                made[name] = function
-                return function
-            if name in declarations.constants:
-                constant = made[name] = declarations.constants[name]
-                return constant
-            if name in declarations.pointers:
-                from .variables import pointer_constant
+        declarations = self._known
+        row = declarations.rows.get(name)
+        if row is not None:
+            if self._options or name in self._ending:
+                function = self.function(name)
+            else:
+                address, owner = self._found(name)
+                function = plain(address, self._cif(row), name, owner)
+            made[name] = function
+            return function
+        if name in declarations.constants:
+            constant = made[name] = declarations.constants[name]
+            return constant
+        if name in declarations.pointers:
+            from .variables import pointer_constant
 
-                return pointer_constant(*declarations.pointers[name])
-            if name in declarations.variables:
-                return self._variable(name).read()
-            if "fortran" in self._options:
-                found_as = self._procedure(name)
-                if found_as is not None:
-                    function = made[name] = self[found_as]
-                    return function
-            self._raise_refused(name)
+            return pointer_constant(*declarations.pointers[name])
+        if name in declarations.variables:
+            return self._variable(name).read()
+        if "fortran" in self._options:
+            found_as = self._procedure(name)
+            if found_as is not None:
+                function = made[name] = self[found_as]
+                return function
+        self._raise_refused(name)
         if self._handle is not None and _lib.library_symbol(self._handle, name):
             problem = f"{name!r} of {self._called} has no declaration"
             options = self._given[-1]
@@ -469,9 +469,7 @@ class Library(Single):
                 problem += ";"
             raise SymbolError(f"{problem} use function({name!r}, signature)", name)
         self._open()
-        known: list[str] = []
-        if declarations is not None:
-            known = [*declarations.functions, *declarations.constants, *declarations.variables]
+        known = [*declarations.functions, *declarations.constants, *declarations.variables]
         raise SymbolError.missing(
             name, self.name or "the process", known or exported_like(name, self._handle, self.path)
         )
@@ -483,21 +481,16 @@ class Library(Single):
         Asking for such a name is a `SymbolError` with the reason. Inline functions are compiled to
         know.
         """
-        declarations = self.declarations
-        if declarations is None:
-            return {}
         if self._not_inlined is None:
             from . import inline
 
-            inlines = inline.refused(declarations, self._handle, self.path)
+            inlines = inline.refused(self._known, self._handle, self.path)
             self.__dict__["_not_inlined"] = inlines
-        return {**declarations.skipped, **(self._not_inlined or {})}
+        return {**self._known.skipped, **(self._not_inlined or {})}
 
     def _raise_refused(self, name: str) -> None:
         """Raise why nothing was made of a declaration."""
-        declarations = self.declarations
-        if declarations is None:
-            return
+        declarations = self._known
         if name in declarations.skipped:
             reason = declarations.skipped[name]
             # What a macro leads to is often called as it is, with something before.
@@ -509,21 +502,20 @@ class Library(Single):
     def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; nothing else of it can be set."""
         if hasattr(type(self), name):
-            known = self.declarations
             way = f"; library[{name!r}] = ... sets the variable of C's"
-            hint = way if known is not None and name in known.variables else ""
+            hint = way if name in self._known.variables else ""
             raise AttributeError(f"{name!r} of a Library cannot be set{hint}")
         self[name] = value
 
     def __setitem__(self, name: str, value: object) -> None:
         """Write what C calls `name`, also where a method is called so."""
         require("a name of a library", name, str, "a str")
-        declarations = self.declarations
-        if declarations is None or name not in declarations.variables:
+        declarations = self._known
+        if name not in declarations.variables:
             self._open()
-            if declarations is not None and name in declarations.functions:
+            if name in declarations.functions:
                 problem = f"{name!r} is a function of {self._called}"
-            elif declarations is not None and name in declarations.constants:
+            elif name in declarations.constants:
                 problem = f"{name!r} is a constant of {self._called}"
             else:
                 problem = f"{self._called} has no declared variable {name!r}"
@@ -536,15 +528,8 @@ class Library(Single):
         raise AttributeError(f"{name!r} of a Library cannot be deleted")
 
     def __dir__(self) -> list[str]:
-        declared: list[str] = []
-        if self.declarations is not None:
-            for names in (
-                self.declarations.functions,
-                self.declarations.constants,
-                self.declarations.pointers,
-                self.declarations.variables,
-            ):
-                declared += names
+        known = self._known
+        declared = *known.functions, *known.constants, *known.pointers, *known.variables
         return sorted({*super().__dir__(), *declared})
 
     def __repr__(self) -> str:

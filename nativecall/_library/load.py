@@ -6,7 +6,7 @@ C declarations or headers, where they are given, say which functions it has and 
 from __future__ import annotations
 
 import os
-from _collections_abc import Iterable, Mapping
+from _collections_abc import Mapping
 from operator import index
 
 from .. import _lib
@@ -48,20 +48,20 @@ def _procedures(given: object) -> Foreign:
     """What is Fortran's, as an option by names."""
     if isinstance(given, (bool, Mapping)):
         return given
-    several = [given] if isinstance(given, str) else given
-    if not isinstance(several, Iterable) or not all([isinstance(one, str) for one in several]):
-        wanted = "True, False, or names or patterns of functions"
-        raise wrong_type("'fortran'", wanted, given)
-    return dict.fromkeys(several, True)
+    from .._cdecl.declarations import several
+
+    wanted = "True, False, or names or patterns of functions"
+    return dict.fromkeys(several(given, "fortran", wanted, str), True)
 
 
 def _folders(given: object) -> list[str]:
-    several = [given] if isinstance(given, (str, os.PathLike)) else given
-    made = []
-    for one in several if hasattr(several, "__iter__") else [several]:
-        require("'folders'", one, (str, os.PathLike), "a path or several")
-        made.append(os.path.abspath(os.fspath(one)))
-    return made
+    if given == ():
+        return []
+    from .._cdecl.declarations import several
+
+    return [
+        os.path.abspath(os.fspath(one)) for one in several(given, "folders", "a path or several")
+    ]
 
 
 @spelled(*LIBRARY)

@@ -70,7 +70,7 @@ IGNORED = 1
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
 _CData = _cffi_backend._CDataBase
-_BYTES, _CHARS = _lib.ffi.typeof("char *"), _lib.ffi.typeof("char[]")
+_BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
 #: What cffi raises for an initialiser that it does not take; SystemError for a struct with an array
 #: of any length.
@@ -624,9 +624,9 @@ def _members(
             name: one.encode(encoding) if isinstance(one, str) else one
             for name, one in value._asdict().items()
         }
+    given = None if isinstance(value, (list, tuple)) else storage.by_name(value)
     names = [name for name, _ in struct.fields]
-    if hasattr(value, "keys"):
-        given = {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
+    if given is not None:
         for name in given:
             if name not in names:
                 reason = owner.names.reason(f"{struct.cname}.{name}")

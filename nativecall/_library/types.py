@@ -145,9 +145,9 @@ class Owner:
         """The FFI that has the types."""
         if self._ffi is None:
             from .._cdecl.cffitype import naming
-            from .ffi import make
+            from .ffi import ffi_class
 
-            made = make(self)
+            made = ffi_class()(self)
             with naming:
                 self._ffi = self._ffi or made
         return self._ffi

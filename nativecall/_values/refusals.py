@@ -5,7 +5,7 @@ The core decides (csrc/values/exporters.c); here is what the errors say.
 
 from __future__ import annotations
 
-from .storage import Record
+from .storage import Record, misaligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,18 +33,17 @@ def refuse(
     """Raise why argument `index` of a call interface does not take the buffer of `value`.
 
     Messages tell of `shown`, of the type `found`. `why` is ``"short"``, ``"rows"``, which may be
-    right after all, ``"suits"`` for elements that are right, or ``""``.
+    right after all, ``"alignment"``, ``"suits"`` for elements that are right, or ``""``.
     """
     wanted = cif.policies.spelled(cif.signature, index)
     record = value._layout.about.name if type(value) is Record else None
     try:
         view = memoryview(value)
     except (TypeError, ValueError, BufferError) as error:
+        problem = f"buffer that suits '{wanted}', and this {found} has none: {error}"
         if record is not None:
-            raise TypeError(f"{who} must be a '{wanted}' (got a '{record}')") from None
-        raise TypeError(
-            f"{who} must be a buffer that suits '{wanted}', and this {found} has none: {error}"
-        ) from None
+            problem = f"'{wanted}' (got a '{record}')"
+        raise TypeError(f"{who} must be a {problem}") from None
     with view:
         if why == "rows":
             _check_rows(cif, index, view, who)
@@ -55,6 +54,9 @@ def refuse(
                 f"{who} must be a buffer of at least {row.size // item.size} items of '{item}' "
                 f"(got {view.nbytes // item.size})"
             )
+        elif why == "alignment":
+            pointer: Foreign = cif.types[index]
+            raise ValueError(f"{who} must {misaligned(pointer.pointee, found)}")
         elif why == "suits":
             _refuse_memory(cif, view, found, who)
         elif record is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import ClassVar
 
-    from .._ext import Foreign, Layout, Pin, RecordBase
+    from .._ext import FFIData, Foreign, Layout, Pin, RecordBase
     from . import foreign
     from .calloptions import Policies
 
@@ -96,12 +96,16 @@ def replace(
     spelled: str = "",
 ) -> None:
     """`store`, into memory of ours first: a value that does not fit changes nothing."""
+    _, place = _scratch(ctype)
+    start = int(_lib.ffi.cast("uintptr_t", place))
+    store_whole(ctype, value, start, who, keep, False, policies, spelled)
+    _lib.ffi.memmove(_lib.ffi.cast("char *", address), place, ctype.size)
+
+
+def _scratch(ctype: CType) -> tuple[FFIData, FFIData]:
+    """Memory for a value, and the aligned address in it."""
     memory = _lib.ffi.new("char[]", ctype.size + 16)
-    place = int(_lib.ffi.cast("uintptr_t", memory))
-    place += -place % 16
-    store_whole(ctype, value, place, who, keep, False, policies, spelled)
-    cast = _lib.ffi.cast
-    _lib.ffi.memmove(cast("char *", address), cast("char *", place), ctype.size)
+    return memory, memory + -int(_lib.ffi.cast("uintptr_t", memory)) % 16
 
 
 def _store_word(value: int, address: int) -> None:
@@ -627,9 +631,8 @@ class Record(_ext.RecordBase):
         if isinstance(ctype, Field):
             _store_bits(ctype, value, address, who)
             return
-        scratch = _lib.ffi.new("char[]", ctype.size + 16)
-        start = int(_lib.ffi.cast("uintptr_t", scratch))
-        place = start + -start % 16
+        _memory, start = _scratch(ctype)
+        place = int(_lib.ffi.cast("uintptr_t", start))
         keep: list[object] = []
         spelled = _spelled(about.type, [*about.places][index]) if about.places else ""
         store_whole(ctype, value, place, who, keep, False, about.policies, spelled)
@@ -639,8 +642,7 @@ class Record(_ext.RecordBase):
             key = address - self._root._address, ctype.size
             self._put(self._kept, key, keep, address, place, ctype.size)
             return
-        target = _lib.ffi.cast("char *", address)
-        _lib.ffi.memmove(target, _lib.ffi.cast("char *", place), ctype.size)
+        _lib.ffi.memmove(_lib.ffi.cast("char *", address), start, ctype.size)
 
 
 _held: Foreign = _ext.RecordBase._held

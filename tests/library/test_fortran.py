@@ -355,7 +355,7 @@ def test_what_is_no_choice(compiled, fails, given):
     with fails(
         TypeError,
         f"'fortran' must be True, False, or names or patterns of functions "
-        f"(got {type(given).__name__})",
+        f"(got {type(given[0] if type(given) is list else given).__name__})",
     ):
         nc.load(compiled, DECLARED, fortran=given)
 
