@@ -1,15 +1,13 @@
 """A C function's type in LLVM IR, and the code that passes its arguments and its result.
 
-    known()                  the C convention of this machine; Unsupported where that is not known
-    convention.lower(result, args, fixed) -> Lowering
-    convention.spell(call, fixed) -> Lowering
+    lower(result, args, fixed) -> Lowering
+    spell(call, fixed) -> Lowering
                              how one signature is passed, and the emission of calls and of entries
 
 LLVM IR has no C types: it moves scalars through registers and stack slots by the target's rules,
-and leaves to the front end what a struct, a complex number or a small integer becomes. A
-`Convention` says that in IR of what an `ABI` (_plan/abi.py) has decided; each can be used on any
-machine, for code that is meant for another. A `Lowering` is what it says of one signature, and
-emits both directions:
+and leaves to the front end what a struct, a complex number or a small integer becomes. A `Lowering`
+says that in IR of what an `ABI` (_plan/abi.py) has decided for one signature; that may be the ABI
+of another machine, for code that is meant for it. It emits both directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
@@ -178,78 +176,71 @@ def _number(piece: Piece) -> ir.Type:
     return float_type(piece.size) if piece.size in (2, 4) else ir.DoubleType()
 
 
-class Convention:
-    """An `ABI`, as LLVM passes values by it.
-
-    `keyword` is LLVM's name of the convention, empty for the target's own C convention.
-    """
-
-    def __init__(self, abi: ABI, keyword: str = "") -> None:
-        self.abi = abi
-        self.name = abi.name  # for people and for cache keys
-        self.keyword = keyword
-
-    def _spelled(self, passing: Passing, argument: bool) -> Spelled:
-        ctype, how, pieces = passing.ctype, passing.how, passing.pieces
-        if how == "value":
-            return Spelled(ctype, how, (), _extension(ctype) if self.abi.extends else ())
-        if how == "stack" and ctype.kind == "float" and ctype.size > 8:
-            return Spelled(ctype, "pieces", (Part(X86_FP80, 0, ctype.size),))
-        if how == "stack":
-            # LLVM knows no other way to keep an object out of registers.
-            place = f"byval([{ctype.size} x i8])", f"align {max(8, ctype.alignment)}"
-            return Spelled(ctype, how, (), place)
-        if how == "reference" and not argument:  # a hidden first argument
-            place = f"sret([{ctype.size} x i8])", f"align {ctype.alignment}"
-            return Spelled(ctype, how, (), place)
-        if how != "pieces":
-            return Spelled(ctype, how)
-        if not self.abi.joined:
-            return Spelled(
-                ctype, how, tuple([Part(self._type(one), one.offset, one.size) for one in pieces])
-            )
-        type: ir.Type = _number(pieces[0])
-        attributes: tuple[str, ...] = ()
-        if pieces[0].kind == "vector" and ctype.kind != "float":
-            type = ir.ArrayType(type, len(pieces))
-            # On the stack an aggregate has a multiple of 8 bytes, unless they are packed there.
-            if argument and not self.abi.packs:
-                attributes = (f"alignstack({16 if ctype.alignment >= 16 else 8})",)
-        elif len(pieces) > 1:
-            type = ir.IntType(128) if ctype.alignment >= 16 else ir.ArrayType(type, len(pieces))
-        return Spelled(ctype, how, (Part(type, 0, ctype.size),), attributes)
-
-    def _type(self, piece: Piece) -> ir.Type:
+def _spelled(abi: ABI, passing: Passing, argument: bool) -> Spelled:
+    ctype, how, pieces = passing.ctype, passing.how, passing.pieces
+    if how == "value":
+        return Spelled(ctype, how, (), _extension(ctype) if abi.extends else ())
+    if how == "stack" and ctype.kind == "float" and ctype.size > 8:
+        return Spelled(ctype, "pieces", (Part(X86_FP80, 0, ctype.size),))
+    if how == "stack":
+        # LLVM knows no other way to keep an object out of registers.
+        place = f"byval([{ctype.size} x i8])", f"align {max(8, ctype.alignment)}"
+        return Spelled(ctype, how, (), place)
+    if how == "reference" and not argument:  # a hidden first argument
+        place = f"sret([{ctype.size} x i8])", f"align {ctype.alignment}"
+        return Spelled(ctype, how, (), place)
+    if how != "pieces":
+        return Spelled(ctype, how)
+    if not abi.joined:
         # On Windows an object is an integer of its size.
-        return ir.IntType(8 * piece.size) if self.abi.by_place else _number(piece)
-
-    def lower(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Lowering:
-        """The lowering of a signature; of a variadic function `fixed` is how many arguments it
-        names, and what follows has the types that C's default promotions leave.
-
-        `Unsupported` is raised for a type whose passing is not known here, and where there is too
-        much to pass.
-        """
-        return self.spell(self.abi.place(result, args, fixed), fixed)
-
-    def spell(self, call: Call, fixed: int | None = None) -> Lowering:
-        """The lowering of a call whose values are placed."""
-        if len(call.args) > MAX_ARGUMENTS:
-            raise Unsupported(
-                f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
-            )
-        size = max(sum([one.ctype.size for one in call.args]), call.result.ctype.size)
-        if size > MAX_BY_VALUE:
-            raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
-        passed = tuple([self._spelled(one, True) for one in call.args])
-        return Lowering(self, self._spelled(call.result, False), passed, fixed)
+        kinds = [ir.IntType(8 * one.size) if abi.by_place else _number(one) for one in pieces]
+        parts = [Part(kind, *one[1:]) for kind, one in zip(kinds, pieces, strict=True)]
+        return Spelled(ctype, how, tuple(parts))
+    type: ir.Type = _number(pieces[0])
+    attributes: tuple[str, ...] = ()
+    if pieces[0].kind == "vector" and ctype.kind != "float":
+        type = ir.ArrayType(type, len(pieces))
+        # On the stack an aggregate has a multiple of 8 bytes, unless they are packed there.
+        if argument and not abi.packs:
+            attributes = (f"alignstack({16 if ctype.alignment >= 16 else 8})",)
+    elif len(pieces) > 1:
+        type = ir.IntType(128) if ctype.alignment >= 16 else ir.ArrayType(type, len(pieces))
+    return Spelled(ctype, how, (Part(type, 0, ctype.size),), attributes)
 
 
-def known() -> Convention:
-    """The C convention of this process; `Unsupported` is raised where that is not known."""
-    if steps.ABI is None:
+def lower(
+    result: CType,
+    args: Sequence[CType],
+    fixed: int | None = None,
+    abi: ABI | None = steps.ABI,
+    keyword: str = "",
+) -> Lowering:
+    """The lowering of a signature; of a variadic function `fixed` is how many arguments it names,
+    and what follows has the types that C's default promotions leave. `keyword` is LLVM's name of
+    the convention, empty for the target's own C convention.
+
+    `Unsupported` is raised for a type whose passing is not known here, and where there is too much
+    to pass.
+    """
+    if abi is None:
         raise Unsupported("the calling convention of this machine is not known")
-    return Convention(steps.ABI)
+    return spell(abi.place(result, args, fixed), fixed, abi, keyword)
+
+
+def spell(
+    call: Call, fixed: int | None = None, abi: ABI | None = steps.ABI, keyword: str = ""
+) -> Lowering:
+    """The lowering of a call whose values are placed."""
+    assert abi is not None
+    if len(call.args) > MAX_ARGUMENTS:
+        raise Unsupported(
+            f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
+        )
+    size = max(sum([one.ctype.size for one in call.args]), call.result.ctype.size)
+    if size > MAX_BY_VALUE:
+        raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
+    passed = tuple([_spelled(abi, one, True) for one in call.args])
+    return Lowering(_spelled(abi, call.result, False), passed, fixed, keyword)
 
 
 @dataclass(frozen=True)
@@ -263,12 +254,12 @@ class Prologue:
 
 @dataclass(frozen=True)
 class Lowering:
-    """How the arguments and the result of one signature are passed; made by `Convention.lower`."""
+    """How the arguments and the result of one signature are passed; made by `lower`."""
 
-    convention: Convention
     result: Spelled
     arguments: tuple[Spelled, ...]
     fixed: int | None
+    keyword: str
 
     @property
     def function_type(self) -> ir.FunctionType:
@@ -310,9 +301,8 @@ class Lowering:
                 values += [part.load(builder, given) for part in passing.parts]
             else:
                 values.append(given)
-        call = builder.call(
-            Callee(pointer, self.function_type), values, cconv=self.convention.keyword or None
-        )
+        callee = Callee(pointer, self.function_type)
+        call = builder.call(callee, values, cconv=self.keyword or None)
         for index, attributes in enumerate(self._parameters()):
             if attributes:
                 call.arg_attributes[index] = _Attributes(attributes)
@@ -337,7 +327,7 @@ class Lowering:
         if nest:
             type = ir.FunctionType(type.return_type, [POINTER, *type.args])
         function = ir.Function(module, type, name)
-        function.calling_convention = self.convention.keyword
+        function.calling_convention = self.keyword
         for parameter, attributes in zip(
             function.args, [("nest",)] * nest + self._parameters(), strict=True
         ):

@@ -115,7 +115,7 @@ class _Code(ABC):
         self.made = made
         self.before = [*itertools.takewhile(lambda op: op.code != ops.CALL, made.ops)]
         self.module = module
-        self.inner = abi.known().spell(made.inner, made.fixed)
+        self.inner = abi.spell(made.inner, made.fixed)
         self.builder: ir.IRBuilder
         self.left: ir.Block | None = None
         self.taken: ir.Value = None  # how the GIL was
@@ -476,7 +476,7 @@ class _Thunk(_Code):
 
     def __init__(self, made: Conversion, export: str) -> None:
         super().__init__(made, ir.Module())
-        self.outer = abi.known().spell(made.outer)
+        self.outer = abi.spell(made.outer)
         self.function = self.outer.define(self.module, export, nest=True)
         self.builder = ir.IRBuilder(self.function.append_basic_block())
         self.failed: ir.Function | None = None
@@ -585,7 +585,6 @@ class _Loop(_Code):
         self.plan = plan
         kind = ir.FunctionType(_VOID, [POINTER] * 4)
         self.function = ir.Function(module, kind, name)
-        self.function.calling_convention = self.inner.convention.keyword
         self.function.attributes.add("nounwind")
         self.builder = ir.IRBuilder(self.function.append_basic_block("start"))
         self.named = None if callee is None else self.inner.define(module, callee)

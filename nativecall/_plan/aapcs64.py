@@ -33,7 +33,6 @@ class Arm64(ABI):
     stack = 224
 
     def __init__(self, apple: bool = False) -> None:
-        self.name = "Apple ARM64" if apple else "AAPCS64"
         self.extends = self.packs = apple
 
     def _cut(self, ctype: CType) -> tuple[Piece, ...] | None:

@@ -113,8 +113,6 @@ class ABI(ABC):
 
     Attributes
     ----------
-    name : str
-        For people and for cache keys.
     by_place : bool
         Whether the register of an argument goes by its place among all, not among those of a kind;
         then an object in one is an integer of its size.
@@ -128,7 +126,6 @@ class ABI(ABC):
         Whether arguments on the stack have no more bytes than they need.
     """
 
-    name: str
     stack: int
     by_place = False
     extends = False

@@ -116,7 +116,6 @@ def _cut(ctype: CType) -> tuple[Piece, ...] | None:
 class SystemV(ABI):
     """The System V convention of x86-64."""
 
-    name = "x86-64 System V"
     extends = True
     stack = 240
 

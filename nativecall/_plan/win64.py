@@ -26,7 +26,6 @@ _RAX, _XMM0 = 96, 112
 class Windows64(ABI):
     """The convention of Windows x64."""
 
-    name = "Windows x64"
     by_place = True
     stack = 176
 

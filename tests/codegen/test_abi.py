@@ -14,7 +14,8 @@ import hashlib
 import mmap
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -34,10 +35,11 @@ BATCH = 200
 COUNT = int(os.environ.get("NATIVECALL_TEST_SIGNATURES", "500"))
 PTR = ir.PointerType()
 INT64 = ir.IntType(64)
-AAPCS64 = abi.Convention(aapcs64.AAPCS64)
-APPLE_ARM64 = abi.Convention(aapcs64.APPLE_ARM64)
-SYSV_X86_64 = abi.Convention(sysv.SYSV_X86_64)
-WIN64 = abi.Convention(win64.WIN64)
+Lower = Callable[..., abi.Lowering]
+AAPCS64 = partial(abi.lower, abi=aapcs64.AAPCS64)
+APPLE_ARM64 = partial(abi.lower, abi=aapcs64.APPLE_ARM64)
+SYSV_X86_64 = partial(abi.lower, abi=sysv.SYSV_X86_64)
+WIN64 = partial(abi.lower, abi=win64.WIN64)
 
 
 # --- generated code ------------------------------------------------------------------------------
@@ -49,16 +51,14 @@ def types_of(case: Case) -> tuple[CType, list[CType]]:
     return result, [parse(f"v:{one.text}").args[0] for one in (*case.args, *case.extra)]
 
 
-def generate_forwarder(
-    module: ir.Module, convention: abi.Convention, case: Case, address: int
-) -> None:
+def generate_forwarder(module: ir.Module, convention: Lower, case: Case, address: int) -> None:
     """A function of the case's type, without "...", that calls the one at `address`."""
     result, args = types_of(case)
-    function = convention.lower(result, args).define(module, case.name)
+    function = convention(result, args).define(module, case.name)
     builder = ir.IRBuilder(function.append_basic_block())
-    own = convention.lower(result, args)
+    own = convention(result, args)
     entry = own.emit_prologue(builder, function)
-    called = convention.lower(result, args, len(case.args) if case.variadic else None)
+    called = convention(result, args, len(case.args) if case.variadic else None)
     pointer = builder.inttoptr(INT64(address), PTR)
     value = called.emit_call(builder, pointer, entry.arguments, entry.result_memory)
     if abi.in_memory(result) or case.result is None:
@@ -67,14 +67,14 @@ def generate_forwarder(
         own.emit_return(builder, entry, value)
 
 
-def generate_call(module: ir.Module, case: Case, convention: abi.Convention, address: int) -> None:
+def generate_call(module: ir.Module, case: Case, convention: Lower, address: int) -> None:
     """``void name(void *object)``: call the function at `address` with a struct and put the one
     that it returns in the same place."""
     result, (arg,) = types_of(case)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), case.name)
     builder = ir.IRBuilder(function.append_basic_block())
     pointer = builder.inttoptr(INT64(address), PTR)
-    convention.lower(result, [arg]).emit_call(builder, pointer, function.args, function.args[0])
+    convention(result, [arg]).emit_call(builder, pointer, function.args, function.args[0])
     builder.ret_void()
 
 
@@ -116,7 +116,7 @@ class Callees:
         return ctypes.cast(self.library[case.name], ctypes.c_void_p).value or 0
 
 
-def check(convention: abi.Convention, cases: Sequence[Case], callees: Callees) -> None:
+def check(convention: Lower, cases: Sequence[Case], callees: Callees) -> None:
     """Have C call generated functions that call C."""
     module = ir.Module()
     for case in cases:
@@ -149,13 +149,13 @@ def half(builder: Any) -> bool:
 
 
 @pytest.fixture(scope="module")
-def native() -> abi.Convention:
-    return abi.known()
+def native() -> Lower:
+    return abi.lower
 
 
 @pytest.mark.parametrize("seed", sweep(range(0, COUNT, BATCH), 0))
 def test_random_signatures_agree_with_the_compiler(
-    seed: int, builder: Any, half: bool, native: abi.Convention
+    seed: int, builder: Any, half: bool, native: Lower
 ) -> None:
     codes = [code for code in C_TYPES if half or code != "e"]
     # Others than those of test_random_signatures.py, which `bind` passes on.
@@ -194,12 +194,12 @@ TRAPS = [
 ]
 
 
-def test_traps_agree_with_the_compiler(builder: Any, native: abi.Convention) -> None:
+def test_traps_agree_with_the_compiler(builder: Any, native: Lower) -> None:
     cases = [Case.of(number, text) for number, text in enumerate(TRAPS)]
     check(native, cases, Callees(builder, "traps", cases))
 
 
-def test_variadic_calls_agree_with_the_compiler(builder: Any, native: abi.Convention) -> None:
+def test_variadic_calls_agree_with_the_compiler(builder: Any, native: Lower) -> None:
     # With no argument after the fixed ones, some, and more than there are registers.
     rests = ["", "d", "ddddidddddiddi", "gZgT{dd}T{qd}T{ddd}T{(3)b}", "qqqqqqT{qq}qd"]
     cases = []
@@ -221,11 +221,11 @@ def test_windows_convention_agrees_with_gcc(builder: Any) -> None:
         "-minline-all-stringops",
         "-DFROM_PYTHON=__attribute__((sysv_abi))",
     )
-    check(abi.Convention(win64.WIN64, "win64cc"), cases, callees)
+    check(partial(abi.lower, abi=win64.WIN64, keyword="win64cc"), cases, callees)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mprotect"), reason="no mprotect")
-def test_nothing_beyond_an_object_is_read_or_written(builder: Any, native: abi.Convention) -> None:
+def test_nothing_beyond_an_object_is_read_or_written(builder: Any, native: Lower) -> None:
     texts = [f"=T{{({n})b}}" for n in range(1, 18)] + ["=T{fff}", "=T{qhb}", "T{eee}"]
     cases = [Case.of(number, f"{text}:{text}") for number, text in enumerate(texts)]
     callees = Callees(builder, "beyond", cases)
@@ -254,12 +254,12 @@ def test_nothing_beyond_an_object_is_read_or_written(builder: Any, native: abi.C
 # --- conventions of other machines ---------------------------------------------------------------
 
 
-def described(convention: abi.Convention, text: str, rest: str = "") -> str:
+def described(convention: Lower, text: str, rest: str = "") -> str:
     """The C function's type in IR, with the attributes that matter."""
     signature = parse(text)
     extra = parse(f"v:{rest}").args
     fixed = len(signature.args) if rest else None
-    lowering = convention.lower(signature.result, signature.args + extra, fixed)
+    lowering = convention(signature.result, signature.args + extra, fixed)
     arguments = []
     if lowering.result.how == "reference":
         arguments.append(" ".join(["ptr", *lowering.result.attributes]))
@@ -336,12 +336,12 @@ def test_win64_has_no_wide_long_double(text: str) -> None:
     assert SCALARS["g"].size == 16, "this platform has no such type to refuse"
     signature = parse(text)
     with pytest.raises(abi.Unsupported, match="no 'long double' that is wider than 'double'"):
-        WIN64.lower(signature.result, signature.args)
+        WIN64(signature.result, signature.args)
 
 
 def test_win64_refuses_half_but_not_structs_of_it() -> None:
     with pytest.raises(abi.Unsupported, match="_Float16"):
-        WIN64.lower(SCALARS["e"], [])
+        WIN64(SCALARS["e"], [])
     assert described(WIN64, "v:T{ee}") == "void (i32)"
 
 
@@ -374,20 +374,20 @@ def test_complex_numbers_and_halves_are_not_promoted() -> None:
 def test_no_code_is_generated_for_huge_objects() -> None:
     huge = parse_type("T{(65537)b}")
     with pytest.raises(abi.Unsupported, match="65537 bytes are passed by value"):
-        SYSV_X86_64.lower(VOID, [huge])
+        SYSV_X86_64(VOID, [huge])
     with pytest.raises(abi.Unsupported, match="65537 bytes are passed by value"):
-        AAPCS64.lower(huge, [])
+        AAPCS64(huge, [])
 
 
 def test_a_variadic_function_is_not_generated() -> None:
-    lowering = SYSV_X86_64.lower(VOID, [VOIDPTR], 1)
+    lowering = SYSV_X86_64(VOID, [VOIDPTR], 1)
     with pytest.raises(abi.Unsupported, match="variadic"):
         lowering.define(ir.Module(), "f")
 
 
 def test_memory_is_reserved_once_though_calls_are_in_a_loop() -> None:
     struct = parse_type("T{qq}")
-    lowering = AAPCS64.lower(VOID, [struct])
+    lowering = AAPCS64(VOID, [struct])
     module = ir.Module()
     function = lowering.define(module, "f")
     first = ir.IRBuilder(function.append_basic_block("first"))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def lowered(signature: Signature, refusal: str) -> abi.Lowering:
     """How a signature is passed; SignatureError where that is not known, or too much."""
     try:
-        return abi.known().lower(signature.result, signature.args)
+        return abi.lower(signature.result, signature.args)
     except abi.Unsupported as error:
         raise SignatureError(f"{signature.text!r} {refusal}: {error}") from error
 
