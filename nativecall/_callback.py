@@ -17,14 +17,14 @@ from types import FunctionType
 from . import _ext, _lib
 from ._callable import pickled
 from ._callable.callable import Doc, NativeCallable
-from ._callable.entry import NewEntry, Options
+from ._callable.entry import NewEntry
 from ._callable.pythonfunction import spec_of
 from ._cdecl.spelling import as_text, is_ffi_type, parse, parse_with
 from ._errors import SignatureError
 from ._fifo import Fifo
 from ._types.signature import Signature
 from ._values import storage
-from ._values.calloptions import DEFAULT, checked
+from ._values.calloptions import DEFAULT, checked, refuse_unknown, spelled
 from ._values.failure import CONVENTIONS, check_errors, convention
 
 TYPE_CHECKING = False
@@ -32,23 +32,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self, TypedDict, Unpack
 
-    from ._ext import CallbackSpec, CallInterface, Foreign, PyCallback
+    from ._ext import CallbackSpec, CallInterface, PyCallback
     from ._values.failure import Errors
 
     class CallbackOptions(TypedDict, total=False):
-        """What `callback` takes by name."""
+        """What `Callback` takes by name."""
 
         gil: Literal["take", "need"]
         errors: object
         name: str | None
         doc: str | None
         encoding: str | None
+
+    class AnyCallbackOptions(CallbackOptions, total=False):
+        """The same, and what has the types of the signature."""
+
         types: object
 
 
 #: What callbacks without options share, by their signatures as written.
 _plans: Fifo[str, tuple[CallInterface, int, CallbackSpec]] = Fifo()
 _called = _ext.called
+_OPTIONS = ("gil", "errors", "name", "doc", "encoding")
 #: The conventions by which C code can be told that a Python function failed.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
 
@@ -68,21 +73,19 @@ class Callback(NativeCallable):
     __module__ = "nativecall"
     __slots__ = ()
 
+    @spelled(*_OPTIONS)
     def __init__(
         self,
         signature: str | Signature,
         function: Callable[..., object],
-        *,
-        gil: Literal["take", "need"] = "take",
-        errors: object = None,
-        name: str | None = None,
-        doc: str | None = None,
-        encoding: str | None = None,
+        **given: Unpack[CallbackOptions],
     ) -> None:
         if self._cif is not None or self._overloads is not None:
             raise RuntimeError(f"{self!r} is initialised already")
         if not callable(function):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
+        refuse_unknown(given, _OPTIONS)
+        gil, errors = given.pop("gil", "take"), given.pop("errors", None)
         if not isinstance(gil, str) or gil not in ("take", "need"):
             raise ValueError(f"'gil' must be 'take' or 'need' (got {gil!r})")
         wanted = parse(signature)
@@ -93,14 +96,16 @@ class Callback(NativeCallable):
                 "after the fixed arguments",
                 hint="write the arguments that C passes",
             )
-        policies = DEFAULT._replace(**checked({"encoding": encoding}))
+        options = checked(given)
+        encoding = options.get("encoding")
+        policies = DEFAULT._replace(encoding=encoding)
         convention, sentinel, kept = _sentinel(wanted, errors)
-        options = Options(name=name, doc=doc, errors=convention)
         check_errors(wanted, convention)
-        name = options.name or _text_of(function, "__name__") or "function"
-        doc = _text_of(function, "__doc__") if options.doc is None else doc
+        name = options.get("name") or _text_of(function, "__name__") or "function"
+        doc = options.get("doc", _text_of(function, "__doc__"))
         needs = gil == "need" or "O" in wanted.text
-        flags = options.flags | (_lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL)
+        flags = _lib.FLAG_NEEDS_GIL if needs else _lib.FLAG_TAKES_GIL
+        flags |= CONVENTIONS[convention].flags
         spec = spec_of(
             wanted,
             sentinel,
@@ -109,7 +114,7 @@ class Callback(NativeCallable):
             python_errors=CONVENTIONS[convention].shown_by == "exception",
             tells_last=bool(CONVENTIONS[convention].hidden),
             sets_errno=CONVENTIONS[convention].shown_by == "errno",
-            encoding=policies.encoding,
+            encoding=encoding,
         )
         made = _ext.PyCallback(spec, function, name)
         self._describe(name, doc)
@@ -183,20 +188,15 @@ class Callback(NativeCallable):
                 memory = _lib.ffi.from_buffer(sentinel)
                 errors = storage.load(signature.result, int(_lib.ffi.cast("uintptr_t", memory)))
         need = flags & _lib.FLAG_NEEDS_GIL and "O" not in signature.text
-        how = {"gil": "need" if need else "take", "errors": errors}
-        how["encoding"] = cif.policies.encoding
-        return _again, (signature, function, {**how, "name": self.__name__, "doc": self._doc})
+        how = {"gil": "need" if need else "take", "errors": errors, "name": self.__name__}
+        how |= {"doc": self._doc, "encoding": cif.policies.encoding}
+        return partial(Callback, **how), (signature, function)  # type: ignore[arg-type]  # as given
 
 
 def _text_of(function: object, attribute: str) -> str | None:
     """What C can have of an attribute that is text."""
     found = getattr(function, attribute, None)
     return found if isinstance(found, str) and "\0" not in found else None
-
-
-def _again(signature: Signature, function: Callable[..., object], how: Foreign) -> Callback:
-    """For `pickle`."""
-    return Callback(signature, function, **how)
 
 
 def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list[object]]:
@@ -259,10 +259,11 @@ def _annotated(function: Callable[..., object]) -> str:
     return f"{spelled(known.return_annotation, 'the result')} ({', '.join(args) or 'void'})"
 
 
+@spelled(*_OPTIONS, "types")
 def callback(
     signature: str | Signature | None = None,
     function: Callable[..., object] | None = None,
-    **options: Unpack[CallbackOptions],
+    **options: Unpack[AnyCallbackOptions],
 ) -> Any:
     """Make a native callable of a Python function: a C pointer that runs it.
 
@@ -348,20 +349,15 @@ def _callback(
     signature: str | Signature | None = None,
     function: Callable[..., object] | None = None,
     *,
-    gil: Literal["take", "need"] = "take",
-    errors: object = None,
-    name: str | None = None,
-    doc: str | None = None,
-    encoding: str | None = None,
     types: object = None,
+    **options: Unpack[CallbackOptions],
 ) -> Any:
-    how: dict[str, Foreign] = {"gil": gil, "errors": errors, "name": name, "doc": doc}
-    how["encoding"] = encoding
+    refuse_unknown(options, _OPTIONS)
     if types is not None:
         if signature is None or (callable(signature) and not is_ffi_type(signature)):
             function = function if signature is None else signature
             if function is None:
-                return partial(callback, None, **how, types=types)
+                return partial(callback, None, **options, types=types)
             signature = _annotated(function)
         signature = parse_with(signature, types)
     if is_ffi_type(signature):
@@ -374,9 +370,5 @@ def _callback(
         )
     if function is None:
         parse(signature)  # a wrong one is told where it stands
-        return partial(Callback, signature, **how)
-    return Callback(signature, function, **how)
-
-
-_callback.__qualname__ = "callback"
-callback.__wrapped__ = _callback  # type: ignore[attr-defined]  # for `inspect`: every option
+        return partial(Callback, signature, **options)
+    return Callback(signature, function, **options)

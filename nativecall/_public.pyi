@@ -12,7 +12,9 @@ from typing_extensions import ParamSpec, TypeVar, Unpack
 from ._bridges.numpy import ufunc_loop as ufunc_loop
 from ._callable.callable import NativeCallable as _NativeCallable
 from ._callable.entry import Entry as Entry
+from ._callback import AnyCallbackOptions as _AnyCallbackOptions
 from ._callback import Callback as _Callback
+from ._callback import CallbackOptions as _CallbackOptions
 from ._errors import AbiError as AbiError
 from ._errors import LibraryError as LibraryError
 from ._errors import NativeCallError as NativeCallError
@@ -89,18 +91,8 @@ class Library(_Library):
         **options: Unpack[_FunctionOptions],
     ) -> NativeCallable: ...
 
-class _CallbackOptions(TypedDict, total=False):
-    gil: Literal["take", "need"]
-    errors: object
-    name: str | None
-    doc: str | None
-    encoding: str | None
-
 class _TypedCallbackOptions(_CallbackOptions):
     # With the types of a library: the annotations of the function say its signature.
-    types: object
-
-class _AnyCallbackOptions(_CallbackOptions, total=False):
     types: object
 
 class _Decorator:
