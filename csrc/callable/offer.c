@@ -9,14 +9,14 @@
 #include "nativecall/customslots.h"
 #include "nativecall/nativeapi.h"
 
-/* (signature, flags, address) */
+/* (signature, address, flags), as `_entries` of our own callables. */
 static PyObject *described(const PyNativeCallableEntry *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
     /* A foreign text can be anything; what is no signature is refused where it is read. */
     PyObject *text =
         PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
-    return Py_BuildValue("(NKN)", text, (unsigned long long)entry->flags, address);
+    return Py_BuildValue("(NNK)", text, address, (unsigned long long)entry->flags);
 }
 
 /* Where the call table of an object is, counted from its start; 0 without one. */
@@ -34,7 +34,7 @@ static Py_ssize_t table_offset(PyObject *object)
     return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
 }
 
-/* native_offer(object): (offset, [(signature, flags, address), ...]): where in the object, or in
+/* native_offer(object): (offset, [(signature, address, flags), ...]): where in the object, or in
  * the one that it is a view of, the call table is, None for `__nativecall_api__`, and what is told
  * of it. None for an object that offers nothing, and for our own callables; TypeError for a wrong
  * `__nativecall_api__`. */
@@ -67,7 +67,7 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     return api != NULL ? Py_BuildValue("(ON)", Py_None, rows) : Py_BuildValue("(nN)", offset, rows);
 }
 
-/* native_entry(object, signature): (signature, flags, address) of the entry of a canonical
+/* native_entry(object, signature): (signature, address, flags) of the entry of a canonical
  * signature, None where there is none. A provider may make it, and raise an exception. */
 PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
 {

@@ -30,7 +30,7 @@ def signatures(obj: object) -> list[Signature] | None:
     if offer is None:
         return None
     found: dict[str, Signature] = {}
-    for text, flags, _ in offer[1]:
+    for text, _, flags in offer[1]:
         try:
             signature = parse(text, hint="native")
         except SignatureError:
@@ -53,7 +53,7 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
         raise SignatureError(
             f"a {type(obj).__name__} has no entry for {signature.text!r}", hint=f"it offers {known}"
         )
-    _, flags, address = entry
+    _, address, flags = entry
     refusal = _refusal(signature, flags)
     if refusal is not None:
         raise SignatureError(

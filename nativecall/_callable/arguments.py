@@ -280,17 +280,14 @@ def _function_argument(
     """
     signature = _signature_of(ctype)
     native, rows = _rows_of(value)
-    if native is None and rows is not None:
+    entry = next((row for row in rows or () if row[0] == signature), None)
+    if entry is None and native is None and rows is not None:
         entry = _ext.native_entry(value, signature)
-        if entry is not None:
-            _, flags, address = entry
-            _check_gil(signature, flags, value, who)
-            return address, value
+    if entry is not None:
+        holder = value if native is None else native
+        _check_gil(signature, entry[2], holder, who)
+        return entry[1], holder
     if rows:
-        for text, address, flags in rows:
-            if text == signature:
-                _check_gil(signature, flags, native, who)
-                return address, native
         known = [words(parse(row[0])) if shown else row[0] for row in rows]
         offers = f"; {value!r} offers {', '.join(map(repr, known))}"
         return _converted(ctype, value, who, offers, exactly, shown)

@@ -136,7 +136,7 @@ def _inside(obj: object) -> tuple[int | None, list[Row]]:
         offset, entries = offer
         where = "by '__nativecall_api__'" if offset is None else f"call table {offset} bytes in"
         rows = [Row("a native callable of another provider", where)]
-        return None, rows + [Row(text, f"{flags:#x} {place:#x}") for text, flags, place in entries]
+        return None, rows + [Row(text, f"{flags:#x} {place:#x}") for text, place, flags in entries]
     if function is not None:
         known = function.signature
         return function.address, [

@@ -179,6 +179,17 @@ def test_as_a_function_pointer_argument_no_call_goes_through_python(obj, higher)
     assert higher.ints(obj, 3) == 32
 
 
+def test_the_only_entry_is_an_argument_where_any_function_is(hostile, builder):
+    source = "void *same(void *f) { return f; }"
+    same = nc.load(builder.library(source, "same"), "void *same(void *f);").same
+    obj = hostile.provider(hostile.Types().unpacked, [("d:d", 4, hostile.FUNCTIONS[3])])
+    assert same(obj) == nc._lib.ffi.cast("void *", hostile.FUNCTIONS[3])
+    entries = [("d:d", 4, hostile.FUNCTIONS[3]), ("i:i", 4, hostile.FUNCTIONS[4])]
+    obj = hostile.provider(hostile.Types().unpacked, entries)
+    with pytest.raises(TypeError, match=r"must be one C function \(.* offers 'd:d', 'i:i'\)"):
+        same(obj)
+
+
 def test_an_argument_of_another_signature_is_converted_or_refused(obj, builder):
     source = """
         float f(float (*f)(float)) { return f(1); }
