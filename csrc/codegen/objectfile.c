@@ -244,23 +244,6 @@ static uintptr_t address_of(const File *file, const unsigned char *memory, const
     return 0;
 }
 
-static PyObject *addresses_of(const File *file, const unsigned char *memory, PyObject *names)
-{
-    Py_ssize_t count = PyTuple_GET_SIZE(names);
-    PyObject *addresses = PyTuple_New(count);
-    for (Py_ssize_t i = 0; addresses != NULL && i < count; i++) {
-        const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
-        uintptr_t address = name != NULL ? address_of(file, memory, name) : 0;
-        PyObject *number = address != 0 ? PyLong_FromSize_t(address) : NULL;
-        if (number == NULL) {
-            Py_CLEAR(addresses); /* without an exception where there is no such name */
-        } else {
-            PyTuple_SET_ITEM(addresses, i, number);
-        }
-    }
-    return addresses;
-}
-
 /* What else is torn down at the end of a process may still call the code. */
 static void unload(PyObject *capsule)
 {
@@ -274,23 +257,22 @@ static void unload(PyObject *capsule)
     }
 }
 
-/* Loads into fresh pages: the addresses; NULL without an exception for what has to be linked. */
-static PyObject *load_into(const File *file, PyObject *names, Loaded *loaded)
+/* Loads into fresh pages: the address of what has the name; 0 for what has to be linked. */
+static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
 {
     unsigned char *frames = file->frames != NOWHERE ? loaded->memory + file->frames : NULL;
-    PyObject *addresses =
-        fill(file, loaded->memory) ? addresses_of(file, loaded->memory, names) : NULL;
-    if (addresses == NULL || !nc_pages_make_executable(loaded->memory, loaded->bytes) ||
+    uintptr_t address = fill(file, loaded->memory) ? address_of(file, loaded->memory, name) : 0;
+    if (address == 0 || !nc_pages_make_executable(loaded->memory, loaded->bytes) ||
         (frames != NULL && !tell_unwinder("__register_frame", frames))) {
-        Py_CLEAR(addresses);
-    } else {
-        loaded->frames = frames;
+        return 0;
     }
-    return addresses;
+    loaded->frames = frames;
+    return address;
 }
 
-/* The capsule that has the pages, and the addresses in them; the same. */
-static PyObject *load(File *file, PyObject *names)
+/* The capsule that has the pages, and the address in them; NULL without an exception for what has
+ * to be linked. */
+static PyObject *load(File *file, const char *name)
 {
     const size_t page = nc_page_bytes();
     if (!read_header(file) || !lay_out(file)) {
@@ -302,10 +284,9 @@ static PyObject *load(File *file, PyObject *names)
     }
     loaded->bytes = (file->bytes + page - 1) / page * page;
     loaded->memory = (unsigned char *)nc_pages_map(loaded->bytes);
-    PyObject *addresses = loaded->memory != NULL ? load_into(file, names, loaded) : NULL;
-    PyObject *keep = addresses != NULL ? PyCapsule_New(loaded, NULL, unload) : NULL;
+    uintptr_t address = loaded->memory != NULL ? load_into(file, name, loaded) : 0;
+    PyObject *keep = address != 0 ? PyCapsule_New(loaded, NULL, unload) : NULL;
     if (keep == NULL) {
-        Py_XDECREF(addresses);
         if (loaded->frames != NULL) {
             (void)tell_unwinder("__deregister_frame", loaded->frames);
         }
@@ -315,25 +296,25 @@ static PyObject *load(File *file, PyObject *names)
         PyMem_Free(loaded);
         return NULL;
     }
-    return Py_BuildValue("(NN)", keep, addresses);
+    return Py_BuildValue("(NK)", keep, (unsigned long long)address);
 }
 
-/* load_object(data, names): (keep, addresses) of the functions and constants of those names, valid
- * while `keep` lives, and after that at the end of the process; None for what has to be linked.
- * That is what refers to something outside, what can be written to, a name that is missing, a file
- * that is damaged or of another format than ELF for x86-64, and a system that refuses the pages.
- * With the GIL; of `data` nothing is kept. */
+/* load_object(data, name): (keep, address) of the function or constant of that name, valid while
+ * `keep` lives, and after that at the end of the process; None for what has to be linked. That is
+ * what refers to something outside, what can be written to, a name that is missing, a file that is
+ * damaged or of another format than ELF for x86-64, and a system that refuses the pages. With the
+ * GIL; of `data` nothing is kept. */
 PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
 {
     File file = {.frames = NOWHERE};
     Py_ssize_t size;
-    PyObject *names;
+    const char *name;
     PyObject *found;
-    if (!PyArg_ParseTuple(args, "y#O!", &file.data, &size, &PyTuple_Type, &names)) {
+    if (!PyArg_ParseTuple(args, "y#s", &file.data, &size, &name)) {
         return NULL;
     }
     file.size = (size_t)size;
-    found = load(&file, names);
+    found = load(&file, name);
     return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
 }
 

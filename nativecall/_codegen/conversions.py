@@ -20,11 +20,19 @@ from . import engine
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from .._types.ctype import CType
 
 #: The name of the function in its object file.
 EXPORT = "nativecall_conversion"
+
+
+def _writer() -> ModuleType:
+    """What writes the code, which imports llvmlite."""
+    from . import conversioncode
+
+    return conversioncode
 
 
 def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
@@ -40,16 +48,11 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
     the core where no code can be generated; and whether a second try would give the same.
     """
 
-    def text() -> str:
-        from .conversioncode import thunk
-
-        return thunk(made, EXPORT)
-
     # What both carry out is all that determines the code.
     by_core = made.packed
     key = f"thunk {_shapes(made.outer)} {_shapes(made.inner)} {_cache.hashed(by_core).hexdigest()}"
     try:
-        code = _made(key, text)
+        code = _made(key, lambda: _writer().thunk(made, EXPORT))
     except engine.NoRoom:
         return by_core, False
     except (Unsupported, engine.Unloadable):
@@ -63,13 +66,8 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
     can be generated.
     """
 
-    def text() -> str:
-        from .conversioncode import loop
-
-        return loop(plan, EXPORT)
-
     try:
-        code = _made(loop_key(plan), text)
+        code = _made(loop_key(plan), lambda: _writer().loop(plan, EXPORT))
     except (Unsupported, engine.Unloadable):
         return None
     return None if code is None else (code.address, code)
@@ -82,9 +80,7 @@ def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
     """
 
     def text() -> str:
-        from .conversioncode import loop
-
-        own = loop(plan, EXPORT, callee).splitlines()
+        own = _writer().loop(plan, EXPORT, callee).splitlines()
         lines = [line for line in own if not line.startswith(("declare", "target"))]
         return "\n".join([module, *lines, ""])
 

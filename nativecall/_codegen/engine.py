@@ -291,7 +291,14 @@ def _probe() -> tuple[_Machine | None, str]:
             # llvmlite fills a table at its first text, and is not ready for two threads that do it.
             str(ir.Constant(ir.ArrayType(ir.IntType(8), 1), bytearray(b" ")))
             idle.locks[1:] = [llvm.ffi.lib._lock._lock]
-            outcome = _started(ctypes, llvm, llvmlite.__version__)
+            machine = _Machine(llvm, llvmlite.__version__)
+            try:
+                code = machine.link("probe", machine.emit(_PROBE, False), "nc_probe")
+            except NoRoom:
+                raise
+            except RuntimeError as error:
+                return None, f"LLVM cannot load code here ({error})"
+            value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address)()
     except NoRoom:
         raise
     except (ImportError, OSError) as error:
@@ -300,23 +307,9 @@ def _probe() -> tuple[_Machine | None, str]:
     except (RuntimeError, AttributeError) as error:
         _require_imported(error)
         return None, f"this llvmlite cannot generate code here ({error})"
-    if outcome[0] is not None:
-        identity.note(outcome[0].identity)
-    return outcome
-
-
-def _started(ctypes: Foreign, llvm: Foreign, version: str) -> tuple[_Machine | None, str]:
-    """A machine that compiled a function."""
-    machine = _Machine(llvm, version)
-    try:
-        code = machine.link("probe", machine.emit(_PROBE, False), "nc_probe")
-    except NoRoom:
-        raise
-    except RuntimeError as error:
-        return None, f"LLVM cannot load code here ({error})"
-    value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address)()
     if value != 42:
         return None, f"a generated function that returns 42 returned {value}"
+    identity.note(machine.identity)
     return machine, ""
 
 
@@ -439,10 +432,10 @@ def _digest(hashed: Foreign, key: str) -> bytes:
 
 def _loaded(key: str, data: bytes, name: str) -> Code | None:
     """Code from an object file that the core can load; None for others."""
-    loaded = _ext.load_object(data, (name,))
+    loaded = _ext.load_object(data, name)
     if loaded is None:
         return None
-    pages, (address,) = loaded
+    pages, address = loaded
     code = Code(key, address, pages)
     _tell_perf(code, data, name)
     return code

@@ -41,24 +41,24 @@ def emitted(text: str, optimized: bool = False) -> bytes:
     return machine.emit(text, optimized)
 
 
-def load(data: bytes, *names: str) -> tuple[object, tuple[int, ...]] | None:
-    return _ext.load_object(data, names)
+def load(data: bytes, name: str) -> tuple[object, int] | None:
+    return _ext.load_object(data, name)
 
 
 @pytest.mark.parametrize("optimized", [False, True])
 def test_functions_and_what_they_refer_to(optimized):
-    loaded = load(emitted(TABLE, optimized), "answer", "more")
-    assert loaded is not None
-    _kept, (answer, more) = loaded
+    answer, more = [load(emitted(TABLE, optimized), name) for name in ("answer", "more")]
+    assert answer is not None
+    assert more is not None
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-    assert [prototype(answer)(n) for n in range(4)] == [103, 105, 107, 111]
-    assert prototype(more)(1) == 101
+    assert [prototype(answer[1])(n) for n in range(4)] == [103, 105, 107, 111]
+    assert prototype(more[1])(1) == 101
 
 
 def test_code_can_be_run_and_not_be_written():
     loaded = load(emitted(TABLE), "answer")
     assert loaded is not None
-    _kept, (address,) = loaded
+    _kept, address = loaded
     with open("/proc/self/maps") as maps:
         for line in maps:
             low, high = (int(part, 16) for part in line.split()[0].split("-"))
@@ -104,7 +104,7 @@ def test_code_that_exceptions_may_pass_through_is_loaded_and_freed():
     for _ in range(100):
         loaded = load(data, "answer")
         assert loaded is not None
-        assert ctypes.CFUNCTYPE(ctypes.c_int)(loaded[1][0])() == 3
+        assert ctypes.CFUNCTYPE(ctypes.c_int)(loaded[1])() == 3
 
 
 def test_what_is_no_object_file():
@@ -122,7 +122,7 @@ def test_what_is_no_object_file():
 def test_a_file_that_was_cut():
     data = emitted(TABLE)
     for size in range(len(data)):
-        assert load(data[:size], "answer", "more") is None
+        assert load(data[:size], "answer") is None
 
 
 def test_a_file_that_was_changed():
@@ -133,8 +133,9 @@ def test_a_file_that_was_changed():
     for at, byte in enumerate(data):
         for value in {0, 0x7F, 0xFF, byte ^ 1, byte ^ 0x80} - {byte}:
             data[at] = value
-            loaded = load(bytes(data), "answer", "more")
-            assert loaded is None or len(loaded[1]) == 2
+            for name in ("answer", "more"):
+                loaded = load(bytes(data), name)
+                assert loaded is None or loaded[1] > 0
         data[at] = byte
 
 
@@ -143,8 +144,8 @@ def test_arguments():
         load("text", "answer")
     with pytest.raises(TypeError):
         _ext.load_object(emitted(TABLE), ["answer"])
-    with pytest.raises(TypeError):
-        _ext.load_object(emitted(TABLE), (3,))
+    with pytest.raises(ValueError, match="null"):
+        _ext.load_object(emitted(TABLE), "ans\0wer")
 
 
 def test_room():
