@@ -50,9 +50,7 @@ def arguments(cif: CallInterface) -> list[Argument]:
     signature = cif.signature
     count = len(cif.types) - 1
     said = {out.index: out for out in cif.policies.out}
-    passed = [
-        index for index in range(len(signature.args)) if index not in said or said[index].given
-    ][:count]
+    passed = [index for index, _ in outparameters.visible(signature, 0, cif.policies.out)][:count]
     names = [name for name in cif.names or () if name and not iskeyword(name)]
     named = len({*names}) == count
     characters = signature.characters or ("",) * (len(signature.args) + 1)

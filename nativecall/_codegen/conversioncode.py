@@ -215,8 +215,8 @@ class _Code(ABC):
         elif passing.how == "pieces":
             if given is None:
                 given = self.reserve(passing.ctype.size)
-            for piece, place in zip(passing.pieces, passing.places, strict=True):
-                slots[place] = _Slot(0, memory=at_bytes(self.builder, given, piece.offset))
+            for offset, place, _ in passing.moves:
+                slots[place] = _Slot(0, memory=at_bytes(self.builder, given, offset))
             return given
         else:
             for place in passing.places:

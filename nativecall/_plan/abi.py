@@ -69,6 +69,12 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
     pieces: tuple[Piece, ...]
     places: tuple[int, ...]
 
+    @property
+    def moves(self) -> list[tuple[int, int, int]]:
+        """Of each piece where it is in the value, and in the block, and its bytes."""
+        pieces = self.pieces * (len(self.places) // len(self.pieces))
+        return [(one.offset, at, one.size) for one, at in zip(pieces, self.places, strict=True)]
+
 
 class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
     """Where all values of one call are.

@@ -52,15 +52,10 @@ class _Writer:
     def cut(self, passing: Passing) -> tuple[int, int]:
         """The moves from memory to the block: the first, and the one behind the last."""
         first = len(self.moves)
-        places = passing.places
         if passing.how == "reference":
-            self.moves += [(0, place, 0) for place in places]
+            self.moves += [(0, place, 0) for place in passing.places]
         else:
-            pieces = passing.pieces * (len(places) // len(passing.pieces))
-            self.moves += [
-                (piece.offset, place, piece.size)
-                for piece, place in zip(pieces, places, strict=True)
-            ]
+            self.moves += passing.moves
         return first, len(self.moves)
 
     def argument(self, ctype: CType, passing: Passing, packs: bool, keeps: bool) -> bytes:
@@ -106,8 +101,9 @@ class _Writer:
         if letter != "T" and len(passing.places) == 1:
             return row.step(code, size, letter, passing.places[0])
         memory = self.room(max(size, 16))
-        moved = first, _ = self.cut(passing)
-        self.moves[first:] = [(place, at, n) for at, place, n in self.moves[first:]]
+        first = len(self.moves)
+        self.moves += [(place, at, size) for at, place, size in passing.moves]
+        moved = first, len(self.moves)
         return row.step(code, 0, letter, memory, owner=owner, moves=moved)
 
 
@@ -259,8 +255,7 @@ def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
     at = places[0]
     if passing.how == "pieces" and len(places) > 1:
         at = 0
-        for piece, place in zip(passing.pieces, places, strict=True):
-            moves.append((place, piece.offset, piece.size))
+        moves += [(place, offset, size) for offset, place, size in passing.moves]
     code = row.PLAIN.get(letter, row.SCALAR)
     if letter == "T":
         code = row.STRUCT
@@ -283,6 +278,5 @@ def _returned(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
     if passing.how == "value":
         code = row.SIGNED if row.PLAIN.get(letter) == row.SIGNED else row.UNSIGNED
         return row.step(code, ctype.size, letter, passing.places[0])
-    for piece, place in zip(passing.pieces, passing.places, strict=True):
-        moves.append((piece.offset, place, piece.size))
+    moves += passing.moves
     return row.step(row.SCALAR, 0, letter, 0, moves=(first, len(moves)))

@@ -195,7 +195,7 @@ def conversion(plan: nodes.Plan) -> Conversion:
     SignatureError
         For types whose passing is not known, and more bytes than fit on a stack.
     """
-    more = [_type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
+    more = [nodes.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
     writer = _Writer(outer, steps.place(plan.inner, plan.variadic, more), plan.variadic)
     for check in plan.checks:
@@ -214,7 +214,7 @@ def conversion(plan: nodes.Plan) -> Conversion:
     stores = [(index, writer.ready(node), node) for index, node in plan.stores]
     given = None if plan.result is None else writer.ready(plan.result)
     for index, at, node in stores:
-        writer.store(index, at, _type_of(node).size)
+        writer.store(index, at, nodes.type_of(node).size)
     if given is not None:
         writer.give(given)
     writer.perform(NO_ERRNO, plan.clears_errno_after)
@@ -486,17 +486,25 @@ class _Writer:
                 found = At(BLOCK, first)
             else:
                 found = At(FRAME, self.reserve(passing.ctype.size))
-                for piece, place in zip(passing.pieces, passing.places, strict=True):
-                    to = At(FRAME, found.at + piece.offset)
-                    self.op(COPY, At(BLOCK, place), to, piece.size)
+                self.join(passing, BLOCK, found)
             self.given[index] = found
         return found
+
+    def join(self, passing: Passing, base: int, to: At) -> None:
+        """Put a value in pieces together."""
+        for offset, place, size in passing.moves:
+            self.op(COPY, At(base, place), to._replace(at=to.at + offset), size)
+
+    def cut(self, passing: Passing, base: int, at: At) -> None:
+        """Put the pieces of a value where they are passed."""
+        for offset, place, size in passing.moves:
+            self.op(COPY, at._replace(at=at.at + offset), At(base, place), size)
 
     def ready(self, node: nodes.Node) -> At:
         """Where a value is once it is made, outside of the block."""
         at = self.located(node)
         if at is None:
-            at = At(FRAME, self.reserve(_type_of(node).size))
+            at = At(FRAME, self.reserve(nodes.type_of(node).size))
             self.write(node, at)
         return at
 
@@ -515,7 +523,7 @@ class _Writer:
             case nodes.Convert():
                 self.convert(node, to, wide=wide)
             case _:
-                self.move(self.ready(node), to, _type_of(node), wide=wide)
+                self.move(self.ready(node), to, nodes.type_of(node), wide=wide)
 
     def cleared(self, ctype: CType, to: At) -> int:
         at = self.reserve(ctype.size)
@@ -543,7 +551,7 @@ class _Writer:
 
     def convert(self, node: nodes.Convert, to: At, *, wide: bool) -> None:
         """Convert a number."""
-        source, target = _type_of(node.value), node.type
+        source, target = nodes.type_of(node.value), node.type
         at = self.ready(node.value)
         width = _WORD if wide else target.size
         if node.step < 0 and source.kind in ("int", "bool") and target.kind == "int":
@@ -580,9 +588,7 @@ class _Writer:
         """Put a result in pieces together."""
         result = self.inner.result
         if result.how == "pieces" and len(result.places) > 1:
-            for piece, place in zip(result.pieces, result.places, strict=True):
-                to = At(FRAME, self.answer.at + piece.offset)
-                self.op(COPY, At(FRAME, place), to, piece.size)
+            self.join(result, FRAME, self.answer)
 
     def store(self, index: int, at: At, size: int) -> None:
         """Write a value where an argument of the caller's points to."""
@@ -602,9 +608,7 @@ class _Writer:
             for place in places:
                 self.op(ADDRESS, at, place)
             return
-        pieces = passing.pieces * (len(places) // len(passing.pieces))
-        for piece, place in zip(pieces, places, strict=True):
-            self.op(COPY, at._replace(at=at.at + piece.offset), place, piece.size)
+        self.cut(passing, FRAME, at)
 
     def give(self, at: At) -> None:
         """Return a value to the caller."""
@@ -620,11 +624,4 @@ class _Writer:
         elif result.how == "value":
             self.move(at, places[0], ctype, wide=True)
         else:
-            for piece, place in zip(result.pieces, places, strict=True):
-                self.op(COPY, at._replace(at=at.at + piece.offset), place, piece.size)
-
-
-def _type_of(node: nodes.Node) -> CType:
-    fresh = isinstance(node, (nodes.Memory, nodes.OutSlot, nodes.ErrorOut))
-    found: CType = VOIDPTR if fresh else node.type
-    return found
+            self.cut(result, BLOCK, at)

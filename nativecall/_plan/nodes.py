@@ -14,6 +14,7 @@ from collections import namedtuple
 from .. import _ext
 from .._errors import refuse_reload
 from .._types.ctype import CType
+from .._types.derived import Pointer
 from .._types.signature import Signature
 from .._values.failure import Convention
 
@@ -107,6 +108,10 @@ class ErrorOut(_Node):
 Node = (
     Argument | Load | Convert | Memory | Constant | Bound | OutSlot | Result | OutValue | ErrorOut
 )
+
+
+def type_of(node: Node) -> CType:
+    return Pointer(node.type) if isinstance(node, (Memory, OutSlot, ErrorOut)) else node.type
 
 
 class Check(namedtuple("Check", ["index", "count", "step"])):

@@ -13,7 +13,7 @@ What the arguments are is tried in this order, and the first that fits is taken:
    dropped where void is wanted.
 2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it is its
    counterpart if that is a pointer, or else the wanted one is dropped, or the function gets NULL.
-3. The arguments: all types are equal; or an array and its length are a view of the function's
+3. The arguments: an array and its length are a view of the function's
    (``(T *x, n)`` or ``(n, T *x)`` for ``[1]T``); or both sides are an array and its length, in any
    order; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)`` with any
    integer as n, and the other one as many numbers, all of one type, or pointers to a float each (to
@@ -77,6 +77,7 @@ from .nodes import (
     Plan,
     Result,
     Step,
+    type_of,
 )
 
 POINTERS = ("voidptr", "pointer")
@@ -218,10 +219,6 @@ class Draft:
         return loaded
 
 
-def type_of(node: Node) -> CType:
-    return Pointer(node.type) if isinstance(node, (Memory, OutSlot, ErrorOut)) else node.type
-
-
 def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
     """How many numbers are not sure to stay what they are where a function of the signature `inner`
     is called as one of `outer`, and by how many binary digits these are cut; numbers of other
@@ -315,13 +312,6 @@ def _changes_kind(node: Node) -> bool:
     """Whether a value becomes a float that was an integer, or the reverse."""
     kinds = {type_of(one).kind in ("bool", "int") for one in (node, _source(node))}
     return len(kinds) > 1
-
-
-def _exactly(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
-    """All types are equal."""
-    if [one.type for one in own] != [node.type for node in given]:
-        raise Refused("", None, -2)
-    return _one_by_one(draft, own, given)
 
 
 _TOO_LONG = 1 << 20  # progress of what fits but for a length or for const
@@ -451,7 +441,6 @@ def _descriptor(draft: Draft, own: Own, pair: Sequence[Argument], index: int) ->
 
 _Arguments = Callable[[Draft, Sequence[Own], Sequence[Argument]], "list[Node]"]
 _ARGUMENTS: tuple[_Arguments, ...] = (
-    _exactly,
     _viewed,
     _rearranged,
     _unpacked,
