@@ -16,7 +16,8 @@ from .._callable.wrap import wrap
 from .._callback import callback
 from .._cdecl.spelling import parse, parse_type
 from .._errors import SignatureError, refuse_reload
-from .._types.ctype import CType, Scalar
+from .._types.ctype import VOIDPTR, CType, Scalar
+from .._types.derived import lay_out
 from .._types.signature import Signature
 from .._values import callinterface
 from .declared import Field, Method, check_self, field
@@ -48,11 +49,10 @@ def describe(
     Declarations are taken out of the namespace; Python functions stay in it.
     """
     native = _inherited(bases)
-    fields: list[FieldRow] = []
+    fields: list[tuple[str, str | None, Foreign]] = []
     methods: list[MethodRow] = []
     parts: dict[str, Field | Method] = {}
     made: dict[str, NativeCallable] = {}
-    end, alignment = 0, 1
     for key, value in list(space.items()):
         known = native.get(key)
         if isinstance(value, (Field, Method)):
@@ -64,14 +64,8 @@ def describe(
                 "field(nativecall.NativeObject), a reference to any native object"
             )
         if isinstance(value, Field):
-            ctype = value.type
-            of = None if ctype else _class_of(value.of, name, space)
-            size = 8 if ctype is None else ctype.size
-            align = 8 if ctype is None else ctype.alignment
-            end = -(-end // align) * align
-            alignment = max(alignment, align)
-            fields.append((key, value.code, end, of))
-            end += size
+            of = None if value.type else _class_of(value.of, name, space)
+            fields.append((key, value.code, of))
             parts[key] = value
             del space[key]
         elif isinstance(value, Method) or known is not None:
@@ -88,8 +82,13 @@ def describe(
     if not parts:
         return None
     space[_PARTS] = (parts, made)
+    types = [part.type or VOIDPTR for part in parts.values() if isinstance(part, Field)]
+    places, end, alignment = lay_out(
+        [(one.size, one.alignment, None, True, 0, False) for one in types]
+    )
+    rows = [(key, code, at, of) for (key, code, of), (at, _) in zip(fields, places, strict=True)]
     end = -(-end // alignment) * alignment
-    return end, alignment, tuple(fields), tuple(methods)
+    return end, alignment, tuple(rows), tuple(methods)
 
 
 def publish(cls: type, address: int) -> dict[str, Foreign | None]:

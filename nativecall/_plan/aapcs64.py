@@ -31,12 +31,13 @@ class Arm64(ABI):
 
     joined = True
     stack = 224
+    results = {"general": _GENERAL, "vector": _VECTOR}
+    indirect = (_X8,)
 
     def __init__(self, apple: bool = False) -> None:
         self.extends = self.packs = apple
 
-    def _cut(self, ctype: CType) -> tuple[Piece, ...] | None:
-        """What registers would hold of a value; None where it is passed as a pointer."""
+    def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
         if ctype.kind == "float":
             return (Piece("vector", 0, ctype.size),)
         if not in_memory(ctype):
@@ -46,20 +47,12 @@ class Arm64(ABI):
             return cut(ctype, "vector", members[0].size)
         return None if ctype.size > 16 else cut(ctype, "general")
 
-    def result(self, ctype: CType) -> Passing:
-        pieces = self._cut(ctype)
-        if pieces is None:
-            return Passing(ctype, "reference", (), (_X8,))
-        row = _VECTOR if pieces[0].kind == "vector" else _GENERAL
-        how = "pieces" if in_memory(ctype) else "value"
-        return Passing(ctype, how, pieces, row[: len(pieces)])
-
     def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
         used = {"general": 0, "vector": 0}
         stack = self.stack
         passed: list[Passing] = []
         for index, arg in enumerate(args):
-            pieces = self._cut(arg)
+            pieces = self.pieces(arg)
             how = "pieces" if in_memory(arg) else "value"
             size, alignment = arg.size, arg.alignment
             if pieces is None:

@@ -130,19 +130,34 @@ class ABI(ABC):
         Where the arguments on the stack begin in the block.
     packs : bool
         Whether arguments on the stack have no more bytes than they need.
+    results : dict of str to tuple of int
+        Where the pieces of a result are, by their kinds.
+    indirect : tuple of int
+        Where the places of a result are that is a reference.
     """
 
     stack: int
+    results: dict[str, tuple[int, ...]]
+    indirect: tuple[int, ...]
     by_place = False
     extends = False
     joined = False
     packs = False
 
     @abstractmethod
+    def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
+        """What registers hold, or would hold, of a value; None where it is in memory."""
+
     def result(self, ctype: CType) -> Passing:
         """How a result is passed; ``"reference"`` takes a pointer that is passed like an argument,
         in its place.
         """
+        pieces = self.pieces(ctype)
+        if pieces is None:
+            return Passing(ctype, "reference", (), self.indirect)
+        places = {kind: iter(row) for kind, row in self.results.items()}
+        how = "pieces" if in_memory(ctype) else "value"
+        return Passing(ctype, how, pieces, tuple([next(places[one.kind]) for one in pieces]))
 
     def place(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Call:
         """Place the values of a call; `fixed` is how many arguments a variadic function names.

@@ -528,7 +528,7 @@ class _Ending(
     errors: Convention
     own: Sequence[Own]
     given: Sequence[Argument]
-    room: CType | None  # of the function's last argument
+    room: int | None  # the function's argument that points to the result
     store: int | None  # the wanted argument that takes the result
     value: CType | None  # what becomes the result or is stored; None for nothing
     status: int | None  # the result after success, of a status
@@ -596,9 +596,9 @@ def _endings(
                         "nativecall.wrap(f, errors='nonzero') says that it is one",
                     )
             elif after.needs == "any" or (after.needs == "pointer" and wanted.kind in POINTERS):
-                pointee = pointee_of(own[place].type)
                 left = [*own[:place], *own[place + 1 :]]
-                found.append(_Ending(after, left, given, room=pointee, value=pointee))
+                pointee = pointee_of(own[place].type)
+                found.append(_Ending(after, left, given, room=place, value=pointee))
     # The wanted last pointer argument takes the result.
     if result.kind != "void" and not before.is_status and (wanted.kind == "void" or integral):
         for place in _last_pointers(given, outer.readonly):
@@ -651,10 +651,7 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
             raise Refused(f"the result {refused.reason}", refused.hint) from None
         checked = isinstance(node, Convert) and node.step >= 0
     if ending.room is not None:
-        place = len(inner.args) - 1 - before.hidden
-        while inner.args[place] != Pointer(ending.room):
-            place -= 1
-        nodes = [*nodes[:place], OutSlot(ending.room), *nodes[place:]]
+        nodes = [*nodes[: ending.room], OutSlot(ending.value), *nodes[ending.room :]]
     if before.hidden:
         last = len(outer.args) - 1
         told = Argument(last, outer.args[last]) if after.hidden else ErrorOut(scalar("i"))

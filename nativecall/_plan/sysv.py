@@ -94,40 +94,31 @@ def _merge(one: str, other: str) -> str | None:
     return None  # a long double beside another float
 
 
-def _cut(ctype: CType) -> tuple[Piece, ...] | None:
-    """What registers would hold of a value; None where it is in memory."""
-    if not in_memory(ctype):
-        return (Piece("vector" if ctype.kind == "float" else "general", 0, ctype.size),)
-    classes = classify(ctype)
-    if classes is None:
-        return None
-    if _X87 in classes:
-        return cut(ctype, "x87", 16)
-    # One for each eightbyte that is not all padding.
-    return tuple(
-        [
-            Piece("vector" if one == _SSE else "general", 8 * i, min(8, ctype.size - 8 * i))
-            for i, one in enumerate(classes)
-            if one
-        ]
-    )
-
-
 class SystemV(ABI):
     """The System V convention of x86-64."""
 
     extends = True
     stack = 240
+    # A long double is in st(0), a complex one in st(0) and st(1).
+    results = {"general": (_RAX, _RDX), "vector": (_XMM0, _XMM1), "x87": _ST0}
+    indirect = _GENERAL[0], _RAX
 
-    def result(self, ctype: CType) -> Passing:
-        pieces = _cut(ctype)
-        if pieces is None:
-            return Passing(ctype, "reference", (), (_GENERAL[0], _RAX))
-        # A long double is in st(0), a complex one in st(0) and st(1).
-        rows = ("general", (_RAX, _RDX)), ("vector", (_XMM0, _XMM1)), ("x87", _ST0)
-        places = {kind: iter(row) for kind, row in rows}
-        how = "pieces" if in_memory(ctype) else "value"
-        return Passing(ctype, how, pieces, tuple([next(places[one.kind]) for one in pieces]))
+    def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
+        if not in_memory(ctype):
+            return (Piece("vector" if ctype.kind == "float" else "general", 0, ctype.size),)
+        classes = classify(ctype)
+        if classes is None:
+            return None
+        if _X87 in classes:
+            return cut(ctype, "x87", 16)
+        # One for each eightbyte that is not all padding.
+        return tuple(
+            [
+                Piece("vector" if one == _SSE else "general", 8 * i, min(8, ctype.size - 8 * i))
+                for i, one in enumerate(classes)
+                if one
+            ]
+        )
 
     def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
         registers: dict[str, list[int]] = {"general": [*_GENERAL], "vector": [*_VECTOR], "x87": []}
@@ -136,7 +127,7 @@ class SystemV(ABI):
         stack = self.stack
         passed: list[Passing] = []
         for arg in args:
-            pieces, is_value = _cut(arg), not in_memory(arg)
+            pieces, is_value = self.pieces(arg), not in_memory(arg)
             kinds = [piece.kind for piece in pieces or ()]
             fits = [kinds.count(kind) <= len(left) for kind, left in registers.items()]
             if pieces is not None and all(fits):

@@ -28,9 +28,10 @@ class Windows64(ABI):
 
     by_place = True
     stack = 176
+    results = {"general": (_RAX,), "vector": (_XMM0,)}
+    indirect = _GENERAL[0], _RAX
 
-    def _cut(self, ctype: CType) -> tuple[Piece, ...] | None:
-        """What a register would hold of a value; None where it is passed as a pointer."""
+    def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
         _refuse(ctype)
         if not is_native(ctype):
             named = ctype.c_declaration()
@@ -40,19 +41,11 @@ class Windows64(ABI):
         is_float = ctype.kind == "float"
         return (Piece("vector" if is_float else "general", 0, ctype.size),)
 
-    def result(self, ctype: CType) -> Passing:
-        pieces = self._cut(ctype)
-        if pieces is None:
-            return Passing(ctype, "reference", (), (_GENERAL[0], _RAX))
-        how = "pieces" if in_memory(ctype) else "value"
-        place = _XMM0 if pieces[0].kind == "vector" else _RAX
-        return Passing(ctype, how, pieces, (place,))
-
     def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
         passed: list[Passing] = []
         first = int(result.how == "reference")
         for index, arg in enumerate(args):
-            pieces = self._cut(arg) or ()
+            pieces = self.pieces(arg) or ()
             how = "pieces" if in_memory(arg) else "value"
             number = first + index
             places: tuple[int, ...] = (self.stack + 8 * (number - len(_GENERAL)),)
