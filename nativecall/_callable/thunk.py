@@ -71,19 +71,13 @@ class _Maker(namedtuple("_Maker", ["plan", "name"])):
             return None  # the function raised it
         if reported and self.plan.follows_call(step):
             return None  # that C got the sentinel of a callback that failed is said already
-        return self.make(step, self._value(step, bits))
-
-    def make(self, step: int, value: object) -> BaseException:
-        """The exception for a step."""
-        return messages.failure(self.plan, step, self.name, value)
-
-    def _value(self, step: int, bits: int) -> float:
-        """The number that generated code passes as 64 bits."""
         source = self.plan.steps[step].source
+        value: float = bits  # as generated code passes any number
         if source.kind in ("float", "complex"):
-            number: float = struct.unpack("=d", struct.pack("=Q", bits))[0]
-            return number
-        return bits - (1 << 64) if getattr(source, "signed", False) and bits >> 63 else bits
+            (value,) = struct.unpack("=d", struct.pack("=Q", bits))
+        elif getattr(source, "signed", False) and bits >> 63:
+            value -= 1 << 64
+        return messages.failure(self.plan, step, self.name, value)
 
     def __repr__(self) -> str:
         return f"<native function {self.name} {self.plan.outer.text!r}>"

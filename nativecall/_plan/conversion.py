@@ -201,15 +201,16 @@ def conversion(plan: nodes.Plan) -> Conversion:
     for check in plan.checks:
         writer.check(check)
     writer.arguments(plan.arguments, isinstance(plan.result, nodes.Result))
-    writer.perform(NO_ERRNO, plan.clears_errno_before)
+    before, after = plan.before, plan.after
+    writer.perform(NO_ERRNO, before.shown_by == "errno" != after.shown_by)
     writer.perform(TAKE_GIL, plan.takes_gil)
     writer.perform(CALL)
     writer.perform(DROP_GIL, plan.takes_gil)
     writer.perform(SETTLE, plan.settles)
     writer.gather()
-    told = outer.args[-1].places[0] if plan.after.hidden else NOWHERE
+    told = outer.args[-1].places[0] if after.hidden else NOWHERE
     if plan.tested >= 0:
-        writer.test(plan.before, plan.tested, told)
+        writer.test(before, plan.tested, told)
     # Nothing is written unless all has passed; the result may lie where the pointers are.
     stores = [(index, writer.ready(node), node) for index, node in plan.stores]
     given = None if plan.result is None else writer.ready(plan.result)
@@ -217,20 +218,22 @@ def conversion(plan: nodes.Plan) -> Conversion:
         writer.store(index, at, nodes.type_of(node).size)
     if given is not None:
         writer.give(given)
-    writer.perform(NO_ERRNO, plan.clears_errno_after)
+    # What the call left in errno means nothing to the caller.
+    writer.perform(NO_ERRNO, after.shown_by == "errno" != before.shown_by)
     ops, writer.ops = writer.ops, []
     if plan.outer.result.kind != "void":
-        bits = storage.sentinel_of(plan.outer.result, plan.after.sentinel)
+        bits = storage.sentinel_of(plan.outer.result, after.sentinel)
         writer.give(writer.constant(bits))
+    # A function whose last argument says so, too, has written to the caller's.
     flags = (
-        KEEPS * (plan.after.shown_by == "exception")
-        | SETS_ERRNO * (plan.after.shown_by == "errno")
-        | REACHES_C * plan.after.reaches_c
-        | TELLS * plan.tells
-        | BY_CODE * plan.before.is_code
+        KEEPS * (after.shown_by == "exception")
+        | SETS_ERRNO * (after.shown_by == "errno")
+        | REACHES_C * after.reaches_c
+        | TELLS * (after.hidden and not before.hidden)
+        | BY_CODE * before.is_code
     )
     tested = plan.tested if plan.tested >= 0 else NOWHERE
-    return writer.made(ops, flags, plan.before.flags, tested, told)
+    return writer.made(ops, flags, before.flags, tested, told)
 
 
 class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None))):

@@ -168,24 +168,6 @@ class Plan(
         )
 
     @property
-    def tells(self) -> bool:
-        """Whether the thunk says itself, by its last argument, that it failed.
-
-        Where the function has such an argument, too, it is the same, and the function has said so.
-        """
-        return bool(self.after.hidden and not self.before.hidden)
-
-    @property
-    def clears_errno_before(self) -> bool:
-        """Whether the thunk sets errno to 0 before the call, which its caller does not do."""
-        return bool(self.before.shown_by == "errno" != self.after.shown_by)
-
-    @property
-    def clears_errno_after(self) -> bool:
-        """Whether what the call leaves in errno means nothing to the thunk's caller."""
-        return bool(self.after.shown_by == "errno" != self.before.shown_by)
-
-    @property
     def variadic(self) -> int | None:
         """The number of fixed arguments of a variadic function, None for others."""
         return len(self.inner.args) if self.inner.variadic else None
