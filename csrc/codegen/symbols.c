@@ -53,7 +53,8 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     FUNCTION(nc_thunk_set_errno)                                                                   \
     FUNCTION(nc_thunk_take_gil)                                                                    \
     FUNCTION(nc_thunk_drop_gil)                                                                    \
-    FUNCTION(nc_thunk_settle)
+    FUNCTION(nc_thunk_settle)                                                                      \
+    DATA(nc_symbols, places)
 
 #define SYMBOL_NAME(name) #name,
 #define DATA_NAME(name, address) #name,
@@ -73,15 +74,9 @@ void nc_symbols_ready(void)
     nc_left_mirror(&places[0]);
 }
 
-/* code_symbols(): {name: address}, in the order of that table. */
+/* code_symbols(): {name: address}, in the order of that table, whose own is the last. */
 PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return dict_of(symbol_names, (const size_t *)(const void *)places,
                    sizeof(places) / sizeof(places[0]));
-}
-
-/* symbols_address(): where that table is, for code that others generate. */
-PyObject *nc_symbols_address(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    return PyLong_FromVoidPtr((void *)places);
 }

@@ -46,7 +46,6 @@
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
     ROW(nc_code_symbols, "code_symbols", METH_NOARGS)                                              \
-    ROW(nc_symbols_address, "symbols_address", METH_NOARGS)                                        \
     ROW(nc_has_room, "has_room", METH_O)                                                           \
     ROW(nc_code_refused, "code_refused", METH_NOARGS)                                              \
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \

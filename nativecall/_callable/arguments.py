@@ -17,7 +17,6 @@ from .._cdecl.cffitype import disagreement, is_whole, to_ffi
 from .._cdecl.nodes import CONST
 from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, refuse_reload, wrong_type
-from .._fifo import Cache
 from .._types import bufferformat
 from .._types.agreement import suits
 from .._types.ctype import VOIDPTR, CType, Scalar
@@ -278,7 +277,7 @@ def _function_argument(
 
     With `exactly`, nothing is converted or compiled.
     """
-    signature = _signature_of(ctype)
+    signature = ctype.text[2:-1]
     native, rows = _rows_of(value)
     entry = next((row for row in rows or () if row[0] == signature), None)
     if entry is None and native is None and rows is not None:
@@ -349,7 +348,7 @@ def _converted(
     ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool, shown: object
 ) -> tuple[object, ...]:
     """The C function that is made of one with another signature."""
-    signature = _signature_of(ctype)
+    signature = ctype.text[2:-1]
     wanted = words(ctype, named=True) if shown else signature
     problem = f"{who} must be a function {wanted!r}{given}"
     if exactly:
@@ -375,15 +374,8 @@ def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
         )
 
 
-_callees: Cache[str, Signature] = Cache(4096)  # of Python functions that were arguments
-
-
 def _callee(ctype: FunctionPointer) -> Signature:
-    signature = _callees.get(ctype.named)
-    if signature is None:
-        made = Signature(ctype.result, ctype.args, ctype.variadic)
-        signature = _callees.keep(ctype.named, made)
-    return signature
+    return Signature(ctype.result, ctype.args, ctype.variadic)
 
 
 def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
@@ -454,15 +446,12 @@ def passed(
     """
     if not isinstance(ctype, FunctionPointer):
         return None
+    callee = _callee(ctype)
     try:
         spec = _passed_spec(ctype, texts_of(cif, index), cif.policies.keep != "call")
     except SignatureError:
-        return _signature_of(ctype), _callee(ctype), None
-    return _signature_of(ctype), _callee(ctype), spec
-
-
-def _signature_of(ctype: FunctionPointer) -> str:
-    return ctype.text[2:-1]
+        return callee.text, callee, None
+    return callee.text, callee, spec
 
 
 def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool:

@@ -46,7 +46,6 @@ _BOUND = "v:&&c&n&n"
 _WHOLE = f"{_BOUND}N"
 _SETTLED = f"{_WHOLE}N"
 _LENGTH = scalar("q")
-_HEADER = _ext.code_layout()["thunk_values"]
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 # NumPy's letters that are not ours. Dates and times are counts of 64 bits.
 _LETTERS = {"F": "Zf", "D": "Zd", "G": "Zg", "M": "q", "m": "q"}
@@ -218,12 +217,6 @@ def entry(ufunc: numpy.ufunc, signature: Signature) -> NativeCallable:
 # -- callables -------------------------------------------------------------------------------------
 
 
-def _whole(loop: Loop) -> NativeCallable:
-    """A loop as it is, with `data` for its last argument."""
-    cif = callinterface.of(parse(_WHOLE))
-    return plain(loop.address, cif, loop.ufunc.__name__, loop)
-
-
 def strided(loop: Loop) -> NativeCallable:
     """A loop's own C function, with `data` bound."""
     return _thunk(loop, parse(_BOUND), None)
@@ -269,34 +262,28 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
     key = signature.text, loop.ufunc.nin
     spec = _specs.get(key)
     if spec is None:
-        spec, lasts = _spec(loop, signature, operands)
+        from .._codegen.conversions import thunk
+        from .._plan.conversion import conversion
+
+        code, lasts = thunk(conversion(_plan(signature, operands, loop.ufunc.nin)))
+        spec = _ext.ThunkSpec(
+            callinterface.of(parse(_SETTLED)),
+            None,
+            callinterface.of(signature, 0, DEFAULT if operands is None else loop.policies),
+            0,
+            1024,
+            nodes.HEADER + 2 * _WORD,
+            ((3, nodes.HEADER + _WORD), (4, nodes.HEADER)),
+            _Helper(operands, signature),
+            code,
+            lasts,
+        )
         if lasts:
             _specs.put(key, spec)
-    symbols = _ext.symbols_address()
-    return _ext.make_thunk(_whole(loop), spec, (None, None, None, loop.data, symbols))
-
-
-def _spec(
-    loop: Loop, signature: Signature, operands: tuple[CType, ...] | None
-) -> tuple[ThunkSpec, bool]:
-    """What all thunks of a shape share; whether it is what another time would make, too."""
-    from .._codegen.conversions import thunk
-    from .._plan.conversion import conversion
-
-    code, lasts = thunk(conversion(_plan(signature, operands, loop.ufunc.nin)))
-    made = _ext.ThunkSpec(
-        callinterface.of(parse(_SETTLED)),
-        None,
-        callinterface.of(signature, 0, DEFAULT if operands is None else loop.policies),
-        0,
-        1024,
-        _HEADER + 2 * _WORD,
-        ((3, _HEADER + _WORD), (4, _HEADER)),
-        _Helper(operands, signature),
-        code,
-        lasts,
-    )
-    return made, lasts
+    # The loop as it is has `data` for its last argument.
+    whole = plain(loop.address, callinterface.of(parse(_WHOLE)), loop.ufunc.__name__, loop)
+    values = None, None, None, loop.data, _ext.code_symbols()["nc_symbols"]
+    return _ext.make_thunk(whole, spec, values)
 
 
 def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> nodes.Plan:
@@ -315,7 +302,7 @@ def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int)
         steps = tuple([nodes.Constant(one.size, _LENGTH) for one in operands])
         count = nodes.Memory((nodes.Constant(1, _LENGTH),), _LENGTH)
         arguments = [nodes.Memory(tuple(at), VOIDPTR), count, nodes.Memory(steps, _LENGTH)]
-    arguments.append(nodes.Bound(_HEADER + _WORD, whole.args[3]))
+    arguments.append(nodes.Bound(nodes.HEADER + _WORD, whole.args[3]))
     none = CONVENTIONS["none"]
     return nodes.Plan(signature, whole, tuple(arguments), result, none, none, 0, settles=True)
 

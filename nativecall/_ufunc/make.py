@@ -184,7 +184,7 @@ def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
     owner: Foreign
     if generated is not None:
         address, owner = generated
-        third = _ext.symbols_address()
+        third = _ext.code_symbols()["nc_symbols"]
     else:
         from .._plan.conversion import loop as written
 

@@ -38,8 +38,6 @@ SEEN = {
     "test_call_interfaces_of_declarations",
     "layouts of structs": "values/test_scalars.py::test_layouts_are_kept_up_to_a_bound",
     "whether a buffer's": "types/test_bufferformat.py::test_answers_are_kept_up_to_a_bound",
-    "signatures of Python functions": "values/test_scalars.py::"
-    "test_signatures_of_passed_functions_are_kept_up_to_a_bound",
     "how arrays over": "test_arrays_over_memory",
     "what callbacks of": "callback/test_life.py::"
     "test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound "

@@ -4,7 +4,6 @@ Every scalar is tried through its trampoline or by its plan, whichever the signa
 random signatures of call/test_random_signatures.py hold the two against each other.
 """
 
-import array
 import ctypes
 import decimal
 import fractions
@@ -18,7 +17,6 @@ import pytest
 
 import nativecall as nc
 from nativecall import _ext
-from nativecall._callable import arguments
 from nativecall._cdecl.spelling import parse_type
 from nativecall._types.ctype import SCALARS
 from nativecall._types.signature import Signature
@@ -492,24 +490,3 @@ def test_layouts_are_kept_up_to_a_bound():
     callinterface._made.clear()
     after = nc.wrap(div, f"T{{i:{name}0:i:rem:}}: ii")(7, 2)
     assert (old, old[0]) == (after, getattr(after, f"{name}0")) == ((3, 1), 3)
-
-
-def test_signatures_of_passed_functions_are_kept_up_to_a_bound(monkeypatch):
-    """Then all are dropped; the functions are called as before."""
-    monkeypatch.setattr(arguments._callees, "limit", 8)
-    sort = nc.load("c").function("qsort", "v:&dQQX{i:PP}").address()
-    name = f"x{next(_runs)}_"
-
-    def make(number, space=""):
-        numbers = array.array("d", [2.0, 1.0])
-        seen = []
-        compare = f"X{{i:&T{{d:{name}{number}:}}&T{{d:{name}{number}:}}}}"
-        nc.wrap(sort, f"v:&dQQ{space}{compare}")(
-            numbers, 2, 8, lambda a, b: seen.append(getattr(a, f"{name}{number}")) or -1
-        )
-        assert sorted(seen) in ([1.0], [2.0])
-
-    _filled(arguments._callees, 8, make)
-    callinterface._made.clear()  # call interfaces know the functions that their arguments are
-    make(0, " ")  # so do texts that were seen before
-    assert len(arguments._callees) == 2

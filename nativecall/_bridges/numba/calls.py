@@ -444,7 +444,7 @@ class _Core:
 
     words = _lib.ffi.new(
         "uintptr_t[]",
-        [_ext.symbols_address(), _ext.code_symbols()["nc_left_raise"]],
+        [_ext.code_symbols()[name] for name in ("nc_symbols", "nc_left_raise")],
     )
     count = len(words)
 
