@@ -24,7 +24,7 @@ from .._values.outparameters import position, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import NamedTuple, Unpack
 
     from .._ext import CallInterface, Foreign, Native
@@ -258,12 +258,15 @@ def refuse_known_otherwise(wanted: Signature, found: foreign.Function) -> None:
     function.
     """
     if found.partial is not None:
-        refuse_contradiction(wanted, found.partial)
-    if found.forms:
-        refuse_other_forms(wanted, found.forms)
+        _refuse_contradiction(wanted, found.partial)
+    forms = found.forms
+    # No form that a function can have is passed so.
+    if forms and all([agreement(parse(one), wanted) < Agreement.INTEGER for one in forms]):
+        known = " or ".join([repr(form) for form in forms])
+        raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
 
-def refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) -> None:
+def _refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) -> None:
     """Refuse a signature with another result or other arguments than those that are known, None
     for each that is not.
     """
@@ -287,13 +290,6 @@ def refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) -> 
             raise SignatureError(
                 f"'signature' is {wanted.text!r}, but {what} of the target is {one.text!r}"
             )
-
-
-def refuse_other_forms(wanted: Signature, forms: Sequence[str]) -> None:
-    """Refuse a signature that is passed otherwise than all that a function can have."""
-    if not any([agreement(parse(form), wanted) >= Agreement.INTEGER for form in forms]):
-        known = " or ".join([repr(form) for form in forms])
-        raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
 
 def resolve(target: object, signature: str | Signature | None, options: Options) -> NewEntry:

@@ -198,8 +198,8 @@ def conversion(plan: nodes.Plan) -> Conversion:
     more = [nodes.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
     writer = _Writer(outer, steps.place(plan.inner, plan.variadic, more), plan.variadic)
-    for check in plan.checks:
-        writer.check(check)
+    for index, step in plan.checks:
+        writer.check(index, step, plan.steps[step])
     writer.arguments(plan.arguments, isinstance(plan.result, nodes.Result))
     before, after = plan.before, plan.after
     writer.perform(NO_ERRNO, before.shown_by == "errno" != after.shown_by)
@@ -437,11 +437,10 @@ class _Writer:
             ctype = scalar("Q")
         self.ops.append(Op(code, at, size=number, types=(ctype, VOID), step=step))
 
-    def check(self, check: nodes.Check) -> None:
-        """Fail where a wanted argument is not what it must be."""
-        code, count = (OTHER, 0) if check.count is None else (EQUAL, check.count)
-        ctype = self.outer.args[check.index].ctype
-        self.compare(code, self.taken(check.index), count, ctype, check.step)
+    def check(self, index: int, number: int, step: nodes.Step) -> None:
+        """Fail, with the step of this number, where a wanted argument is not what it must be."""
+        code = OTHER if step.kind == "null" else EQUAL
+        self.compare(code, self.taken(index), step.count, step.source, number)
 
     def test(self, errors: Convention, step: int, told: int) -> None:
         """Fail where the function did; `told` is where the caller has the address of its int."""

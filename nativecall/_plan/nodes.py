@@ -114,15 +114,6 @@ def type_of(node: Node) -> CType:
     return Pointer(node.type) if isinstance(node, (Memory, OutSlot, ErrorOut)) else node.type
 
 
-class Check(namedtuple("Check", ["index", "count", "step"])):
-    """What must hold of a wanted argument before the call: not NULL, or equal to `count`."""
-
-    __slots__ = ()
-    index: int
-    count: int | None
-    step: int
-
-
 class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], defaults=(0,))):
     """Something that may fail in a call, for messages."""
 
@@ -131,7 +122,7 @@ class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], 
     subject: str  # what the message is about; {} stands for the function's name
     source: CType  # of the value that did not pass
     target: CType  # what it should have become
-    count: int  # how many items there must be
+    count: int  # how many items there must be, for "count"
 
 
 class Plan(
@@ -152,7 +143,8 @@ class Plan(
     before: Convention  # the error convention of the function
     after: Convention  # of the thunk
     flags: int  # of the thunk's entry
-    checks: tuple[Check, ...]  # made first, in this order
+    # Made first, in this order: a wanted argument, and the step, of the kind "null" or "count".
+    checks: tuple[tuple[int, int], ...]
     stores: tuple[tuple[int, Node], ...]  # after the call: to which wanted argument goes what
     tested: int  # the step that is the function's own failure; -1 where none is tested for
     steps: tuple[Step, ...]

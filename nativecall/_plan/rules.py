@@ -65,7 +65,6 @@ from .nodes import (
     HEADER,
     Argument,
     Bound,
-    Check,
     Constant,
     Convert,
     ErrorOut,
@@ -150,7 +149,7 @@ class Draft:
         self.inner = inner
         self.outer = outer
         self.steps: list[Step] = []
-        self.checks: list[Check] = []
+        self.checks: list[tuple[int, int]] = []
 
     def step(self, kind: str, subject: str, source: CType, target: CType, count: int = 0) -> int:
         self.steps.append(Step(kind, subject, source, target, count))
@@ -165,18 +164,12 @@ class Draft:
                 "leave const out, or declare it in the function's own signature",
             )
 
-    def not_null(self, index: int) -> None:
-        """Have a wanted pointer argument checked, once."""
-        if any([check.index == index and check.count is None for check in self.checks]):
-            return
-        ctype = self.outer.args[index]
-        self.checks.append(Check(index, None, self.step("null", given_text(index), ctype, ctype)))
-
-    def count(self, index: int, count: int) -> None:
-        """Have a wanted argument checked to be a number of items."""
-        ctype = self.outer.args[index]
-        step = self.step("count", given_text(index), ctype, ctype, count)
-        self.checks.append(Check(index, count, step))
+    def check(self, index: int, kind: str, count: int = 0) -> None:
+        """Have a wanted argument checked, once: not to be NULL, or to be a number of items."""
+        if all([(at, self.steps[step].kind) != (index, kind) for at, step in self.checks]):
+            ctype = self.outer.args[index]
+            step = self.step(kind, given_text(index), ctype, ctype, count)
+            self.checks.append((index, step))
 
     def value(self, node: Node, target: CType, subject: str) -> Node:
         """A value as another type."""
@@ -215,7 +208,7 @@ class Draft:
                 raise refused
         assert isinstance(source, Pointer)
         loaded = self.value(Load(node, 0, source.pointee), target, subject)
-        self.not_null(node.index)
+        self.check(node.index, "null")
         return loaded
 
 
@@ -366,8 +359,8 @@ def _unpacked(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> li
     if n is not None:
         if len(own) > integer_range(given[n].type)[1]:
             raise Refused(f"argument {given[n].index + 1} cannot be {len(own)}", None, _TOO_LONG)
-        draft.count(given[n].index, len(own))
-    draft.not_null(given[at].index)
+        draft.check(given[n].index, "count", len(own))
+    draft.check(given[at].index, "null")
     target = number.pointee if isinstance(number, Pointer) else number
     items = [
         draft.value(Load(given[at], index * item.size, item), target, own_text(index))
@@ -383,7 +376,7 @@ def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list
     numbers: Sequence[Node] = given
     if isinstance(number, Pointer):
         for node in given:
-            draft.not_null(node.index)
+            draft.check(node.index, "null")
         numbers = [Load(node, 0, number.pointee) for node in given]
     items = [
         draft.value(node, item, f"item {index + 1} of {own_text(at)}")
@@ -658,7 +651,7 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
         nodes = [*nodes, told]
     if ending.store is not None:
         assert node is not None
-        draft.not_null(ending.store)
+        draft.check(ending.store, "null")
         stores.append((ending.store, node))
     else:
         result = node

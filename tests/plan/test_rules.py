@@ -32,6 +32,11 @@ def plan(own: str, wanted: str, before: str = "none", errors: str | None = None)
     return rules.convert("f", parse(own), _lib.ERRORS[before], parse(wanted), errors)
 
 
+def checks_of(plan: Plan) -> list[tuple[int, str, int]]:
+    """Which arguments are checked, how, and to be how many."""
+    return [(at, plan.steps[step].kind, plan.steps[step].count) for at, step in plan.checks]
+
+
 def refusal(own: str, wanted: str, before: str = "none", errors: str | None = None) -> str:
     with pytest.raises(nc.SignatureError) as caught:
         plan(own, wanted, before, errors)
@@ -155,11 +160,11 @@ def test_an_array_and_its_length_in_another_order() -> None:
 def test_numbers_by_reference_are_packed_and_unpacked() -> None:
     made = plan("d:&d&d", "d:i&d")
     assert made.arguments == tuple([Memory((Load(Argument(1, PD), 8 * k, D),), D) for k in (0, 1)])
-    assert [check.count for check in made.checks] == [2, None]
+    assert [count for _, _, count in checks_of(made)] == [2, 0]
     made = plan("d:i&d", "d:&d&d")
     items = tuple([Load(Argument(k, PD), 0, D) for k in (0, 1)])
     assert made.arguments == (Constant(2, INT), Memory(items, D))
-    assert [check.index for check in made.checks] == [0, 1]
+    assert [index for index, _, _ in checks_of(made)] == [0, 1]
     # The first integer by reference may be the length of what follows.
     made = plan("i:&i&i", "i:i&i")
     assert made.arguments == (Memory((Argument(0, INT),), INT), Argument(1, parse_type("&i")))
@@ -168,7 +173,7 @@ def test_numbers_by_reference_are_packed_and_unpacked() -> None:
 
 def test_two_numbers_of_one_type_are_an_array_to_a_caller_with_one() -> None:
     # Not the length as the first number, which would fit as well.
-    assert plan("d:dd", "d:i&d").checks[0].count == 2
+    assert checks_of(plan("d:dd", "d:i&d"))[0] == (0, "count", 2)
     # Of two types they are no array.
     assert plan("d:id", "d:i&d").arguments[0] == Argument(0, INT)
     # And equal types stay as they are.
