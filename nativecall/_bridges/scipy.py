@@ -225,7 +225,7 @@ def _chosen(
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
         try:
-            part = callable[meant]
+            part: NativeCallable = callable[meant]
         except NoEntryError:
             given = [_meant(callable[text]) for text in callable.signatures if data]
             typed = [one for one in given if takes_data(one) and len(one.args) == len(meant.args)]

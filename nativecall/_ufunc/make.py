@@ -23,6 +23,7 @@ from collections import namedtuple
 from .. import _ext
 from .._errors import NoEntryError, SignatureError, extra
 from .._types.ctype import CType
+from .._values.calloptions import of_type
 from .._values.dtypes import dtype_of
 from . import inlined, operands, structure
 
@@ -65,10 +66,8 @@ def ufunc(
 ) -> numpy.ufunc:
     """`NativeCallable.to_ufunc`."""
     for label, value in (("name", name), ("doc", doc)):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{label!r} must be a str or None (got {type(value).__name__})")
-        if value is not None and "\0" in value:
-            raise ValueError(f"{label!r} must not contain a null character")
+        if value is not None:
+            of_type(label, str, "a str or None")(value)
     extra("numpy", "to_ufunc()")
     _pickle_ours()
     wanted = None if signature is None else operands.core(signature)
