@@ -90,7 +90,7 @@ def function(obj: Foreign) -> Function | None:
     _require_declared(obj.name, text)
     try:
         code = engine.compile(key, lambda: text, obj.name)
-    except RuntimeError as error:
+    except (RuntimeError, engine.NoRoom) as error:
         raise ValueError(f"LLVM refuses the module of {obj.name!r}: {error}") from error
     made = Compiled(code, obj.name, text)
     return Function(code.address, signature, made, obj.name, machine=True)

@@ -244,15 +244,6 @@ def spell(
 
 
 @dataclass(frozen=True)
-class Prologue:
-    """What a generated C function begins with."""
-
-    #: Of each C argument its value, or a pointer to memory that is the function's own.
-    arguments: tuple[ir.Value, ...]
-    result_memory: ir.Value | None  # where to put a result that is given in memory
-
-
-@dataclass(frozen=True)
 class Lowering:
     """How the arguments and the result of one signature are passed; made by `lower`."""
 
@@ -338,9 +329,12 @@ class Lowering:
             function.return_value.attributes = _Attributes(self.result.attributes)
         return function
 
-    def emit_prologue(self, builder: ir.IRBuilder, function: ir.Function) -> Prologue:
+    def emit_prologue(
+        self, builder: ir.IRBuilder, function: ir.Function
+    ) -> tuple[list[ir.Value], ir.Value | None]:
         """Emit, at the start of a `function` that `define` made, what makes values and memory of
-        its parameters.
+        its parameters: of each C argument its value, or a pointer to memory that is the function's
+        own; and where to put a result that is `in_memory`.
         """
         parameters = iter(function.args)
         if len(function.args) > len(self.function_type.args):
@@ -360,19 +354,18 @@ class Lowering:
             for part in passing.parts:
                 part.store(builder, next(parameters), given)
             arguments.append(given)
-        return Prologue(tuple(arguments), memory)
+        return arguments, memory
 
     def emit_return(
-        self, builder: ir.IRBuilder, prologue: Prologue, value: ir.Value | None = None
+        self, builder: ir.IRBuilder, memory: ir.Value | None, value: ir.Value | None = None
     ) -> None:
-        """Emit the return from the function that `prologue` began, of `value`, or of what is in the
-        prologue's `result_memory` where a result is `in_memory`.
+        """Emit the return of `value`, or of what is in the prologue's memory where a result is
+        `in_memory`.
         """
         match self.result.how:
             case "value":
                 builder.ret(value)
             case "pieces":
-                memory = prologue.result_memory
                 values = [part.load(builder, memory) for part in self.result.parts]
                 whole = values[0] if len(values) == 1 else _join(builder, self._result_type, values)
                 builder.ret(whole)

@@ -484,12 +484,11 @@ class _Thunk(_Code):
 
     def write(self) -> None:
         made = self.made
-        prologue = self.outer.emit_prologue(self.builder, self.function)
-        self.memory = prologue.result_memory
+        arguments, self.memory = self.outer.emit_prologue(self.builder, self.function)
         self.data = self.load(POINTER, self.function.args[0], _LAYOUT["stub_context"])
         self.target = self.load(POINTER, self.data, _LAYOUT["thunk_target"])
         self.begin({})
-        for one, value in zip(made.outer.args, prologue.arguments, strict=True):
+        for one, value in zip(made.outer.args, arguments, strict=True):
             self.lay(BLOCK, one, value)
         if made.outer.result.how == "reference":  # the caller passed the address
             self.lay_result()
@@ -515,7 +514,7 @@ class _Thunk(_Code):
         result, value = self.made.outer.result, None
         if result.how == "value":
             value = self.read(At(BLOCK, result.places[0]), abi.value_type(result.ctype))
-        self.outer.emit_return(self.builder, abi.Prologue((), self.memory), value)
+        self.outer.emit_return(self.builder, self.memory, value)
 
     def give_nothing(self) -> None:
         """Return what C gets for a call that failed."""

@@ -68,7 +68,7 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
 
     try:
         code = _made(loop_key(plan), lambda: _writer().loop(plan, EXPORT))
-    except (Unsupported, engine.Unloadable):
+    except (Unsupported, engine.Unloadable, engine.NoRoom):
         return None
     return None if code is None else (code.address, code)
 
@@ -76,7 +76,7 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
 def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
     """The same for a loop that is compiled with the module that defines what it calls.
 
-    `Unsupported` and RuntimeError as usual.
+    `Unsupported`, `NoRoom` and RuntimeError as usual.
     """
 
     def text() -> str:

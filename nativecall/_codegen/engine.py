@@ -68,7 +68,7 @@ class Unloadable(RuntimeError):
     """LLVM cannot load an object file: the system allows no more executable pages, for instance."""
 
 
-class NoRoom(Unloadable):
+class NoRoom(Exception):
     """LLVM cannot begin at this moment, for want of memory in most cases.
 
     Where memory runs out while LLVM works, LLVM ends the process.
@@ -294,13 +294,9 @@ def _probe() -> tuple[_Machine | None, str]:
             machine = _Machine(llvm, llvmlite.__version__)
             try:
                 code = machine.link("probe", machine.emit(_PROBE, False), "nc_probe")
-            except NoRoom:
-                raise
             except RuntimeError as error:
                 return None, f"LLVM cannot load code here ({error})"
             value = ctypes.CFUNCTYPE(ctypes.c_int)(code.address)()
-    except NoRoom:
-        raise
     except (ImportError, OSError) as error:
         _require_imported(error)
         return None, f"llvmlite cannot be imported ({error})"
@@ -379,7 +375,9 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
     Raises
     ------
     Unloadable
-        If the object file cannot be linked: a RuntimeError. `NoRoom` where memory is short now.
+        If the object file cannot be linked: a RuntimeError.
+    NoRoom
+        If memory is short now.
     RuntimeError
         If `available` is False, or if the module is not valid.
     """
@@ -459,8 +457,6 @@ def _linked(
     if kept is not None:
         try:
             return machine.link(key, kept, name)
-        except NoRoom:
-            raise
         except RuntimeError:
             # Either the file is at fault, or the request is, which then fails below as well.
             objects.discard(digest)

@@ -45,12 +45,12 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
 
 def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
     """A loop that is compiled with the function's module."""
-    from .._codegen import conversions
+    from .._codegen import conversions, engine
     from .._plan.abi import Unsupported
 
     try:
         address, code = conversions.joined(plan, owner.text, owner.name)
-    except (Unsupported, RuntimeError):
+    except (Unsupported, RuntimeError, engine.NoRoom):
         return None  # it is called through its pointer
     return address, (owner, code)
 

@@ -57,14 +57,14 @@ def generate_forwarder(module: ir.Module, convention: Lower, case: Case, address
     function = convention(result, args).define(module, case.name)
     builder = ir.IRBuilder(function.append_basic_block())
     own = convention(result, args)
-    entry = own.emit_prologue(builder, function)
+    passed, memory = own.emit_prologue(builder, function)
     called = convention(result, args, len(case.args) if case.variadic else None)
     pointer = builder.inttoptr(INT64(address), PTR)
-    value = called.emit_call(builder, pointer, entry.arguments, entry.result_memory)
+    value = called.emit_call(builder, pointer, passed, memory)
     if abi.in_memory(result) or case.result is None:
-        own.emit_return(builder, entry)
+        own.emit_return(builder, memory)
     else:
-        own.emit_return(builder, entry, value)
+        own.emit_return(builder, memory, value)
 
 
 def generate_call(module: ir.Module, case: Case, convention: Lower, address: int) -> None:
@@ -391,12 +391,12 @@ def test_memory_is_reserved_once_though_calls_are_in_a_loop() -> None:
     module = ir.Module()
     function = lowering.define(module, "f")
     first = ir.IRBuilder(function.append_basic_block("first"))
-    entry = lowering.emit_prologue(first, function)
+    _, memory = lowering.emit_prologue(first, function)
     loop = function.append_basic_block("loop")
     first.branch(loop)
     builder = ir.IRBuilder(loop)
     copy = abi.reserve(builder, struct.size, 16)
-    lowering.emit_call(builder, function, [copy], entry.result_memory)
+    lowering.emit_call(builder, function, [copy], memory)
     builder.branch(loop)
     assert str(function.basic_blocks[0]).count("alloca") == 2
     assert "alloca" not in "".join(map(str, loop.instructions))

@@ -69,7 +69,7 @@ class _Writer(Values):
         super().__init__(context, ir.IRBuilder(function.append_basic_block("entry")))
         self.signature = signature
         self.errors = CONVENTIONS[errors]
-        self.prologue = self.lowering.emit_prologue(self.builder, function)
+        self.passed, self.memory = self.lowering.emit_prologue(self.builder, function)
 
     def write(self, described: NumbaObject, owner: object, name: str) -> None:
         """Write all of it."""
@@ -86,7 +86,7 @@ class _Writer(Values):
             exception."""
             self.keep_exception(raised, owner)
             if self.errors.hidden:
-                builder.store(ir.IntType(32)(1), self.prologue.arguments[-1], align=4)
+                builder.store(ir.IntType(32)(1), self.passed[-1], align=4)
             self.give(self.sentinel())
 
         def out_of_range(ctype: CType, value: ir.Value, signed: bool) -> None:
@@ -104,16 +104,16 @@ class _Writer(Values):
             self.give(self.sentinel())
         else:
             self.refuse = out_of_range
-            self.give(self.given(result, returns, returned, self.prologue.result_memory))
+            self.give(self.given(result, returns, returned, self.memory))
 
     def give(self, value: ir.Value) -> None:
-        self.lowering.emit_return(self.builder, self.prologue, value)
+        self.lowering.emit_return(self.builder, self.memory, value)
 
     def arguments(self, kinds: tuple[NumbaObject, ...]) -> list[ir.Value]:
         """What a jitted function gets of the arguments that C passes: nothing for those that have
         their defaults, and a tuple for `*args`."""
         args = self.errors.passed(self.signature.args)
-        rest = iter(zip(args, self.prologue.arguments, strict=False))
+        rest = iter(zip(args, self.passed, strict=False))
         found = []
         for kind in kinds:
             if isinstance(kind, types.Omitted):
@@ -148,7 +148,7 @@ class _Writer(Values):
 
     def sentinel(self) -> ir.Value:
         """What C gets when the function raises."""
-        ctype, memory = self.signature.result, self.prologue.result_memory
+        ctype, memory = self.signature.result, self.memory
         if ctype.kind == "void":
             return None
         bits = sentinel_of(ctype, self.errors.sentinel)
