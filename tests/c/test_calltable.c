@@ -3,6 +3,7 @@
 #include "nativecall/detail/core/calltable.h"
 
 #include "check.h"
+#include "published.h"
 
 #define FUNCTION(number) ((void *)(uintptr_t)(0x1000 + 16 * (number)))
 
@@ -36,7 +37,7 @@ static void test_empty(void)
     const PyNativeCallableTable *table;
 
     nc_calltable_init(&calls);
-    table = nc_calltable_published(&calls);
+    table = published_calls(&calls);
     CHECK(table == &nc_calltable_empty);
     CHECK(nc_calltable_count(table) == 0);
     check_end(table);
@@ -45,9 +46,9 @@ static void test_empty(void)
     CHECK(!nc_calltable_first_is(&table->entries[0], signature(0), 0));
     CHECK(!nc_calltable_first_is(&table->entries[0], NULL, 0));
     CHECK(nc_calltable_replace(&calls, 0, FUNCTION(0)) == NC_E_RANGE);
-    CHECK(nc_calltable_live_bytes(&calls) == 0 && nc_calltable_retired_bytes(&calls) == 0);
+    CHECK(nc_growth_live_bytes(&calls.growth) == 0 && calls.growth.retired_bytes == 0);
     nc_calltable_clear(&calls);
-    CHECK(nc_calltable_published(&calls) == &nc_calltable_empty);
+    CHECK(published_calls(&calls) == &nc_calltable_empty);
 }
 
 static void test_flags(void)
@@ -73,13 +74,13 @@ static void test_flags(void)
     CHECK(nc_calltable_append(&calls, signature(0), NC_ERRORS_PYTHON, FUNCTION(0)) == NC_E_RANGE);
     CHECK(nc_calltable_append(&calls, signature(0), NC_ERRORS_PYTHON | NC_FLAG_RELEASE_GIL,
                               FUNCTION(0)) == NC_E_RANGE);
-    CHECK(nc_calltable_count(nc_calltable_published(&calls)) == 0);
+    CHECK(nc_calltable_count(published_calls(&calls)) == 0);
 
     CHECK(nc_calltable_append(&calls, signature(0), NC_FLAG_NEEDS_GIL | NC_ERRORS_PYTHON,
                               FUNCTION(0)) == NC_OK);
     CHECK(nc_calltable_append(&calls, signature(1), NC_ERRORS_ERRNO, FUNCTION(1)) == NC_OK);
     CHECK(nc_calltable_append(&calls, signature(0), 0, FUNCTION(2)) == NC_OK);
-    table = nc_calltable_published(&calls);
+    table = published_calls(&calls);
     entry = nc_calltable_find(table, signature(0), 0);
     CHECK(entry == &table->entries[0] && nc_calltable_funcptr(entry) == FUNCTION(0));
     /* Who has no GIL gets the later entry of the same signature. */
@@ -125,9 +126,9 @@ static void test_growth(size_t count)
 
     nc_calltable_init(&calls);
     for (i = 0; i < count; i++) {
-        before = nc_calltable_published(&calls);
+        before = published_calls(&calls);
         CHECK(nc_calltable_append(&calls, signature(i), i % 16, FUNCTION(i)) == NC_OK);
-        if (nc_calltable_published(&calls) == before) {
+        if (published_calls(&calls) == before) {
             CHECK(calls.growth.used <= calls.growth.block->size);
         } else {
             /* What a reader may still hold is as it was. */
@@ -138,12 +139,12 @@ static void test_growth(size_t count)
             CHECK(nc_calltable_find(before, signature(i), 0) == NULL);
             tables++;
         }
-        first = first == NULL ? nc_calltable_published(&calls) : first;
-        CHECK(nc_calltable_count(nc_calltable_published(&calls)) == i + 1);
-        check_end(nc_calltable_published(&calls));
-        CHECK(nc_calltable_retired_bytes(&calls) < nc_calltable_live_bytes(&calls));
+        first = first == NULL ? published_calls(&calls) : first;
+        CHECK(nc_calltable_count(published_calls(&calls)) == i + 1);
+        check_end(published_calls(&calls));
+        CHECK(calls.growth.retired_bytes < nc_growth_live_bytes(&calls.growth));
         if (i < 100 || i + 1 == count) {
-            const PyNativeCallableTable *table = nc_calltable_published(&calls);
+            const PyNativeCallableTable *table = published_calls(&calls);
             for (j = 0; j <= i; j++) {
                 const PyNativeCallableEntry *entry = nc_calltable_find(table, signature(j), 0);
                 CHECK(entry == &table->entries[j]);
@@ -154,13 +155,12 @@ static void test_growth(size_t count)
     CHECK(nc_calltable_find(first, signature(0), 0) == &first->entries[0]);
     CHECK(nc_calltable_replace(&calls, count - 1, FUNCTION(count)) == NC_OK);
     CHECK(nc_calltable_replace(&calls, count, FUNCTION(0)) == NC_E_RANGE);
-    CHECK(nc_calltable_funcptr(&nc_calltable_published(&calls)->entries[count - 1]) ==
-          FUNCTION(count));
+    CHECK(nc_calltable_funcptr(&published_calls(&calls)->entries[count - 1]) == FUNCTION(count));
     printf("calltable: %zu entries, %zu tables, %zu bytes live and %zu retired\n", count, tables,
-           nc_calltable_live_bytes(&calls), nc_calltable_retired_bytes(&calls));
+           nc_growth_live_bytes(&calls.growth), calls.growth.retired_bytes);
     nc_calltable_clear(&calls);
     CHECK(nc_calltable_append(&calls, signature(3), 0, FUNCTION(3)) == NC_OK);
-    CHECK(nc_calltable_count(nc_calltable_published(&calls)) == 1);
+    CHECK(nc_calltable_count(published_calls(&calls)) == 1);
     nc_calltable_clear(&calls);
 }
 

@@ -3,6 +3,7 @@
 #include "nativecall/detail/core/intern.h"
 
 #include "check.h"
+#include "registry.h"
 
 static void check_string(const char *interned, const char *bytes, size_t length)
 {
@@ -47,7 +48,7 @@ static void test_identity(void)
     for (i = 0; i < COUNT; i++) {
         CHECK(nc_interned_find(registry, strings[i].bytes, strings[i].length) == NULL);
         CHECK(nc_intern(registry, strings[i].bytes, strings[i].length, &known[i]) == NC_OK);
-        CHECK(nc_load_relaxed_size(&registry->count) == i + 1);
+        CHECK(registry->count == i + 1);
         check_string(known[i], strings[i].bytes, strings[i].length);
         for (j = 0; j < i; j++) {
             CHECK(known[i] != known[j]);
@@ -63,15 +64,14 @@ static void test_identity(void)
     CHECK(nc_intern(registry, NULL, 0, &again) == NC_OK);
     CHECK(again == known[0]);
     CHECK(nc_interned_find(registry, NULL, 0) == known[0]);
-    CHECK(nc_load_relaxed_size(&registry->count) == COUNT);
+    CHECK(registry->count == COUNT);
 
     CHECK(nc_registry_new(&other) == NC_OK);
     CHECK(nc_interned_find(other, "d:d", 3) == NULL);
     CHECK(nc_intern(other, "d:d", 3, &again) == NC_OK);
     CHECK(again != known[3]);
-    nc_registry_free(other);
-    nc_registry_free(registry);
-    nc_registry_free(NULL);
+    registry_free(other);
+    registry_free(registry);
 }
 
 static void test_limits(void)
@@ -87,7 +87,7 @@ static void test_limits(void)
     CHECK(nc_registry_new(&registry) == NC_OK);
     CHECK(nc_intern(registry, bytes, NC_INTERN_MAX_LENGTH + 1, &out) == NC_E_TOOLONG);
     CHECK(out == untouched);
-    CHECK(nc_load_relaxed_size(&registry->count) == 0);
+    CHECK(registry->count == 0);
     CHECK(nc_interned_find(registry, bytes, NC_INTERN_MAX_LENGTH + 1) == NULL);
     CHECK(nc_intern(registry, bytes, NC_INTERN_MAX_LENGTH, &longest) == NC_OK);
     check_string(longest, bytes, NC_INTERN_MAX_LENGTH);
@@ -95,10 +95,10 @@ static void test_limits(void)
     CHECK(nc_interned_find(registry, bytes, NC_INTERN_MAX_LENGTH) == NULL);
     CHECK(nc_intern(registry, bytes, NC_INTERN_MAX_LENGTH, &out) == NC_OK);
     CHECK(out != longest);
-    nc_registry_lock(registry);
+    nc_mutex_lock(&registry->mutex);
     CHECK(nc_interned_find(registry, bytes, NC_INTERN_MAX_LENGTH) == out);
-    nc_registry_unlock(registry);
-    nc_registry_free(registry);
+    nc_mutex_unlock(&registry->mutex);
+    registry_free(registry);
     free(bytes);
 }
 
@@ -125,11 +125,10 @@ static void test_growth(size_t count)
         size_t cells;
         CHECK(nc_intern(registry, text, length, &known[i]) == NC_OK);
         cells = registry->table->mask + 1;
-        CHECK((cells & (cells - 1)) == 0 && 2 * nc_load_relaxed_size(&registry->count) <= cells);
-        CHECK(nc_load_relaxed_size(&registry->retired_bytes) <
-              nc_load_relaxed_size(&registry->live_bytes));
+        CHECK((cells & (cells - 1)) == 0 && 2 * registry->count <= cells);
+        CHECK(registry_is_lean(registry));
     }
-    CHECK(nc_load_relaxed_size(&registry->count) == count);
+    CHECK(registry->count == count);
     for (i = 0; i < count; i++) {
         size_t length = make(text, i);
         check_string(known[i], text, length);
@@ -140,10 +139,9 @@ static void test_growth(size_t count)
         text[0] = 'x';
         CHECK(nc_interned_find(registry, text, length) == NULL);
     }
-    printf("intern: %zu strings, tables of %zu bytes live and %zu retired\n", count,
-           nc_load_relaxed_size(&registry->live_bytes),
-           nc_load_relaxed_size(&registry->retired_bytes));
-    nc_registry_free(registry);
+    printf("intern: %zu strings, tables of %zu bytes, %zu of them retired\n", count,
+           registry_bytes(registry->table), registry_bytes(registry->table->superseded));
+    registry_free(registry);
     free(known);
 }
 

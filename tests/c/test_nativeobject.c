@@ -6,6 +6,7 @@
 #include "nativecall/detail/objectcount.h"
 
 #include "check.h"
+#include "registry.h"
 
 #include <pthread.h>
 
@@ -279,6 +280,6 @@ int main(int argc, char **argv)
     test_the_last_release_ends_the_object_once();
     test_objects_of_a_block_end_one_by_one();
     nc_class_clear(&point_class);
-    nc_registry_free(registry);
+    registry_free(registry);
     return check_report("nativeobject");
 }

@@ -20,6 +20,7 @@ static void *test_calloc(size_t count, size_t size)
 #undef calloc
 
 #include "check.h"
+#include "published.h"
 
 #define MAX_ENTRIES 4000
 /* Flags that a later version may add: readers ignore them, and they have no packed form. */
@@ -38,8 +39,8 @@ static char places[2 * MAX_ENTRIES];
 /* Both tables have all entries, these functions, in this order, and no more. */
 static int tables_agree(const NcNativeTable *table)
 {
-    const PyNativeCallableTable *calls = nc_calltable_published(&table->calls);
-    const uint64_t *row = nc_packedtable_published(&table->packed);
+    const PyNativeCallableTable *calls = published_calls(&table->calls);
+    const uint64_t *row = published_words(&table->packed);
     size_t i;
 
     if (nc_calltable_count(calls) != entries || calls->entries[entries].signature != NULL) {
@@ -119,9 +120,8 @@ static void test_memory(const NcNativeTable *table)
     const size_t retired = nc_nativetable_retired_bytes(table);
 
     CHECK(live ==
-          nc_calltable_live_bytes(&table->calls) + nc_packedtable_live_bytes(&table->packed));
-    CHECK(retired ==
-          nc_calltable_retired_bytes(&table->calls) + nc_packedtable_retired_bytes(&table->packed));
+          nc_growth_live_bytes(&table->calls.growth) + nc_growth_live_bytes(&table->packed.growth));
+    CHECK(retired == table->calls.growth.retired_bytes + table->packed.growth.retired_bytes);
     CHECK(entries == 0 ? live == 0 && retired == 0 : retired < live);
 }
 
@@ -181,9 +181,9 @@ static void test_offsets(void)
     allowed = ENOUGH;
     CHECK(nc_nativetable_add(&table, "d:d", 0, places) == NC_OK);
     CHECK(nc_load_acquire_ptr(base + NC_NATIVETABLE_CALLS) ==
-          (const void *)nc_calltable_published(&table.calls));
+          (const void *)published_calls(&table.calls));
     CHECK(nc_load_acquire_ptr(base + NC_NATIVETABLE_PACKED) ==
-          (const void *)nc_packedtable_published(&table.packed));
+          (const void *)published_words(&table.packed));
     nc_nativetable_clear(&table);
 }
 

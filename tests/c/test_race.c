@@ -28,6 +28,8 @@
 
 #include "check.h"
 #include "numbered.h"
+#include "published.h"
+#include "registry.h"
 
 #include <pthread.h>
 
@@ -126,25 +128,25 @@ static Object *take_newest(void)
 static const PyNativeCallableEntry *find_interned(const Object *object, const char *signature,
                                                   uintptr_t refuse)
 {
-    const PyNativeCallableEntry *first = nc_calltable_published(&object->calls)->entries;
+    const PyNativeCallableEntry *first = published_calls(&object->calls)->entries;
 
     if (nc_calltable_first_is(first, signature, refuse)) {
         return first;
     }
-    return nc_calltable_find(nc_calltable_published(&object->calls), signature, refuse);
+    return nc_calltable_find(published_calls(&object->calls), signature, refuse);
 }
 
 static const uint64_t *find_packed(const Object *object, const Signature *signature,
                                    uintptr_t refuse)
 {
     if (signature->count == 1) {
-        const uint64_t *first = nc_packedtable_published(&object->packed);
+        const uint64_t *first = published_words(&object->packed);
         if (((first[0] ^ signature->words[0]) & NC_PACKED_REFUSE(refuse)) == 0) {
             return first;
         }
     }
-    return nc_packed_find(nc_packedtable_published(&object->packed), signature->words,
-                          signature->count, NC_PACKED_REFUSE(refuse));
+    return nc_packed_find(published_words(&object->packed), signature->words, signature->count,
+                          NC_PACKED_REFUSE(refuse));
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
@@ -215,7 +217,7 @@ static void look(Reader *reader, const Object *object, size_t *wants)
             miss(reader, INTERNED, signature, refuse, wants);
             return;
         }
-        reader->firsts += found == nc_calltable_published(&object->calls)->entries;
+        reader->firsts += found == published_calls(&object->calls)->entries;
         call(reader, INTERNED, signature, found->flags, refuse, nc_calltable_funcptr(found));
     } else {
         const uint64_t *found = find_packed(object, &signatures[signature], refuse);
@@ -223,7 +225,7 @@ static void look(Reader *reader, const Object *object, size_t *wants)
             miss(reader, PACKED, signature, refuse, wants);
             return;
         }
-        reader->firsts += found == nc_packedtable_published(&object->packed);
+        reader->firsts += found == published_words(&object->packed);
         call(reader, PACKED, signature, nc_packed_flags(found[0]), refuse,
              nc_packed_funcptr(found, signatures[signature].count));
     }
@@ -232,8 +234,8 @@ static void look(Reader *reader, const Object *object, size_t *wants)
 /* Passes over all entries of both tables, and calls each. */
 static void scan(Reader *reader, const Object *object)
 {
-    const PyNativeCallableTable *table = nc_calltable_published(&object->calls);
-    const uint64_t *row = nc_packedtable_published(&object->packed);
+    const PyNativeCallableTable *table = published_calls(&object->calls);
+    const uint64_t *row = published_words(&object->packed);
     const size_t promised = nc_calltable_count(table);
     size_t i, s, count;
 
@@ -400,8 +402,8 @@ static void replace(Writer *writer)
 /* How many entries of a complete object are not what was last written to them. */
 static size_t written_wrong(const Writer *writer)
 {
-    const PyNativeCallableEntry *entry = nc_calltable_published(&writer->object->calls)->entries;
-    const uint64_t *row = nc_packedtable_published(&writer->object->packed);
+    const PyNativeCallableEntry *entry = published_calls(&writer->object->calls)->entries;
+    const uint64_t *row = published_words(&writer->object->packed);
     size_t i, wrong = 0;
 
     for (i = 0; i < ENTRIES; i++) {
@@ -440,9 +442,9 @@ static void *write_on(void *argument)
         }
         object = writer->object;
         writer->exceeded +=
-            nc_calltable_retired_bytes(&object->calls) >= nc_calltable_live_bytes(&object->calls);
-        writer->exceeded += nc_packedtable_retired_bytes(&object->packed) >=
-                            nc_packedtable_live_bytes(&object->packed);
+            object->calls.growth.retired_bytes >= nc_growth_live_bytes(&object->calls.growth);
+        writer->exceeded +=
+            object->packed.growth.retired_bytes >= nc_growth_live_bytes(&object->packed.growth);
     }
     return NULL;
 }
@@ -504,6 +506,6 @@ int main(int argc, char **argv)
 {
     make_signatures();
     race(check_argument(argc, argv, 5000000));
-    nc_registry_free(registry);
+    registry_free(registry);
     return check_report("race");
 }

@@ -74,12 +74,12 @@ static NcRegistry *nc_forked_registry = NULL;
 
 NC_STATIC void nc_before_fork(void)
 {
-    nc_registry_lock(nc_forked_registry);
+    nc_mutex_lock(&nc_forked_registry->mutex);
 }
 
 NC_STATIC void nc_after_fork(void)
 {
-    nc_registry_unlock(nc_forked_registry);
+    nc_mutex_unlock(&nc_forked_registry->mutex);
 }
 #endif
 

@@ -58,13 +58,13 @@ NC_STATIC_INLINE void nc_nativetable_init(NcNativeTable *table)
 /* Memory in bytes of the tables in use. */
 NC_STATIC_INLINE size_t nc_nativetable_live_bytes(const NcNativeTable *table)
 {
-    return nc_calltable_live_bytes(&table->calls) + nc_packedtable_live_bytes(&table->packed);
+    return nc_growth_live_bytes(&table->calls.growth) + nc_growth_live_bytes(&table->packed.growth);
 }
 
 /* Memory in bytes of superseded tables; less than nc_nativetable_live_bytes once there is one. */
 NC_STATIC_INLINE size_t nc_nativetable_retired_bytes(const NcNativeTable *table)
 {
-    return nc_calltable_retired_bytes(&table->calls) + nc_packedtable_retired_bytes(&table->packed);
+    return table->calls.growth.retired_bytes + table->packed.growth.retired_bytes;
 }
 
 /* Adds an entry after the last one, to both tables, when its packed words (nc_signature_pack

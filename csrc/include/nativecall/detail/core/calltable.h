@@ -116,28 +116,10 @@ NC_STATIC_INLINE void nc_calltable_init(NcCallTable *calls)
     nc_store_release_ptr(&calls->published, &nc_calltable_empty);
 }
 
-/* The table that readers see now. */
-NC_STATIC_INLINE const PyNativeCallableTable *nc_calltable_published(const NcCallTable *calls)
-{
-    return (const PyNativeCallableTable *)nc_load_acquire_ptr(&calls->published);
-}
-
 /* Number of entries; a reader that has seen it sees that many. */
 NC_STATIC_INLINE size_t nc_calltable_count(const PyNativeCallableTable *table)
 {
     return (size_t)nc_load_acquire_intptr(&table->count);
-}
-
-/* Memory in bytes of the table in use. */
-NC_STATIC_INLINE size_t nc_calltable_live_bytes(const NcCallTable *calls)
-{
-    return nc_growth_live_bytes(&calls->growth);
-}
-
-/* Memory in bytes of superseded tables; less than nc_calltable_live_bytes once there is one. */
-NC_STATIC_INLINE size_t nc_calltable_retired_bytes(const NcCallTable *calls)
-{
-    return calls->growth.retired_bytes;
 }
 
 /* Puts an entry behind the others. A reader that sees its signature sees all of it. */

@@ -25,14 +25,13 @@
  *               acquire: who sees the address sees the bytes.
  *             - A grown table is filled, then published with release; its mask and cells are read
  *               through the pointer that was acquired. Superseded tables stay readable: they are
- *               chained until nc_registry_free.
+ *               chained.
  *             - A reader of a superseded table may miss a string that is newer than it. nc_intern
  *               then looks again under the mutex before it inserts, so a string has one copy. A
  *               string whose interning happened before the reader's call is always found: the
  *               reader acquires the table that holds it or a later one.
  *             - Everything else in the registry belongs to the holder of the mutex. After fork the
- *               child has the mutex as it was: hold it across fork (nc_registry_lock,
- *               nc_registry_unlock).
+ *               child has the mutex as it was: hold it across fork.
  *
  * Errors:     NC_E_NOMEM, NC_E_TOOLONG (more than NC_INTERN_MAX_LENGTH bytes); the registry is
  *             then as it was before.
@@ -73,11 +72,6 @@ NC_STATIC_INLINE int nc_mutex_init(NcMutex *mutex)
     return NC_OK;
 }
 
-NC_STATIC_INLINE void nc_mutex_destroy(NcMutex *mutex)
-{
-    (void)mutex;
-}
-
 NC_STATIC_INLINE void nc_mutex_lock(NcMutex *mutex)
 {
     AcquireSRWLockExclusive(mutex);
@@ -95,11 +89,6 @@ typedef pthread_mutex_t NcMutex;
 NC_STATIC_INLINE int nc_mutex_init(NcMutex *mutex)
 {
     return pthread_mutex_init(mutex, NULL) == 0 ? NC_OK : NC_E_NOMEM;
-}
-
-NC_STATIC_INLINE void nc_mutex_destroy(NcMutex *mutex)
-{
-    (void)pthread_mutex_destroy(mutex);
 }
 
 NC_STATIC_INLINE void nc_mutex_lock(NcMutex *mutex)
@@ -138,13 +127,11 @@ typedef struct NcRegistry {
     uint32_t abi_version; /* NC_ABI_VERSION */
     uint32_t reserved;    /* 0 */
     NcInternTable *table; /* atomic: the table in use */
-    /* Below: only with the mutex held. The counters are atomic so that anybody may read them. */
+    /* Below: only with the mutex held. */
     NcMutex mutex;
     NcInternChunk *chunk; /* where the next string goes, or NULL */
     size_t chunk_used;    /* bytes of it in use */
     size_t count;         /* strings */
-    size_t live_bytes;    /* memory of the table in use */
-    size_t retired_bytes; /* memory of superseded tables */
 } NcRegistry;
 
 #define NC_INTERN_FIRST_CELLS ((size_t)256)
@@ -213,69 +200,24 @@ NC_STATIC NcInternTable *nc_intern_table_new(size_t cells)
     return table;
 }
 
-NC_STATIC_INLINE size_t nc_intern_table_bytes(const NcInternTable *table)
-{
-    return sizeof *table + (table->mask + 1) * sizeof(const char *);
-}
-
 /* Puts the registry into *out. One is made in a process and never freed; a second one interns to
  * other addresses. */
 NC_STATIC int nc_registry_new(NcRegistry **out)
 {
     NcRegistry *registry = (NcRegistry *)calloc(1, sizeof *registry);
-    int status = NC_E_NOMEM;
 
     if (registry == NULL) {
         return NC_E_NOMEM;
     }
     registry->abi_version = NC_ABI_VERSION;
     registry->table = nc_intern_table_new(NC_INTERN_FIRST_CELLS);
-    if (registry->table == NULL) {
-        goto fail;
-    }
-    registry->live_bytes = nc_intern_table_bytes(registry->table);
-    status = nc_mutex_init(&registry->mutex);
-    if (status != NC_OK) {
-        goto fail;
+    if (registry->table == NULL || nc_mutex_init(&registry->mutex) != NC_OK) {
+        free(registry->table);
+        free(registry);
+        return NC_E_NOMEM;
     }
     *out = registry;
     return NC_OK;
-
-fail:
-    free(registry->table);
-    free(registry);
-    return status;
-}
-
-/* For tests only: every string ever interned here is gone. No other thread may use the registry. */
-NC_STATIC void nc_registry_free(NcRegistry *registry)
-{
-    if (registry == NULL) {
-        return;
-    }
-    for (NcInternTable *table = registry->table; table != NULL;) {
-        NcInternTable *superseded = table->superseded;
-        free(table);
-        table = superseded;
-    }
-    for (NcInternChunk *chunk = registry->chunk; chunk != NULL;) {
-        NcInternChunk *previous = chunk->previous;
-        free(chunk);
-        chunk = previous;
-    }
-    nc_mutex_destroy(&registry->mutex);
-    free(registry);
-}
-
-/* Keep inserters out, across fork for one: before it in the parent, and unlock after it in both. */
-NC_STATIC_INLINE void nc_registry_lock(NcRegistry *registry)
-{
-    nc_mutex_lock(&registry->mutex);
-}
-
-NC_STATIC_INLINE void nc_registry_unlock(NcRegistry *registry)
-{
-    nc_mutex_unlock(&registry->mutex);
 }
 
 /* A complete new string, not yet in the table. With the mutex held. */
@@ -334,9 +276,6 @@ NC_STATIC int nc_intern_grow(NcRegistry *registry)
         }
     }
     grown->superseded = old;
-    nc_store_relaxed_size(&registry->retired_bytes,
-                          registry->retired_bytes + nc_intern_table_bytes(old));
-    nc_store_relaxed_size(&registry->live_bytes, nc_intern_table_bytes(grown));
     nc_store_release_ptr(&registry->table, grown);
     return NC_OK;
 }
@@ -367,7 +306,7 @@ NC_STATIC int nc_intern_insert(NcRegistry *registry, const char *bytes, size_t l
             goto fail;
         }
         nc_store_release_ptr(&nc_intern_cells(registry->table)[cell], fresh);
-        nc_store_relaxed_size(&registry->count, registry->count + 1);
+        registry->count++;
         known = fresh;
     }
     *out = known;

@@ -40,24 +40,6 @@ NC_STATIC_INLINE void nc_packedtable_init(NcPackedTable *table)
     nc_store_release_ptr(&table->published, &nc_packedtable_empty);
 }
 
-/* The words that readers see now. */
-NC_STATIC_INLINE const uint64_t *nc_packedtable_published(const NcPackedTable *table)
-{
-    return (const uint64_t *)nc_load_acquire_ptr(&table->published);
-}
-
-/* Memory in bytes of the table in use. */
-NC_STATIC_INLINE size_t nc_packedtable_live_bytes(const NcPackedTable *table)
-{
-    return nc_growth_live_bytes(&table->growth);
-}
-
-/* Memory in bytes of superseded tables; less than nc_packedtable_live_bytes once there is one. */
-NC_STATIC_INLINE size_t nc_packedtable_retired_bytes(const NcPackedTable *table)
-{
-    return table->growth.retired_bytes;
-}
-
 /* Makes sure that the next append of a signature of `count` words cannot fail. */
 NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
 {
