@@ -88,6 +88,8 @@ NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
  * 10 n^2 at the latest then. */
 #define NC_SLOTTABLE_MAX_F_BITS 18u
 #define NC_SLOTTABLE_MAX_G_BITS 20u
+/* How many keys of a bucket each of its keys is compared with, to find equal ones. */
+#define NC_SLOTTABLE_NEAR 256
 /* Bytes of scratch on the stack: enough for 64 rows. */
 #define NC_SLOTTABLE_STACK 2048
 
@@ -111,11 +113,10 @@ typedef struct {
     uint8_t *used;         /* [m_f] whether a cell is taken */
 } NcSlotScratch;
 
-/* Tries the table's multiplier. NC_OK: index and displacement are filled in. NC_E_DUPLICATE: two
- * equal keys were seen. NC_E_MISSING: neither; another multiplier is needed. Equal keys never give
- * NC_OK, but go unseen when something else fails first. */
+/* Tries the table's multiplier: 1, and index and displacement are filled in; or 0, and another one
+ * is needed, as always for equal keys. */
 NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScratch *scratch,
-                               size_t keys, uintptr_t *duplicate)
+                               size_t keys)
 {
     const PyCustomSlot *const rows = nc_slottable_rows(table);
     const uint64_t multiplier = table->multiplier;
@@ -175,7 +176,7 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
             row = link->next;
             if (used[link->cell ^ shift]) {
                 if (++shift == displacements) {
-                    return NC_E_MISSING;
+                    return 0;
                 }
                 row = first;
             }
@@ -186,15 +187,7 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
             const NcSlotLink *link = &links[row - 1];
             uint32_t cell = link->cell ^ shift;
             if (NC_UNLIKELY(used[cell])) {
-                /* Two keys of this bucket agree on f too: perhaps because they are equal. */
-                uint32_t other;
-                for (other = first; other != row; other = links[other - 1].next) {
-                    if (rows[other - 1].id == rows[row - 1].id) {
-                        *duplicate = rows[row - 1].id;
-                        return NC_E_DUPLICATE;
-                    }
-                }
-                return NC_E_MISSING;
+                return 0; /* two keys of this bucket agree on f too */
             }
             used[cell] = 1;
             index[cell] = (uint16_t)(row - 1);
@@ -202,43 +195,28 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
         } while (row != 0);
         displacement[order[i]] = (uint16_t)shift;
     }
-    return NC_OK;
+    return 1;
 }
 
-NC_STATIC int nc_slottable_compare(const void *left, const void *right)
+/* A key that stands twice in a bucket of the last try, or 0. In a bucket of many keys one may go
+ * unseen; with another multiplier, its bucket has few. */
+NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
+                                           const NcSlotScratch *scratch)
 {
-    uintptr_t a = *(const uintptr_t *)left;
-    uintptr_t b = *(const uintptr_t *)right;
+    const PyCustomSlot *const rows = nc_slottable_rows(table);
+    const NcSlotLink *const links = scratch->links;
+    size_t i, near;
 
-    return (a > b) - (a < b);
-}
-
-/* NC_OK when all keys differ, or NC_E_DUPLICATE and one that does not, or NC_E_NOMEM. */
-NC_STATIC int nc_slottable_distinct(const PyCustomSlot *rows, size_t count, uintptr_t *duplicate)
-{
-    uintptr_t *ids = (uintptr_t *)malloc((count + 1) * sizeof *ids);
-    size_t keys = 0;
-    size_t i;
-    int status = NC_OK;
-
-    if (ids == NULL) {
-        return NC_E_NOMEM;
-    }
-    for (i = 0; i < count; i++) {
-        if (rows[i].id > NC_SLOT_SKIP) {
-            ids[keys++] = rows[i].id;
+    for (i = 0; i < table->count; i++) {
+        uint32_t other = rows[i].id > NC_SLOT_SKIP ? links[i].next : 0;
+        for (near = 0; other != 0 && near < NC_SLOTTABLE_NEAR; near++) {
+            if (rows[other - 1].id == rows[i].id) {
+                return rows[i].id;
+            }
+            other = links[other - 1].next;
         }
     }
-    qsort(ids, keys, sizeof *ids, nc_slottable_compare);
-    for (i = 1; i < keys; i++) {
-        if (ids[i] == ids[i - 1]) {
-            *duplicate = ids[i];
-            status = NC_E_DUPLICATE;
-            break;
-        }
-    }
-    free(ids);
-    return status;
+    return 0;
 }
 
 /* Says where keys are expected: of two that meet the first in order. At places of no key stands
@@ -327,12 +305,10 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
     void *heap = NULL; /* the scratch space when `stack` is too small */
     PyCustomSlotTable *table = NULL;
     uint64_t sequence = 0;
-    uintptr_t equal = 0;
     uint32_t f_bits = 0;
     uint32_t g_bits = 0;
     size_t keys = 0;
     size_t i;
-    int distinct = 0; /* whether the keys are known to differ */
     int status;
 
     if (count > NC_SLOTTABLE_MAX_ROWS) {
@@ -374,6 +350,7 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
 
     for (;;) {
         NcSlotScratch scratch;
+        uintptr_t equal;
         int attempt;
 
         status = nc_slottable_new(rows, count, f_bits, g_bits, &table);
@@ -389,23 +366,20 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
             z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
             z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
             table->multiplier = (z ^ z >> 31) | 1;
-            status = nc_slottable_try(table, &scratch, keys, &equal);
-            if (status == NC_OK) {
+            if (nc_slottable_try(table, &scratch, keys)) {
                 free(heap);
                 nc_slottable_expect(table, table->cells[-1]);
                 *out = table;
                 return NC_OK;
             }
-            if (status == NC_E_DUPLICATE) {
-                goto fail;
-            }
         }
-        if (!distinct) {
-            status = nc_slottable_distinct(rows, count, &equal);
-            if (status != NC_OK) {
-                goto fail;
+        equal = nc_slottable_duplicate(table, &scratch);
+        if (equal != 0) {
+            if (duplicate != NULL) {
+                *duplicate = equal;
             }
-            distinct = 1;
+            status = NC_E_DUPLICATE;
+            goto fail;
         }
         free(table);
         table = NULL;
@@ -414,9 +388,6 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
     }
 
 fail:
-    if (status == NC_E_DUPLICATE && duplicate != NULL) {
-        *duplicate = equal;
-    }
     free(heap);
     free(table);
     return status;
