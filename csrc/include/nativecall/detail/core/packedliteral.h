@@ -83,110 +83,28 @@
 #define NC_LITERAL_ENDS NC_INTEGERS(NC_LITERAL_CODE) NC_FLOATS(NC_LITERAL_CODE) "cLlNnPOv"
 #define NC_LITERAL_LASTS NC_LITERAL_ENDS "}.:"
 
-#if defined(__cplusplus)
+#if defined(__cplusplus) || defined(__GNUC__)
 
-/* Not constant: a constant expression that comes here is refused with this name in the message. */
-NC_STATIC uint64_t nc_literal_is_malformed_or_longer_than_one_word(void)
-{
-    return 0;
-}
-
-constexpr bool nc_literal_in(const char *set, char c)
-{
-    return *set != '\0' && (*set == c || nc_literal_in(set + 1, c));
-}
-
-constexpr char nc_literal_code(char c)
-{
-    return nc_literal_in(NC_SPELT_b, c)   ? 'b'
-           : nc_literal_in(NC_SPELT_B, c) ? 'B'
-           : nc_literal_in(NC_SPELT_i, c) ? 'i'
-           : nc_literal_in(NC_SPELT_I, c) ? 'I'
-           : nc_literal_in(NC_SPELT_q, c) ? 'q'
-           : nc_literal_in(NC_SPELT_Q, c) ? 'Q'
-           : nc_literal_in(NC_SPELT_d, c) ? 'd'
-                                          : c;
-}
-
-constexpr uint64_t nc_literal_index(const char *set, char c)
-{
-    return *set == '\0' ? NC_PACKED_START : *set == c ? 0 : 1 + nc_literal_index(set + 1, c);
-}
-
-/* How often a character is in a text. */
-constexpr unsigned nc_literal_count(const char *text, char c)
-{
-    return *text == '\0' ? 0 : (*text == c ? 1U : 0U) + nc_literal_count(text + 1, c);
-}
-
-/* The last character of a text that has one. */
-constexpr char nc_literal_last(const char *text)
-{
-    return text[1] == '\0' ? *text : nc_literal_last(text + 1);
-}
-
-/* Whether a colon follows the first type, as far as that is seen without a stack. */
-constexpr bool nc_literal_has_result(const char *text)
-{
-    return *text == '{' || (*text != '\0' && (nc_literal_in(NC_LITERAL_ENDS, *text)
-                                                  ? text[1] == ':'
-                                                  : nc_literal_has_result(text + 1)));
-}
-
-/* One canonical character at a nibble, counted from the left, and all that follow. */
-constexpr uint64_t nc_literal_fold(const char *text, unsigned nibble);
-
-constexpr uint64_t nc_literal_symbol(const char *text, unsigned nibble, char c)
-{
-    return nc_literal_in(NC_PACKED_COMMON, c) && nibble < 13
-               ? (nc_literal_index(NC_PACKED_COMMON, c) + 1) << (52 - 4 * nibble) |
-                     nc_literal_fold(text + 1, nibble + 1)
-           : nc_literal_in(NC_PACKED_RARE, c) && nibble < 12
-               ? (nc_literal_index(NC_PACKED_RARE, c) + 0xC0) << (48 - 4 * nibble) |
-                     nc_literal_fold(text + 1, nibble + 2)
-               : nc_literal_is_malformed_or_longer_than_one_word();
-}
-
-constexpr uint64_t nc_literal_fold(const char *text, unsigned nibble)
-{
-    return *text == '\0'  ? NC_PACKED_START
-           : *text == ':' ? nc_literal_fold(text + 1, nibble)
-                          : nc_literal_symbol(text, nibble, nc_literal_code(*text));
-}
-
-constexpr bool nc_literal_fits(const char *text)
-{
-    return nc_literal_has_result(text) &&
-           nc_literal_count(text, '{') == nc_literal_count(text, '}') &&
-           nc_literal_in(NC_LITERAL_LASTS, nc_literal_last(text)) &&
-           (nc_literal_count(text, '{') != 0 ||
-            (nc_literal_count(text, ':') == 1 && nc_literal_count(text + 1, 'v') == 0));
-}
-
-constexpr uint64_t nc_literal_word(const char *text)
-{
-    return nc_literal_fits(text) ? nc_literal_fold(text, 0)
-                                 : nc_literal_is_malformed_or_longer_than_one_word();
-}
-
-/* Makes the compiler evaluate it, everywhere. */
-template <uint64_t value> struct NcLiteral {
-    static constexpr uint64_t word = value;
-};
-
-#define NATIVECALL_SIG(literal) static_cast<uint64_t>(NcLiteral<nc_literal_word("" literal)>::word)
-
-#elif defined(__GNUC__)
-
-/* A C compiler evaluates neither loops nor functions in a constant expression, but some builtins on
- * string literals. So each character is asked, bit by bit, whether it is in the set of characters
- * whose symbol has that bit: NC_LITERAL_BIT0 to 7, in packedlookup.h.
+/* A constant expression in C has neither loops nor functions, but some builtins on string literals.
+ * So each character is asked, bit by bit, whether it is in the set of characters whose symbol has
+ * that bit.
  *
  * Whether the character at a position is in a set; beyond the end none is. Clang evaluates what GCC
  * does not and the other way round; both take the conditional on __builtin_constant_p for an
  * integer constant expression, or need no such thing. */
 #define NC_LITERAL_AT(literal, i) ((i) < sizeof(literal) ? (i) : sizeof(literal) - 1)
-#if defined(__clang__)
+#if defined(__cplusplus)
+constexpr bool nc_literal_has(const char *set, char c)
+{
+    return *set != '\0' && (*set == c || nc_literal_has(set + 1, c));
+}
+template <size_t size>
+constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *set)
+{
+    return i < size && nc_literal_has(set, literal[i]);
+}
+#define NC_LITERAL_IN(literal, i, set) nc_literal_in(literal, i, set)
+#elif defined(__clang__)
 #define NC_LITERAL_IN(literal, i, set)                                                             \
     (__builtin_memchr(set, (literal)[NC_LITERAL_AT(literal, i)], sizeof(set) - 1) != 0)
 #define NC_LITERAL_CONSTANT(value) (__builtin_constant_p(0) ? (value) : 0)
@@ -246,6 +164,27 @@ template <uint64_t value> struct NcLiteral {
      NC_LITERAL_SUM(NC_LITERAL_OPEN, s) == NC_LITERAL_SUM(NC_LITERAL_CLOSE, s) &&                  \
      (NC_LITERAL_SUM(NC_LITERAL_OPEN, s) != 0 ||                                                   \
       (NC_LITERAL_SUM(NC_LITERAL_COLON, s) == 1 && NC_LITERAL_SUM(NC_LITERAL_VOID, s) == 0)))
+#if defined(__cplusplus)
+/* Makes the compiler evaluate it, everywhere. */
+template <uint64_t value, bool fits> struct NcLiteral {
+    static_assert(fits, "malformed_or_longer_than_one_word");
+    static constexpr uint64_t word = value;
+};
+
+template <size_t size> constexpr uint64_t nc_literal_word(const char (&s)[size], size_t i)
+{
+    return i < size ? NC_LITERAL_THEN(s, i, nc_literal_word(s, i + 1)) : 0;
+}
+
+template <size_t size> constexpr bool nc_literal_fits(const char (&literal)[size])
+{
+    return NC_LITERAL_FITS(literal);
+}
+
+#define NATIVECALL_SIG(literal)                                                                    \
+    static_cast<uint64_t>(NcLiteral<NC_PACKED_START | nc_literal_word("" literal, 0),              \
+                                    nc_literal_fits("" literal)>::word)
+#else
 /* The field's name is what the compiler says of a literal that is none. */
 #define NC_LITERAL_CHECK(s)                                                                        \
     (0 * sizeof(struct {                                                                           \
@@ -255,6 +194,7 @@ template <uint64_t value> struct NcLiteral {
 #define NATIVECALL_SIG(literal)                                                                    \
     (__extension__(NC_LITERAL_CONSTANT(NC_PACKED_START | NC_LITERAL_FOLD("" literal)) +            \
                    NC_LITERAL_CHECK("" literal)))
+#endif
 
 #else
 
