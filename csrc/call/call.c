@@ -379,10 +379,9 @@ static void drop(const Call *now)
     if (now->plan->result.code == NC_STEP_OBJECT) {
         memcpy(&object, now->frame + now->plan->result.at, sizeof(object));
     } else if (object != NULL && now->cif->has_objects) {
-        NcRaised raised;
-        nc_raised_take(&raised);
+        PyObject *raised = nc_exception_take();
         object = give(now, NC_ERRORS_NONE, 0);
-        nc_raised_restore(&raised);
+        nc_exception_put(raised);
     }
     Py_XDECREF(object);
 }

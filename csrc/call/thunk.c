@@ -35,7 +35,6 @@ static int take_gil(void)
 static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, int keep)
 {
     int code = errno;
-    NcRaised before;
     int acquired = take_gil();
     if (acquired < 0) {
         errno = code;
@@ -47,7 +46,7 @@ static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, in
         errno = code;
         return;
     }
-    nc_raised_take(&before);
+    PyObject *before = nc_exception_take();
     int reported = nc_report_taken(thunk->target);
     /* Python code runs, and may drop the thunk. */
     PyObject *helper = Py_NewRef(thunk->spec->helper);
@@ -60,22 +59,22 @@ static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, in
     }
     if (made == Py_None) {
         /* The function's own exception, or what follows from it. */
-        nc_raised_restore(&before);
-        memset(&before, 0, sizeof(before));
+        nc_exception_put(before);
+        before = NULL;
     } else if (made != NULL) {
         nc_exception_put(made);
         made = NULL;
     }
     Py_XDECREF(made);
     if (PyErr_Occurred()) {
-        int may_leave = !nc_raised_is_set(&before) && (keep || nc_is_called_from_python());
+        int may_leave = before == NULL && (keep || nc_is_called_from_python());
         PyObject *left = nc_exception_place(NULL, may_leave, helper, NULL);
         if (left != NULL) {
             nc_exception_leave(left, helper);
         }
     }
-    if (nc_raised_is_set(&before)) {
-        nc_raised_restore(&before);
+    if (before != NULL) {
+        nc_exception_put(before);
     }
     Py_DECREF(helper);
     nc_gil_release(acquired);

@@ -69,7 +69,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
             release_gil(call);
             return 0;
         }
-        nc_raised_take(&call->before);
+        call->before = nc_exception_take();
         call->ending |= NC_PYCALLBACK_RESTORE;
     }
     Py_INCREF(self);
@@ -175,7 +175,7 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
     Py_DECREF(self);
     if (NC_UNLIKELY(call->ending != 0)) {
         if (call->ending & NC_PYCALLBACK_RESTORE) {
-            nc_raised_restore(&call->before);
+            nc_exception_put(call->before);
         }
         release_gil(call);
     }
@@ -230,7 +230,7 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
     if (left != NULL) {
         nc_exception_leave(left, NULL);
     } else if (has_before) {
-        nc_raised_restore(&call->before);
+        nc_exception_put(call->before);
     }
     release_gil(call);
     nc_pycallback_errno_give(call);

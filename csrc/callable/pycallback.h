@@ -86,7 +86,7 @@ struct NcPyCallbackCall {
     int *number;      /* errno of this thread */
     int **innermost;  /* nc_errno_of_callback of this thread */
     int *outer;       /* error_number of the callback outside of this one */
-    NcRaised before;  /* what the C code had raised */
+    PyObject *before; /* what the C code had raised */
     const NcStubSlot *slot; /* of the stub that C called */
 };
 

@@ -227,10 +227,9 @@ static int fill(NcThunk *self, PyObject *const *values)
     }
     if (status < 0 && kept != NULL) {
         /* Tracebacks keep frames, and these the list: nothing may stay exported in it. */
-        NcRaised raised;
-        nc_raised_take(&raised);
+        PyObject *raised = nc_exception_take();
         (void)PyList_SetSlice(kept, 0, PyList_GET_SIZE(kept), NULL);
-        nc_raised_restore(&raised);
+        nc_exception_put(raised);
     }
     Py_XDECREF(kept);
     return status;

@@ -7,18 +7,6 @@
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* PyErr_SetRaisedException, 3.12; needs no memory. */
-NC_STATIC_INLINE void nc_exception_put(PyObject *exception)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    PyErr_SetRaisedException(exception);
-#else
-    PyObject *type = (PyObject *)Py_TYPE(exception);
-    Py_INCREF(type);
-    PyErr_Restore(type, exception, PyException_GetTraceback(exception));
-#endif
-}
-
 /* Whether an exception is set in a thread; what PyErr_Occurred asks of the current one. */
 NC_STATIC_INLINE int nc_thread_has_exception(const PyThreadState *thread)
 {

@@ -33,12 +33,11 @@ int nc_report_taken(const void *address)
  * meanwhile stays. */
 static void report(PyObject *exception, PyObject *object)
 {
-    NcRaised raised;
+    PyObject *raised = nc_exception_take();
     Py_XINCREF(object); /* the hook may close the callback, which drops its function */
-    nc_raised_take(&raised);
     nc_exception_put(exception);
     PyErr_WriteUnraisable(object);
-    nc_raised_restore(&raised);
+    nc_exception_put(raised);
     Py_XDECREF(object);
 }
 

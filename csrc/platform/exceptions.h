@@ -14,7 +14,7 @@
  *   nothing       a report             else                              nobody: it went to
  *                                                                        sys.unraisablehook
  *
- * An exception that C code had set itself before it called is put aside (NcRaised), and is the one
+ * An exception that C code had set itself before it called is put aside, and is the one
  * that stays. While an exception is left in the thread, every callback returns its sentinel at
  * once, and so does a function whose stash has one.
  *

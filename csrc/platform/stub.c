@@ -176,11 +176,11 @@ static int is_readable(PyObject *name)
     if (PyUnicode_IS_COMPACT_ASCII(name)) {
         return 1;
     }
-    NcRaised raised; /* what holds the stub may end while an exception is on its way */
-    nc_raised_take(&raised);
+    /* What holds the stub may end while an exception is on its way. */
+    PyObject *raised = nc_exception_take();
     int readable = PyUnicode_AsUTF8(name) != NULL;
     PyErr_Clear();
-    nc_raised_restore(&raised);
+    nc_exception_put(raised);
     return readable;
 }
 

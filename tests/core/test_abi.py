@@ -59,11 +59,9 @@ LOCAL = {
 # Such structs in the other headers: working memory, and what writers and the runtime keep for
 # themselves.
 PRIVATE = {
-    "NcAbiKept",
     "NcInternChunk",
     "NcNativeTable",
     "NcPackedTable",
-    "NcRaised",
     "NcBasesChange",
     "NcCallTable",
     "NcGrowth",

@@ -118,7 +118,7 @@ typedef struct NcCallback {
 
     /* The rest is for this header only. */
     intptr_t failed;          /* atomic: 0, or NC_FAILED_* */
-    NcRaised raised;          /* the exception, if it is NC_FAILED_RAISED */
+    PyObject *raised;         /* the exception, if it is NC_FAILED_RAISED */
     struct NcCallback *outer; /* the next one that nc_callback_current() finds */
     PyThreadState *finalizer; /* that shuts Python down, if it did so at prepare; else NULL */
 } NcCallback;
@@ -154,21 +154,14 @@ NC_STATIC_INLINE NcCallback *nc_callback_current(void)
 /* Says why the callback failed, unless that is said already. Whether this was the first reason. */
 NC_STATIC_INLINE int nc_callback_fail(NcCallback *callback, intptr_t why)
 {
-#if defined(NC_MSVC)
-    return _InterlockedCompareExchangePointer((void *volatile *)&callback->failed, (void *)why,
-                                              NULL) == NULL;
-#else
-    intptr_t expected = 0;
-    return __atomic_compare_exchange_n(&callback->failed, &expected, why, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE);
-#endif
+    return nc_exchange_ptr(&callback->failed, NULL, (void *)why);
 }
 
 /* One call of Python on behalf of a callback. */
 typedef struct {
     PyObject *callable; /* owned */
     NcCallback *callback;
-    NcRaised before; /* what the C code had raised, which is put aside */
+    PyObject *before; /* what the C code had raised, which is put aside */
     PyGILState_STATE gil;
     int error_number; /* errno, which stays as the C code had it */
 } NcCallbackCall;
@@ -201,7 +194,7 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
     }
     call->callback = callback;
     call->callable = Py_NewRef(callback->object);
-    nc_raised_take(&call->before);
+    call->before = nc_exception_take();
     return 1;
 }
 
@@ -213,14 +206,14 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call)
     const int failed = PyErr_Occurred() != NULL;
     if (NC_UNLIKELY(failed)) {
         if (nc_callback_fail(callback, NC_FAILED_RAISED)) {
-            nc_raised_take(&callback->raised);
+            callback->raised = nc_exception_take();
         } else {
             PyErr_WriteUnraisable(call->callable); /* another thread's came first */
         }
     }
     Py_DECREF(call->callable);
-    if (NC_UNLIKELY(nc_raised_is_set(&call->before))) {
-        nc_raised_restore(&call->before);
+    if (NC_UNLIKELY(call->before != NULL)) {
+        nc_exception_put(call->before);
     }
     if ((callback->options & NC_CALLBACK_HOLDS_GIL) == 0) {
         PyGILState_Release(call->gil);
@@ -252,26 +245,20 @@ NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
     return 0;
 }
 
-/* What no entry may have. */
-NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options)
+/* What no entry may have; `told`: one whose last argument tells of failures. */
+NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
 {
+    const unsigned checks =
+        told ? NC_CALLBACK_CHECKS_ERRORS | NC_CALLBACK_CHECKS_ARGUMENT : NC_CALLBACK_CHECKS_ERRORS;
     return ((options & NC_CALLBACK_HOLDS_GIL) != 0 ? 0 : NC_FLAG_NEEDS_GIL) |
-           ((options & NC_CALLBACK_CHECKS_ERRORS) != 0 ? 0 : NC_ERRORS_MASK);
-}
-
-/* The same of entries whose last argument tells of failures. */
-NC_STATIC_INLINE uintptr_t nc_callback_refuses_told(unsigned options)
-{
-    const int looks = (options & NC_CALLBACK_CHECKS_ARGUMENT) != 0;
-    return nc_callback_refuses(options) & ~(looks ? NC_ERRORS_MASK : (uintptr_t)0);
+           ((options & checks) != 0 ? 0 : NC_ERRORS_MASK);
 }
 
 /* Takes an entry whose flags suit: 1, else 0. */
 NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry *entry, size_t i)
 {
     const int told = (entry->flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
-    if (!nc_calltable_flags_suit(entry->flags, told ? nc_callback_refuses_told(callback->options)
-                                                    : nc_callback_refuses(callback->options))) {
+    if (!nc_calltable_flags_suit(entry->flags, nc_callback_refuses(callback->options, told))) {
         return 0;
     }
     callback->function = (NcFunction)(uintptr_t)nc_calltable_funcptr(entry);
@@ -305,8 +292,8 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *
         return -1;
     }
     for (size_t i = 0; api != NULL && i < count; i++) {
-        const uintptr_t refuse[2] = {nc_callback_refuses(callback->options),
-                                     nc_callback_refuses_told(callback->options)};
+        const uintptr_t refuse[2] = {nc_callback_refuses(callback->options, 0),
+                                     nc_callback_refuses(callback->options, 1)};
         for (size_t j = 0; j < 2 && (j == 0 || refuse[j] != refuse[0]); j++) {
             if (nc_nativeapi_find(behind, accepted[i].signature, refuse[j], &entry) < 0) {
                 return -1;
@@ -452,7 +439,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     PyObject *object = callback->object;
     const intptr_t failed = nc_load_acquire_intptr(&callback->failed);
-    NcRaised raised;
+    PyObject *raised;
     if (object == NULL) {
         return PyErr_Occurred() ? -1 : 0;
     }
@@ -462,18 +449,18 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
             break;
         }
     }
-    nc_raised_take(&raised);
+    raised = nc_exception_take();
     if (failed == NC_FAILED_RAISED) {
-        if (nc_raised_is_set(&raised)) {
-            nc_raised_restore(&raised);
+        if (raised != NULL) {
+            nc_exception_put(raised);
             PyErr_WriteUnraisable(object);
         }
         raised = callback->raised;
     }
     memset(callback, 0, sizeof *callback);
     Py_DECREF(object); /* may run Python code */
-    if (nc_raised_is_set(&raised)) {
-        nc_raised_restore(&raised);
+    if (raised != NULL) {
+        nc_exception_put(raised);
     } else if (failed == NC_FAILED_SHUTDOWN) {
         PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");
     }

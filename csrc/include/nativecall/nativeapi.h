@@ -53,16 +53,6 @@ NC_C_BEGIN
  * stands behind them is found by its signature only. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
 
-/* A value of the type's own dictionary, a new reference; NULL when missing, or with an
- * exception. */
-NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
-{
-    PyObject *dict = nc_type_dict(type);
-    PyObject *value = dict != NULL ? nc_dict_item(dict, name) : NULL;
-    Py_DecRef(dict);
-    return value;
-}
-
 /* Raises TypeError for what a class has under the attribute. */
 NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
 {
@@ -129,17 +119,8 @@ NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t 
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
-    if (api != NULL) {
-        *out = api->find(obj, signature, refuse);
-        if (*out == NULL && PyErr_Occurred()) {
-            return -1;
-        }
-        PyErr_Clear(); /* an exception beside an entry says nothing */
-        if (!nc_nativeapi_usable(*out, refuse) || strcmp((*out)->signature, signature) != 0) {
-            *out = NULL;
-        }
-    }
-    return 0;
+    *out = nc_abi_ask(obj, signature, refuse);
+    return api != NULL && *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
 /* The next entry that the provider tells and that can be used, from *position on, which is 0 at

@@ -167,34 +167,20 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-/* The function of a packed word; NULL, too, where no packed table is: then ask by the text. */
-static inline void *nc_abi_find_word(PyObject *obj, uint64_t word, uintptr_t refuse)
-{
-    uintptr_t id = sizeof(void *) == 8 ? PYCUSTOMSLOT_PACKEDCALLABLE_ID : 0;
-    const uint64_t *at = (const uint64_t *)nc_abi_table(obj, id);
-    uint64_t found, mask = ~((0x7F & ~(uint64_t)refuse) << 56);
-    for (; (found = (uintptr_t)NC_ABI_LOAD(at)) != 0 && ((found ^ word) & mask) != 0; at += 2) {
-    }
-    return found != 0 ? NC_ABI_LOAD(at + 1) : NULL;
-}
 static NcNativeApi nc_abi_wrong; /* what a provider's mistake counts as: nothing is in it */
-typedef struct {
-    PyTypeObject *type;
-    unsigned tag; /* the type's version: a change makes it 0, and then another one */
+static struct {
+    unsigned tag; /* a type's version, no other's: a change makes it 0, and then another one */
     const NcNativeApi *api;
-} NcAbiKept;
-NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type, NcAbiKept *kept)
+} nc_abi_kept[64]; /* by tag; of no type on free-threaded builds, which look every time */
+NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)
 {
     PyObject *mro = type->tp_mro, *found = NULL, *dict;
+    const NcNativeApi *api;
     int has = 0;
-#if PY_VERSION_HEX >= 0x030C0000
+#if PY_VERSION_HEX >= 0x030C0000 /* before, the first name that is looked up assigns one */
     (void)PyUnstable_Type_AssignVersionTag(type);
-#else /* looking for a name assigns one */
-    Py_DecRef(dict = PyUnicode_InternFromString("__call__"));
-    (void)(dict != NULL && _PyType_Lookup(type, dict));
 #endif
-    kept->type = type;
-    kept->tag = type->tp_version_tag;
+    unsigned tag = type->tp_version_tag;
     for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
         dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
 #if PY_VERSION_HEX >= 0x030C0000 /* NULL in static types of CPython's; the type keeps the other */
@@ -204,26 +190,23 @@ NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type, NcAbiKept *kept)
         has = found != NULL && found != Py_None;
         found = found == NULL && dict != NULL ? PyDict_GetItemString(dict, "__call__") : found;
     }
-    kept->api = has ? (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1") : NULL;
+    api = has ? (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1") : NULL;
     PyErr_Clear();
-    if (has && (!kept->api || kept->api->size < NC_ABI_SIZE(NcNativeApi, entry) ||
-                kept->api->name != NC_NATIVEAPI_NAME || !kept->api->find)) {
-        kept->api = &nc_abi_wrong;
+    if (has && (!api || api->size < NC_ABI_SIZE(NcNativeApi, entry) ||
+                api->name != NC_NATIVEAPI_NAME || !api->find)) {
+        api = &nc_abi_wrong;
     }
-    return kept->api;
+#ifndef Py_GIL_DISABLED
+    nc_abi_kept[tag % 64].tag = tag;
+    nc_abi_kept[tag % 64].api = api;
+#endif
+    return api;
 }
-/* What a type has in tier 2, or NULL, with the GIL. Free-threaded builds look every time. */
+/* What a type has in tier 2, or NULL, with the GIL. */
 static inline const NcNativeApi *nc_abi_api(PyTypeObject *type)
 {
-#ifdef Py_GIL_DISABLED
-    NcAbiKept kept;
-    return nc_abi_look(type, &kept);
-#else
-    static NcAbiKept all[64];
-    NcAbiKept *kept = &all[(uintptr_t)type / 64 % 64];
-    int known = kept->type == type && kept->tag == type->tp_version_tag && kept->tag != 0;
-    return known ? kept->api : nc_abi_look(type, kept);
-#endif
+    unsigned tag = type->tp_version_tag, at = tag % 64;
+    return tag && nc_abi_kept[at].tag == tag ? nc_abi_kept[at].api : nc_abi_look(type);
 }
 /* Whether an object can have entries. Most have none, which costs two nanoseconds. With the GIL. */
 static inline int nc_abi_offers(PyObject *given)

@@ -17,46 +17,6 @@ NC_C_BEGIN
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* An exception that was set, put aside. */
-typedef struct {
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *value;
-#else
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-#endif
-} NcRaised;
-
-/* Takes the thread's exception, if there is one. */
-NC_STATIC_INLINE void nc_raised_take(NcRaised *raised)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    raised->value = PyErr_GetRaisedException();
-#else
-    PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
-#endif
-}
-
-NC_STATIC_INLINE int nc_raised_is_set(const NcRaised *raised)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    return raised->value != NULL;
-#else
-    return raised->type != NULL;
-#endif
-}
-
-/* Raises it in the place of whatever the thread has raised; consumes it. */
-NC_STATIC_INLINE void nc_raised_restore(NcRaised *raised)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    PyErr_SetRaisedException(raised->value);
-#else
-    PyErr_Restore(raised->type, raised->value, raised->traceback);
-#endif
-}
-
 /* PyErr_GetRaisedException, 3.12. Where making the object fails, the exception is what that
  * raised. */
 NC_STATIC_INLINE PyObject *nc_exception_take(void)
@@ -78,6 +38,18 @@ NC_STATIC_INLINE PyObject *nc_exception_take(void)
     Py_DecRef(type);
     Py_DecRef(traceback);
     return value;
+#endif
+}
+
+/* PyErr_SetRaisedException, 3.12; needs no memory. NULL: no exception. */
+NC_STATIC_INLINE void nc_exception_put(PyObject *exception)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(exception);
+#else
+    PyObject *type = exception != NULL ? (PyObject *)Py_TYPE(exception) : NULL;
+    Py_IncRef(type);
+    PyErr_Restore(type, exception, exception != NULL ? PyException_GetTraceback(exception) : NULL);
 #endif
 }
 
@@ -156,6 +128,16 @@ NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
     PyObject *value = key != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
     Py_IncRef(value); /* calls, as all in what runs rarely: less to compile than the macros */
     Py_DecRef(key);
+    return value;
+}
+
+/* A value of the type's own dictionary, a new reference; NULL when missing, or with an
+ * exception. */
+NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
+{
+    PyObject *dict = nc_type_dict(type);
+    PyObject *value = dict != NULL ? nc_dict_item(dict, name) : NULL;
+    Py_DecRef(dict);
     return value;
 }
 

@@ -89,8 +89,7 @@ NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObjec
  * type, a list. -1 with an exception. */
 NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
 {
-    PyObject *dict = nc_type_dict(type);
-    PyObject *capsule = dict != NULL ? nc_dict_item(dict, NC_CLASS_ATTRIBUTE) : NULL;
+    PyObject *capsule = nc_type_own(type, NC_CLASS_ATTRIBUTE);
     NcClass *cls = (NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE);
     const NcClass **native =
         (const NcClass **)PyMem_Calloc((size_t)PyList_GET_SIZE(order), sizeof *native);
@@ -122,7 +121,6 @@ NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
     }
     PyMem_Free((void *)native);
     Py_XDECREF(capsule);
-    Py_XDECREF(dict);
     return status;
 }
 

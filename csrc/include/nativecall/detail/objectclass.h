@@ -407,11 +407,7 @@ NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
         }
         for (n = 0; n < part->method_count; n++) {
             const char *key = part->methods[n].key;
-            size_t seen = 0;
-            while (seen < count && rows[seen].id != (uintptr_t)key) {
-                seen++;
-            }
-            if (seen == count) {
+            if (nc_rows_find(rows, count, (uintptr_t)key) == NULL) {
                 rows[count++] = nc_class_row(cls, (uintptr_t)key);
             }
         }

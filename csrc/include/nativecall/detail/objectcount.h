@@ -49,19 +49,12 @@ NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
     ((void)_InterlockedExchangeAdd64((volatile int64_t *)(at), (int64_t)(by)))
 #define NC_COUNT_DOWN(at) ((size_t)_InterlockedExchangeAdd64((volatile int64_t *)(at), -1))
 #define NC_SWAP_PTR(at, value) _InterlockedExchangePointer((void *volatile *)(at), (value))
-#define NC_MAY_SWAP_PTR(at, old, value)                                                            \
-    (_InterlockedCompareExchangePointer((void *volatile *)(at), (value), (old)) == (old))
 #else
 #define NC_COUNT_UP(at, by) ((void)__atomic_fetch_add((at), (by), __ATOMIC_RELAXED))
 /* Both what this thread wrote before and what others did is done before the object ends. One
  * operation, not a fence: ThreadSanitizer does not know fences. */
 #define NC_COUNT_DOWN(at) __atomic_fetch_sub((at), 1, __ATOMIC_ACQ_REL)
 #define NC_SWAP_PTR(at, value) __atomic_exchange_n((at), (value), __ATOMIC_ACQ_REL)
-NC_STATIC_INLINE int nc_may_swap_ptr(void **at, void *old, void *value)
-{
-    return __atomic_compare_exchange_n(at, &old, value, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-}
-#define NC_MAY_SWAP_PTR(at, old, value) nc_may_swap_ptr((at), (old), (value))
 #endif
 
 #if defined(NC_OBJECT_CHECKED)
@@ -217,7 +210,7 @@ NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
     do {
         first = nc_load_relaxed_ptr(waiting);
         nc_object_set_next(object, first);
-    } while (!NC_MAY_SWAP_PTR(waiting, first, object));
+    } while (!nc_exchange_ptr(waiting, first, object));
 }
 
 /* Gives the memory back, as soon as that can be. */

@@ -90,59 +90,32 @@ NC_STATIC_INLINE char nc_scalar_spelt(char code)
 
 /* ---- atomic words ---------------------------------------------------------------------------- */
 
-#if defined(NC_MSVC)
-
-/* A volatile access is a plain load or store of an aligned word; x86 orders it as acquire or
- * release once the compiler may not move it, ARM needs a barrier. */
-#if defined(_M_ARM) || defined(_M_ARM64)
-#define NC_MSVC_BARRIER() __dmb(0xB)
+#if defined(NC_MSVC) /* a volatile access; on ARM with /volatile:ms, as NC_ABI_LOAD */
+#define NC_ATOMIC_LOAD(type, at, order) (*(type const volatile *)(at))
+#define NC_ATOMIC_STORE(type, at, value, order) ((void)(*(type volatile *)(at) = (value)))
 #else
-#define NC_MSVC_BARRIER() _ReadWriteBarrier()
+#define NC_ATOMIC_LOAD(type, at, order) __atomic_load_n((type const *)(at), order)
+#define NC_ATOMIC_STORE(type, at, value, order) __atomic_store_n((type *)(at), value, order)
 #endif
-
-#define NC_DEFINE_ATOMIC(kind, type, value_type)                                                   \
-    NC_STATIC_INLINE type nc_load_relaxed_##kind(const void *address)                              \
-    {                                                                                              \
-        return *(type const volatile *)address;                                                    \
-    }                                                                                              \
-    NC_STATIC_INLINE type nc_load_acquire_##kind(const void *address)                              \
-    {                                                                                              \
-        type value = *(type const volatile *)address;                                              \
-        NC_MSVC_BARRIER();                                                                         \
-        return value;                                                                              \
-    }                                                                                              \
-    NC_STATIC_INLINE void nc_store_relaxed_##kind(void *address, value_type value)                 \
-    {                                                                                              \
-        *(type volatile *)address = (type)value;                                                   \
-    }                                                                                              \
-    NC_STATIC_INLINE void nc_store_release_##kind(void *address, value_type value)                 \
-    {                                                                                              \
-        NC_MSVC_BARRIER();                                                                         \
-        *(type volatile *)address = (type)value;                                                   \
-    }
-
-#else
 
 #define NC_DEFINE_ATOMIC(kind, type, value_type)                                                   \
     typedef type NC_MAY_ALIAS nc_atomic_##kind;                                                    \
     NC_STATIC_INLINE type nc_load_relaxed_##kind(const void *address)                              \
     {                                                                                              \
-        return __atomic_load_n((const nc_atomic_##kind *)address, __ATOMIC_RELAXED);               \
+        return NC_ATOMIC_LOAD(nc_atomic_##kind, address, __ATOMIC_RELAXED);                        \
     }                                                                                              \
     NC_STATIC_INLINE type nc_load_acquire_##kind(const void *address)                              \
     {                                                                                              \
-        return __atomic_load_n((const nc_atomic_##kind *)address, __ATOMIC_ACQUIRE);               \
+        return NC_ATOMIC_LOAD(nc_atomic_##kind, address, __ATOMIC_ACQUIRE);                        \
     }                                                                                              \
     NC_STATIC_INLINE void nc_store_relaxed_##kind(void *address, value_type value)                 \
     {                                                                                              \
-        __atomic_store_n((nc_atomic_##kind *)address, (type)value, __ATOMIC_RELAXED);              \
+        NC_ATOMIC_STORE(nc_atomic_##kind, address, (type)value, __ATOMIC_RELAXED);                 \
     }                                                                                              \
     NC_STATIC_INLINE void nc_store_release_##kind(void *address, value_type value)                 \
     {                                                                                              \
-        __atomic_store_n((nc_atomic_##kind *)address, (type)value, __ATOMIC_RELEASE);              \
+        NC_ATOMIC_STORE(nc_atomic_##kind, address, (type)value, __ATOMIC_RELEASE);                 \
     }
-
-#endif
 
 typedef void *NcAnyPointer;
 
@@ -152,7 +125,20 @@ NC_DEFINE_ATOMIC(size, size_t, size_t)
 NC_DEFINE_ATOMIC(intptr, intptr_t, intptr_t)
 NC_DEFINE_ATOMIC(uintptr, uintptr_t, uintptr_t)
 
+/* Puts another pointer in the place of `old`, if that is there: 1, else 0. */
+NC_STATIC_INLINE int nc_exchange_ptr(void *address, void *old, void *value)
+{
+#if defined(NC_MSVC)
+    return _InterlockedCompareExchangePointer((void *volatile *)address, value, old) == old;
+#else
+    return __atomic_compare_exchange_n((nc_atomic_ptr *)address, &old, value, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+#endif
+}
+
 #undef NC_DEFINE_ATOMIC
+#undef NC_ATOMIC_LOAD
+#undef NC_ATOMIC_STORE
 
 NC_C_END
 

@@ -19,20 +19,9 @@ NC_C_BEGIN
 /* The __customslots__ of a class's namespace as rows; none without one. */
 NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *out_count)
 {
-    PyObject *mapping = NULL;
-    PyObject *dict = nc_type_dict(type);
-    if (dict == NULL) {
-        PyErr_Format(PyExc_TypeError, "class '%s' has no namespace", type->tp_name);
-        return -1;
-    }
-    mapping = PyMapping_GetItemString(dict, "__customslots__");
-    Py_DECREF(dict);
+    PyObject *mapping = nc_type_own(type, "__customslots__");
     if (mapping == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
-            return -1;
-        }
-        PyErr_Clear();
-        return 0;
+        return PyErr_Occurred() ? -1 : 0;
     }
     int status = nc_slots_from_python(mapping, out, out_count);
     Py_DECREF(mapping);
@@ -47,6 +36,7 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     PyCustomSlot *own = NULL;
     size_t own_count = 0;
     PyObject *tree = NULL;
+    int status = -1;
     if (PyType_Type.tp_init(object, args, kwargs) < 0) {
         return -1;
     }
@@ -58,46 +48,35 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     }
     /* __init_subclass__ may have made subclasses already. */
     tree = nc_type_tree((PyTypeObject *)(void *)object);
-    if (tree == NULL) {
-        PyMem_Free(own);
-        return -1;
+    if (tree != NULL && self->etp_private != NULL) {
+        status = 0; /* reading the mapping has run Python code, which has called __init__ */
+    } else if (tree != NULL && nc_type_adopt(self, own, own_count, 0) == 0) {
+        own = NULL;
+        status = nc_types_refresh(tree);
+        if (status < 0) {
+            nc_type_abandon(self, tree);
+        }
     }
-    if (self->etp_private != NULL) {
-        /* Reading the mapping has run Python code, which has called __init__. */
-        PyMem_Free(own);
-        Py_DECREF(tree);
-        return 0;
-    }
-    if (nc_type_adopt(self, own, own_count, 0) < 0) {
-        PyMem_Free(own);
-        Py_DECREF(tree);
-        return -1;
-    }
-    int status = nc_types_refresh(tree);
-    if (status < 0) {
-        nc_type_abandon(self, tree);
-    }
-    Py_DECREF(tree);
+    PyMem_Free(own);
+    Py_XDECREF(tree);
     return status;
 }
 
-/* An assignment to __bases__ that is under way in a thread. Its tables are made anew when it is
+/* An assignment to __bases__ that is under way in this thread. Its tables are made anew when it is
  * done. */
 typedef struct NcBasesChange {
-    PyThreadState *thread;
     PyTypeObject *type;
-    struct NcBasesChange *next;
+    struct NcBasesChange *outer;
 } NcBasesChange;
 
-static NcBasesChange *nc_bases_changes = NULL;
+static NC_THREAD_LOCAL NcBasesChange *nc_bases_changes = NULL;
 
 /* Whether the new MRO of a class, a list, comes from such an assignment of this thread, to it or to
  * a class that it derives from. */
 NC_STATIC int nc_bases_change_covers(PyObject *mro)
 {
-    PyThreadState *thread = PyThreadState_Get();
-    for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->next) {
-        for (Py_ssize_t i = 0; change->thread == thread && i < PyList_GET_SIZE(mro); i++) {
+    for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->outer) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(mro); i++) {
             if (PyList_GET_ITEM(mro, i) == (PyObject *)change->type) {
                 return 1;
             }
@@ -106,38 +85,39 @@ NC_STATIC int nc_bases_change_covers(PyObject *mro)
     return 0;
 }
 
+/* The next ready extensible class of an MRO from *at on, which moves behind it; NULL at the end. */
+NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro, Py_ssize_t *at)
+{
+    const PyHeapExtensibleTypeObject *type = NULL;
+    while (type == NULL && *at < PyTuple_GET_SIZE(mro)) {
+        type = nc_mro_extensible(mro, (*at)++);
+    }
+    return type;
+}
+
 /* Whether the table of a class would be the same with another MRO: its ready classes are, and so
  * are those that could take the call from a call table that the class offers. Runs no Python code.
  */
 NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
 {
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
+    const PyHeapExtensibleTypeObject *type;
     Py_ssize_t size = PyTuple_GET_SIZE(changed);
     Py_ssize_t origin;
+    Py_ssize_t i = 0;
     Py_ssize_t k = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
-        PyHeapExtensibleTypeObject *type = nc_mro_extensible(mro, i);
-        if (type == NULL) {
-            continue;
-        }
-        while (k < size && nc_mro_extensible(changed, k) == NULL) {
-            k++;
-        }
-        if (k == size || nc_mro_extensible(changed, k++) != type) {
+    do {
+        type = nc_mro_next_extensible(mro, &i);
+        if (nc_mro_next_extensible(changed, &k) != type) {
             return 0;
         }
-    }
-    while (k < size) {
-        if (nc_mro_extensible(changed, k++) != NULL) {
-            return 0;
-        }
-    }
+    } while (type != NULL);
     if (nc_type_call_table((PyTypeObject *)(uintptr_t)self) == NULL) {
         return 1;
     }
     (void)nc_mro_call_table(mro, &origin);
     /* Nothing new may stand before the class that its call comes from, either. */
-    for (Py_ssize_t i = 0; i <= origin; i++) {
+    for (i = 0; i <= origin; i++) {
         if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
         }
@@ -181,20 +161,17 @@ NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
 /* type's own __setattr__, with an assignment to __bases__ made known to nc_metatype_mro. */
 NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value, int bases)
 {
-    NcBasesChange change;
+    NcBasesChange change = {(PyTypeObject *)(void *)object, nc_bases_changes};
     NcBasesChange **link = &nc_bases_changes;
     if (!bases) {
         return PyType_Type.tp_setattro(object, name, value);
     }
-    change.thread = PyThreadState_Get();
-    change.type = (PyTypeObject *)(void *)object;
-    change.next = nc_bases_changes;
     nc_bases_changes = &change;
     int status = PyType_Type.tp_setattro(object, name, value);
     while (*link != &change) {
-        link = &(*link)->next; /* those of other threads came later */
+        link = &(*link)->outer; /* of a greenlet that came later */
     }
-    *link = change.next;
+    *link = change.outer;
     return status;
 }
 
@@ -202,9 +179,8 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
 {
     PyObject *before = NULL;
     PyObject *after = NULL;
-    NcRaised raised;
+    PyObject *raised = NULL;
     int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
-    memset(&raised, 0, sizeof raised);
     if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
         PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once, when the class is made; "
                                          "make a subclass to add or override slots");
@@ -223,7 +199,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     int status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
         /* Python code that ran meanwhile may have relied on what follows. */
-        nc_raised_take(&raised);
+        raised = nc_exception_take();
     }
     after = nc_type_tree((PyTypeObject *)(void *)object);
     if (after != NULL && nc_types_refresh(after) < 0) {
@@ -237,8 +213,8 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
         }
         status = -1;
     }
-    if (nc_raised_is_set(&raised)) {
-        nc_raised_restore(&raised);
+    if (raised != NULL) {
+        nc_exception_put(raised);
     }
     Py_DECREF(before);
     Py_XDECREF(after);
@@ -314,14 +290,13 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
         return -1;
     }
     while ((Py_ssize_t)own_count < slot_table_size && raw[own_count].id != NC_SLOT_EMPTY) {
-        for (size_t n = 0; n < own_count && raw[own_count].id != NC_SLOT_SKIP; n++) {
-            if (raw[n].id == raw[own_count].id) {
-                PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
-                             (void *)raw[n].id, type->tp_name);
-                return -1;
-            }
+        const uintptr_t id = raw[own_count].id;
+        if (id != NC_SLOT_SKIP && nc_rows_find(raw, own_count, id) != NULL) {
+            PyErr_Format(PyExc_ValueError, "duplicate slot key %p in the slots of type '%s'",
+                         (void *)id, type->tp_name);
+            return -1;
         }
-        if (raw[own_count].id != NC_SLOT_SKIP && nc_slot_id_check(raw[own_count].id) < 0) {
+        if (id != NC_SLOT_SKIP && nc_slot_id_check(id) < 0) {
             return -1;
         }
         own_count++;

@@ -24,6 +24,17 @@ NC_C_BEGIN
 /* The registrar of IDs that are allocated at run time (PyExtensibleType_AllocateID). */
 #define NC_SLOT_RUNTIME_REGISTRAR 0xFF
 
+/* The row of this key among rows, or NULL. */
+NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t count, uintptr_t id)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (rows[n].id == id) {
+            return &rows[n];
+        }
+    }
+    return NULL;
+}
+
 /* Whether a key can be one: an address, or an allocated ID, which has a registrar in bits 24 to 31
  * and nothing above. */
 NC_STATIC_INLINE int nc_slot_id_valid(uintptr_t id)

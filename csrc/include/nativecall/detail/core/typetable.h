@@ -76,17 +76,6 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_
     return type->etp_private != NULL ? type : NULL;
 }
 
-/* The row of this key among rows, or NULL. */
-NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t count, uintptr_t id)
-{
-    for (size_t n = 0; n < count; n++) {
-        if (rows[n].id == id) {
-            return &rows[n];
-        }
-    }
-    return NULL;
-}
-
 /* The row of this key that a ready type itself brings, or NULL. */
 NC_STATIC const PyCustomSlot *nc_type_brings(const PyHeapExtensibleTypeObject *type, uintptr_t id)
 {
@@ -482,16 +471,14 @@ NC_STATIC void nc_type_release(NcTypePrivate *keeps)
 NC_STATIC void nc_type_abandon(PyHeapExtensibleTypeObject *self, PyObject *tree)
 {
     NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
-    NcRaised raised;
-    memset(&raised, 0, sizeof raised);
-    nc_raised_take(&raised);
+    PyObject *raised = nc_exception_take();
     nc_type_withdraw(self);
     self->etp_private = NULL;
     if (tree != NULL && nc_types_refresh(tree) < 0) {
         PyErr_Clear(); /* there is no memory; what has no table says nothing wrong */
     }
     nc_type_release(keeps);
-    nc_raised_restore(&raised);
+    nc_exception_put(raised);
 }
 
 NC_C_END
