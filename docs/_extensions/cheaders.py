@@ -2,7 +2,7 @@
 
 `names` reads a header in the style of this project: what it finds is each function, macro, type,
 enumerator and variable that is meant for others, in the header's order, with its declaration and
-the comment right before it. Steps of macros (``NC_VIEW_1_``), guards, and what a configuration
+the comment right before it. Steps of macros (``NC_VIEW_SUM_1_``), guards, and what a configuration
 chooses are left out. Of an inner header there is what Cython's declarations have, too, or else
 macros of the package's own name, which Cython cannot have.
 It needs nothing of Sphinx, so that tests ask it.

@@ -212,13 +212,11 @@ def by_words(obj, signature, refuse):
     from support import packed  # which imports nativecall
 
     words = packed.pack(signature)
-    if len(words) == 1:  # of objects with a packed table; the others are looked up by text
-        return kit_look.word(obj, words[0], refuse) or look(obj, signature, refuse, ask=False)
     return kit_consumer.packed(obj, b"".join([w.to_bytes(8, "little") for w in words]), refuse)
 
-def look(obj, signature, refuse, ask=True):
+def look(obj, signature, refuse):
     found = kit_look.find(obj, signature, refuse)
-    if found is None and ask:
+    if found is None:
         found = kit_look.ask(obj, signature, refuse)
     return found and found[1]
 """

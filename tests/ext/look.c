@@ -36,24 +36,6 @@ static PyObject *find_null(PyObject *Py_UNUSED(module), PyObject *object)
     return pair_of(nc_abi_find(object, NULL, 0));
 }
 
-/* word(object, packed word, refuse) -> address or None */
-static PyObject *word(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *object;
-    unsigned long long packed;
-    Py_ssize_t refuse = 0;
-    void *function;
-    if (!PyArg_ParseTuple(args, "OK|n", &object, &packed, &refuse)) {
-        return NULL;
-    }
-    (void)nc_abi_intern("d:d"); /* looks for the runtime */
-    function = nc_abi_find_word(object, packed, (uintptr_t)refuse);
-    if (function == NULL) {
-        Py_RETURN_NONE;
-    }
-    return PyLong_FromVoidPtr(function);
-}
-
 /* slot(object, id) -> the word that a slot of any key leads to in the object; None: no such slot */
 static PyObject *slot(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -137,15 +119,10 @@ static PyObject *lookups(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"find", find, METH_VARARGS, NULL},
-    {"find_null", find_null, METH_O, NULL},
-    {"word", word, METH_VARARGS, NULL},
-    {"slot", slot, METH_VARARGS, NULL},
-    {"ask", ask, METH_VARARGS, NULL},
-    {"offers", offers, METH_O, NULL},
-    {"entries", entries, METH_O, NULL},
-    {"lookups", lookups, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"find", find, METH_VARARGS, NULL},       {"find_null", find_null, METH_O, NULL},
+    {"slot", slot, METH_VARARGS, NULL},       {"ask", ask, METH_VARARGS, NULL},
+    {"offers", offers, METH_O, NULL},         {"entries", entries, METH_O, NULL},
+    {"lookups", lookups, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {

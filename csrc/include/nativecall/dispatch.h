@@ -123,14 +123,6 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
                                    : 1;
 }
 
-/* The entry of a type without the metaclass, or NULL, perhaps with an exception. */
-NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_ask(PyObject *obj, const char *text,
-                                                         uintptr_t refuse)
-{
-    const PyNativeCallableEntry *entry;
-    return nc_nativeapi_find(nc_abi_behind(obj), text, refuse, &entry) < 0 ? NULL : entry;
-}
-
 /* ---- the macros' workings -------------------------------------------------------------------- */
 
 /* One attempt: leaves the function when obj has an entry of this signature. */
@@ -139,7 +131,7 @@ NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_ask(PyObject *obj, const ch
         static const char *nc_kept;                                                                \
         const PyNativeCallableEntry *nc_entry =                                                    \
             nc_api != NULL                                                                         \
-                ? nc_dispatch_ask(nc_object, NC_SIGNATURE(result, words), nc_refuse)               \
+                ? nc_abi_ask(nc_object, NC_SIGNATURE(result, words), nc_refuse)                    \
                 : nc_dispatch_find(nc_entries, &nc_kept, NC_SIGNATURE(result, words), nc_refuse);  \
         if (nc_entry != NULL) {                                                                    \
             NC_STORE(result, nc_result,                                                            \
@@ -149,7 +141,8 @@ NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_ask(PyObject *obj, const ch
         }                                                                                          \
     }
 
-#define NC_DISPATCH_DEFINE(name, result, words, promotions)                                        \
+/* As NC_DISPATCH, with promotions, one NC_PROMOTED(...) behind the other. */
+#define NC_DISPATCH_PROMOTED(name, result, words, promotions)                                      \
     NC_BOXED_CALL(name, result, words)                                                             \
     /* 1 when a native function was called, 0 when there is none. */                               \
     NC_HOT_INLINE int name##_native(PyObject *nc_object, const NcNativeApi *nc_api,                \
@@ -201,11 +194,7 @@ NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_ask(PyObject *obj, const ch
 /* ---- what consumers write -------------------------------------------------------------------- */
 
 /* At file scope: the name, the result, the arguments. */
-#define NC_DISPATCH(name, result, words) NC_DISPATCH_DEFINE(name, result, words, )
-
-/* The same with promotions, one NC_PROMOTED(...) behind the other. */
-#define NC_DISPATCH_PROMOTED(name, result, words, promotions)                                      \
-    NC_DISPATCH_DEFINE(name, result, words, promotions)
+#define NC_DISPATCH(name, result, words) NC_DISPATCH_PROMOTED(name, result, words, )
 
 /* A signature to promote to: as many arguments, and `nothing` for `nothing` alone. */
 #define NC_PROMOTED(result, words)                                                                 \

@@ -95,8 +95,11 @@ typedef union {
 
 /* Takes an entry, for calls with the GIL or without, if it is nearer to what is wanted than the one
  * that was taken. */
-NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flags, void *function)
+NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
 {
+    const char *signature = entry->signature;
+    const uintptr_t flags = entry->flags;
+    void *function = nc_calltable_funcptr(entry);
     NcCallChoice choice;
     const int nogil = nc_calltable_flags_suit(flags, NC_CALL_REFUSE_NOGIL);
     size_t count;
@@ -142,29 +145,16 @@ NC_STATIC void nc_call_offer(NcCall *call, const char *signature, uintptr_t flag
     }
 }
 
-/* The entry that a provider finds by the caller's own signature, which it need not tell. */
-NC_STATIC int nc_call_offer_found(NcCall *call, PyObject *obj, const char *signature,
-                                  uintptr_t refuse)
-{
-    const PyNativeCallableEntry *entry;
-    if (nc_nativeapi_find(obj, signature, refuse, &entry) < 0) {
-        return -1;
-    }
-    if (entry != NULL) {
-        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
-    }
-    return 0;
-}
-
 /* All that obj offers to a caller of a canonical signature. 0, or -1 with an exception. */
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
+    const uintptr_t refuse[2] = {NC_CALL_REFUSE, NC_CALL_REFUSE_NOGIL};
     const PyNativeCallableEntry *entry = NULL;
     const NcNativeApi *api = NULL;
     size_t position = 0;
 
     while ((entry = nc_native_next(obj, entry)) != NULL) {
-        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
+        nc_call_offer(call, entry);
     }
     if (call->function != NULL) {
         return 0;
@@ -173,12 +163,16 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
-    if (api != NULL && (nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE) < 0 ||
-                        nc_call_offer_found(call, obj, signature, NC_CALL_REFUSE_NOGIL) < 0)) {
-        return -1;
+    for (size_t i = 0; api != NULL && i < 2; i++) { /* what it finds it need not tell */
+        if (nc_nativeapi_find(obj, signature, refuse[i], &entry) < 0) {
+            return -1;
+        }
+        if (entry != NULL) {
+            nc_call_offer(call, entry);
+        }
     }
     while ((entry = nc_nativeapi_entry(obj, api, &position)) != NULL) {
-        nc_call_offer(call, entry->signature, entry->flags, nc_calltable_funcptr(entry));
+        nc_call_offer(call, entry);
     }
     return 0;
 }
@@ -258,8 +252,8 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
         return PyBool_FromLong(nc_read_integer(type->code, at) != 0);
     case NC_KIND_INT:
         return nc_scalar_is_signed(type->code)
-                   ? nc_box_signed((long long)nc_read_integer(type->code, at))
-                   : nc_box_unsigned(nc_read_integer(type->code, at));
+                   ? PyLong_FromLongLong((long long)nc_read_integer(type->code, at))
+                   : PyLong_FromUnsignedLongLong(nc_read_integer(type->code, at));
     case NC_KIND_FLOAT:
         return nc_box_longdouble(nc_read_float(type->code, at));
     case NC_KIND_COMPLEX:
@@ -283,21 +277,14 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
 NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, void *at)
 {
     const char name[2] = {type->code, '\0'};
-    const unsigned bits = (unsigned)(8 * type->size);
-    const uint64_t highest = ~UINT64_C(0) >> (64 - bits);
-    unsigned long long positive;
-    long long number;
+    const int is_signed = nc_scalar_is_signed(type->code);
+    const uint64_t most = ~UINT64_C(0) >> (64 - 8 * type->size) >> is_signed;
+    unsigned long long bits;
 
-    if (nc_scalar_is_signed(type->code)) {
-        const int64_t most = (int64_t)(highest >> 1);
-        if (nc_integer_signed(result, -most - 1, most, name, &number) < 0) {
-            return -1;
-        }
-        positive = (unsigned long long)number;
-    } else if (nc_integer_unsigned(result, highest, name, &positive) < 0) {
+    if (nc_integer(result, is_signed ? -(int64_t)most - 1 : 0, most, name, &bits) < 0) {
         return -1;
     }
-    nc_write_integer(type->code, positive, at);
+    nc_write_integer(type->code, bits, at);
     return 0;
 }
 
@@ -309,9 +296,7 @@ NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, doub
     name[type->kind == NC_KIND_COMPLEX] = type->code;
     nc_write_float(type->code, (long double)number, at);
     held = nc_read_float(type->code, at);
-    return number >= -DBL_MAX && number <= DBL_MAX && (held < -DBL_MAX || held > DBL_MAX)
-               ? nc_unbox_overflow(result, name)
-               : 0;
+    return nc_overflows((long double)number, (double)held) ? nc_unbox_overflow(result, name) : 0;
 }
 
 /* A result as a C value. 0, or -1 with an exception. */

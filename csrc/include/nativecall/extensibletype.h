@@ -156,38 +156,16 @@ NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
     return shown;
 }
 
-/* Whether there is no runtime at what nc_dict_item gave: 1, where one may be put there; 0; or -1
- * with an exception. */
-NC_STATIC int nc_runtime_missing(PyObject *module)
-{
-    PyObject *there = NULL;
-    if (module != NULL) {
-        if (!PyModule_Check(module)) {
-            return 0;
-        }
-        there = nc_dict_item(PyModule_GetDict(module), NC_RUNTIME_ATTRIBUTE);
-        if (there != NULL) {
-            Py_DECREF(there);
-            return 0;
-        }
-    }
-    return PyErr_Occurred() ? -1 : 1;
-}
-
 /* The runtime that another module published, if it is one we can work with. */
 NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
 {
     const NcRuntime *found = NULL;
     PyObject *capsule = PyObject_GetAttrString(module, NC_RUNTIME_ATTRIBUTE);
-    if (capsule == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
-            return NULL;
-        }
-        PyErr_Clear();
-    } else {
-        found = (const NcRuntime *)PyCapsule_GetPointer(capsule, NC_RUNTIME_CAPSULE);
-        Py_DECREF(capsule);
+    if (capsule == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return NULL;
     }
+    found = (const NcRuntime *)PyCapsule_GetPointer(capsule, NC_RUNTIME_CAPSULE);
+    Py_XDECREF(capsule);
     if (found == NULL) {
         PyErr_Clear();
         PyObject *shown = nc_runtime_shown(module);
@@ -244,9 +222,11 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     }
     PyObject *modules = PyImport_GetModuleDict();
     PyObject *module = nc_dict_item(modules, NC_RUNTIME_MODULE);
-    int missing = nc_runtime_missing(module);
-    if (missing >= 0) {
-        runtime = missing ? nc_runtime_publish(modules, module) : nc_runtime_accept(module);
+    if (module != NULL &&
+        (!PyModule_Check(module) || PyObject_HasAttrString(module, NC_RUNTIME_ATTRIBUTE))) {
+        runtime = nc_runtime_accept(module);
+    } else if (!PyErr_Occurred()) {
+        runtime = nc_runtime_publish(modules, module);
     }
     Py_XDECREF(module);
     if (runtime == NULL) {

@@ -100,15 +100,6 @@ NC_STATIC_INLINE int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
     return NC_LIKELY(!wrong) ? 0 : nc_nativeapi_wrong(Py_TYPE(obj));
 }
 
-/* Whether a provider's answer is an entry that can be used: complete, of an ABI that we know, and
- * without the flags in `refuse`. A provider may know less than we do about flags, or have no
- * function yet. */
-NC_STATIC int nc_nativeapi_usable(const PyNativeCallableEntry *entry, uintptr_t refuse)
-{
-    return entry != NULL && entry->signature != NULL &&
-           nc_calltable_flags_suit(entry->flags, refuse) && NC_ABI_LOAD(&entry->funcptr) != NULL;
-}
-
 /* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception, which may
  * be the provider's. */
 NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t refuse,
@@ -134,7 +125,9 @@ NC_STATIC const PyNativeCallableEntry *nc_nativeapi_entry(PyObject *obj, const N
     }
     while (*position < NC_NATIVEAPI_MAX_ENTRIES &&
            (entry = api->entry(obj, (*position)++)) != NULL) {
-        if (nc_nativeapi_usable(entry, 0)) {
+        /* A provider may know less than we do about flags, or have no function yet. */
+        if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
+            NC_ABI_LOAD(&entry->funcptr) != NULL) {
             return entry;
         }
     }

@@ -177,9 +177,8 @@ NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)
     PyObject *mro = type->tp_mro, *found = NULL, *dict;
     const NcNativeApi *api;
     int has = 0;
-#if PY_VERSION_HEX >= 0x030C0000 /* before, the first name that is looked up assigns one */
-    (void)PyUnstable_Type_AssignVersionTag(type);
-#endif
+    Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a look for a name assigns a tag */
+    (void)(dict != NULL && _PyType_Lookup(type, dict));
     unsigned tag = type->tp_version_tag;
     for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
         dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;

@@ -32,15 +32,8 @@ NC_C_BEGIN
  * function whose method definition lies inside the object that it is bound to. */
 NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
 {
-    const PyCFunctionObject *function = (const PyCFunctionObject *)(const void *)obj;
-    PyObject *self;
-    uintptr_t within;
-    if (NC_UNLIKELY(!Py_IS_TYPE(obj, &PyCFunction_Type)) ||
-        NC_UNLIKELY((self = function->m_self) == NULL)) {
-        return NULL;
-    }
-    within = (uintptr_t)(const void *)function->m_ml - (uintptr_t)(const void *)self;
-    return NC_LIKELY(within < (uintptr_t)Py_TYPE(self)->tp_basicsize) ? self : NULL;
+    PyObject *self = nc_abi_behind(obj);
+    return self != obj ? self : NULL;
 }
 
 /* The call table of obj or of what it is a view of, by the offset in its type or else by the slot;
@@ -156,8 +149,8 @@ nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, in
             }
         }
     } else {
-        PyObject *self = nc_native_viewed(obj);
-        if (NC_LIKELY(self != NULL) && NC_LIKELY(nc_native_is_exact(self))) {
+        PyObject *self = nc_abi_behind(obj);
+        if (NC_LIKELY(nc_native_is_exact(self))) {
             entry = by_slot ? nc_native_first_by_slot(self) : nc_native_first(self);
             if (NC_LIKELY(entry != NULL) && nc_calltable_first_is(entry, signature, refuse)) {
                 return entry;
@@ -299,8 +292,8 @@ NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintpt
             }
         }
     } else {
-        PyObject *self = nc_native_viewed(obj);
-        if (NC_LIKELY(self != NULL) && NC_LIKELY(nc_native_is_exact(self))) {
+        PyObject *self = nc_abi_behind(obj);
+        if (NC_LIKELY(nc_native_is_exact(self))) {
             entry = nc_native_first_packed(self);
             if (NC_LIKELY(entry != NULL) && NC_LIKELY(((*entry ^ word) & mask) == 0)) {
                 return nc_packed_funcptr(entry, 1);

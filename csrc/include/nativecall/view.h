@@ -86,36 +86,22 @@ NC_STATIC_INLINE const intptr_t *nc_view_strides(const NcView *view, int ndim)
 #define NC_VIEW_AT(T, view, ...)                                                                   \
     (*(1 ? (T *)(void *)((char *)(view)->data + NC_VIEW_OFFSET(view, __VA_ARGS__)) : (view)->data))
 
-/* Bytes from `data` to the element at 1 to 8 indices. */
+/* Bytes from `data` to the element at 1 to 8 indices; another number of them does not compile. */
 #define NC_VIEW_OFFSET(view, ...)                                                                  \
-    NC_VIEW_EXPAND_(NC_VIEW_EXPAND_(NC_VIEW_PICK_(__VA_ARGS__, NC_VIEW_8_, NC_VIEW_7_, NC_VIEW_6_, \
-                                                  NC_VIEW_5_, NC_VIEW_4_, NC_VIEW_3_, NC_VIEW_2_,  \
-                                                  NC_VIEW_1_, 0))(view, __VA_ARGS__))
-
-/* MSVC takes __VA_ARGS__ for one argument until it is scanned again. */
-#define NC_VIEW_EXPAND_(x) x
-#define NC_VIEW_PICK_(a, b, c, d, e, f, g, h, found, ...) found
-/* An array of size 0 or less does not compile. */
-#define NC_VIEW_HAS_(view, n) (0 * (intptr_t)sizeof(char[NC_VIEW_NDIM(view) == (n) ? 1 : -1]))
+    (0 * (intptr_t)sizeof(char[NC_VIEW_NDIM(view) == NC_COUNT(__VA_ARGS__) ? 1 : -1]) +            \
+     NC_EXPAND(NC_PASTE(NC_PASTE(NC_VIEW_SUM_, NC_COUNT(__VA_ARGS__)), _)(view, __VA_ARGS__)))
 #define NC_VIEW_STEP_(view, k, i) ((intptr_t)(i) * (view)->strides[k])
-#define NC_VIEW_1_(v, a) (NC_VIEW_HAS_(v, 1) + NC_VIEW_STEP_(v, 0, a))
-#define NC_VIEW_2_(v, a, b) (NC_VIEW_HAS_(v, 2) + NC_VIEW_SUM_2_(v, a, b))
-#define NC_VIEW_3_(v, a, b, c) (NC_VIEW_HAS_(v, 3) + NC_VIEW_SUM_3_(v, a, b, c))
-#define NC_VIEW_4_(v, a, b, c, d) (NC_VIEW_HAS_(v, 4) + NC_VIEW_SUM_4_(v, a, b, c, d))
-#define NC_VIEW_5_(v, a, b, c, d, e)                                                               \
-    (NC_VIEW_HAS_(v, 5) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e))
-#define NC_VIEW_6_(v, a, b, c, d, e, f)                                                            \
-    (NC_VIEW_HAS_(v, 6) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e) +                 \
-     NC_VIEW_STEP_(v, 5, f))
-#define NC_VIEW_7_(v, a, b, c, d, e, f, g)                                                         \
-    (NC_VIEW_HAS_(v, 7) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e) +                 \
-     NC_VIEW_STEP_(v, 5, f) + NC_VIEW_STEP_(v, 6, g))
-#define NC_VIEW_8_(v, a, b, c, d, e, f, g, h)                                                      \
-    (NC_VIEW_HAS_(v, 8) + NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e) +                 \
-     NC_VIEW_STEP_(v, 5, f) + NC_VIEW_STEP_(v, 6, g) + NC_VIEW_STEP_(v, 7, h))
-#define NC_VIEW_SUM_2_(v, a, b) (NC_VIEW_STEP_(v, 0, a) + NC_VIEW_STEP_(v, 1, b))
-#define NC_VIEW_SUM_3_(v, a, b, c) (NC_VIEW_SUM_2_(v, a, b) + NC_VIEW_STEP_(v, 2, c))
-#define NC_VIEW_SUM_4_(v, a, b, c, d) (NC_VIEW_SUM_3_(v, a, b, c) + NC_VIEW_STEP_(v, 3, d))
+#define NC_VIEW_SUM_1_(v, a) NC_VIEW_STEP_(v, 0, a)
+#define NC_VIEW_SUM_2_(v, a, b) NC_VIEW_SUM_1_(v, a) + NC_VIEW_STEP_(v, 1, b)
+#define NC_VIEW_SUM_3_(v, a, b, c) NC_VIEW_SUM_2_(v, a, b) + NC_VIEW_STEP_(v, 2, c)
+#define NC_VIEW_SUM_4_(v, a, b, c, d) NC_VIEW_SUM_3_(v, a, b, c) + NC_VIEW_STEP_(v, 3, d)
+#define NC_VIEW_SUM_5_(v, a, b, c, d, e) NC_VIEW_SUM_4_(v, a, b, c, d) + NC_VIEW_STEP_(v, 4, e)
+#define NC_VIEW_SUM_6_(v, a, b, c, d, e, f)                                                        \
+    NC_VIEW_SUM_5_(v, a, b, c, d, e) + NC_VIEW_STEP_(v, 5, f)
+#define NC_VIEW_SUM_7_(v, a, b, c, d, e, f, g)                                                     \
+    NC_VIEW_SUM_6_(v, a, b, c, d, e, f) + NC_VIEW_STEP_(v, 6, g)
+#define NC_VIEW_SUM_8_(v, a, b, c, d, e, f, g, h)                                                  \
+    NC_VIEW_SUM_7_(v, a, b, c, d, e, f, g) + NC_VIEW_STEP_(v, 7, h)
 
 /* ---- sizes and order ------------------------------------------------------------------------- */
 

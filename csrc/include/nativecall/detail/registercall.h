@@ -126,67 +126,44 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
     return NC_OK;
 }
 
+/* What a value of a type travels in: 'i' an integer register, 'f' a floating one, 'p' two of them,
+ * 'g' x87's 80 bits, in memory unless they are a result; 'v' nothing; 0: this header cannot. */
+NC_STATIC char nc_registercall_row(const NcSignatureType *type)
+{
+    switch (type->kind) {
+    case NC_KIND_VOID:
+        return 'v';
+    case NC_KIND_FLOAT:
+        return type->code != 'g' ? 'f' : NC_REGISTERCALL_SYSV ? 'g' : 0;
+    case NC_KIND_COMPLEX:
+        return type->code == 'g' ? 0 : NC_REGISTERCALL_SYSV && type->size == 8 ? 'f' : 'p';
+    case NC_KIND_STRUCT:
+    case NC_KIND_UNION:
+    case NC_KIND_ARRAY:
+    case NC_KIND_VIEW:
+        return 0;
+    default:
+        return 'i';
+    }
+}
+
 NC_STATIC int nc_registercall_argument(NcRegisterCall *how, NcRegistersUsed *used, size_t argument,
                                        const NcSignatureType *type)
 {
-    switch (type->kind) {
-    case NC_KIND_BOOL:
-    case NC_KIND_INT:
-    case NC_KIND_VOIDPTR:
-    case NC_KIND_POINTER:
-    case NC_KIND_FUNCTION:
-    case NC_KIND_OBJECT:
-        return nc_registercall_place(how, used, argument, type, 0, 1, type->size);
-    case NC_KIND_FLOAT:
-        if (type->code == 'g') {
-            NcRegistersUsed full = {NC_REGISTERCALL_INTS, NC_REGISTERCALL_FLOATS};
-            /* x87's 80 bits, in memory always. */
-            return NC_REGISTERCALL_SYSV ? nc_registercall_place(how, &full, argument, type, 1, 2, 8)
-                                        : NC_E_MISSING;
-        }
-        return nc_registercall_place(how, used, argument, type, 1, 1, type->size);
-    case NC_KIND_COMPLEX:
-        if (type->code == 'g') {
-            return NC_E_MISSING;
-        }
-        if (NC_REGISTERCALL_SYSV && type->size == 8) {
-            return nc_registercall_place(how, used, argument, type, 1, 1, 8);
-        }
-        return nc_registercall_place(how, used, argument, type, 1, 2, type->size / 2);
-    default:
-        return NC_E_MISSING;
-    }
+    NcRegistersUsed full = {NC_REGISTERCALL_INTS, NC_REGISTERCALL_FLOATS};
+    const char row = nc_registercall_row(type);
+    const size_t count = row == 'p' || row == 'g' ? 2 : 1;
+
+    return row == 0 ? NC_E_MISSING
+                    : nc_registercall_place(how, row == 'g' ? &full : used, argument, type,
+                                            row != 'i', count, type->size / count);
 }
 
 NC_STATIC int nc_registercall_result(NcRegisterCall *how, const NcSignatureType *type)
 {
-    how->size = (unsigned char)type->size;
-    switch (type->kind) {
-    case NC_KIND_VOID:
-        how->result = 'v';
-        return NC_OK;
-    case NC_KIND_BOOL:
-    case NC_KIND_INT:
-    case NC_KIND_VOIDPTR:
-    case NC_KIND_POINTER:
-    case NC_KIND_FUNCTION:
-    case NC_KIND_OBJECT:
-        how->result = 'i';
-        return NC_OK;
-    case NC_KIND_FLOAT:
-        how->result = type->code == 'g' ? 'g' : 'f';
-        return type->code != 'g' || NC_REGISTERCALL_SYSV ? NC_OK : NC_E_MISSING;
-    case NC_KIND_COMPLEX:
-        if (NC_REGISTERCALL_SYSV && type->size == 8) {
-            how->result = 'f';
-            return NC_OK;
-        }
-        how->result = 'p';
-        how->size = (unsigned char)(type->size / 2);
-        return type->code != 'g' ? NC_OK : NC_E_MISSING;
-    default:
-        return NC_E_MISSING;
-    }
+    how->result = nc_registercall_row(type);
+    how->size = (unsigned char)(how->result == 'p' ? type->size / 2 : type->size);
+    return how->result != 0 ? NC_OK : NC_E_MISSING;
 }
 
 /* How to call functions of a canonical signature. NC_E_MISSING: this header cannot. */

@@ -38,11 +38,6 @@ NC_C_BEGIN
 
 /* ---- C values as Python objects and back ----------------------------------------------------- */
 
-NC_STATIC_INLINE PyObject *nc_box_double(double value)
-{
-    return PyFloat_FromDouble(value);
-}
-
 NC_COLD int nc_longdouble_overflow(void)
 {
     PyErr_SetString(PyExc_OverflowError, "a long double that C code gave is out of range for a "
@@ -51,32 +46,21 @@ NC_COLD int nc_longdouble_overflow(void)
     return 1;
 }
 
+/* Whether a finite number became an infinite one. */
+NC_STATIC_INLINE int nc_overflows(long double number, double narrowed)
+{
+    return (narrowed < -DBL_MAX || narrowed > DBL_MAX) && number >= -LDBL_MAX && number <= LDBL_MAX;
+}
+
 /* Whether a finite number is out of range for a Python float; then with OverflowError. */
 NC_STATIC_INLINE int nc_longdouble_escapes(long double value)
 {
-    const double number = (double)value;
-    const int fits = number - number == 0 || value - value != 0;
-    return NC_UNLIKELY(!fits) && nc_longdouble_overflow();
+    return NC_UNLIKELY(nc_overflows(value, (double)value)) && nc_longdouble_overflow();
 }
 
 NC_STATIC_INLINE PyObject *nc_box_longdouble(long double value)
 {
     return nc_longdouble_escapes(value) ? NULL : PyFloat_FromDouble((double)value);
-}
-
-NC_STATIC_INLINE PyObject *nc_box_signed(long long value)
-{
-    return PyLong_FromLongLong(value);
-}
-
-NC_STATIC_INLINE PyObject *nc_box_unsigned(unsigned long long value)
-{
-    return PyLong_FromUnsignedLongLong(value);
-}
-
-NC_STATIC_INLINE PyObject *nc_box_boolean(NC_BOOL value)
-{
-    return PyBool_FromLong(value);
 }
 
 NC_STATIC_INLINE PyObject *nc_box_pointer(void *value)
@@ -138,105 +122,77 @@ NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
     return -1;
 }
 
-/* A number of `result` as a float: 0, or -1 with OverflowError. Infinities and nan stay what they
- * are. */
-NC_STATIC int nc_narrow_float(PyObject *result, double value, const char *name, float *out)
-{
-    *out = (float)value;
-    if ((*out > FLT_MAX && value <= DBL_MAX) || (*out < -FLT_MAX && value >= -DBL_MAX)) {
-        return nc_unbox_overflow(result, name);
-    }
-    return 0;
-}
-
 NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
 {
     double value;
-    if (nc_unbox_double(result, &value) < 0) {
-        *out = 0.0F;
-        return -1;
-    }
-    return nc_narrow_float(result, value, "float", out);
+    const int status = nc_unbox_double(result, &value);
+    *out = (float)value;
+    return nc_overflows((long double)value, (double)*out) ? nc_unbox_overflow(result, "float")
+                                                          : status;
 }
 
-NC_STATIC int nc_integer_signed(PyObject *result, long long min, long long max, const char *name,
-                                long long *out)
+/* The bits of an integer from min to max; the type is signed if min is below 0. 0, or -1 with an
+ * exception. */
+NC_STATIC int nc_integer(PyObject *result, long long min, unsigned long long max, const char *name,
+                         unsigned long long *out)
 {
     PyObject *integer = PyNumber_Index(result);
     int status = 0;
+    int fits;
     *out = 0;
     if (integer == NULL) {
         return -1;
     }
-    *out = PyLong_AsLongLong(integer);
-    if ((*out == -1 && PyErr_Occurred()) || *out < min || *out > max) {
+    if (min < 0) {
+        const long long number = PyLong_AsLongLong(integer);
+        fits = number >= min && number <= (long long)max;
+        *out = (unsigned long long)number;
+    } else {
+        *out = PyLong_AsUnsignedLongLong(integer);
+        fits = *out <= max;
+    }
+    if (!fits || (*out == (unsigned long long)-1 && PyErr_Occurred())) {
         status = nc_unbox_overflow(integer, name);
     }
     Py_DECREF(integer);
     return status;
 }
 
-NC_STATIC int nc_integer_unsigned(PyObject *result, unsigned long long max, const char *name,
-                                  unsigned long long *out)
-{
-    PyObject *integer = PyNumber_Index(result);
-    int status = 0;
-    *out = 0;
-    if (integer == NULL) {
-        return -1;
-    }
-    *out = PyLong_AsUnsignedLongLong(integer);
-    if ((*out == (unsigned long long)-1 && PyErr_Occurred()) || *out > max) {
-        status = nc_unbox_overflow(integer, name);
-    }
-    Py_DECREF(integer);
-    return status;
-}
-
-#define NC_UNBOX_SIGNED(word, type, min, max)                                                      \
+#define NC_UNBOX_INTEGER(word, type, min, max)                                                     \
     NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
     {                                                                                              \
-        long long value;                                                                           \
-        int status = nc_integer_signed(result, min, max, #type, &value);                           \
-        *out = (type)value;                                                                        \
-        return status;                                                                             \
-    }
-#define NC_UNBOX_UNSIGNED(word, type, max)                                                         \
-    NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
-    {                                                                                              \
-        unsigned long long value;                                                                  \
-        int status = nc_integer_unsigned(result, max, #type, &value);                              \
-        *out = (type)value;                                                                        \
+        unsigned long long bits;                                                                   \
+        int status = nc_integer(result, min, max, #type, &bits);                                   \
+        *out = (type)bits;                                                                         \
         return status;                                                                             \
     }
 
-NC_UNBOX_SIGNED(schar, signed char, SCHAR_MIN, SCHAR_MAX)
-NC_UNBOX_SIGNED(short, short, SHRT_MIN, SHRT_MAX)
-NC_UNBOX_SIGNED(int, int, INT_MIN, INT_MAX)
-NC_UNBOX_SIGNED(long, long, LONG_MIN, LONG_MAX)
-NC_UNBOX_SIGNED(longlong, long long, LLONG_MIN, LLONG_MAX)
-NC_UNBOX_SIGNED(ssize, Py_ssize_t, PTRDIFF_MIN, PTRDIFF_MAX)
-NC_UNBOX_SIGNED(int8, int8_t, INT8_MIN, INT8_MAX)
-NC_UNBOX_SIGNED(int16, int16_t, INT16_MIN, INT16_MAX)
-NC_UNBOX_SIGNED(int32, int32_t, INT32_MIN, INT32_MAX)
-NC_UNBOX_SIGNED(int64, int64_t, INT64_MIN, INT64_MAX)
-NC_UNBOX_UNSIGNED(uchar, unsigned char, UCHAR_MAX)
-NC_UNBOX_UNSIGNED(ushort, unsigned short, USHRT_MAX)
-NC_UNBOX_UNSIGNED(unsigned, unsigned, UINT_MAX)
-NC_UNBOX_UNSIGNED(ulong, unsigned long, ULONG_MAX)
-NC_UNBOX_UNSIGNED(ulonglong, unsigned long long, ULLONG_MAX)
-NC_UNBOX_UNSIGNED(size, size_t, SIZE_MAX)
-NC_UNBOX_UNSIGNED(uint8, uint8_t, UINT8_MAX)
-NC_UNBOX_UNSIGNED(uint16, uint16_t, UINT16_MAX)
-NC_UNBOX_UNSIGNED(uint32, uint32_t, UINT32_MAX)
-NC_UNBOX_UNSIGNED(uint64, uint64_t, UINT64_MAX)
+NC_UNBOX_INTEGER(schar, signed char, SCHAR_MIN, SCHAR_MAX)
+NC_UNBOX_INTEGER(short, short, SHRT_MIN, SHRT_MAX)
+NC_UNBOX_INTEGER(int, int, INT_MIN, INT_MAX)
+NC_UNBOX_INTEGER(long, long, LONG_MIN, LONG_MAX)
+NC_UNBOX_INTEGER(longlong, long long, LLONG_MIN, LLONG_MAX)
+NC_UNBOX_INTEGER(ssize, Py_ssize_t, PTRDIFF_MIN, PTRDIFF_MAX)
+NC_UNBOX_INTEGER(int8, int8_t, INT8_MIN, INT8_MAX)
+NC_UNBOX_INTEGER(int16, int16_t, INT16_MIN, INT16_MAX)
+NC_UNBOX_INTEGER(int32, int32_t, INT32_MIN, INT32_MAX)
+NC_UNBOX_INTEGER(int64, int64_t, INT64_MIN, INT64_MAX)
+NC_UNBOX_INTEGER(uchar, unsigned char, 0, UCHAR_MAX)
+NC_UNBOX_INTEGER(ushort, unsigned short, 0, USHRT_MAX)
+NC_UNBOX_INTEGER(unsigned, unsigned, 0, UINT_MAX)
+NC_UNBOX_INTEGER(ulong, unsigned long, 0, ULONG_MAX)
+NC_UNBOX_INTEGER(ulonglong, unsigned long long, 0, ULLONG_MAX)
+NC_UNBOX_INTEGER(size, size_t, 0, SIZE_MAX)
+NC_UNBOX_INTEGER(uint8, uint8_t, 0, UINT8_MAX)
+NC_UNBOX_INTEGER(uint16, uint16_t, 0, UINT16_MAX)
+NC_UNBOX_INTEGER(uint32, uint32_t, 0, UINT32_MAX)
+NC_UNBOX_INTEGER(uint64, uint64_t, 0, UINT64_MAX)
 
-#undef NC_UNBOX_SIGNED
-#undef NC_UNBOX_UNSIGNED
+#undef NC_UNBOX_INTEGER
 
 #if !defined(__cplusplus) && !defined(NC_MSVC)
 /* A complex number and an array of its two parts have one representation. */
-#define NC_BOX_COMPLEX(word, type, part, narrow)                                                   \
+#define NC_BOX_COMPLEX(word, type, part)                                                           \
     NC_STATIC_INLINE PyObject *nc_box_##word(type value)                                           \
     {                                                                                              \
         part parts[2];                                                                             \
@@ -246,25 +202,17 @@ NC_UNBOX_UNSIGNED(uint64, uint64_t, UINT64_MAX)
     NC_STATIC_INLINE int nc_unbox_##word(PyObject *result, type *out)                              \
     {                                                                                              \
         Py_complex value = PyComplex_AsCComplex(result);                                           \
-        part parts[2] = {0, 0};                                                                    \
-        int status = value.real == -1.0 && PyErr_Occurred() ? -1 : 0;                              \
-        if (status == 0 && (narrow(result, value.real, #type, &parts[0]) < 0 ||                    \
-                            narrow(result, value.imag, #type, &parts[1]) < 0)) {                   \
-            status = -1;                                                                           \
-        }                                                                                          \
+        const part parts[2] = {(part)value.real, (part)value.imag};                                \
+        const int status = value.real == -1.0 && PyErr_Occurred() ? -1 : 0;                        \
         memcpy(out, parts, sizeof parts);                                                          \
-        return status;                                                                             \
+        return nc_overflows((long double)value.real, (double)parts[0]) ||                          \
+                       nc_overflows((long double)value.imag, (double)parts[1])                     \
+                   ? nc_unbox_overflow(result, #type)                                              \
+                   : status;                                                                       \
     }
-NC_STATIC_INLINE int nc_narrow_double(PyObject *result, double value, const char *name, double *out)
-{
-    (void)result;
-    (void)name;
-    *out = value;
-    return 0;
-}
 
-NC_BOX_COMPLEX(complex64, float _Complex, float, nc_narrow_float)
-NC_BOX_COMPLEX(complex128, double _Complex, double, nc_narrow_double)
+NC_BOX_COMPLEX(complex64, float _Complex, float)
+NC_BOX_COMPLEX(complex128, double _Complex, double)
 #undef NC_BOX_COMPLEX
 #endif
 
@@ -315,31 +263,33 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 /* C type, its storage, whether a result is a value, code, box, unbox, whether Python gets it. */
 #define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_PYTHON_GETS
 
-#define NC_TYPE_double NC_TYPE(double, "d", nc_box_double, nc_unbox_double)
-#define NC_TYPE_float NC_TYPE(float, "f", nc_box_double, nc_unbox_float)
+#define NC_TYPE_double NC_TYPE(double, "d", PyFloat_FromDouble, nc_unbox_double)
+#define NC_TYPE_float NC_TYPE(float, "f", PyFloat_FromDouble, nc_unbox_float)
 #define NC_TYPE_longdouble                                                                         \
     NC_TYPE(long double, NC_CODE_longdouble, nc_box_longdouble, nc_unbox_longdouble)
-#define NC_TYPE_schar NC_TYPE(signed char, "b", nc_box_signed, nc_unbox_schar)
-#define NC_TYPE_uchar NC_TYPE(unsigned char, "B", nc_box_unsigned, nc_unbox_uchar)
-#define NC_TYPE_short NC_TYPE(short, "h", nc_box_signed, nc_unbox_short)
-#define NC_TYPE_ushort NC_TYPE(unsigned short, "H", nc_box_unsigned, nc_unbox_ushort)
-#define NC_TYPE_int NC_TYPE(int, "i", nc_box_signed, nc_unbox_int)
-#define NC_TYPE_unsigned NC_TYPE(unsigned, "I", nc_box_unsigned, nc_unbox_unsigned)
-#define NC_TYPE_long NC_TYPE(long, NC_CODE_long, nc_box_signed, nc_unbox_long)
-#define NC_TYPE_ulong NC_TYPE(unsigned long, NC_CODE_ulong, nc_box_unsigned, nc_unbox_ulong)
-#define NC_TYPE_longlong NC_TYPE(long long, "q", nc_box_signed, nc_unbox_longlong)
-#define NC_TYPE_ulonglong NC_TYPE(unsigned long long, "Q", nc_box_unsigned, nc_unbox_ulonglong)
-#define NC_TYPE_ssize NC_TYPE(Py_ssize_t, NC_CODE_ssize, nc_box_signed, nc_unbox_ssize)
-#define NC_TYPE_size NC_TYPE(size_t, NC_CODE_size, nc_box_unsigned, nc_unbox_size)
-#define NC_TYPE_int8 NC_TYPE(int8_t, "b", nc_box_signed, nc_unbox_int8)
-#define NC_TYPE_int16 NC_TYPE(int16_t, "h", nc_box_signed, nc_unbox_int16)
-#define NC_TYPE_int32 NC_TYPE(int32_t, "i", nc_box_signed, nc_unbox_int32)
-#define NC_TYPE_int64 NC_TYPE(int64_t, "q", nc_box_signed, nc_unbox_int64)
-#define NC_TYPE_uint8 NC_TYPE(uint8_t, "B", nc_box_unsigned, nc_unbox_uint8)
-#define NC_TYPE_uint16 NC_TYPE(uint16_t, "H", nc_box_unsigned, nc_unbox_uint16)
-#define NC_TYPE_uint32 NC_TYPE(uint32_t, "I", nc_box_unsigned, nc_unbox_uint32)
-#define NC_TYPE_uint64 NC_TYPE(uint64_t, "Q", nc_box_unsigned, nc_unbox_uint64)
-#define NC_TYPE_boolean NC_TYPE(NC_BOOL, "?", nc_box_boolean, nc_unbox_boolean)
+#define NC_TYPE_schar NC_TYPE(signed char, "b", PyLong_FromLongLong, nc_unbox_schar)
+#define NC_TYPE_uchar NC_TYPE(unsigned char, "B", PyLong_FromUnsignedLongLong, nc_unbox_uchar)
+#define NC_TYPE_short NC_TYPE(short, "h", PyLong_FromLongLong, nc_unbox_short)
+#define NC_TYPE_ushort NC_TYPE(unsigned short, "H", PyLong_FromUnsignedLongLong, nc_unbox_ushort)
+#define NC_TYPE_int NC_TYPE(int, "i", PyLong_FromLongLong, nc_unbox_int)
+#define NC_TYPE_unsigned NC_TYPE(unsigned, "I", PyLong_FromUnsignedLongLong, nc_unbox_unsigned)
+#define NC_TYPE_long NC_TYPE(long, NC_CODE_long, PyLong_FromLongLong, nc_unbox_long)
+#define NC_TYPE_ulong                                                                              \
+    NC_TYPE(unsigned long, NC_CODE_ulong, PyLong_FromUnsignedLongLong, nc_unbox_ulong)
+#define NC_TYPE_longlong NC_TYPE(long long, "q", PyLong_FromLongLong, nc_unbox_longlong)
+#define NC_TYPE_ulonglong                                                                          \
+    NC_TYPE(unsigned long long, "Q", PyLong_FromUnsignedLongLong, nc_unbox_ulonglong)
+#define NC_TYPE_ssize NC_TYPE(Py_ssize_t, NC_CODE_ssize, PyLong_FromLongLong, nc_unbox_ssize)
+#define NC_TYPE_size NC_TYPE(size_t, NC_CODE_size, PyLong_FromUnsignedLongLong, nc_unbox_size)
+#define NC_TYPE_int8 NC_TYPE(int8_t, "b", PyLong_FromLongLong, nc_unbox_int8)
+#define NC_TYPE_int16 NC_TYPE(int16_t, "h", PyLong_FromLongLong, nc_unbox_int16)
+#define NC_TYPE_int32 NC_TYPE(int32_t, "i", PyLong_FromLongLong, nc_unbox_int32)
+#define NC_TYPE_int64 NC_TYPE(int64_t, "q", PyLong_FromLongLong, nc_unbox_int64)
+#define NC_TYPE_uint8 NC_TYPE(uint8_t, "B", PyLong_FromUnsignedLongLong, nc_unbox_uint8)
+#define NC_TYPE_uint16 NC_TYPE(uint16_t, "H", PyLong_FromUnsignedLongLong, nc_unbox_uint16)
+#define NC_TYPE_uint32 NC_TYPE(uint32_t, "I", PyLong_FromUnsignedLongLong, nc_unbox_uint32)
+#define NC_TYPE_uint64 NC_TYPE(uint64_t, "Q", PyLong_FromUnsignedLongLong, nc_unbox_uint64)
+#define NC_TYPE_boolean NC_TYPE(NC_BOOL, "?", PyBool_FromLong, nc_unbox_boolean)
 #define NC_TYPE_pointer NC_TYPE(void *, "P", nc_box_pointer, nc_unbox_pointer)
 #define NC_TYPE_complex64 NC_TYPE(float _Complex, "Zf", nc_box_complex64, nc_unbox_complex64)
 #define NC_TYPE_complex128 NC_TYPE(double _Complex, "Zd", nc_box_complex128, nc_unbox_complex128)
@@ -348,7 +298,6 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 
 /* ---- the macros' workings -------------------------------------------------------------------- */
 
-#define NC_EXPAND(text) text
 #define NC_LIST(...) __VA_ARGS__
 
 #define NC_PICK_TYPE_(a, ...) a
@@ -361,29 +310,21 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_PICK(what, ...) NC_EXPAND(NC_PICK_##what##_(__VA_ARGS__, ~))
 #define NC_OF(what, word) NC_EXPAND(NC_PICK(what, NC_TYPE_##word))
 
-/* m(index, word) for each, with nothing or a comma between. */
-#define NC_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
-#define NC_COUNT(...) NC_EXPAND(NC_COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, ~))
-#define NC_PASTE_(a, b) a##b
-#define NC_PASTE(a, b) NC_PASTE_(a, b)
-#define NC_EACH_1(m, a) m(0, a)
-#define NC_EACH_2(m, a, b) m(0, a) m(1, b)
-#define NC_EACH_3(m, a, b, c) m(0, a) m(1, b) m(2, c)
-#define NC_EACH_4(m, a, b, c, d) m(0, a) m(1, b) m(2, c) m(3, d)
-#define NC_EACH_5(m, a, b, c, d, e) m(0, a) m(1, b) m(2, c) m(3, d) m(4, e)
-#define NC_EACH_6(m, a, b, c, d, e, f) NC_EACH_5(m, a, b, c, d, e) m(5, f)
-#define NC_EACH_7(m, a, b, c, d, e, f, g) NC_EACH_6(m, a, b, c, d, e, f) m(6, g)
-#define NC_EACH_8(m, a, b, c, d, e, f, g, h) NC_EACH_7(m, a, b, c, d, e, f, g) m(7, h)
-#define NC_EACH(m, ...) NC_EXPAND(NC_PASTE(NC_EACH_, NC_COUNT(__VA_ARGS__))(m, __VA_ARGS__))
-#define NC_COMMA_1(m, a) m(0, a)
-#define NC_COMMA_2(m, a, b) m(0, a), m(1, b)
-#define NC_COMMA_3(m, a, b, c) m(0, a), m(1, b), m(2, c)
-#define NC_COMMA_4(m, a, b, c, d) m(0, a), m(1, b), m(2, c), m(3, d)
-#define NC_COMMA_5(m, a, b, c, d, e) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e)
-#define NC_COMMA_6(m, a, b, c, d, e, f) NC_COMMA_5(m, a, b, c, d, e), m(5, f)
-#define NC_COMMA_7(m, a, b, c, d, e, f, g) NC_COMMA_6(m, a, b, c, d, e, f), m(6, g)
-#define NC_COMMA_8(m, a, b, c, d, e, f, g, h) NC_COMMA_7(m, a, b, c, d, e, f, g), m(7, h)
-#define NC_COMMA(m, ...) NC_EXPAND(NC_PASTE(NC_COMMA_, NC_COUNT(__VA_ARGS__))(m, __VA_ARGS__))
+/* m(index, word) for each, with nothing or a comma between: what s() is. */
+#define NC_EACH_1(m, s, a) m(0, a)
+#define NC_EACH_2(m, s, a, b) NC_EACH_1(m, s, a) s() m(1, b)
+#define NC_EACH_3(m, s, a, b, c) NC_EACH_2(m, s, a, b) s() m(2, c)
+#define NC_EACH_4(m, s, a, b, c, d) NC_EACH_3(m, s, a, b, c) s() m(3, d)
+#define NC_EACH_5(m, s, a, b, c, d, e) NC_EACH_4(m, s, a, b, c, d) s() m(4, e)
+#define NC_EACH_6(m, s, a, b, c, d, e, f) NC_EACH_5(m, s, a, b, c, d, e) s() m(5, f)
+#define NC_EACH_7(m, s, a, b, c, d, e, f, g) NC_EACH_6(m, s, a, b, c, d, e, f) s() m(6, g)
+#define NC_EACH_8(m, s, a, b, c, d, e, f, g, h) NC_EACH_7(m, s, a, b, c, d, e, f, g) s() m(7, h)
+#define NC_EACH_OF(m, s, ...)                                                                      \
+    NC_EXPAND(NC_PASTE(NC_EACH_, NC_COUNT(__VA_ARGS__))(m, s, __VA_ARGS__))
+#define NC_S_NOTHING()
+#define NC_S_COMMA() ,
+#define NC_EACH(m, ...) NC_EACH_OF(m, NC_S_NOTHING, __VA_ARGS__)
+#define NC_COMMA(m, ...) NC_EACH_OF(m, NC_S_COMMA, __VA_ARGS__)
 
 /* `*out = call`, also of what gives nothing. */
 #define NC_STORE(word, out, call) NC_PASTE(NC_STORE_, NC_OF(RESULT, word))(out, call)

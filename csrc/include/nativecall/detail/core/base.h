@@ -18,19 +18,6 @@
 
 #include "compiler.h"
 
-#if defined(NC_MSVC)
-#define NC_THREAD_LOCAL __declspec(thread)
-#else
-#define NC_THREAD_LOCAL __thread
-#endif
-/* For functions that write a value of a type known at run time only: where GCC saw the memory that
- * it is for, it would warn of the branches for wider types. */
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
-#define NC_OPAQUE __attribute__((noipa))
-#else
-#define NC_OPAQUE
-#endif
-
 NC_C_BEGIN
 
 /* ---- status ---------------------------------------------------------------------------------- */

@@ -166,10 +166,8 @@ NC_STATIC int nc_calltable_replace(NcCallTable *calls, size_t position, void *fu
 /* Frees every table and leaves an empty one. No reader may be left. */
 NC_STATIC void nc_calltable_clear(NcCallTable *calls)
 {
-    NcGrowth growth = calls->growth;
-
+    nc_growth_free(&calls->growth);
     nc_calltable_init(calls);
-    nc_growth_free(&growth);
 }
 
 NC_C_END

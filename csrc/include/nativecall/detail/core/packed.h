@@ -188,14 +188,9 @@ NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
     uintptr_t *halves = (uintptr_t *)(void *)word;
-#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
-    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    nc_store_relaxed_uintptr(halves + 1, (uintptr_t)value);
-    nc_store_release_uintptr(halves, (uintptr_t)(value >> 32));
-#else
-    nc_store_relaxed_uintptr(halves, (uintptr_t)value);
-    nc_store_release_uintptr(halves + 1, (uintptr_t)(value >> 32));
-#endif
+    const int high = nc_packed_high();
+    nc_store_relaxed_uintptr(halves + !high, (uintptr_t)value);
+    nc_store_release_uintptr(halves + high, (uintptr_t)(value >> 32));
 #else
     nc_store_release_uintptr(word, value);
 #endif

@@ -35,27 +35,21 @@
 #define NC_SPELT_b "b"
 #define NC_SPELT_B "Bc"
 #endif
-#if LONG_MAX == 2147483647L
-#define NC_SPELT_LONG_i "l"
-#define NC_SPELT_LONG_I "L"
-#define NC_SPELT_LONG_q
-#define NC_SPELT_LONG_Q
-#else
-#define NC_SPELT_LONG_i
-#define NC_SPELT_LONG_I
-#define NC_SPELT_LONG_q "l"
-#define NC_SPELT_LONG_Q "L"
-#endif
-#if UINTPTR_MAX == 0xFFFFFFFF
-#define NC_SPELT_i "i" NC_SPELT_LONG_i "n"
-#define NC_SPELT_I "I" NC_SPELT_LONG_I "N"
-#define NC_SPELT_q "q" NC_SPELT_LONG_q
-#define NC_SPELT_Q "Q" NC_SPELT_LONG_Q
-#else
-#define NC_SPELT_i "i" NC_SPELT_LONG_i
-#define NC_SPELT_I "I" NC_SPELT_LONG_I
-#define NC_SPELT_q "q" NC_SPELT_LONG_q "n"
-#define NC_SPELT_Q "Q" NC_SPELT_LONG_Q "N"
+#if LONG_MAX == INT64_MAX /* LP64 */
+#define NC_SPELT_i "i"
+#define NC_SPELT_I "I"
+#define NC_SPELT_q "qln"
+#define NC_SPELT_Q "QLN"
+#elif UINTPTR_MAX == 0xFFFFFFFF /* ILP32 */
+#define NC_SPELT_i "iln"
+#define NC_SPELT_I "ILN"
+#define NC_SPELT_q "q"
+#define NC_SPELT_Q "Q"
+#else /* LLP64 */
+#define NC_SPELT_i "il"
+#define NC_SPELT_I "IL"
+#define NC_SPELT_q "qn"
+#define NC_SPELT_Q "QN"
 #endif
 #if LDBL_MANT_DIG == DBL_MANT_DIG
 #define NC_SPELT_d "dg"

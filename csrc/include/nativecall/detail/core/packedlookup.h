@@ -123,14 +123,20 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* Which of two machine words in one word has the marks: the second, except on big-endian ones. */
+NC_STATIC_INLINE int nc_packed_high(void)
+{
+    const uint64_t one = 1;
+    return *(const unsigned char *)&one;
+}
+
 /* Every second word of a table is loaded with acquire. Where a word is two machine words, the one
  * with the marks, which the writer stores last, is loaded first. */
 NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
     const uintptr_t *halves = (const uintptr_t *)(const void *)word;
-    const uint64_t one = 1;
-    const int high = *(const unsigned char *)&one; /* the second, but for big-endian machines */
+    const int high = nc_packed_high();
     const uint64_t marks = (uintptr_t)NC_ABI_LOAD(halves + high);
     return marks << 32 | (uintptr_t)NC_ABI_LOAD(halves + !high);
 #else

@@ -88,10 +88,8 @@ NC_STATIC int nc_packedtable_replace(NcPackedTable *table, size_t position, void
 /* Frees every table and leaves an empty one. No reader may be left. */
 NC_STATIC void nc_packedtable_clear(NcPackedTable *table)
 {
-    NcGrowth growth = table->growth;
-
+    nc_growth_free(&table->growth);
     nc_packedtable_init(table);
-    nc_growth_free(&growth);
 }
 
 NC_C_END

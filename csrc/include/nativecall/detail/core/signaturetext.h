@@ -436,7 +436,6 @@ NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t
     type->alignment = sizeof(void *);
     switch (code) {
     case 'v':
-        type->kind = NC_KIND_VOID;
         type->size = 0;
         type->alignment = 1;
         nc_reader_write(reader, 'v');
@@ -522,18 +521,12 @@ NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
     const size_t written = reader->written;
     int merged = place == NC_PLACE_ELEMENT && type->kind == NC_KIND_ARRAY;
 
+    memset(type, 0, sizeof *type); /* void, where nothing else is read */
     type->text = reader->text + at;
-    type->kind = NC_KIND_VOID;
     type->place = place;
-    type->code = 0;
-    type->size = 0;
     type->alignment = 1;
-    type->offset = 0;
     type->width = -1;
-    type->shift = 0;
-    type->ndim = 0;
     type->count = 1;
-    type->item_size = 0;
     if (depth > NC_SIGNATURE_MAX_DEPTH || at >= reader->length) {
         nc_reader_fault(reader, at);
         return;
