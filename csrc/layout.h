@@ -83,7 +83,7 @@ typedef struct {
  * itself, which is not converted. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_FOREIGN_KINDS };
 
-/* How long C keeps functions that are passed (callable/kept.h): a number from NC_KEEP_ARGUMENT on
+/* How long C keeps functions that are passed (call/kept.h): a number from NC_KEEP_ARGUMENT on
  * means as long as the object that argument `number - NC_KEEP_ARGUMENT` is. */
 enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
 

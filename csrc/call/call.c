@@ -6,14 +6,14 @@
  * way of its own (`call_flagged`), so that the others do not pay for them. */
 #include "call.h"
 
+#include "calls.h"
+#include "failure.h"
+#include "kept.h"
 #include "plan.h"
 
 #include "platform/compat.h"
 #include "platform/lists.h"
 #include "platform/stack.h"
-#include "callable/failure.h"
-#include "callable/calls.h"
-#include "callable/kept.h"
 #include "values/aggregates.h"
 #include "values/destructor.h"
 #include "values/fortran.h"

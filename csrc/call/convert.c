@@ -7,16 +7,16 @@
  * the GIL, but for what thunk.h takes it for.
  *
  * A Thunk may end in its own call. It, its spec and with that its conversion stay for a while
- * (callable/thunkobject.h). */
+ * (call/thunkobject.h). */
 #include "convert.h"
 
 #include "entry.h"
+#include "failure.h"
 #include "invoke.h"
 #include "plan.h"
 #include "thunk.h"
 
 #include "platform/compat.h"
-#include "callable/failure.h"
 #include "values/scalars.h"
 
 #include <errno.h>

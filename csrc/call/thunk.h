@@ -1,13 +1,13 @@
 /* csrc/call/thunk.h: what C -> C thunks call, generated ones and those that convert.c carries out.
  * The usual way through a thunk calls nothing of this.
  *
- * The context of its stub is the object that owns it (callable/thunkobject.h).
+ * The context of its stub is the object that owns it (call/thunkobject.h).
  *
  * Everything here may be called without the GIL unless it says otherwise. */
 #ifndef NC_THUNK_H
 #define NC_THUNK_H
 
-#include "callable/thunkobject.h"
+#include "thunkobject.h"
 
 /* A step failed, with these bits. Where that is the failure of the function itself (`tested`), and
  * its caller sees that, shows it by errno or at `told`, as the flags say (NC_CONVERSION_*).

@@ -1,10 +1,10 @@
 /* csrc/callable/bind.c: the methods of bind.h. A failed operation changes nothing. */
 #include "bind.h"
 
-#include "calls.h"
+#include "call/calls.h"
 #include "callinterface.h"
 #include "construct.h"
-#include "thunkobject.h"
+#include "call/thunkobject.h"
 #include "values/names.h"
 
 #include <string.h>

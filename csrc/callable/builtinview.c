@@ -2,7 +2,7 @@
 #include "builtinview.h"
 
 #include "call/call.h"
-#include "calls.h"
+#include "call/calls.h"
 #include "platform/compat.h"
 #include "construct.h"
 #include "overload.h"

@@ -12,7 +12,7 @@
 #include "foreign.h"
 #include "builtinview.h"
 #include "call/call.h"
-#include "calls.h"
+#include "call/calls.h"
 #include "entries.h"
 #include "construct.h"
 #include "overload.h"

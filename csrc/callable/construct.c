@@ -3,7 +3,7 @@
 #include "construct.h"
 
 #include "call/call.h"
-#include "calls.h"
+#include "call/calls.h"
 #include "callinterface.h"
 #include "nativecall/detail/objectclass.h"
 #include "values/names.h"

@@ -5,7 +5,7 @@
  * works. */
 #include "callinterface.h"
 #include "core/core.h"
-#include "kept.h"
+#include "call/kept.h"
 #include "construct.h"
 
 #include "platform/functions.h"

@@ -21,7 +21,7 @@
  * match swallows its exception, a failed hook does not. */
 #include "overload.h"
 
-#include "calls.h"
+#include "call/calls.h"
 #include "overloadcost.h"
 #include "values/names.h"
 #include "values/pointers.h"

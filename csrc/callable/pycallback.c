@@ -1,7 +1,7 @@
 /* csrc/callable/pycallback.c: C calls Python functions; pycallback.h says how. */
 #include "pycallback.h"
 
-#include "kept.h"
+#include "call/kept.h"
 #include "values/aggregates.h"
 #include "values/record.h"
 #include "values/text.h"

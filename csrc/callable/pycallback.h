@@ -39,7 +39,7 @@
 #include "platform/exceptions.h"
 #include "platform/gil.h"
 #include "platform/stub.h"
-#include "failure.h"
+#include "call/failure.h"
 #include "values/pointers.h"
 
 #include "nativecall/detail/compat.h"

@@ -8,7 +8,7 @@
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
 
-#include "calls.h"
+#include "call/calls.h"
 #include "values/pointers.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */

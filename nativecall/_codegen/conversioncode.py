@@ -3,7 +3,7 @@
 A conversion (_plan/conversion.py) is carried out op by op, as csrc/call/convert.c does. A place is
 an IR value here until something asks for its address, so moves cost nothing.
 
-A thunk is entered through a stub, whose context is the Thunk (csrc/callable/thunkobject.h).
+A thunk is entered through a stub, whose context is the Thunk (csrc/call/thunkobject.h).
 
 A loop is called as ``void (char **args, intptr_t *dimensions, intptr_t *steps, void *data)``. What
 it calls is at the start of `data` (csrc/call/convert.h); or it is named, for a linker that has its

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "Plan")
 
-#: Bytes at the start of a Thunk that bound values follow (csrc/callable/thunkobject.h).
+#: Bytes at the start of a Thunk that bound values follow (csrc/call/thunkobject.h).
 HEADER: Final = _ext.code_layout()["thunk_values"]
 
 

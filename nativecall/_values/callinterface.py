@@ -162,7 +162,7 @@ def text_of(said: str, policies: Policies) -> str:
     return "" if said in BYTES and policies.encoding is None else said
 
 
-#: How long C keeps functions (csrc/callable/kept.h); from `_KEEP_ARGUMENT` on as long as an
+#: How long C keeps functions (csrc/call/kept.h); from `_KEEP_ARGUMENT` on as long as an
 #: argument.
 _KEEP = {"call": 0, "process": 1, "library": 2}
 _KEEP_ARGUMENT = 3

@@ -1,7 +1,7 @@
 """Error conventions: how a C function reports failure, and which exception that becomes.
 
 The table has all there is to know of each. What calls functions, converts them or reports failure
-to C obeys its row; names and flags are the core's (csrc/callable/failure.c).
+to C obeys its row; names and flags are the core's (csrc/call/failure.c).
 """
 
 from __future__ import annotations

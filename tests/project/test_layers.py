@@ -302,6 +302,7 @@ def c_problems(root: Path) -> list[str]:
     """Every include that the layers do not allow."""
     found = []
     graph: dict[str, set[str]] = {}
+    rooms: dict[str, set[str]] = {}  # folders, and the units beside them
     where: dict[tuple[str, str], str] = {}
     for unit, paths in units(root).items():
         graph[unit] = set()
@@ -313,7 +314,11 @@ def c_problems(root: Path) -> list[str]:
                 elif other != unit:
                     graph[unit].add(other)
                     where[unit, other] = text
-    for circle in circles(graph):
+                    room, another = unit.split("/")[0], other.split("/")[0]
+                    if room != another:
+                        rooms.setdefault(room, set()).add(another)
+                        where.setdefault((room, another), text)
+    for circle in circles(graph) or circles(rooms):
         found.append("; ".join([text for pair, text in where.items() if {*pair} <= {*circle}]))
     return found
 

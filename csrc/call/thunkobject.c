@@ -1,8 +1,8 @@
-/* csrc/callable/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing. */
+/* csrc/call/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing. */
 #include "thunkobject.h"
 
-#include "call/entry.h"
-#include "call/plan.h"
+#include "entry.h"
+#include "plan.h"
 #include "platform/address.h"
 #include "platform/exceptions.h"
 #include "platform/stub.h"

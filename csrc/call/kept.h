@@ -1,4 +1,4 @@
-/* csrc/callable/kept.h: functions that C keeps longer than the call that passed them (`keep=`), and
+/* csrc/call/kept.h: functions that C keeps longer than the call that passed them (`keep=`), and
  * the handles of objects beside them, which are user data.
  *
  * Rule. What is kept is the pointer that C was given, with all that this pointer needs. Equal

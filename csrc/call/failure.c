@@ -1,4 +1,4 @@
-/* csrc/callable/failure.c: errno, and results that mean failure. */
+/* csrc/call/failure.c: errno, and results that mean failure. */
 #include "failure.h"
 
 #include "values/names.h"

@@ -1,4 +1,4 @@
-/* csrc/callable/calls.h: the calls of a native callable that are not the usual ones: with keywords,
+/* csrc/call/calls.h: the calls of a native callable that are not the usual ones: with keywords,
  * or with a wrong number of arguments; those that a wrapper makes of others; and those that ask a
  * hook for the entry.
  *

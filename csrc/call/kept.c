@@ -1,4 +1,4 @@
-/* csrc/callable/kept.c: the dicts of kept.h. */
+/* csrc/call/kept.c: the dicts of kept.h. */
 #include "kept.h"
 
 #include "values/destructor.h"

@@ -1,4 +1,4 @@
-/* csrc/callable/thunkobject.h: thunks as objects: what owns a C function that calls another one,
+/* csrc/call/thunkobject.h: thunks as objects: what owns a C function that calls another one,
  * and what all that do the same share.
  *
  * A ThunkSpec is worked out once by Python code (_callable/thunk.py) for a signature and what is

@@ -1,4 +1,4 @@
-/* csrc/callable/failure.h: errno, and results that mean failure, for calls of entries whose flags
+/* csrc/call/failure.h: errno, and results that mean failure, for calls of entries whose flags
  * say so (docs/abi/provide.md, "Flags"). */
 #ifndef NC_FAILURE_H
 #define NC_FAILURE_H

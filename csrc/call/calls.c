@@ -1,4 +1,4 @@
-/* csrc/callable/calls.c: the calls of calls.h. */
+/* csrc/call/calls.c: the calls of calls.h. */
 #include "calls.h"
 
 #include "platform/lists.h"
