@@ -6,6 +6,7 @@
  * (pointer_type, layout, passed) is filled in once, with the GIL; nothing else changes. */
 #include "callinterface.h"
 
+#include "core/core.h"
 #include "trampoline.h"
 #include "values/pointers.h"
 
@@ -66,7 +67,7 @@ static void callinterface_dealloc(PyObject *object)
 static int pack(NcCallInterface *self, const char *text, size_t length)
 {
     uint64_t words[NC_PACKED_MAX_WORDS];
-    int status = nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, &self->word_count);
+    int status = nc_core_pack(text, length, words, &self->word_count);
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError, "%s at offset %zu in the canonical signature '%s'",
                      nc_status_text(status), self->word_count, text);

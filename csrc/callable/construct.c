@@ -86,12 +86,14 @@ static int append_first(NcCallable *self, const NcCallInterface *cif, uintptr_t 
 int nc_callable_move_tables(NcCallable *self)
 {
     const PyNativeCallableEntry *first = &self->single.entries[0];
+    const uint64_t *words = self->packed;
     NcMore *more = nc_callable_more(self);
     int status;
     if (more == NULL || self->calls != &self->single) {
         return more == NULL ? -1 : 0;
     }
-    status = nc_nativetable_add(&more->native, first->signature, first->flags, first->funcptr);
+    status = nc_nativetable_add_packed(&more->native, first->signature, words,
+                                       nc_packed_count(words), first->flags, first->funcptr);
     if (status == NC_OK) {
         publish(self, more->native.calls.published, more->native.packed.published);
     }

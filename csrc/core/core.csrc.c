@@ -10,6 +10,11 @@
 #include "nativecall/detail/core/calltable.h"
 #include "nativecall/detail/core/slottable.h"
 
+int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count)
+{
+    return nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, count);
+}
+
 /* cffi fills in its functions when the wrapper's module is imported, which Python does only when it
  * needs that. -1 with an exception when it cannot be. */
 static int has_functions(void)

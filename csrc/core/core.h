@@ -12,6 +12,9 @@
 /* Whether an address is an interned key: its length then. NC_OK or NC_E_MISSING. */
 int nc_core_interned(uintptr_t address, size_t *length);
 
+/* nc_signature_pack, compiled once: words for NC_PACKED_MAX_WORDS. */
+int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count);
+
 /* Opens a shared library; path NULL is the process itself. `flags` are the loader's (RTLD_* of
  * dlopen, where neither RTLD_LAZY nor RTLD_NOW means the latter; LOAD_* on Windows), 0 for the
  * usual ones. On NC_E_MISSING `message` (of `size` bytes) says why. The library is never closed. */
