@@ -339,42 +339,14 @@ static void thunk_dealloc(PyObject *object)
     }
 }
 
-/* The values that are bound, by argument, and ... for one that is open. */
-static PyObject *values_of(NcThunk *self)
-{
-    const NcThunkSpec *spec = self->spec;
-    Py_ssize_t count = Py_SIZE(spec) != 0 ? spec->places[Py_SIZE(spec) - 1].index + 1 : 0;
-    Py_ssize_t next = 0; /* in the tuple */
-    PyObject *values = PyTuple_New(count);
-    for (Py_ssize_t i = 0; values != NULL && i < count; i++) {
-        PyTuple_SET_ITEM(values, i, Py_NewRef(Py_Ellipsis));
-    }
-    for (Py_ssize_t i = 0; values != NULL && i < Py_SIZE(spec); i++) {
-        const NcPlace *place = &spec->places[i];
-        char letter = spec->inner->arguments[place->index].code;
-        PyObject *value = is_plain(letter)
-                              ? nc_scalar_to_python(letter, (char *)self + place->offset)
-                              : Py_NewRef(PyTuple_GET_ITEM(*kept_of(self), next++));
-        if (value == NULL) {
-            Py_CLEAR(values);
-            break;
-        }
-        Py_DECREF(Py_Ellipsis);
-        PyTuple_SET_ITEM(values, place->index, value);
-    }
-    return values;
-}
-
 /* pickled(signature, name, doc, options): for `pickle`, how another process makes the same
  * thunk. */
 static PyObject *thunk_pickled(PyObject *object, PyObject *args)
 {
-    NcThunk *self = (NcThunk *)(void *)object;
     PyObject *name = PyTuple_GetItem(args, 1);
-    PyObject *values = name != NULL ? values_of(self) : NULL;
-    return values == NULL ? NULL
-                          : PyObject_CallMethod(self->spec->helper, "pickled", "ONO",
-                                                self->function, values, name);
+    return name == NULL ? NULL
+                        : PyObject_CallMethod(((NcThunk *)(void *)object)->spec->helper, "pickled",
+                                              "OO", object, name);
 }
 
 static PyObject *thunk_repr(PyObject *object)

@@ -39,42 +39,14 @@ static void describe_overloaded(PyMethodDef *method)
     method->ml_flags = METH_FASTCALL;
 }
 
-/* How a built-in function is pickled: a view as the attribute of its callable, all others as ever,
- * which for a view would be the attribute of the callable's name. */
-static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *function)
-{
-    PyObject *self = nc_native_viewed(function);
-    if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type)) {
-        return PyObject_CallMethod(function, "__reduce__", NULL);
-    }
-    return Py_BuildValue("N(Os)", PyMapping_GetItemString(PyEval_GetBuiltins(), "getattr"), self,
-                         "builtin");
-}
-
-/* Tells Python that, before the first view. -1 with an exception. */
+/* Tells `pickle` what views are, before the first: 0, or -1 with an exception. */
 static int tell_how_to_pickle(void)
 {
-    static PyMethodDef method = {"reduce_builtin", reduce, METH_O, NULL};
-    static PyObject *registered;
-    PyObject *made;
-    PyObject *copyreg;
-    PyObject *done;
-    if (registered != NULL) {
-        return 0;
-    }
-    copyreg = PyImport_ImportModule("copyreg");
-    made = copyreg != NULL ? PyCFunction_NewEx(&method, NULL, NULL) : NULL;
-    done = made != NULL
-               ? PyObject_CallMethod(copyreg, "pickle", "OO", (PyObject *)&PyCFunction_Type, made)
-               : NULL;
-    if (done == NULL) {
-        Py_CLEAR(made);
-    } else {
-        nc_keep_first(&registered, made);
-    }
-    Py_XDECREF(done);
-    Py_XDECREF(copyreg);
-    return registered != NULL ? 0 : -1;
+    static int is_told;
+    PyObject *module = is_told ? NULL : PyImport_ImportModule("nativecall._callable.views");
+    is_told |= module != NULL;
+    Py_XDECREF(module);
+    return is_told ? 0 : -1;
 }
 
 /* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */

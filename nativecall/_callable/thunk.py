@@ -28,6 +28,7 @@ from .._plan import messages, rules
 from .._plan.conversion import conversion
 from .._plan.nodes import HEADER, Bound, Plan
 from .._plan.rules import losses
+from .._types.ctype import Scalar
 from .._types.derived import FunctionPointer
 from .._types.signature import Signature
 from .._values import callinterface, foreign, storage
@@ -41,7 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from .._ext import CallInterface, Foreign, Native, ThunkSpec
+    from .._ext import CallInterface, Foreign, Native, Thunk, ThunkSpec
     from .._values.calloptions import Policies
     from .._values.failure import Errors
 
@@ -117,14 +118,28 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
         keep.append(held)
         _lib.ffi.cast("uintptr_t *", address)[0] = pointer
 
-    def pickled(
-        self, function: Native, values: tuple[object, ...], name: str
-    ) -> tuple[object, ...]:
+    def pickled(self, thunk: Thunk, name: str) -> tuple[object, ...]:
         """For `pickle`: how another process makes the same thunk."""
-        if values:
-            return function.bind, values
+        function = thunk.function
+        if any([isinstance(node, Bound) for node in self.plan.arguments]):
+            return function.bind, self._values(thunk)
         given = name if name != function.__name__ else None
         return partial(function.convert, errors=self.errors, name=given), (self.plan.outer,)
+
+    def _values(self, thunk: Thunk) -> tuple[object, ...]:
+        """The values that are bound, by argument, and ... for one that is open. Numbers are read
+        back from the thunk, unless they lose their class, as `long double` does.
+        """
+        kept = iter(thunk.kept or ())
+        values: list[object] = []
+        for node, ctype in zip(self.plan.arguments, self.inner.types[:-1], strict=False):
+            if not isinstance(node, Bound):
+                values.append(_OPEN)
+            elif isinstance(ctype, Scalar) and ctype.letter not in "gY":
+                values.append(_ext.load_scalar(ctype.letter, id(thunk) + node.offset))
+            else:
+                values.append(next(kept))
+        return tuple(values)
 
 
 def spec_of(

@@ -38,7 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 
-    from .._ext import Foreign, ThunkSpec
+    from .._ext import Foreign, Thunk, ThunkSpec
     from .._values.calloptions import Policies
 
 #: What every loop is, with `data` as a number that is bound, and with it and the core's symbols.
@@ -312,11 +312,9 @@ class _Helper(namedtuple("_Helper", ["operands", "signature"])):
 
     __slots__ = ()
 
-    def pickled(
-        self, function: NativeCallable, values: tuple[object, ...], name: str
-    ) -> tuple[object, ...]:
+    def pickled(self, thunk: Thunk, name: str) -> tuple[object, ...]:
         """For `pickle`: another process makes the same of the same loop."""
-        found: Foreign = function._owners[-1]
+        found: Foreign = thunk.function._owners[-1]
         return _again, (found.ufunc, found.types, self.operands is None)
 
     def __repr__(self) -> str:
