@@ -200,8 +200,7 @@ class Pin:
     size: int
 
 @final
-class Stash:
-    def put(self, exception: BaseException, /) -> None: ...
+class Stash: ...
 
 @final
 class Memory:

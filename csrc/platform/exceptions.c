@@ -58,17 +58,6 @@ static void put(NcStash *self, PyObject *exception, PyObject *object)
     }
 }
 
-/* put(exception): the Python function raised it, or returned what does not convert. */
-static PyObject *stash_put(PyObject *object, PyObject *exception)
-{
-    if (!PyExceptionInstance_Check(exception)) {
-        PyErr_SetString(PyExc_TypeError, "put() takes an exception");
-        return NULL;
-    }
-    put((NcStash *)(void *)object, Py_NewRef(exception), NULL);
-    Py_RETURN_NONE;
-}
-
 /* Reports the exception that nothing will raise. Another one may be on its way meanwhile. */
 static void stash_report(NcStash *self)
 {
@@ -148,11 +137,6 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
     return NULL;
 }
 
-static PyMethodDef stash_methods[] = {
-    {"put", stash_put, METH_O, "put(exception): keeps the first, reports the others"},
-    {NULL, NULL, 0, NULL},
-};
-
 PyTypeObject NcStash_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Stash",
     .tp_doc = "Keeps the first exception of a Python function that C calls, until C returns.",
@@ -163,7 +147,6 @@ PyTypeObject NcStash_Type = {
     .tp_clear = stash_clear,
     .tp_finalize = stash_finalize,
     .tp_dealloc = stash_dealloc,
-    .tp_methods = stash_methods,
 };
 
 /* ---- marks: exceptions that were left in a thread -------------------------------------------- */

@@ -242,16 +242,6 @@ def test_a_python_function_wins_over_an_error_convention(callbacks, fails):
         f(lambda i: 0, 1)
 
 
-def test_a_stash_that_is_closed_reports_at_once(unraisable):
-    stash = nc._ext.Stash()
-    stash.put(LookupError("kept"))
-    assert unraisable == []
-    stash.put(LookupError("later"))
-    assert unraisable == ["LookupError('later')"]
-    del stash
-    assert unraisable == ["LookupError('later')", "LookupError('kept')"]
-
-
 # -- limits --------------------------------------------------------------------------------------
 
 
