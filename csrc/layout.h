@@ -193,6 +193,12 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
 
 extern NcMore nc_no_more;
 
+/* Whether a callable has one entry, of its own. */
+static inline int nc_has_one(const NcCallable *self)
+{
+    return self->cif != NULL && self->more->parts == NULL;
+}
+
 /* The callable's own NcMore, to be written to. NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
 

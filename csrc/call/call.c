@@ -744,21 +744,11 @@ static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *t
     }
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)cif, types, NULL);
     PyObject *fixed = made != NULL ? PyLong_FromSsize_t(cif->nargs) : NULL;
-    if (fixed == NULL || made == NULL ||
-        plan_made((NcCallInterface *)(void *)made, fixed) == NULL) {
+    if (fixed == NULL || plan_made((NcCallInterface *)(void *)made, fixed) == NULL ||
+        nc_dict_put(&cif->ways, MOST_WAYS, key, made) < 0) {
         Py_CLEAR(made);
-    } else if (cif->ways == NULL) {
-        PyObject *ways = PyDict_New();
-        if (ways != NULL) {
-            nc_keep_first(&cif->ways, ways);
-        }
-    } else if (PyDict_GET_SIZE(cif->ways) >= MOST_WAYS) {
-        PyDict_Clear(cif->ways);
     }
     Py_XDECREF(fixed);
-    if (made != NULL && (cif->ways == NULL || PyDict_SetItem(cif->ways, key, made) < 0)) {
-        Py_CLEAR(made);
-    }
     return (NcCallInterface *)(void *)made;
 }
 

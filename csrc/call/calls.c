@@ -30,29 +30,33 @@ static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given
     wrong_count(self, given);
 }
 
+Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name)
+{
+    const Py_ssize_t count = cif->names != NULL ? cif->nargs : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyTuple_GET_ITEM(cif->names, i) == name) {
+            return i;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *known = PyTuple_GET_ITEM(cif->names, i);
+        if (known != Py_None && PyUnicode_Compare(known, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* Where keyword `name` goes, mostly at `likely`; or -1 with an exception. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t likely)
 {
     PyObject *names = self->cif->names;
-    Py_ssize_t count = names != NULL ? self->cif->nargs : 0;
-    /* Names are interned, here and by the compiler. */
-    if (likely < count && PyTuple_GET_ITEM(names, likely) == name) {
+    if (names != NULL && likely < self->cif->nargs && PyTuple_GET_ITEM(names, likely) == name) {
         return likely;
     }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (PyTuple_GET_ITEM(names, i) == name) {
-            return i;
-        }
-    }
-    for (Py_ssize_t i = 0; names != NULL && i < self->cif->nargs; i++) {
-        PyObject *known = PyTuple_GET_ITEM(names, i);
-        int equal = known == Py_None ? 0 : PyObject_RichCompareBool(known, name, Py_EQ);
-        if (equal < 0) {
-            return -1;
-        }
-        if (equal) {
-            return i;
-        }
+    Py_ssize_t found = nc_argument_named(self->cif, name);
+    if (found >= 0) {
+        return found;
     }
     if (names == NULL) {
         nc_callable_error(self, PyExc_TypeError,
@@ -207,9 +211,8 @@ PyObject *nc_call_with(PyObject *function, PyObject *self, PyObject *const *args
 
 int nc_is_single(PyObject *object)
 {
-    const NcCallable *self = (const NcCallable *)(void *)object;
     return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) &&
-           self->more->parts == NULL && self->cif != NULL;
+           nc_has_one((const NcCallable *)(void *)object);
 }
 
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)

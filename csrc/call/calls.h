@@ -8,6 +8,10 @@
 
 #include "layout.h"
 
+/* Which argument has a name; -1 without an exception for none. Strings that are interned, as those
+ * of keywords mostly are, are told by their addresses. */
+Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name);
+
 /* Puts keywords in order and calls on by the callable's vectorcall, or says what is wrong. */
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);

@@ -5,6 +5,7 @@
 #include "callinterface.h"
 #include "construct.h"
 #include "call/thunkobject.h"
+#include "platform/lists.h"
 #include "values/names.h"
 
 #include <string.h>
@@ -110,13 +111,7 @@ NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *
         found = PyObject_CallFunction(make, "OnO", outer, (Py_ssize_t)spec->flags, inner);
         Py_DECREF(make);
     }
-    if (found != NULL && inner->checked == NULL) {
-        inner->checked = PyDict_New();
-    } else if (found != NULL && PyDict_GET_SIZE(inner->checked) >= MOST_CHECKED) {
-        PyDict_Clear(inner->checked);
-    }
-    if (found != NULL &&
-        (inner->checked == NULL || PyDict_SetItem(inner->checked, outer, found) < 0)) {
+    if (found != NULL && nc_dict_put(&inner->checked, MOST_CHECKED, outer, found) < 0) {
         Py_CLEAR(found);
     }
     return (NcCallInterface *)(void *)found;
@@ -151,7 +146,7 @@ static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
 /* Whether there is one entry, which native callers find. */
 static int is_single(const NcCallable *self)
 {
-    return self->cif != NULL && self->more->parts == NULL && nc_calltable_count(self->calls) == 1 &&
+    return nc_has_one(self) && nc_calltable_count(self->calls) == 1 &&
            nc_native_table((PyObject *)self) != NULL;
 }
 
@@ -190,24 +185,6 @@ const char nc_doc_bind[] =
 /* More arguments than these are bound by name in Python. */
 enum { MOST_NAMED = 16 };
 
-/* Which argument has a name; -1 without an exception for none. Strings that are interned, as those
- * of keywords mostly are, are told by their addresses. */
-static Py_ssize_t named(const NcCallInterface *cif, PyObject *name)
-{
-    for (Py_ssize_t i = 0; i < cif->nargs; i++) {
-        if (PyTuple_GET_ITEM(cif->names, i) == name) {
-            return i;
-        }
-    }
-    for (Py_ssize_t i = 0; i < cif->nargs; i++) {
-        PyObject *own = PyTuple_GET_ITEM(cif->names, i);
-        if (own != Py_None && PyUnicode_Compare(own, name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 /* The values of a call in the order of the arguments, with Ellipsis where there is none; the number
  * of them, or -1 without an exception where a name is unknown or given twice. */
 static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py_ssize_t nargs,
@@ -220,7 +197,7 @@ static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py
         given[i] = i < nargs ? args[i] : Py_Ellipsis;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
-        Py_ssize_t index = named(cif, PyTuple_GET_ITEM(kwnames, i));
+        Py_ssize_t index = nc_argument_named(cif, PyTuple_GET_ITEM(kwnames, i));
         if (index < 0 || given[index] != Py_Ellipsis) {
             return -1;
         }
@@ -328,7 +305,7 @@ PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!z#O", &NcCallInterface_Type, &wanted, &errors, &length, &name)) {
         return NULL;
     }
-    if (self->cif == NULL || self->more->parts != NULL) {
+    if (!nc_has_one(self)) {
         Py_RETURN_NONE; /* it has got another entry meanwhile */
     }
     return converted(self, wanted, errors, length, name != Py_None ? name : NULL);

@@ -279,7 +279,7 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
 static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    if (self->cif == NULL || self->more->parts != NULL || self->as.view.ml_name != NULL) {
+    if (!nc_has_one(self) || self->as.view.ml_name != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it is decided how this is called");
         return NULL;
     }

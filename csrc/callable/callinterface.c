@@ -8,6 +8,8 @@
 
 #include "core/core.h"
 #include "trampoline.h"
+#include "platform/address.h"
+#include "platform/lists.h"
 #include "values/pointers.h"
 
 #include <assert.h>
@@ -198,58 +200,34 @@ static int export_in(char order)
  * ends, the call interface without a check or None). The types have the result's as the last. */
 static PyObject *callinterface_new(PyObject *args)
 {
-    PyObject *signature;
-    PyObject *types;
     PyObject *arguments;
-    PyObject *names;
-    const char *text;
-    Py_ssize_t text_length;
-    PyObject *policies;
-    int result;
-    int variadic;
-    int order;
-    int composed;
-    Py_ssize_t keep;
     PyObject *outs;
+    const char *text;
     const char *text_result;
-    PyObject *encoding;
-    int fortran;
-    PyObject *check;
-    PyObject *owns;
-    PyObject *ends;
-    Py_ssize_t ended;
-    PyObject *bare;
-    if (!PyArg_ParseTuple(args, "Os#CO!O!OpOCpnsOiO!OOOnO", &signature, &text, &text_length,
-                          &result, &PyTuple_Type, &types, &PyTuple_Type, &arguments, &names,
-                          &variadic, &policies, &order, &composed, &keep, &text_result, &encoding,
-                          &fortran, &PyTuple_Type, &outs, &check, &owns, &ends, &ended, &bare)) {
-        return NULL;
-    }
-    assert(PyTuple_GET_SIZE(types) == PyTuple_GET_SIZE(arguments) + 1);
-    assert(ended < PyTuple_GET_SIZE(arguments));
+    Py_ssize_t text_length;
+    int result;
+    int order;
     NcCallInterface *self =
         (NcCallInterface *)(void *)NcCallInterface_Type.tp_alloc(&NcCallInterface_Type, 0);
     if (self == NULL) {
         return NULL;
     }
-    self->signature = Py_NewRef(signature);
-    self->types = Py_NewRef(types);
-    self->names = names != Py_None ? Py_NewRef(names) : NULL;
+    if (!PyArg_ParseTuple(args, "O&s#CO&O!O&pO&CpnsO&iO!O&O&O&nO&", nc_take_reference,
+                          &self->signature, &text, &text_length, &result, nc_take_reference,
+                          &self->types, &PyTuple_Type, &arguments, nc_take_reference, &self->names,
+                          &self->variadic, nc_take_reference, &self->policies, &order,
+                          &self->composed, &self->keep, &text_result, nc_take_reference,
+                          &self->encoding, &self->fortran, &PyTuple_Type, &outs, nc_take_reference,
+                          &self->check, nc_take_reference, &self->owns, nc_take_reference,
+                          &self->ends, &self->ended, nc_take_reference, &self->bare)) {
+        goto fail;
+    }
     self->nargs = PyTuple_GET_SIZE(arguments);
-    self->variadic = variadic;
-    self->policies = Py_NewRef(policies);
+    assert(PyTuple_GET_SIZE(self->types) == self->nargs + 1);
+    assert(self->ended < self->nargs);
     self->order = (char)order;
-    self->composed = composed;
-    self->keep = keep;
     self->text_result = *text_result;
-    self->encoding = encoding != Py_None ? Py_NewRef(encoding) : NULL;
-    self->fortran = fortran;
-    self->check = check != Py_None ? Py_NewRef(check) : NULL;
-    self->owns = owns != Py_None ? Py_NewRef(owns) : NULL;
-    self->ends = ends != Py_None ? Py_NewRef(ends) : NULL;
-    self->ended = ended;
-    self->bare = bare != Py_None ? (NcCallInterface *)(void *)Py_NewRef(bare) : NULL;
-    if (!composed) {
+    if (!self->composed) {
         PyObject_GC_UnTrack(self);
     }
     self->export = export_in(self->order);
@@ -307,15 +285,9 @@ NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 {
     PyObject *found = PyObject_CallOneArg(nc_hooks.cif_of, signature);
     /* A subclass of str may equal other texts than its own. */
-    if (found != NULL && PyUnicode_CheckExact(signature)) {
-        if (texts == NULL) {
-            texts = PyDict_New();
-        } else if (PyDict_GET_SIZE(texts) >= MOST_TEXTS) {
-            PyDict_Clear(texts);
-        }
-        if (texts == NULL || PyDict_SetItem(texts, signature, found) < 0) {
-            Py_CLEAR(found);
-        }
+    if (found != NULL && PyUnicode_CheckExact(signature) &&
+        nc_dict_put(&texts, MOST_TEXTS, signature, found) < 0) {
+        Py_CLEAR(found);
     }
     return (NcCallInterface *)(void *)found;
 }

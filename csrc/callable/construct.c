@@ -201,11 +201,11 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
 
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc)
 {
-    NcMore *more = doc != NULL ? nc_callable_more(self) : NULL;
-    if (doc != NULL && more == NULL) {
-        return -1;
-    }
     if (doc != NULL) {
+        NcMore *more = nc_callable_more(self);
+        if (more == NULL) {
+            return -1;
+        }
         Py_XSETREF(more->doc, Py_NewRef(doc));
     }
     Py_XSETREF(self->as.unviewed.name, Py_XNewRef(name));

@@ -7,6 +7,7 @@
 #include "construct.h"
 #include "platform/address.h"
 #include "platform/functions.h"
+#include "platform/lists.h"
 #include "values/destructor.h"
 
 #include <string.h>
@@ -200,13 +201,7 @@ static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
     PyObject *parts = capsule != NULL ? PyTuple_Pack(3, capsule, capsule, Py_None) : NULL;
-    PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
-    PyObject *made =
-        args != NULL
-            ? PyTuple_Type.tp_new((PyTypeObject *)(void *)PyTuple_GET_ITEM(form, 0), args, NULL)
-            : NULL;
-    Py_XDECREF(args);
-    Py_XDECREF(parts);
+    PyObject *made = nc_tuple_as(PyTuple_GET_ITEM(form, 0), parts);
     Py_XDECREF(capsule);
     return made;
 }
@@ -324,8 +319,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     if (more == NULL) {
         return NULL;
     }
-    if (kind < NC_TO_SCIPY ||
-        (kind == NC_TO_SCIPY && holder != NULL && more->parts == NULL && holder->cif != NULL)) {
+    if (kind < NC_TO_SCIPY || (kind == NC_TO_SCIPY && holder != NULL && nc_has_one(holder))) {
         entry = entry_for(self, holder, kind);
         foreign = entry != NULL ? make_usual(kind, entry) : NULL;
     }

@@ -10,6 +10,7 @@
 
 #include "platform/functions.h"
 #include "platform/links.h"
+#include "platform/lists.h"
 
 #include <string.h>
 
@@ -97,18 +98,6 @@ static PyObject *library_symbol(PyObject *object, PyObject *args)
     return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
 }
 
-/* A tuple of a class of named tuples: what owns a function. */
-static PyObject *owner_of(PyObject *type, PyObject *object, PyObject *library, PyObject *name)
-{
-    PyObject *parts = PyTuple_Pack(5, object, library, name, Py_None, Py_None);
-    PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
-    PyObject *made =
-        args != NULL ? PyTuple_Type.tp_new((PyTypeObject *)(void *)type, args, NULL) : NULL;
-    Py_XDECREF(args);
-    Py_XDECREF(parts);
-    return made;
-}
-
 /* function(name, signature, library, class): the callable of a function without options, by its
  * signature or its call interface; its owner is a tuple of that class: (this library, library,
  * name, None, None). None where it is for Python code to say what is meant, or what is wrong: there
@@ -146,7 +135,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
         Py_DECREF(cif);
         Py_RETURN_NONE;
     }
-    owner = owner_of(args[3], object, args[2], name);
+    owner = nc_tuple_as(args[3], PyTuple_Pack(5, object, args[2], name, Py_None, Py_None));
     if (owner != NULL) {
         made = nc_callable_make(cif, address, 0, owner, name);
         Py_DECREF(owner);

@@ -30,7 +30,7 @@
 
 /* ---- all arguments --------------------------------------------------------------------------- */
 
-static const NcCallInterface *part_spec(PyObject *parts, Py_ssize_t position)
+static const NcCallInterface *part_cif(PyObject *parts, Py_ssize_t position)
 {
     PyObject *part = PyTuple_GET_ITEM(parts, position);
     return ((const NcCallable *)(void *)part)->cif;
@@ -43,7 +43,7 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 {
     Py_ssize_t best = -1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallInterface *cif = part_spec(parts, p);
+        const NcCallInterface *cif = part_cif(parts, p);
         long cost = 0;
         if (nargs != cif->nargs && (nargs < cif->nargs || !cif->variadic)) {
             continue;
@@ -180,7 +180,7 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     unsigned char ends[2][65] = {{0}, {0}};
     unsigned char class_ = CLASS_INT;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallInterface *cif = part_spec(parts, p);
+        const NcCallInterface *cif = part_cif(parts, p);
         for (Py_ssize_t i = 0; i < cif->nargs; i++) {
             const NcIntegerKind *kind = nc_integer_kind(number_letter(cif, i));
             if (kind != NULL) {
@@ -206,7 +206,7 @@ static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallInterface *cif = part_spec(parts, p);
+        const NcCallInterface *cif = part_cif(parts, p);
         for (Py_ssize_t i = 0; i < cif->nargs; i++) {
             char code = cif->arguments[i].code;
             int plain = code == 'P' && cif->arguments[i].count == 0 &&
@@ -229,7 +229,7 @@ static int common_export(PyObject *parts)
 {
     int export = 0;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallInterface *cif = part_spec(parts, p);
+        const NcCallInterface *cif = part_cif(parts, p);
         if (export != 0 && export != cif->export) {
             return 0;
         }
@@ -370,7 +370,7 @@ static int varies(PyObject *parts, char letter)
         return 0;
     }
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallInterface *cif = part_spec(parts, p);
+        const NcCallInterface *cif = part_cif(parts, p);
         for (Py_ssize_t i = 0; i < cif->nargs; i++) {
             const NcIntegerKind *wanted = nc_integer_kind(number_letter(cif, i));
             if (wanted != NULL && wanted->code != '?' &&

@@ -66,14 +66,14 @@ typedef struct {
     const struct NcClosurePlan *plan; /* the same (call/plan.h) */
     void *sentinel;                   /* what C gets when there is no result; owned */
     size_t size;                      /* its bytes */
-    PyObject *keep;                   /* what the sentinel points to; or None */
+    PyObject *keep;                   /* what the sentinel points to; or NULL */
     char letter;                      /* of the result */
-    char has_gil;                     /* 1: C code was said to have the GIL when it calls */
-    char python_errors; /* 1: exceptions stay set also where there is no call from Python */
-    char frees;         /* 1: it takes a pointer and returns nothing, as what C frees memory by */
-    char passed;        /* 1: callbacks are passed to a call, and have its stash */
-    char kept;          /* 1: C keeps them, and with them the functions that they return */
-    char sets_errno;    /* 1: a failure sets errno, and an OSError is told by that alone */
+    int has_gil;                      /* 1: C code was said to have the GIL when it calls */
+    int python_errors; /* 1: exceptions stay set also where there is no call from Python */
+    int frees;         /* 1: it takes a pointer and returns nothing, as what C frees memory by */
+    int passed;        /* 1: callbacks are passed to a call, and have its stash */
+    int kept;          /* 1: C keeps them, and with them the functions that they return */
+    int sets_errno;    /* 1: a failure sets errno, and an OSError is told by that alone */
 } NcCallbackSpec;
 
 extern PyTypeObject NcCallbackSpec_Type;

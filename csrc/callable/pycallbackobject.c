@@ -64,48 +64,35 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
                             "kept",     "sets_errno", NULL};
     PyObject *readers;
     PyObject *objects;
-    PyObject *result;
     PyObject *planned;
-    PyObject *keep = Py_None;
     const char *sentinel;
     Py_ssize_t size;
     int letter;
-    int has_gil = 0;
-    int python_errors = 0;
-    int passed = 0;
-    int kept = 0;
-    int sets_errno = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!COSy#|$Oppppp", names, &PyTuple_Type,
-                                     &readers, &PyTuple_Type, &objects, &letter, &result, &planned,
-                                     &sentinel, &size, &keep, &has_gil, &python_errors, &passed,
-                                     &kept, &sets_errno)) {
-        return NULL;
-    }
-    if (result != Py_None ? !Py_IS_TYPE(result, &NcCallInterface_Type)
-                          : letter == 'P' || letter == 'T') {
-        PyErr_SetString(PyExc_TypeError, "'result' must be the call interface of the result");
-        return NULL;
-    }
-    if (check_plan(planned, PyTuple_GET_SIZE(readers)) < 0) {
-        return NULL;
-    }
     NcCallbackSpec *self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!CO&Sy#|$O&ppppp", names, &PyTuple_Type,
+                                     &readers, &PyTuple_Type, &objects, &letter, nc_take_reference,
+                                     &self->result, &planned, &sentinel, &size, nc_take_reference,
+                                     &self->keep, &self->has_gil, &self->python_errors,
+                                     &self->passed, &self->kept, &self->sets_errno)) {
+        goto fail;
+    }
+    if (self->result != NULL ? !Py_IS_TYPE(self->result, &NcCallInterface_Type)
+                             : letter == 'P' || letter == 'T') {
+        PyErr_SetString(PyExc_TypeError, "'result' must be the call interface of the result");
+        goto fail;
+    }
+    if (check_plan(planned, PyTuple_GET_SIZE(readers)) < 0) {
+        goto fail;
+    }
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
-    self->result = result != Py_None ? (NcCallInterface *)(void *)Py_NewRef(result) : NULL;
     self->planned = Py_NewRef(planned);
     self->plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
-    self->keep = Py_NewRef(keep);
     self->letter = (char)letter;
-    self->has_gil = (char)has_gil;
-    self->python_errors = (char)python_errors;
-    self->passed = (char)passed;
-    self->kept = (char)kept;
     self->frees = letter == 'v' && self->plan->args == 1 && self->plan->steps[0].letter == 'P';
-    self->sets_errno = (char)sets_errno;
     if (check_sentinel(self, (size_t)size) < 0) {
         goto fail;
     }

@@ -252,7 +252,9 @@ static void unload(PyObject *capsule)
         if (loaded->frames != NULL) {
             (void)tell_unwinder("__deregister_frame", loaded->frames);
         }
-        nc_pages_unmap(loaded->memory, loaded->bytes);
+        if (loaded->memory != NULL) {
+            nc_pages_unmap(loaded->memory, loaded->bytes);
+        }
         PyMem_Free(loaded);
     }
 }
@@ -260,8 +262,14 @@ static void unload(PyObject *capsule)
 /* Loads into fresh pages: the address of what has the name; 0 for what has to be linked. */
 static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
 {
+    const size_t page = nc_page_bytes();
+    loaded->bytes = (file->bytes + page - 1) / page * page;
+    loaded->memory = (unsigned char *)nc_pages_map(loaded->bytes);
+    if (loaded->memory == NULL || !fill(file, loaded->memory)) {
+        return 0;
+    }
     unsigned char *frames = file->frames != NOWHERE ? loaded->memory + file->frames : NULL;
-    uintptr_t address = fill(file, loaded->memory) ? address_of(file, loaded->memory, name) : 0;
+    uintptr_t address = address_of(file, loaded->memory, name);
     if (address == 0 || !nc_pages_make_executable(loaded->memory, loaded->bytes) ||
         (frames != NULL && !tell_unwinder("__register_frame", frames))) {
         return 0;
@@ -274,26 +282,18 @@ static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
  * to be linked. */
 static PyObject *load(File *file, const char *name)
 {
-    const size_t page = nc_page_bytes();
     if (!read_header(file) || !lay_out(file)) {
         return NULL;
     }
     Loaded *loaded = (Loaded *)PyMem_Calloc(1, sizeof(*loaded));
-    if (loaded == NULL) {
+    PyObject *keep = loaded != NULL ? PyCapsule_New(loaded, NULL, unload) : NULL;
+    if (keep == NULL) {
+        PyMem_Free(loaded);
         return PyErr_NoMemory();
     }
-    loaded->bytes = (file->bytes + page - 1) / page * page;
-    loaded->memory = (unsigned char *)nc_pages_map(loaded->bytes);
-    uintptr_t address = loaded->memory != NULL ? load_into(file, name, loaded) : 0;
-    PyObject *keep = address != 0 ? PyCapsule_New(loaded, NULL, unload) : NULL;
-    if (keep == NULL) {
-        if (loaded->frames != NULL) {
-            (void)tell_unwinder("__deregister_frame", loaded->frames);
-        }
-        if (loaded->memory != NULL) {
-            nc_pages_unmap(loaded->memory, loaded->bytes);
-        }
-        PyMem_Free(loaded);
+    uintptr_t address = load_into(file, name, loaded);
+    if (address == 0) {
+        Py_DECREF(keep);
         return NULL;
     }
     return Py_BuildValue("(NK)", keep, (unsigned long long)address);

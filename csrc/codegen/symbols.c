@@ -9,28 +9,13 @@
 
 #include <string.h>
 
-/* A dict of names and numbers. */
-static PyObject *dict_of(const char *const *names, const size_t *numbers, size_t count)
-{
-    PyObject *found = PyDict_New();
-    for (size_t i = 0; found != NULL && i < count; i++) {
-        PyObject *number = PyLong_FromSize_t(numbers[i]);
-        if (number == NULL || PyDict_SetItemString(found, names[i], number) < 0) {
-            Py_CLEAR(found);
-        }
-        Py_XDECREF(number);
-    }
-    return found;
-}
-
 /* code_layout(): {name: offset, size or other number}. */
 PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    static const char *const names[] = {"stub_context", "thunk_target", "thunk_values",
-                                        "pointer_bytes"};
-    static const size_t numbers[] = {offsetof(NcStubSlot, context), offsetof(NcThunk, target),
-                                     sizeof(NcThunk), sizeof(NcPointer)};
-    return dict_of(names, numbers, sizeof(numbers) / sizeof(numbers[0]));
+    return Py_BuildValue("{snsnsnsn}", "stub_context", (Py_ssize_t)offsetof(NcStubSlot, context),
+                         "thunk_target", (Py_ssize_t)offsetof(NcThunk, target), "thunk_values",
+                         (Py_ssize_t)sizeof(NcThunk), "pointer_bytes",
+                         (Py_ssize_t)sizeof(NcPointer));
 }
 
 /* ---- symbols --------------------------------------------------------------------------------- */
@@ -77,6 +62,13 @@ void nc_symbols_ready(void)
 /* code_symbols(): {name: address}, in the order of that table, whose own is the last. */
 PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return dict_of(symbol_names, (const size_t *)(const void *)places,
-                   sizeof(places) / sizeof(places[0]));
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
+        PyObject *address = PyLong_FromVoidPtr(places[i]);
+        if (address == NULL || PyDict_SetItemString(found, symbol_names[i], address) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(address);
+    }
+    return found;
 }

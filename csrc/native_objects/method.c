@@ -77,7 +77,7 @@ static int bind_callable(Method *self, PyObject *given, int takes_fields)
     }
     NcCallable *callable = (NcCallable *)(void *)given;
     if (!PyObject_TypeCheck(given, (PyTypeObject *)(void *)&NcCallable_Type) ||
-        callable->cif == NULL || callable->more->parts != NULL || callable->cif->nargs == 0 ||
+        !nc_has_one(callable) || callable->cif->nargs == 0 ||
         callable->cif->arguments[0].code != 'P' || callable->more->self_class != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "a method is a callable of one entry of its own, whose first argument is a "

@@ -1,4 +1,5 @@
-/* csrc/platform/address.h: addresses that Python code gives and gets as integers. With the GIL. */
+/* csrc/platform/address.h: addresses that Python code gives and gets as integers, and other
+ * converters for PyArg_Parse. With the GIL. */
 #ifndef NC_ADDRESS_H
 #define NC_ADDRESS_H
 
@@ -29,6 +30,14 @@ static inline int nc_take_address(PyObject *number, void *place)
     }
     *(void **)place = PyLong_AsVoidPtr(number);
     return *(void **)place != NULL || !PyErr_Occurred();
+}
+
+/* The same: any object, NULL for None, as a new reference in a member of an object, which drops it
+ * where what follows is refused. */
+static inline int nc_take_reference(PyObject *object, void *place)
+{
+    *(PyObject **)place = object != Py_None ? Py_NewRef(object) : NULL;
+    return 1;
 }
 
 #endif
