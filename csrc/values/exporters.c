@@ -116,20 +116,6 @@ static void refuse_buffer(const NcCallInterface *cif, PyObject *name, Py_ssize_t
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* A value whose buffer was refused: for Fortran it may be a number. As nc_refer. */
-static int refer_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
-                          PyObject *value, NcPointer *out)
-{
-    Py_buffer buffer;
-    if (PyObject_GetBuffer(value, &buffer, PyBUF_FULL_RO) < 0) {
-        PyErr_Clear(); /* what follows asks again, and tells */
-        return 2;
-    }
-    int is_number = nc_is_number_buffer(&buffer);
-    PyBuffer_Release(&buffer);
-    return is_number ? nc_refer(cif, name, place, value, out) : 2;
-}
-
 int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
                         PyObject *value, PyObject *shown, NcPointer *out, int exported)
 {
@@ -146,7 +132,9 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            int status = cif->fortran ? refer_exporter(cif, name, place, value, out) : 2;
+            /* For Fortran it may be a number. */
+            int status = cif->fortran ? nc_is_referred(cif, index, value) : 0;
+            status = status > 0 ? nc_refer(cif, name, place, value, out) : status == 0 ? 2 : -1;
             if (status != 2) {
                 return status;
             }

@@ -47,6 +47,7 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
     self->ndim = (int)count;
     self->readonly = readonly;
     self->contiguous = 1;
+    int is_negative = 0;
     Py_ssize_t step = size;
     for (Py_ssize_t i = count - 1; i >= 0; i--) {
         self->extents[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
@@ -54,12 +55,11 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
             strides == Py_None ? step : PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, i));
         self->contiguous &= self->extents[count + i] == step || self->extents[i] == 1;
         step *= self->extents[i];
+        is_negative |= self->extents[i] < 0 || size <= 0;
     }
     self->length = step;
-    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
-        if (self->extents[i] < 0 || size <= 0) {
-            PyErr_SetString(PyExc_ValueError, "'shape' and 'size' must not be negative");
-        }
+    if (is_negative && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "'shape' and 'size' must not be negative");
     }
     if (PyErr_Occurred()) {
         Py_CLEAR(self);

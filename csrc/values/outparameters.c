@@ -25,17 +25,12 @@ static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t len
     PyObject *item = PyTuple_GET_ITEM(out->array, 3);
     PyObject *shape = Py_NewRef(item);
     if (length >= 0) {
-        const Py_ssize_t dimensions = PyTuple_GET_SIZE(item);
-        PyObject *first = PyLong_FromSsize_t(length > 0 ? length : 1);
-        Py_SETREF(shape, first != NULL ? PyTuple_New(1 + dimensions) : NULL);
-        for (Py_ssize_t i = 0; shape != NULL && i < dimensions; i++) {
-            PyTuple_SET_ITEM(shape, 1 + i, Py_NewRef(PyTuple_GET_ITEM(item, i)));
-        }
-        if (shape == NULL) {
-            Py_XDECREF(first);
-            return NULL;
-        }
-        PyTuple_SET_ITEM(shape, 0, first);
+        PyObject *first = Py_BuildValue("(n)", length > 0 ? length : 1);
+        Py_SETREF(shape, first != NULL ? PySequence_Concat(first, item) : NULL);
+        Py_XDECREF(first);
+    }
+    if (shape == NULL) {
+        return NULL;
     }
     PyObject *const args[] = {shape, PyTuple_GET_ITEM(out->array, 1),
                               PyTuple_GET_ITEM(out->array, 2)};

@@ -41,12 +41,8 @@ def ffi_class() -> type[FFI]:
             self.buffer = lambda cdata, *size: buffer(_ext.bare(cdata), *size)
 
         def addressof(self, cdata: Foreign, *names: str | int) -> Foreign:
-            of_library = getattr(type(cdata), "_address_of", None)
-            return (
-                super().addressof(cdata, *names)
-                if of_library is None
-                else of_library(cdata, *names)
-            )
+            found: Foreign = getattr(type(cdata), "_address_of", super().addressof)
+            return found(cdata, *names)
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
             # What all methods of cffi ask for the type of a text.

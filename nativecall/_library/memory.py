@@ -370,18 +370,18 @@ class Structs(dict["FFIType", bool]):
         what has it; the bytes before a member; its size if there are pointers in it, else 0.
         """
         asked = ctype, key if isinstance(key, str) else None
-        return self._parts.get(asked) or self._parts.keep(asked, self._part(*asked))
-
-    def _part(self, ctype: FFIType, name: str | None) -> tuple[Foreign, str, int, int]:
+        found = self._parts.get(asked)
+        if found is not None:
+            return found
         struct: Foreign = ctype if ctype.kind in RECORDS else getattr(ctype, "item", ctype)
-        part, before = None if name or struct is ctype else struct, 0
-        for one, field in struct.fields or () if name and struct.kind in RECORDS else ():
-            if one == name:
+        part, before = None if asked[1] or struct is ctype else struct, 0
+        for name, field in struct.fields or () if struct.kind in RECORDS else ():
+            if name == key:
                 part, before = field.type, field.offset
         if part is None:
-            return None, repr(ctype.cname), 0, 0
+            return self._parts.keep(asked, (None, repr(ctype.cname), 0, 0))
         size = _cffi_backend.sizeof(part) if leads_on(part) else 0
-        return part, repr(struct.cname), before, size
+        return self._parts.keep(asked, (part, repr(struct.cname), before, size))
 
     def __missing__(self, ctype: FFIType) -> bool:
         found, item = False, element(ctype)
@@ -454,7 +454,13 @@ def _room(owner: Owner, ctype: FFIType, init: Foreign, who: Who, before: int = 0
         if isinstance(init, bytes) and ctype.item.cname in CHARACTERS:
             return init
         length: int = init if _is_length(init) else len(_items(init, _named(who)))
-        _refuse_length(_named(who), length, ctype.item, before)
+        if length < 0:
+            raise ValueError(f"{_named(who)} must have a length of 0 or more (got {length})")
+        size = before + length * _lib.ffi.sizeof(ctype.item)
+        if size > sys.maxsize:
+            raise OverflowError(
+                f"{_named(who)} of {length} items has {size} bytes, more than memory has"
+            )
         return length
     if ctype.kind in RECORDS and ctype.fields and not isinstance(init, (_CData, type(None))):
         name, last = ctype.fields[-1]
@@ -677,15 +683,6 @@ def _unsuited(error: Exception, value: object) -> str:
     if not isinstance(error, TypeError) or found in text or handles.is_cdata(value):
         return text
     return f"{text} (got {found})"
-
-
-def _refuse_length(who: str, length: int, item: FFIType, before: int = 0) -> None:
-    """Refuse a length that no array of such items has behind so many bytes."""
-    if length < 0:
-        raise ValueError(f"{who} must have a length of 0 or more (got {length})")
-    size = before + length * _lib.ffi.sizeof(item)
-    if size > sys.maxsize:
-        raise OverflowError(f"{who} of {length} items has {size} bytes, more than memory has")
 
 
 # -- NumPy ---------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from .._types.derived import pointer
 from .._types.grammar import read_type
 from .._types.signature import BYTES
 from .._values import foreign, storage
-from .._values.text import encoded, string
+from .._values.text import string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,20 +127,11 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             return
         if not isinstance(self.ctype, Scalar) and self.ctype.kind not in _POINTERS:
             raise TypeError(f"{who} is a {self.ctype.text!r}, of which cffi has no type")
-        if found is not None and self._is_text(found[1]) and isinstance(value, str):
-            value = self._encoded(found[0], value, who)
         spelled = "" if found is None or self.ctype.kind != "pointer" else found[0].cname
-        self._store(value, who, policies, spelled)
-
-    def _encoded(self, kind: FFIType, value: str, who: str) -> object:
-        """Text as C has it."""
-        if "\0" in value:
-            raise ValueError(f"{who} must have no null character, which ends text in C")
-        if kind.item.cname not in ("char", *BYTES):
-            return self.owner.ffi.new(f"{kind.item.cname}[]", value)
-        hint = "load the library with an encoding for str"
-        without = f"must be bytes, a pointer or None (got str); {hint}"
-        return encoded(value, self.encoding, who, without)
+        if spelled == "char *" and isinstance(value, str) and self.encoding is None:
+            hint = "load the library with an encoding for str"
+            raise TypeError(f"{who} must be bytes, a pointer or None (got str); {hint}")
+        self._store(value, who, policies._replace(encoding=self.encoding), spelled)
 
     def _store(self, value: object, who: str, policies: Policies, spelled: str) -> None:
         """Store a number or a pointer."""
