@@ -305,17 +305,13 @@ _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
-def refusal(ctype: CType, place: str) -> tuple[str, str] | None:
-    """Why `ctype` cannot stand at `place` and what would work, or `None` where it can; the places
-    are those of `_REFUSALS`, of which "array" and "view" stand for their elements.
-    """
-    return _REFUSALS[place].get(ctype.kind)
-
-
 def admit(ctype: CType, place: str) -> None:
+    """Refuse a type that cannot stand at `place`, one of `_REFUSALS`, of which "array" and "view"
+    stand for their elements.
+    """
     if not isinstance(ctype, CType):
         raise TypeError(f"a {place} must be a CType (got {type(ctype).__name__})")
-    refused = refusal(ctype, place)
+    refused = _REFUSALS[place].get(ctype.kind)
     if refused is not None:
         raise SignatureError(refused[0], hint=refused[1])
 

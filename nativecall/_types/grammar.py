@@ -20,7 +20,7 @@ the column. In this grammar, with the names of fields, signatures are kept as pl
 from __future__ import annotations
 
 from .._errors import SignatureError
-from .ctype import CHAR, MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, known, refusal
+from .ctype import CHAR, MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, admit, known
 from .derived import (
     Array,
     FunctionPointer,
@@ -119,9 +119,7 @@ class Reader:
         self.peek()
         at = self.at
         ctype = self.type(depth)
-        refused = refusal(ctype, place)
-        if refused is not None:
-            raise self.error(refused[0], at, refused[1])
+        self.build(at, admit, ctype, place)
         return ctype
 
     def type(self, depth: int) -> CType:
@@ -268,10 +266,7 @@ class Reader:
 
     def signed(self, result: CType, args: list[CType], variadic: bool) -> Signature:
         """The signature made of the parts; what it refuses is reported at the first column."""
-        try:
-            return Signature(result, args, variadic, written=self.source)
-        except SignatureError as error:
-            raise self.error(error.reason, 0, error.hint) from None
+        return self.build(0, lambda: Signature(result, args, variadic, written=self.source))
 
 
 class _KeptReader(Reader):
