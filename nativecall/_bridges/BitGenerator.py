@@ -11,10 +11,10 @@ NumPy locks a generator while it uses it, without the GIL. These functions do no
 from __future__ import annotations
 
 from .. import _lib
+from .._callable.callable import NativeCallable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._callable.callable import NativeCallable
     from .._ext import Foreign
 
 # The words of the struct that have functions, by their types; the first one is the state.
@@ -42,8 +42,6 @@ def native_at(address: int, owner: object) -> NativeCallable | None:
     """The functions of the struct at an address; `owner` has its memory."""
     if not address:
         return None
-    from .._callable.callable import NativeCallable
-
     state = _lib.ffi.cast("void *", word(address, 0))
     found: dict[str, object] = {}
     for text, index in _WORDS.items():

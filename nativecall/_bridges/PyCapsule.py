@@ -12,6 +12,8 @@ from contextlib import suppress
 from importlib import import_module
 
 from .. import _ext, _lib
+from .._callable.callable import NativeCallable, plain
+from .._callable.pickled import wrapped
 from .._cdecl.spelling import parse, words
 from .._errors import SignatureError, SymbolError, wrong_type
 from .._types.signature import Signature
@@ -22,7 +24,6 @@ from . import capsulename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._callable.callable import NativeCallable
     from .._ext import Foreign, Native
     from .._values.calloptions import Gil
     from .._values.failure import Errors
@@ -106,8 +107,6 @@ def with_data(
     if isinstance(target, Function):
         if target.signature is None or not target.address:
             return None
-        from .._callable.callable import plain
-
         cif = callinterface.of(target.signature, 0, target.policies)
         target = plain(target.address, cif, target.name, target.owner, target.flags)
     signature = None if target is None else target._chosen(None)[0].signature
@@ -148,8 +147,6 @@ def _without_optional(found: Function, signature: Signature, optional: str) -> F
 
     Where nothing can pass these, they stay arguments.
     """
-    from .._callable.callable import NativeCallable
-
     whole = Signature(signature.result, (*signature.args, *parse(f"v:{optional}").args))
     known: Gil = "need" if found.flags & _lib.FLAG_NEEDS_GIL else "hold"
     errors: Errors = "python" if found.flags & _lib.ERRORS["python"] else "none"
@@ -176,9 +173,6 @@ def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:
 
 def _exported_again(module: str, key: str, *how: Foreign) -> object:
     """For `pickle`."""
-    from .._callable.callable import NativeCallable
-    from .._callable.pickled import wrapped
-
     table = getattr(import_module(module), "__pyx_capi__", {})
     if key not in table:
         raise SymbolError.missing(key, module, [*table])

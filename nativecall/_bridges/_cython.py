@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from .. import _lib
+from .._callable.wrap import wrap
 from .._errors import SignatureError, SymbolError
 from .._values import foreign
 from . import pxd
@@ -198,8 +199,6 @@ def native(obj: Foreign) -> NativeCallable | None:
     found = _behind(obj)
     if found is None or len(exported(*found)) == 1:
         return None
-    from .._callable.wrap import wrap
-
     try:
         return wrap(found[0], found[1], name=plain_name(found[1]))
     except (SignatureError, TypeError):
@@ -212,8 +211,6 @@ def reason(obj: Foreign) -> str | None:
         return None
     found = _behind(obj)
     if found is not None:
-        from .._callable.wrap import wrap
-
         try:
             wrap(*found)
         except (SignatureError, TypeError) as error:

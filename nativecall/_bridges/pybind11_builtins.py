@@ -16,6 +16,7 @@ import builtins
 import re
 
 from .. import _lib
+from .._callable.callable import NativeCallable
 from .._errors import SignatureError
 from .._values.foreign import Function
 from . import itanium
@@ -23,7 +24,6 @@ from .BitGenerator import word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._callable.callable import NativeCallable
     from .._ext import Foreign
     from .._types.signature import Signature
 
@@ -112,8 +112,6 @@ def native(obj: Foreign) -> NativeCallable | None:
     found = _functions(obj)
     if len(found) < 2:
         return None
-    from .._callable.callable import NativeCallable
-
     return NativeCallable(found, name=obj.__name__, owner=obj, gil="need")
 
 

@@ -8,6 +8,8 @@ compiler's preprocessor knows is refused by name.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from itertools import pairwise
 
@@ -61,8 +63,6 @@ class CSource:
     files: list[str] = ["declarations"]
 
     def __init__(self, text: str, define: Iterable[tuple[str, str | None]] = ()) -> None:
-        import re
-
         if not isinstance(text, str):
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
         # A subclass may answer wrongly about its length and characters.
@@ -104,16 +104,12 @@ class CSource:
 
     def _start(self, token: int) -> int:
         """Where a token is in the text without comments."""
-        import re
-
         if not self._starts:
             self._starts = [match.start() for match in re.finditer(TOKEN, self._clean)]
         return self._starts[token] if token < len(self._starts) else len(self._clean.rstrip())
 
     def _given(self, at: int) -> int:
         """Where in the text as given is what is at an index of it without comments."""
-        import re
-
         text = self.text
         if len(text) == len(self._clean):
             return at
@@ -132,8 +128,6 @@ class CSource:
 
     def _preprocess(self) -> None:
         """Carry out the directives of a text, and expand its macros."""
-        import re
-
         found: list[tuple[str, int]] = []
         #: Of each open #if: where it is, whether its lines are read, whether a branch was, and
         #: whether this is '#else'.
@@ -153,8 +147,6 @@ class CSource:
 
     def _segment(self, start: int, end: int) -> list[tuple[str, int]]:
         """The tokens of lines between directives, with macros expanded."""
-        import re
-
         if self._conditions and not self._conditions[-1][1]:
             return []
         found = [
@@ -177,8 +169,6 @@ class CSource:
 
     def _directive(self, text: str, at: int) -> str:
         """Carry out a directive; the token that it is, if it is one."""
-        import re
-
         name, rest = re.match(r"\s*(\w*)\s*(.*?)\s*$", text).groups()  # type: ignore[union-attr]  # the pattern always matches
         conditions = self._conditions
         outer = not conditions or conditions[-1][1]  # whether this line is read
@@ -303,8 +293,6 @@ class Expansion:
 
 def predefined() -> dict[str, Macro]:
     """What compilers define for this machine and C17, as far as declarations ask for it."""
-    import os
-
     system = {
         "linux": "__linux__ __unix__ __ELF__",
         "darwin": "__APPLE__ __MACH__",
