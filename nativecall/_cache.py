@@ -29,17 +29,11 @@ import sys
 import time
 from collections import namedtuple
 
+from ._sealed import HEADER, hashed, sealed, unsealed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from hashlib import blake2b
-else:
-    # hashlib loads OpenSSL, which takes longer than all that is done here; without that, BLAKE2 is
-    # five times as fast as SHA-256.
-    try:
-        from _blake2 import blake2b
-    except ImportError:
-        from hashlib import blake2b
 
 __all__ = ["Cache", "Usage", "directory", "hashed", "sealed", "shared", "unsealed"]
 
@@ -51,30 +45,11 @@ _ABANDONED = 3600.0  # seconds after which a file that is still being written ha
 
 _SUFFIX = ".ncobj"
 _PARTIAL = ".ncpart"
-_MAGIC = b"ncobj\x00\x00\x02"
-# magic, key, length of the content, its hash; the content follows.
-_HEADER = 8 + 32 + 8 + 32  # bytes
 _TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
 # Opening a pipe does not wait for a writer, and links are not followed.
 _READING: int = (
     os.O_RDONLY | _TEXT_MODE_OFF | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 )
-
-
-def hashed(data: bytes) -> blake2b:
-    """The hash of some bytes, of 32 bytes, which may be copied and go on: for keys and contents."""
-    return blake2b(data, digest_size=32)
-
-
-def sealed(key: bytes, data: bytes) -> bytes:
-    """The header of a file, which tells its content from a damaged one."""
-    return _MAGIC + key + len(data).to_bytes(8, "little") + hashed(data).digest()
-
-
-def unsealed(file: bytes) -> tuple[bytes, bytes] | None:
-    """The key and the content of a file; None for what is damaged, or no file of ours."""
-    key, data = file[8:40], file[_HEADER:]
-    return (key, data) if file[:_HEADER] == sealed(key, data) else None
 
 
 def directory() -> str | None:
@@ -223,7 +198,7 @@ class Cache:
         return read[1]
 
     def _write(self, key: bytes, data: bytes) -> None:
-        size = _HEADER + len(data)
+        size = HEADER + len(data)
         if self.where is None or size > self.bound or self.refusal():
             return
         part = f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"

@@ -181,7 +181,7 @@ def _for_linkers(name: str) -> list[str]:
 
 def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
     """Open a shared object that is in no file; it may need a library, as `NEEDED`."""
-    from ._cache import hashed
+    from ._sealed import hashed
 
     key = hashed(made).digest(), library
     if key in _objects:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from .. import _ext, _lib
 from .._fifo import Fifo
 from .._plan import callplan
-from .._types import bufferformat
 from .._types.ctype import VOID, CType, Scalar
-from .._types.derived import Array, Pointer, View, object_offsets
+from .._types.derived import Array, Pointer, View, buffer_format, object_offsets
 from .._types.signature import Signature
 from .._values import callinterface
 from .._values.calloptions import DEFAULT
@@ -88,7 +87,7 @@ def _as_array(memory: Memory, ndim: int) -> object:
 
 
 def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Reader:
-    form, size, ndim = bufferformat.spell(item).encode(), item.size, len(shape)
+    form, size, ndim = buffer_format(item).encode(), item.size, len(shape)
 
     def read(address: int) -> object:
         return _as_array(_ext.Memory(address, form, size, shape, None, readonly), ndim)
@@ -97,7 +96,7 @@ def _array_reader(item: CType, shape: tuple[int, ...], readonly: bool) -> Reader
 
 
 def _view_reader(view: View, readonly: bool) -> Reader:
-    form, size, ndim = bufferformat.spell(view.item).encode(), view.item.size, view.ndim
+    form, size, ndim = buffer_format(view.item).encode(), view.item.size, view.ndim
 
     def read(address: int) -> object:
         words = _lib.ffi.unpack(_lib.ffi.cast("intptr_t *", address), 1 + 2 * ndim)

@@ -1,6 +1,6 @@
 """Frozen declarations: what `load` reads from headers, in one file that a package ships.
 
-The file is one of those that the cache has (_cache.py): a damaged one is known by its hash before
+The file is one of those that the cache has (_sealed.py): a damaged one is known by its hash before
 anything in it is read. Its key names the format and the C ABI. Its content is plain data: the table
 of declarations, and inline functions as a shared object. Every version of Python reads it.
 """
@@ -11,9 +11,9 @@ import marshal
 import os
 import sys
 
-from .. import _cache
 from .._cdecl.declarations import offered
 from .._errors import LibraryError, require
+from .._sealed import sealed, unsealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise LibraryError(f"the frozen file {str(given)!r} cannot be read: {reason}") from None
-    found = _cache.unsealed(whole)
+    found = unsealed(whole)
     if found is None:
         reason = "it is damaged, or was not made by 'nativecall freeze'"
         raise LibraryError(f"the frozen file {str(given)!r} cannot be used: {reason}")
@@ -116,4 +116,4 @@ def freeze(
     table.pop("places", None)
     content = marshal.dumps((_canonical(table, {}), made), _MARSHAL)
     with open(path, "wb") as file:
-        file.write(_cache.sealed(_key(), content) + content)
+        file.write(sealed(_key(), content) + content)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .. import _cache, _ext, _lib
+from .. import _ext, _lib
 from .._cdecl.declarations import edition
 from .._errors import LibraryError, SignatureError, SymbolError
 from .._locate import NEEDED, open_bytes
@@ -150,6 +150,7 @@ def _object(declarations: Declarations, names: Sequence[str], path: str | None) 
     SignatureError
         When it refuses the functions, or a file has changed since it was read.
     """
+    from .. import _cache
     from .._cdecl.header import stamp
     from .._cdecl.preprocessor import compiler, identity
 

@@ -14,7 +14,7 @@ from collections import namedtuple
 
 from .._fifo import Cache
 from .agreement import Agreement, agreement
-from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType, Scalar
+from .ctype import MAX_DEPTH, SCALARS, VOIDPTR, CType
 from .derived import Array, Pointer, Struct
 
 _ORDERS = "@^=<>!"
@@ -226,37 +226,3 @@ def _same_member(member: _Member, ctype: CType) -> bool:
 
 
 # -- the other way -------------------------------------------------------------------------------
-
-
-def spell(ctype: CType) -> str:
-    """The format of a buffer whose elements are of a type; pointers are integers there.
-
-    Examples
-    --------
-    >>> from nativecall._cdecl.spelling import parse_type
-    >>> spell(parse_type("T{b(2)d}"))
-    '^T{b:f0:7x(2)d:f1:}'
-    """
-    return ("^" if isinstance(ctype, Struct) else "") + _spell(ctype)
-
-
-def _spell(ctype: CType) -> str:
-    if isinstance(ctype, Struct):
-        parts, at = [], 0
-        for name, field in zip(ctype.field_names, ctype.fields, strict=True):
-            parts.append(_padding(field.offset - at))
-            parts.append(f"{_spell(field.type)}:{name}:")
-            at = field.offset + field.type.size
-        return f"T{{{''.join(parts)}{_padding(ctype.size - at)}}}"
-    if isinstance(ctype, Array):
-        shape, item = ctype.shape, _spell(ctype.item)
-        if ctype.is_text:
-            shape, item = shape[:-1], f"{shape[-1]}s"
-        return f"({','.join(map(str, shape))}){item}" if shape else item
-    if isinstance(ctype, Scalar):
-        return ctype.text
-    return "Q" if ctype.size == 8 else "I"
-
-
-def _padding(count: int) -> str:
-    return "" if count == 0 else f"{count}x"

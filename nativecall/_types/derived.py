@@ -686,3 +686,40 @@ def _complete_names(names: list[str | None]) -> Iterable[str]:
 def pointer(pointee: CType) -> CType:
     """The type of a pointer to `pointee`: `VOIDPTR` for `VOID`, else a `Pointer`."""
     return VOIDPTR if pointee.kind == "void" else Pointer(pointee)
+
+
+# -- buffers --------------------------------------------------------------------------------------
+
+
+def buffer_format(ctype: CType) -> str:
+    """The format of a buffer whose elements are of a type; pointers are integers there.
+
+    Examples
+    --------
+    >>> from nativecall._cdecl.spelling import parse_type
+    >>> buffer_format(parse_type("T{b(2)d}"))
+    '^T{b:f0:7x(2)d:f1:}'
+    """
+    return ("^" if isinstance(ctype, Struct) else "") + _format(ctype)
+
+
+def _format(ctype: CType) -> str:
+    if isinstance(ctype, Struct):
+        parts, at = [], 0
+        for name, field in zip(ctype.field_names, ctype.fields, strict=True):
+            parts.append(_padding(field.offset - at))
+            parts.append(f"{_format(field.type)}:{name}:")
+            at = field.offset + field.type.size
+        return f"T{{{''.join(parts)}{_padding(ctype.size - at)}}}"
+    if isinstance(ctype, Array):
+        shape, item = ctype.shape, _format(ctype.item)
+        if ctype.is_text:
+            shape, item = shape[:-1], f"{shape[-1]}s"
+        return f"({','.join(map(str, shape))}){item}" if shape else item
+    if isinstance(ctype, Scalar):
+        return ctype.text
+    return "Q" if ctype.size == 8 else "I"
+
+
+def _padding(count: int) -> str:
+    return "" if count == 0 else f"{count}x"

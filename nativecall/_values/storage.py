@@ -20,9 +20,17 @@ from struct import pack
 from .. import _ext, _lib
 from .._errors import extra, refuse_reload, wrong_type
 from .._fifo import Cache
-from .._types import bufferformat
 from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
-from .._types.derived import Array, Field, Struct, View, is_plain, leads_on, object_offsets
+from .._types.derived import (
+    Array,
+    Field,
+    Struct,
+    View,
+    buffer_format,
+    is_plain,
+    leads_on,
+    object_offsets,
+)
 from . import callinterface
 from .calloptions import DEFAULT
 
@@ -246,7 +254,9 @@ def copy_same_bytes(
             held, _, form, itemsize, shape, _, _ = _ext.export(value)
         except (BufferError, TypeError, ValueError):
             return False  # NumPy has no format for some layouts
-        if shape or not bufferformat.suits(struct, form, itemsize):
+        from .._types.bufferformat import suits
+
+        if shape or not suits(struct, form, itemsize):
             return False
         data = _lib.ffi.cast("char *", held.address)
     else:
@@ -390,8 +400,10 @@ def view_problem(
         plural = "" if view.ndim == 1 else "s"
         return ValueError(f"have {view.ndim} dimension{plural} (got {len(shape)})")
     if not is_element(item, code, form, itemsize):
+        from .._types.bufferformat import is_swapped
+
         swapped = "; pass a copy in this machine's byte order"
-        hint = swapped if bufferformat.is_swapped(form) else ""
+        hint = swapped if is_swapped(form) else ""
         wanted = item.text if "<" in item.named else item.named
         return TypeError(f"have {wanted!r} elements (got {form!r}){hint}")
     if not _is_aligned(item.alignment, address, shape, strides):
@@ -431,7 +443,9 @@ def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Seq
 def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
     """Whether a buffer's elements are those of a view."""
     if not isinstance(item, Scalar):
-        return bufferformat.suits(item, form, itemsize)
+        from .._types.bufferformat import suits
+
+        return suits(item, form, itemsize)
     wanted = item.letter
     return code == wanted or same_bytes(code, wanted)
 
@@ -689,7 +703,7 @@ def _layout(ctype: Struct | Array, encoding: str | None) -> Layout:
     form: str | bytes = f"'{name}' has Python objects in it, which a buffer cannot hold"
     if not objects:
         refused = f"'{name}' has bit-fields or unions in it, which a buffer cannot describe"
-        form = bufferformat.spell(item).encode() if is_plain(ctype) else refused
+        form = buffer_format(item).encode() if is_plain(ctype) else refused
     strides: list[int] = []
     stride = item.size
     for length in reversed(shape):

@@ -122,7 +122,7 @@ def test_memory_is_bounded_and_keeps_what_is_used():
     assert kept.get(key("large")) is None
 
 
-HEADER = cache._HEADER
+HEADER = cache.HEADER
 DAMAGE = {
     "empty": lambda good: b"",
     "half a header": lambda good: good[: HEADER // 2],

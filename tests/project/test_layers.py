@@ -23,7 +23,10 @@ PACKAGE = "nativecall"
 #: it, is written with a slash.
 LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
-    ("ground", "_cache _core _errors _ext _hints _lib _fifo _locate _singleflight _version"),
+    (
+        "ground",
+        "_cache _core _errors _ext _hints _lib _fifo _locate _sealed _singleflight _version",
+    ),
     # C types, signatures, and above them declarations; no native code
     ("signatures", "_types/ _cdecl/"),
     # single values between Python and C memory, and whose boxes hold them
