@@ -177,6 +177,15 @@ def test_an_answer_brings_its_flags_and_its_owner():
     assert f(2.0, 4.0) == 16.0
 
 
+@pytest.mark.parametrize("form", ["address", "to_ctypes", "to_cffi", "to_capsule"])
+def test_anything_that_holds_a_function_is_an_answer(form):
+    target = symbol("d:dd")
+    answer = getattr(target, form)()
+    f = made(hook=lambda f, s: answer)
+    assert f.address("d:dd") == target.address()
+    assert f(2, 5) == 32.0
+
+
 # -- C consumers -----------------------------------------------------------------------------------
 
 

@@ -661,6 +661,7 @@ def test_errors_name_the_place_and_what_is_wrong(
         ("struct s { int x; } __attribute__((aligned(-8)));", None, 44, "a power of two"),
         ("struct s { int a, *a; };", None, 20, "there is a member 'a' before"),
         ("struct s { int a; union { int b; int a; }; };", None, 19, "there is a member 'a' before"),
+        ("struct s { struct { int : 3; int a; }; int a; };", None, 44, "a member 'a' before"),
     ],
 )
 def test_errors_in_declarations_name_the_place(
