@@ -18,7 +18,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.conformance import _abi
-from support import build
+from support import build, packed
 
 LANGUAGES = ["c", "c++"]
 CALL_ID, PACKED_ID = 0x04000001, 0x04000003
@@ -51,6 +51,11 @@ def look(request, modules):
     return build.load_extension(path)
 
 
+def word(signature: str) -> int:
+    (found,) = packed.pack(signature)
+    return found
+
+
 def test_it_is_one_short_file(copied):
     text = (copied / "nativecall_abi.h").read_text()
     assert len(text.splitlines()) <= 230
@@ -74,6 +79,25 @@ def test_most_objects_offer_nothing(look, lib):
         kind.__nativecall_api__ = None
         assert look.offers(kind()) is False
         del kind.__nativecall_api__
+
+
+def test_every_entry_is_found(look, lib):
+    f = nc.wrap({"d:d": lib.address("square"), "f:f": lib.address("same_f32")})
+    f.add("q:q", lib.address("same_i64"), gil="need")
+    f.add("i:i", lib.address("same_i32"), errors="nonzero")
+    rows = [(entry.signature, entry.flags, entry.address) for entry in f.entries]
+    for g in (f, f.builtin):
+        assert look.entries(g) == rows
+        for signature, flags, address in rows:
+            assert look.find(g, signature) == (flags, address)
+            assert look.word(g, word(signature)) == address
+            for refuse in (0x1, 0xF0, 0xF1):
+                suits = not flags & refuse
+                assert look.find(g, signature, refuse) == ((flags, address) if suits else None)
+                assert look.word(g, word(signature), refuse) == (address if suits else None)
+        assert look.find(g, "d:dd") is None
+        assert look.word(g, word("d:dd")) is None
+        assert look.find_null(g) is None
 
 
 def test_slots_that_are_no_call_tables_do_not_depend_on_calls(look, lib):
