@@ -13,6 +13,7 @@ import threading
 import numpy as np
 import pytest
 from scipy import integrate, ndimage
+from scipy._lib import _test_ccallback
 
 import nativecall as nc
 from support.threads import each, turns
@@ -41,6 +42,16 @@ def raised(block) -> BaseException:
         assert error.__cause__ is not None
         return error.__cause__
     return error
+
+
+CALLED = "double (double, int *, void *)"
+
+
+def comes_from(found: BaseException | None, error: BaseException) -> bool:
+    """Whether an exception is another, or has it for a cause through SystemErrors only."""
+    while isinstance(found, SystemError) and found is not error:
+        found = found.__cause__
+    return found is error
 
 
 # -- exceptions ----------------------------------------------------------------------------------
@@ -136,6 +147,25 @@ def test_threads():
 
     with turns(1e-5):
         assert run_in_threads(8, work) == list(range(8))
+
+
+def test_more_threads_than_are_remembered():
+    """An exception from ten levels down, in twenty threads, each its own."""
+    errors = [Boom(i) for i in range(20)]
+
+    def work(i):
+        def level(n):
+            def function(x, error, data):
+                if n == 10:
+                    raise errors[i]
+                return _test_ccallback.test_call_nodata(level(n + 1), x)
+
+            return nc.callback(CALLED, function).to_scipy(CALLED)
+
+        return raised(lambda: _test_ccallback.test_call_nodata(level(0), 1.0))
+
+    for found, error in zip(run_in_threads(20, work), errors, strict=True):
+        assert comes_from(found, error)
 
 
 # -- SciPy's C functions -------------------------------------------------------------------------

@@ -76,6 +76,20 @@ def test_scalars(echo, code, gil):
         assert outcome(f.builtin, value) == expected, value
 
 
+def test_wrong_counts_and_keywords(echo, fails):
+    f, a = echo.function("first", "double (double *x, int64_t n)"), np.array([4.5])
+    for values in ((), (1,), (1, 2, 3), ("x",) * 9):
+        said = rf"takes exactly 2 arguments \({len(values)} given\)"
+        for g in (f, f.builtin):
+            with pytest.raises(TypeError, match=said):
+                g(*values)
+    assert f(a, n=1) == f(n=1, x=a) == 4.5
+    with fails(TypeError, "'first' is missing argument 1, 'x'"):
+        f(n=1)
+    with fails(TypeError, "'first' got several values for argument 'n'"):
+        f(a, 1, n=1)
+
+
 MIXED = (3, 1.5, np.array([2.0]), 0.5, 7, True, 200, (1.0, 2.0))
 
 

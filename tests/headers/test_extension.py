@@ -574,6 +574,24 @@ def test_entries_of_a_newer_abi_are_not_listed_and_not_called_back(bad, consumer
         assert consumer.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
 
 
+def test_entries_of_a_newer_abi_in_tier_2(bad, consumer, lib):
+    square = lib.address("square")
+    for flags in NEWER:
+        members = {"__nativecall_api__": bad.api([("d:d", flags, 8)]), "__call__": lambda s, x: 2.0}
+        obj = type("Offers", (), members)()
+        assert consumer.look(obj, "api", "d:d", 0) is None
+        assert consumer.integrate(obj, 1.0, 3, 0) == (6.0, False, 0)
+    type(obj).__nativecall_api__ = bad.api([("d:d", 0, square)])
+    assert consumer.integrate(obj, 1.0, 3, 0) == (14.0, True, 0)
+
+
+def test_null_in_entries_of_tier_2(bad, consumer):
+    api = bad.api([(None, 0, 8), ("d:d", 0, 0), ("q:q", 0, 8)])
+    obj = type("Offers", (), {"__nativecall_api__": api, "__call__": lambda self, x: 2.0})()
+    assert consumer.look(obj, "api", "d:d", 0) is None
+    assert consumer.integrate(obj, 1.0, 3, 0) == (6.0, False, 0), "through Python"
+
+
 def test_words_that_are_no_packed_signature_are_passed_over(bad, consumer, lib):
     """Symbols that have no meaning yet, flags, and more words than any signature known here."""
     square = lib.address("square")
