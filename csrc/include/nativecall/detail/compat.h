@@ -27,10 +27,10 @@ NC_STATIC_INLINE PyObject *nc_exception_take(void)
     PyObject *type;
     PyObject *value;
     PyObject *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (type == NULL) {
+    if (PyErr_Occurred() == NULL) { /* which is less than to fetch nothing */
         return NULL;
     }
+    PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL) {
         (void)PyException_SetTraceback(value, traceback);
