@@ -189,8 +189,10 @@ class CSource:
         elif name == "define":
             named, found = self._named(name, rest, at)
             self.macros[named] = found
+            self._expansion.done.clear()
         elif name == "undef":
             self.macros.pop(self._named(name, rest, at)[0], None)
+            self._expansion.done.clear()
         elif name == "error":
             raise self._error(f"#error {rest}", at, "'define' gives macros that it needs")
         elif name == "pragma" and rest.startswith("pack"):
@@ -255,6 +257,7 @@ class Expansion:
 
     def __init__(self, macros: Mapping[str, Macro]) -> None:
         self.macros = macros
+        self.done: dict[str, list[str]] = {}  # of macros that name none that is open
         self._left = _MOST_STEPS
 
     def of(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -273,15 +276,21 @@ class Expansion:
             reading, begun = next(reversed(open_.values()))
             found = next(reading, None)
             if found is None:
-                open_.popitem()
+                name, _ = open_.popitem()
+                if name and not any([one in macros for one, _ in made[begun:]]):
+                    self.done[name] = [one for one, _ in made[begun:]]
                 continue
             token, at = found
             macro = macros.get(token)
             if macro is None or token in open_ or macro.parameters is not None:
                 made.append(found)
                 continue
-            words = split(macro.text)
-            open_[token] = iter([(word, at) for word in words]), len(made)
+            words = self.done.get(token)
+            if words is None:
+                words = split(macro.text)
+                open_[token] = iter([(word, at) for word in words]), len(made)
+            else:
+                made += [(word, at) for word in words]
             self._left -= 1 + len(words)
             if self._left < 0 or (len(made) - begun > _MOST_TOKENS and len(open_) > 1):
                 raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
