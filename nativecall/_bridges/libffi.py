@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._plan import steps
 from .._plan.aapcs64 import AAPCS64
 from .._plan.sysv import SYSV_X86_64
-from .._types.ctype import CType, is_native
+from .._types.ctype import SCALARS, CType, is_native
 from .._types.derived import Array, Struct, homogeneous, inner_types
 from .._types.signature import Signature
 
@@ -38,7 +38,9 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         return f"it has no {unknown!r}"
     if result.text == "Zg":
         return "it has no complex long double result"
-    if isinstance(result, Struct) and _only_scalar(result) == "g":
+    long_double = SCALARS["g"]
+    is_one = isinstance(result, Struct) and result.size == long_double.size
+    if is_one and _scalars(result, 0) == [(0, long_double)]:
         return "it looks for a struct of one long double in memory"
     small = 16 if steps.ABI is SYSV_X86_64 else 32  # as ctypes has it
     for one in (*signature.args, result):
@@ -70,20 +72,6 @@ def _unknown(ctypes: Sequence[CType]) -> str:
         if found:
             return found
     return ""
-
-
-def _only_scalar(ctype: CType) -> str | None:
-    """The scalar that a struct consists of, None for one of several members."""
-    while isinstance(ctype, (Struct, Array)):
-        if isinstance(ctype, Array):
-            if ctype.shape != (1,) * len(ctype.shape):
-                return None
-            ctype = ctype.item
-        elif len(ctype.fields) == 1:
-            ctype = ctype.fields[0].type
-        else:
-            return None
-    return ctype.text
 
 
 def _has_array(ctype: CType, least: int = 1) -> bool:

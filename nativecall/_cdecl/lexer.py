@@ -63,7 +63,6 @@ _LEXICAL = (
     r"|'(?:\\.|[^'\\\n])*'|\\u[0-9a-fA-F]{4}|\\U000[0-9a-fA-F]{5}"
     r"|/\*.*?\*/|//[^\n]*|<:|:>|<%|%>|%:|\f|\v|\r(?=\n)"
 )
-_MARKS = ('"', "'", "\\", "/", "<", ":", "%", "\f", "\v", "\r")  # with which these begin
 #: What the other spellings of brackets and '#' stand for.
 DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
@@ -107,18 +106,13 @@ def without_comments(text: str) -> str:
     """A text without its comments and digraphs, of the same length but for lines that continue."""
     import re
 
-    if "\\" in text:
-        text = re.sub(SPLICE, "", text)
-    if any([mark in text for mark in _MARKS]):
+    def replaced(match: Match[str]) -> str:
+        found = match.group()
+        if found[0] == "\\":
+            return chr(int(found[2:], 16))
+        return found if found[0] in "\"'" else DIGRAPHS.get(found) or " " * len(found)
 
-        def replaced(match: Match[str]) -> str:
-            found = match.group()
-            if found[0] == "\\":
-                return chr(int(found[2:], 16))
-            return found if found[0] in "\"'" else DIGRAPHS.get(found) or " " * len(found)
-
-        text = re.sub(_LEXICAL, replaced, text, flags=re.DOTALL)
-    return text
+    return re.sub(_LEXICAL, replaced, re.sub(SPLICE, "", text), flags=re.DOTALL)
 
 
 def with_complex(tokens: list[str]) -> list[str]:

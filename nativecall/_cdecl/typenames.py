@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.derived import Owner
     from .declarations import Declarations
-    from .parser import Value
+    from .parser import DeclSpecifiers, Value
 
 _UNUSABLE = (UNUSABLE, *OTHER_TYPES)
 _KINDS = ("struct", "union", "enum")
@@ -237,18 +237,11 @@ class _TextParser(Parser):
 class _WrittenParser(_TextParser):
     """A parser of what people write: what is not known is an error."""
 
-    def _record(self, kind: str) -> Node:
-        self._known(kind)
-        return super()._record(kind)
-
-    def _enum(self) -> Node:
-        self._known("enum")
-        return super()._enum()
-
-    def _known(self, kind: str) -> None:
-        token = self.tokens[self.at]
-        if f"{kind} {token}" not in self.tags:
-            raise Unknown(f"unknown {kind} {token!r}")
+    def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
+        tag = super()._tagged(said, kind)
+        if f"{kind} {tag}" not in self.tags:
+            raise Unknown(f"unknown {kind} {tag!r}", self.at - 1)
+        return tag
 
 
 def _constant(names: TypeNames, name: str) -> Value | None:
