@@ -116,6 +116,7 @@ typedef struct NcCallInterface {
                               Python does not pass, follow the arguments as well */
     int export;  /* PyBUF_* that they are exported with in that order, to be read */
     const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
+    const char *shape;              /* that of the same, or NULL */
     const struct NcPlan *plan; /* atomic: how calls are made (call/plan.h); NULL before the first */
     PyObject *planned;         /* bytes: what has it; or NULL */
     PyObject *ways; /* dict: of a variadic function the call interfaces for more arguments, by

@@ -255,14 +255,6 @@ static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
                          (Py_ssize_t)flags);
 }
 
-/* _table_memory(): bytes of the tables outside of the callable, in use and superseded. */
-static PyObject *callable_memory(PyObject *object, PyObject *Py_UNUSED(none))
-{
-    NcCallable *self = (NcCallable *)(void *)object;
-    return Py_BuildValue("(nn)", (Py_ssize_t)nc_nativetable_live_bytes(&self->more->native),
-                         (Py_ssize_t)nc_nativetable_retired_bytes(&self->more->native));
-}
-
 /* _trampoline_kind(): how calls of a single are made. */
 static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
 {
@@ -295,7 +287,6 @@ static PyMethodDef callable_methods[] = {
     {"_replace", callable_replace, METH_VARARGS, NULL},
     {"_entries", nc_entries_rows, METH_NOARGS, NULL},
     {"_entry", callable_entry, METH_NOARGS, NULL},
-    {"_table_memory", callable_memory, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
     {"_unwrap", callable_unwrap, METH_NOARGS, NULL},
     {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,

@@ -256,6 +256,7 @@ static PyObject *callinterface_new(PyObject *args)
         goto fail;
     }
     self->trampoline = find_trampoline(self);
+    self->shape = self->trampoline != NULL ? self->trampoline->shape : NULL;
     return (PyObject *)self;
 
 fail:
@@ -312,22 +313,9 @@ static PyMemberDef callinterface_members[] = {
      "of a variadic function the call interfaces for more arguments than it names, by their types"},
     {"names", T_OBJECT, offsetof(NcCallInterface, names), READONLY,
      "names of the arguments that Python passes, or None where there are none"},
+    {"trampoline", T_STRING, offsetof(NcCallInterface, shape), READONLY,
+     "shape of its ahead-of-time trampoline, or None"},
     {NULL, 0, 0, 0, NULL},
-};
-
-static PyObject *callinterface_get_trampoline(PyObject *object, void *Py_UNUSED(closure))
-{
-    const NcCallInterface *self = (const NcCallInterface *)(void *)object;
-    if (self->trampoline == NULL) {
-        Py_RETURN_NONE;
-    }
-    return PyUnicode_FromString(self->trampoline->shape);
-}
-
-static PyGetSetDef callinterface_getset[] = {
-    {"trampoline", callinterface_get_trampoline, NULL,
-     "shape of its ahead-of-time trampoline, or None", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
 };
 
 PyTypeObject NcCallInterface_Type = {
@@ -338,5 +326,4 @@ PyTypeObject NcCallInterface_Type = {
     .tp_dealloc = callinterface_dealloc,
     .tp_traverse = callinterface_traverse,
     .tp_members = callinterface_members,
-    .tp_getset = callinterface_getset,
 };

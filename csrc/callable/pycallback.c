@@ -49,7 +49,7 @@ NC_COLD void too_deep(const NcPyCallback *self)
 /* Makes the sentinel the result. The callback may die in what follows, so this comes first. */
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
-    memcpy(out, self->spec->sentinel, self->spec->size);
+    memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
     reference_objects(self, out);
 }
 
@@ -105,7 +105,7 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThre
     nc_waiting_end(slot);
     if (acquired < 0) {
         /* Without the GIL no reference is counted. */
-        memcpy(out, self->spec->sentinel, self->spec->size);
+        memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
         return 0;
     }
     nc_stub_require(call->slot, self); /* which may have ended meanwhile */

@@ -55,8 +55,7 @@ typedef struct NcPyCallbackCall NcPyCallbackCall;
 typedef struct {
     PyObject_HEAD
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* by what is known of the GIL: 1;
-                                or 0 with the sentinel in `out`, and the callback may be gone.
-                                Set with the first callback */
+                                or 0 with the sentinel in `out`, and the callback may be gone */
     PyObject
         *readers; /* tuple: for each argument that is no number the call interface of a function
                                that returns it, or what makes an object of it */
@@ -64,7 +63,7 @@ typedef struct {
     NcCallInterface *result; /* has the result as its only argument; NULL for none and objects */
     PyObject *planned;       /* bytes: the closure plan */
     const struct NcClosurePlan *plan; /* the same (call/plan.h) */
-    void *sentinel;                   /* what C gets when there is no result; owned */
+    PyObject *sentinel;               /* bytes: what C gets when there is no result */
     size_t size;                      /* its bytes */
     PyObject *keep;                   /* what the sentinel points to; or NULL */
     char letter;                      /* of the result */

@@ -17,10 +17,11 @@
 
 /* ---- what callbacks share -------------------------------------------------------------------- */
 
-/* Whether a sentinel of `size` bytes is a result, and its objects lie in it: 0, or -1 with
+/* Whether the sentinel is a result, and its objects lie in it: 0, or -1 with
  * ValueError. */
-static int check_sentinel(const NcCallbackSpec *self, size_t size)
+static int check_sentinel(const NcCallbackSpec *self)
 {
+    const size_t size = self->size;
     PyObject *objects = self->objects;
     size_t wanted = self->letter == 'v'                          ? 0
                     : self->letter == 'T'                        ? self->result->arguments[0].size
@@ -65,16 +66,15 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     PyObject *readers;
     PyObject *objects;
     PyObject *planned;
-    const char *sentinel;
-    Py_ssize_t size;
+    PyObject *sentinel;
     int letter;
     NcCallbackSpec *self = (NcCallbackSpec *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!CO&Sy#|$O&ppppp", names, &PyTuple_Type,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!CO&SS|$O&ppppp", names, &PyTuple_Type,
                                      &readers, &PyTuple_Type, &objects, &letter, nc_take_reference,
-                                     &self->result, &planned, &sentinel, &size, nc_take_reference,
+                                     &self->result, &planned, &sentinel, nc_take_reference,
                                      &self->keep, &self->has_gil, &self->python_errors,
                                      &self->passed, &self->kept, &self->sets_errno)) {
         goto fail;
@@ -93,16 +93,12 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
     self->plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
     self->letter = (char)letter;
     self->frees = letter == 'v' && self->plan->args == 1 && self->plan->steps[0].letter == 'P';
-    if (check_sentinel(self, (size_t)size) < 0) {
+    self->sentinel = Py_NewRef(sentinel);
+    self->size = (size_t)PyBytes_GET_SIZE(sentinel);
+    if (check_sentinel(self) < 0) {
         goto fail;
     }
-    self->sentinel = PyMem_Calloc(1, (size_t)size + 1);
-    if (self->sentinel == NULL) {
-        PyErr_NoMemory();
-        goto fail;
-    }
-    memcpy(self->sentinel, sentinel, (size_t)size);
-    self->size = (size_t)size;
+    nc_pycallback_set_enter(self);
     return (PyObject *)self;
 
 fail:
@@ -127,26 +123,16 @@ static void callbackspec_dealloc(PyObject *object)
     Py_XDECREF(self->result);
     Py_XDECREF(self->planned);
     Py_XDECREF(self->keep);
-    PyMem_Free(self->sentinel);
+    Py_XDECREF(self->sentinel);
     Py_TYPE(object)->tp_free(object);
 }
 
 static PyMemberDef callbackspec_members[] = {
     {"objects", T_OBJECT_EX, offsetof(NcCallbackSpec, objects), READONLY,
      "offsets of Python objects in the result"},
+    {"sentinel", T_OBJECT_EX, offsetof(NcCallbackSpec, sentinel), READONLY,
+     "what C gets when there is no result: bytes"},
     {NULL, 0, 0, 0, NULL},
-};
-
-static PyObject *callbackspec_get_sentinel(PyObject *object, void *Py_UNUSED(closure))
-{
-    const NcCallbackSpec *self = (const NcCallbackSpec *)(void *)object;
-    return PyBytes_FromStringAndSize((const char *)self->sentinel, (Py_ssize_t)self->size);
-}
-
-static PyGetSetDef callbackspec_getset[] = {
-    {"sentinel", callbackspec_get_sentinel, NULL, "what C gets when there is no result: bytes",
-     NULL},
-    {NULL, NULL, NULL, NULL, NULL},
 };
 
 /* No tp_clear: all that it refers to is immutable, but for closures of Python functions, whose
@@ -159,7 +145,6 @@ PyTypeObject NcCallbackSpec_Type = {
     .tp_new = callbackspec_new,
     .tp_traverse = callbackspec_traverse,
     .tp_members = callbackspec_members,
-    .tp_getset = callbackspec_getset,
     .tp_dealloc = callbackspec_dealloc,
 };
 
@@ -172,9 +157,6 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
         return NULL;
     }
     self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
-    if (spec->enter == NULL) { /* threads that call others of this spec read it */
-        nc_pycallback_set_enter(spec);
-    }
     self->function = Py_NewRef(function);
     self->names = Py_NewRef(names);
     if (spec->passed) {

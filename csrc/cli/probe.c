@@ -19,11 +19,10 @@ typedef struct {
     PyObject *callable;    /* borrowed from the caller's arguments */
     const char *signature; /* interned */
     void *pointer;         /* what WAY_POINTER calls */
-    Py_ssize_t repeats;    /* how often the whole length is gone through */
     Py_ssize_t length;     /* doubles in each array */
-    double *results;       /* of the last time */
-    const double *x;       /* first arguments */
-    const double *y;       /* second arguments, NULL for signatures of one */
+    double *results;
+    const double *x; /* first arguments */
+    const double *y; /* second arguments, NULL for signatures of one */
 } Job;
 
 /* The function to call, NULL when there is no such entry. */
@@ -37,14 +36,12 @@ typedef struct {
 #define LOOP(way, kind, function_type, ...)                                                        \
     static int loop_##way##_##kind(const Job *job)                                                 \
     {                                                                                              \
-        for (Py_ssize_t n = 0; n < job->repeats; n++) {                                            \
-            for (Py_ssize_t i = 0; i < job->length; i++) {                                         \
-                void *function = FOUND_##way(job);                                                 \
-                if (NC_UNLIKELY(function == NULL)) {                                               \
-                    return -1;                                                                     \
-                }                                                                                  \
-                job->results[i] = (double)((function_type)(uintptr_t)function)(__VA_ARGS__);       \
+        for (Py_ssize_t i = 0; i < job->length; i++) {                                             \
+            void *function = FOUND_##way(job);                                                     \
+            if (NC_UNLIKELY(function == NULL)) {                                                   \
+                return -1;                                                                         \
             }                                                                                      \
+            job->results[i] = (double)((function_type)(uintptr_t)function)(__VA_ARGS__);           \
         }                                                                                          \
         return 0;                                                                                  \
     }
@@ -62,27 +59,21 @@ static int (*const loops[][KINDS])(const Job *) = {ROW(POINTER), ROW(OFFSET), RO
 
 static int run_object(const Job *job)
 {
-    for (Py_ssize_t n = 0; n < job->repeats; n++) {
-        for (Py_ssize_t i = 0; i < job->length; i++) {
-            PyObject *arguments[2] = {PyFloat_FromDouble(job->x[i]), NULL};
-            PyObject *result = NULL;
-            if (job->y != NULL && arguments[0] != NULL) {
-                arguments[1] = PyFloat_FromDouble(job->y[i]);
-            }
-            if (arguments[0] != NULL && (job->y == NULL || arguments[1] != NULL)) {
-                result =
-                    PyObject_Vectorcall(job->callable, arguments, job->y != NULL ? 2 : 1, NULL);
-            }
-            Py_XDECREF(arguments[0]);
-            Py_XDECREF(arguments[1]);
-            if (result == NULL) {
-                return -1;
-            }
-            job->results[i] = PyFloat_AsDouble(result);
-            Py_DECREF(result);
-            if (job->results[i] == -1.0 && PyErr_Occurred()) {
-                return -1;
-            }
+    for (Py_ssize_t i = 0; i < job->length; i++) {
+        PyObject *arguments[2] = {PyFloat_FromDouble(job->x[i]),
+                                  job->y != NULL ? PyFloat_FromDouble(job->y[i]) : NULL};
+        PyObject *result = PyErr_Occurred() ? NULL
+                                            : PyObject_Vectorcall(job->callable, arguments,
+                                                                  job->y != NULL ? 2 : 1, NULL);
+        Py_XDECREF(arguments[0]);
+        Py_XDECREF(arguments[1]);
+        if (result == NULL) {
+            return -1;
+        }
+        job->results[i] = PyFloat_AsDouble(result);
+        Py_DECREF(result);
+        if (job->results[i] == -1.0 && PyErr_Occurred()) {
+            return -1;
         }
     }
     return 0;
@@ -106,10 +97,10 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
            (uintptr_t)buffer->buf % _Alignof(double) == 0;
 }
 
-/* call_loop(callable, signature, way, repeats, results, x[, y]) -> None
+/* call_loop(callable, signature, way, results, x[, y]) -> None
  *
- * results[i] = callable(x[i]) or callable(x[i], y[i]) for every i, `repeats` times over. The
- * buffers hold as many doubles each; the signature is "d:d", "f:f" or, with y, "d:dd" or
+ * results[i] = callable(x[i]) or callable(x[i], y[i]) for every i. The buffers hold as many doubles
+ * each; the signature is "d:d", "f:f" or, with y, "d:dd" or
  * "d:di". `way` says how each single call is made:
  *
  *   "pointer"   through the function pointer, which is found once, before the loop
@@ -131,8 +122,8 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
     int kind;
     int two;
     int status;
-    if (!PyArg_ParseTuple(args, "Ossnw*y*|y*:call_loop", &job.callable, &signature, &way_name,
-                          &job.repeats, &results, &x, &y)) {
+    if (!PyArg_ParseTuple(args, "Ossw*y*|y*:call_loop", &job.callable, &signature, &way_name,
+                          &results, &x, &y)) {
         return NULL;
     }
     int way = choose("way", way_name, way_names, (int)Py_ARRAY_LENGTH(way_names));

@@ -136,7 +136,7 @@ def _show_values(output: Output, entries: Sequence[NativeCallable]) -> bool:
         for way in ("offset", "slot"):
             found = array.array("d", [math.nan]) * _POINTS
             given = [array.array("d", values) for values in arguments]
-            _call_loop(entry, signature, way, 1, found, *given)
+            _call_loop(entry, signature, way, found, *given)
             each.append(found)
         differences = [_worst(values, expected, single) for values in each]
         verdicts = [
@@ -188,7 +188,7 @@ def _c_way(name: str, function: object, way: str) -> _Way:
     """Calls from C."""
     x = array.array("d", [i / _C_LENGTH for i in range(_C_LENGTH)])
     found = array.array("d", x)
-    return _Way(name, Timer(lambda: _call_loop(function, "d:d", way, 1, found, x)), _C_LENGTH)
+    return _Way(name, Timer(lambda: _call_loop(function, "d:d", way, found, x)), _C_LENGTH)
 
 
 def _measure(ways: Sequence[_Way]) -> None:

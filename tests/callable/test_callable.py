@@ -362,15 +362,6 @@ def test_entries_tell_their_options():
     assert row.flags != 0
 
 
-def test_superseded_tables_stay_below_the_one_in_use():
-    f = nc.wrap(COS, "d:d")
-    for n in range(1, 40):
-        f.add("d:" + "d" * n + "i", COS)
-        live, retired = f._table_memory()
-        assert retired < live
-    assert len(f.signatures) == 40
-
-
 # -- life ----------------------------------------------------------------------------------------
 
 

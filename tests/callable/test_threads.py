@@ -117,8 +117,6 @@ def test_lookups_without_the_gil_race_with_writers(lib, consumer):
         assert consumer.lookups(f, 20_000, one, other) == 20_000
 
     race(write, read, read)
-    live, retired = f._table_memory()
-    assert retired < live
 
 
 def test_two_writers(lib):

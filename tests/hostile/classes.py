@@ -240,7 +240,7 @@ class Graph:
         for way in ("offset", "slot"):
             out = array("d", [0.0])
             try:
-                _ext.call_loop(one, "d:d", way, 1, out, array("d", [1.0]))
+                _ext.call_loop(one, "d:d", way, out, array("d", [1.0]))
             except (LookupError, TypeError, ValueError, self.world.nc.NativeCallError):
                 continue
             if out[0] != by_python:
