@@ -60,6 +60,19 @@ def test_an_entry_at_every_place(consumer, lib, count, by_slot):
                 assert consumer.entry(g, text, 0, by_slot) is None
 
 
+def test_words_are_refused_by_their_flags(consumer, lib):
+    f = nc.wrap({"d:d": lib.address("square"), "f:f": lib.address("same_f32")})
+    f.add("q:q", lib.address("same_i64"), gil="need")
+    f.add("i:i", lib.address("same_i32"), errors="nonzero")
+    for g in (f, f.builtin):
+        for entry in f.entries:
+            words = packed_bytes(entry.signature)
+            for refuse in (0, 0x1, 0xF0, 0xF1):
+                found = None if entry.flags & refuse else entry.address
+                assert consumer.packed(g, words, refuse) == found
+        assert consumer.packed(g, packed_bytes("d:dd")) is None
+
+
 def test_the_headers_intern_as_the_package_does(consumer):
     from nativecall.conformance import _abi
 

@@ -18,7 +18,7 @@ import pytest
 
 import nativecall as nc
 from nativecall.conformance import _abi
-from support import build, packed
+from support import build
 
 LANGUAGES = ["c", "c++"]
 CALL_ID, PACKED_ID = 0x04000001, 0x04000003
@@ -49,11 +49,6 @@ def modules(builder, copied) -> Path:
 def look(request, modules):
     (path,) = modules.glob(f"{request.param}.*")
     return build.load_extension(path)
-
-
-def word(signature: str) -> int:
-    (found,) = packed.pack(signature)
-    return found
 
 
 def test_it_is_one_short_file(copied):
@@ -90,13 +85,10 @@ def test_every_entry_is_found(look, lib):
         assert look.entries(g) == rows
         for signature, flags, address in rows:
             assert look.find(g, signature) == (flags, address)
-            assert look.word(g, word(signature)) == address
             for refuse in (0x1, 0xF0, 0xF1):
                 suits = not flags & refuse
                 assert look.find(g, signature, refuse) == ((flags, address) if suits else None)
-                assert look.word(g, word(signature), refuse) == (address if suits else None)
         assert look.find(g, "d:dd") is None
-        assert look.word(g, word("d:dd")) is None
         assert look.find_null(g) is None
 
 
