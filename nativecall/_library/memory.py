@@ -155,7 +155,9 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
                 made = allocate(count if length is None else None, kept)
                 _cffi_backend.memmove(made, _cast(_BYTES, held.address), held.size)
                 return made
-        room = init if is_array and _is_whole(whole, init) else _room(owner, whole, init, who)
+        room = init
+        if not (is_array and _is_whole(whole, init)):
+            room, init = _sized(owner, whole, init, kept, who)
         try:
             made = allocate(room, kept)
         except MemoryError:
@@ -444,16 +446,20 @@ def _fill(
         _write(owner, place, i, ctype.item, one, kept, (i, who))
 
 
-def _room(owner: Owner, ctype: FFIType, init: Foreign, who: Who, before: int = 0) -> object:
+def _sized(
+    owner: Owner, ctype: FFIType, init: Foreign, kept: list[Foreign], who: Who, before: int = 0
+) -> tuple[object, Foreign]:
     """What cffi takes for zeros that an initialiser fits in: the length of an array of any length,
-    in a struct by the member's name. None for types that have a size. `before`: bytes before it.
+    in a struct by the member's name; None for types that have a size. Then the initialiser, which
+    can be read again. `before`: bytes before it.
     """
     if ctype.kind == "array" and ctype.length is None:
         if init is None:
             raise TypeError(f"{_named(who)} has no length; give one, or items")
         if isinstance(init, bytes) and ctype.item.cname in CHARACTERS:
-            return init
-        length: int = init if _is_length(init) else len(_items(init, _named(who)))
+            return init, init
+        init = init if _is_length(init) else _items(init, _named(who))
+        length: int = init if _is_length(init) else len(init)
         if length < 0:
             raise ValueError(f"{_named(who)} must have a length of 0 or more (got {length})")
         size = before + length * _lib.ffi.sizeof(ctype.item)
@@ -461,14 +467,15 @@ def _room(owner: Owner, ctype: FFIType, init: Foreign, who: Who, before: int = 0
             raise OverflowError(
                 f"{_named(who)} of {length} items has {size} bytes, more than memory has"
             )
-        return length
+        return length, init
     if ctype.kind in RECORDS and ctype.fields and not isinstance(init, (_CData, type(None))):
         name, last = ctype.fields[-1]
-        given = _members(owner, ctype, init, [], _named(who))
-        if name in given and last.type.kind in (*RECORDS, "array"):
-            room = _room(owner, last.type, given[name], (name, who), before + last.offset)
-            return None if room is None else {name: room}
-    return None
+        init = _members(owner, ctype, init, kept, _named(who))
+        if name in init and last.type.kind in (*RECORDS, "array"):
+            place, start = (name, who), before + last.offset
+            room, init[name] = _sized(owner, last.type, init[name], kept, place, start)
+            return None if room is None else {name: room}, init
+    return None, init
 
 
 def _is_length(value: object) -> bool:

@@ -198,3 +198,21 @@ def test_what_does_not_fit(lib):
             setattr(node, name, value)
         assert str(caught.value).startswith(message), caught.value
     assert lib.call(node, 1) == 5
+
+
+def test_bit_fields_and_rows_of_pointers():
+    declared = "typedef struct bits { unsigned low : 3; const char *names[2]; long of[]; } bits;"
+    lib = nc.load(None, declared)
+    made = lib.new("bits", {"low": 1, "names": (b"one",), "of": iter(range(3))})
+    assert [*lib.new("int[]", iter(range(3)))] == [made.of[i] for i in range(3)] == [0, 1, 2]
+    made.low = np.int64(5)
+    made.names = (name for name in (b"two", b"three"))
+    made.of = [7]
+    gc.collect()
+    assert (made.low, nc.string(made.names[0]), nc.string(made.names[1])) == (5, b"two", b"three")
+    assert [made.of[i] for i in range(3)] == [7, 1, 2]
+    with pytest.raises(OverflowError, match=r"^field 'low' of 'struct bits'"):
+        made.low = np.int64(9)
+    with pytest.raises(TypeError, match=r"^item 1 of field 'names' of 'struct bits' must be"):
+        made.names = [b"four", 4]
+    assert nc.string(made.names[0]) == b"two"
