@@ -8,7 +8,7 @@ published by the same way.
 from __future__ import annotations
 
 from types import FunctionType
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from .. import _ext
 from .._callable.callable import NativeCallable, plain
@@ -34,8 +34,6 @@ refuse_reload(globals(), "describe")
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
 #: Classes by the addresses of their native ones.
 _published: WeakValueDictionary[int, type] = WeakValueDictionary()
-#: The native names of classes: a method's signature, "" for a field.
-_names: WeakKeyDictionary[type, dict[str, str | None]] = WeakKeyDictionary()
 _PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
 KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
 _ADDRESS = parse_type("N")
@@ -207,19 +205,12 @@ def _check_name(cls: str, name: object) -> None:
 
 
 def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
-    """The native names of the bases: a method's signature, None for a field."""
+    """The native names of the bases: a method's signature, "" for a field."""
     native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
     found: dict[str, str | None] = {}
-    for base in native:
-        names = _names.get(base)
-        if names is None:
-            names = {}
-            for part in _ext.native_order(base):
-                fields, methods = _ext.native_parts(part)
-                names.update([(row[0], "") for row in fields])
-                names.update([row[:2] for row in methods])
-            _names[base] = names
-        found |= names
+    for part in [part for base in native for part in _ext.native_order(base)]:
+        fields, methods = _ext.native_parts(part)
+        found |= {row[0]: "" for row in fields} | {row[0]: row[1] for row in methods}
     return found
 
 
