@@ -24,21 +24,18 @@ if TYPE_CHECKING:
 def _without_core(reason: ImportError) -> ImportError:
     """What to say when there is no compiled core beside this file."""
     here = os.path.dirname(os.path.abspath(__file__))
+    message = (
+        f"nativecall's compiled core is missing from {here} or does not load ({reason}); "
+        "install nativecall again for this Python"
+    )
     if os.path.exists(os.path.join(os.path.dirname(here), "meson.build")):
-        return ImportError(
+        message = (
             f"{here} is a source tree without its compiled core, and hides an installed nativecall "
             "because Python started here; run 'pip install .' and start Python in another "
             "directory (or use the 'nativecall' and 'pytest' commands, which work here), or work "
-            "on the sources with 'pip install --no-build-isolation -e .'",
-            name=reason.name,
-            path=here,
+            "on the sources with 'pip install --no-build-isolation -e .'"
         )
-    return ImportError(
-        f"nativecall's compiled core is missing from {here} or does not load ({reason}); "
-        "install nativecall again for this Python",
-        name=reason.name,
-        path=here,
-    )
+    return ImportError(message, name=reason.name, path=here)
 
 
 def _found() -> str:

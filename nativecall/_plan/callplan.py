@@ -204,19 +204,10 @@ def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterfac
     """The call interface of a variadic function with arguments of these types, letters of some,
     after those that it names.
     """
-    signature: Signature = cif.signature
     plain = {**SCALARS, "P": VOIDPTR}
     more = [plain[one] if isinstance(one, str) else one for one in types]
     # const cannot be said after the fixed arguments: memory of any kind passes.
-    whole = Signature(
-        signature.result,
-        (*signature.args, *more),
-        names=(*signature.names, *[None] * len(more)),
-        readonly=(*signature.readonly, *[True] * len(more)),
-        characters=with_more(signature.characters, len(more)),
-        written=signature.written,
-    )
-    return callinterface.of(whole, 0, cif.policies)
+    return callinterface.of(with_more(cif.signature, more, True), 0, cif.policies)
 
 
 # -- closures ------------------------------------------------------------------------------------

@@ -230,9 +230,20 @@ def _parameters(text: str) -> list[str]:
     return [one.strip() for one in found if one.strip() != "..."]
 
 
-def with_more(characters: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Which arguments are text, with `count` more before the result that are not."""
-    return (*characters[:-1], *[""] * count, characters[-1]) if characters else ()
+def with_more(signature: Signature, more: Sequence[CType], readonly: bool) -> Signature:
+    """The signature with more arguments, which have no names and are no text; `readonly` says
+    whether the function promises not to write to what they point to.
+    """
+    count, text = len(more), signature.characters
+    return Signature(
+        signature.result,
+        (*signature.args, *more),
+        names=(*signature.names, *[None] * count),
+        readonly=(*signature.readonly, *[readonly] * count),
+        characters=(*text[:-1], *[""] * count, text[-1]) if text else (),
+        lengths=signature.lengths and (*signature.lengths, *[None] * count),
+        written=signature.written,
+    )
 
 
 def _shown(function: FunctionPointer) -> str:

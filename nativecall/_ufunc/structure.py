@@ -163,17 +163,13 @@ def new(
         0,
         None if signature is None else signature.encode(),
     )
-    try:
-        found = fields(made)
-        where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
-        there = tuple(
-            [ctypes.cast(one, ctypes.c_void_p).value for one in (found.functions, found.data)]
-        )
-        if there != where or found.obj is not None:
-            raise Unknown(f"a ufunc of NumPy {numpy.__version__} has no place for what it needs")
-    except Unknown:
-        _take(keep)  # the ufunc may be called before it goes
-        raise
-    _take(keep)
+    _take(keep)  # for ever, where it is refused: the ufunc may be called before it goes
+    found = fields(made)
+    where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
+    there = tuple(
+        [ctypes.cast(one, ctypes.c_void_p).value for one in (found.functions, found.data)]
+    )
+    if there != where or found.obj is not None:
+        raise Unknown(f"a ufunc of NumPy {numpy.__version__} has no place for what it needs")
     found.obj = id(keep)
     return made

@@ -60,15 +60,7 @@ def _extended(signature: Signature) -> Signature:
     count = texts(signature)
     if not count or signature.variadic:
         return signature
-    return Signature(
-        signature.result,
-        (*signature.args, *[_SIZE] * count),
-        names=(*signature.names, *[None] * count),
-        readonly=(*signature.readonly, *[False] * count),
-        characters=with_more(signature.characters, count),
-        lengths=signature.lengths and (*signature.lengths, *[None] * count),
-        written=signature.written,
-    )
+    return with_more(signature, [_SIZE] * count, False)
 
 
 def symbols(name: str) -> tuple[str, ...]:
