@@ -11,7 +11,8 @@ import builtins
 from types import FunctionType
 
 from .. import _lib
-from .._plan.steps import here
+from .._plan.abi import UNKNOWN
+from .._plan.steps import ABI
 from . import elsewhere
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ def traced(callable: Native) -> Callable[..., object]:
     """What calls the only entry of `callable` in a frame of its name, signature and file."""
     cif, address, flags = callable._entry()
     call: Callable[..., object]
-    if here() is None:
+    if ABI is UNKNOWN:
         call = elsewhere.function(callable)
     else:
         owner = next((one for one in reversed(callable._owners) if hasattr(one, "handle")), None)

@@ -212,7 +212,7 @@ def lower(
     result: CType,
     args: Sequence[CType],
     fixed: int | None = None,
-    abi: ABI | None = steps.ABI,
+    abi: ABI = steps.ABI,
     keyword: str = "",
 ) -> Lowering:
     """The lowering of a signature; of a variadic function `fixed` is how many arguments it names,
@@ -222,16 +222,13 @@ def lower(
     `Unsupported` is raised for a type whose passing is not known here, and where there is too much
     to pass.
     """
-    if abi is None:
-        raise Unsupported("the calling convention of this machine is not known")
     return spell(abi.place(result, args, fixed), fixed, abi, keyword)
 
 
 def spell(
-    call: Call, fixed: int | None = None, abi: ABI | None = steps.ABI, keyword: str = ""
+    call: Call, fixed: int | None = None, abi: ABI = steps.ABI, keyword: str = ""
 ) -> Lowering:
     """The lowering of a call whose values are placed."""
-    assert abi is not None
     if len(call.args) > MAX_ARGUMENTS:
         raise Unsupported(
             f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"

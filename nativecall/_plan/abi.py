@@ -11,7 +11,6 @@ Nothing here imports LLVM, and each ABI can be used on any machine.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import namedtuple
 
 from .._types.ctype import CType, is_native
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
 class Unsupported(Exception):
     """A signature cannot be called or compiled; the message says what is in the way."""
+
+
+_UNKNOWN = "the C ABI of this machine is not known"
 
 
 class Piece(namedtuple("Piece", ["kind", "offset", "size"])):
@@ -114,8 +116,8 @@ def cut(ctype: CType, kind: str, size: int = 8) -> tuple[Piece, ...]:
     return tuple([Piece(kind, at, min(size, ctype.size - at)) for at in parts])
 
 
-class ABI(ABC):
-    """The rules of one platform.
+class ABI:
+    """The rules of one platform: of one that is not known, unless a subclass says them.
 
     Attributes
     ----------
@@ -144,9 +146,9 @@ class ABI(ABC):
     joined = False
     packs = False
 
-    @abstractmethod
     def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
         """What registers hold, or would hold, of a value; None where it is in memory."""
+        raise Unsupported(_UNKNOWN)
 
     def result(self, ctype: CType) -> Passing:
         """How a result is passed; ``"reference"`` takes a pointer that is passed like an argument,
@@ -176,6 +178,9 @@ class ABI(ABC):
         call = self.arguments(passed, args, fixed)
         return call._replace(stack=-(-call.stack // 16) * 16)
 
-    @abstractmethod
     def arguments(self, result: Passing, args: Sequence[CType], fixed: int | None) -> Call:
         """Place the arguments of a call with this result."""
+        raise Unsupported(_UNKNOWN)
+
+
+UNKNOWN = ABI()

@@ -118,7 +118,6 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
     if signature.variadic:
         fixed = len(args)
     call = row.place(signature, fixed)
-    assert row.ABI is not None
     writer = _Writer(call.stack)
     places, out_bytes = offsets(signature, policies.out)
     area = writer.room(out_bytes)
@@ -186,8 +185,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
 
 def how(call: Call) -> int:
     """What nc_invoke is told (csrc/call/invoke.h)."""
-    joined = row.ABI is not None and row.ABI.joined
-    wide = joined and any([_is_wide(one.ctype) for one in call.args])
+    wide = row.ABI.joined and any([_is_wide(one.ctype) for one in call.args])
     return int(call.vectors | (call.x87 or int(wide)) << 8)
 
 

@@ -146,7 +146,6 @@ class Conversion(
     @property
     def packed(self) -> bytes:
         inner = self.inner
-        assert steps.ABI is not None
         ops = [one.packed for one in (*self.ops, *self.failed)]
         # Integers are written as words, so there is more of an area.
         end = max([inner.stack, *[at + size + _WORD for at, size in self.areas.items()]])
@@ -172,7 +171,6 @@ class Conversion(
         So it is when it finds each of its arguments in the register where the caller put it, and
         others in registers that it does not look at: ``d:d`` called as ``d:dP``.
         """
-        assert steps.ABI is not None
         if self.fixed is not None or self.outer.x87 != self.inner.x87:
             return False
         return all(
@@ -197,7 +195,8 @@ def conversion(plan: nodes.Plan) -> Conversion:
     """
     more = [nodes.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
-    writer = _Writer(outer, steps.place(plan.inner, plan.variadic, more), plan.variadic)
+    fixed = len(plan.inner.args) if plan.inner.variadic else None
+    writer = _Writer(outer, steps.place(plan.inner, fixed, more), fixed)
     for index, step in plan.checks:
         writer.check(index, step, plan.steps[step])
     writer.arguments(plan.arguments, isinstance(plan.result, nodes.Result))

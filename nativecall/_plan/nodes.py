@@ -158,8 +158,3 @@ class Plan(
         return step == self.tested or any(
             [isinstance(node, Convert) and node.step == step for node in nodes]
         )
-
-    @property
-    def variadic(self) -> int | None:
-        """The number of fixed arguments of a variadic function, None for others."""
-        return len(self.inner.args) if self.inner.variadic else None

@@ -11,7 +11,7 @@ import sys
 from .._errors import SignatureError
 from .._types.ctype import WRAP_IT
 from .._types.derived import hides_object
-from .abi import Unsupported
+from .abi import UNKNOWN, Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
     from .abi import Call
 
 
-def here() -> _ABI | None:
-    """The C ABI of this process, None if it is none of those that are known.
-
-    32-bit processes, big-endian ones and Windows on ARM have others.
+def here() -> _ABI:
+    """The C ABI of this process; those of 32-bit processes, big-endian ones and Windows on ARM are
+    not known.
     """
     if sys.maxsize < 2**32 or sys.byteorder != "little":
-        return None
+        return UNKNOWN
     if sys.platform == "win32":
         import sysconfig
 
         if sysconfig.get_platform() != "win-amd64":
-            return None
+            return UNKNOWN
         from .win64 import WIN64
 
         return WIN64
@@ -47,7 +46,7 @@ def here() -> _ABI | None:
         from .aapcs64 import AAPCS64, APPLE_ARM64
 
         return APPLE_ARM64 if sys.platform in ("darwin", "ios") else AAPCS64
-    return None
+    return UNKNOWN
 
 
 ABI = here()
@@ -113,8 +112,6 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
                 "that member is there",
                 hint=WRAP_IT,
             )
-    if ABI is None:
-        raise SignatureError("the C ABI of this machine is not known")
     try:
         return ABI.place(signature.result, args, fixed)
     except Unsupported as error:
@@ -123,4 +120,4 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
 
 def is_packed(at: int) -> bool:
     """Whether an argument at a place in the block has no more bytes there than it needs."""
-    return ABI is not None and ABI.packs and at >= ABI.stack
+    return ABI.packs and at >= ABI.stack
