@@ -68,7 +68,8 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 /* native_entry(object, signature): (signature, address, flags) of the entry of a canonical
- * signature, None where there is none. A provider may make it, and raise an exception. */
+ * signature that `__nativecall_api__` of an object has, None where there is none. The provider may
+ * make it, and raise an exception. */
 PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;
@@ -76,11 +77,6 @@ PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
     const PyNativeCallableEntry *entry = NULL;
     if (!PyArg_ParseTuple(args, "Os", &object, &signature)) {
         return NULL;
-    }
-    while ((entry = nc_native_next(object, entry)) != NULL) {
-        if (strcmp(entry->signature, signature) == 0 && nc_calltable_funcptr(entry) != NULL) {
-            return described(entry);
-        }
     }
     if (nc_nativeapi_find(nc_abi_behind(object), signature, 0, &entry) < 0) {
         return NULL;

@@ -47,7 +47,8 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
     offer = _ext.native_offer(obj)
     if offer is None:
         return None
-    entry = _ext.native_entry(obj, signature.text)
+    told = next((row for row in offer[1] if row[0] == signature.text), None)
+    entry = told or _ext.native_entry(obj, signature.text)
     if entry is None:
         known = ", ".join([repr(text) for text, _, _ in offer[1]]) or "nothing now"
         raise SignatureError(

@@ -23,14 +23,10 @@ def native(obj: Foreign) -> NativeCallable | None:
         from . import BitGenerator
 
         return BitGenerator.native(obj)
-    from .._ufunc import structure
-    from .._ufunc.make import Keeper
+    from .._ufunc.make import keeper_of
 
-    try:
-        kept = structure.kept(obj)
-    except structure.Unknown:
-        return None
-    return kept.callable if isinstance(kept, Keeper) else None
+    keeper = keeper_of(obj)
+    return None if keeper is None else keeper.callable
 
 
 def array(obj: Foreign) -> Foreign:

@@ -179,16 +179,6 @@ def refuse_names(target: Mapping[Foreign, object]) -> None:
         )
 
 
-def _from_address(address: int) -> int:
-    if not 0 < address < _ADDRESS_LIMIT:
-        reason = "0 is no function" if address == 0 else f"{address:#x} is none"
-        raise ValueError(
-            f"'target' must be the address of a C function, from 1 to {_ADDRESS_LIMIT - 1:#x} "
-            f"({reason})"
-        )
-    return address
-
-
 _ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
 
 
@@ -308,7 +298,13 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         owner, name = native, native.__name__
         flags = _inherit(options, inherited)
     elif isinstance(target, int) and not isinstance(target, bool):
-        address = _from_address(target)
+        address = target
+        if not 0 < address < _ADDRESS_LIMIT:
+            given = "0 is no function" if address == 0 else f"{address:#x} is none"
+            raise ValueError(
+                f"'target' must be the address of a C function, from 1 to {_ADDRESS_LIMIT - 1:#x} "
+                f"({given})"
+            )
         sys.audit("nativecall.wrap", address, as_text(signature))
     else:
         found = foreign.function(target)

@@ -33,22 +33,24 @@ _ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_nati
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 
 
+def _stamp(name: str, status: os.stat_result) -> tuple[str, int, int]:
+    """What tells one edition of a file from another."""
+    return name, status.st_size, status.st_mtime_ns
+
+
 def _edition() -> list[tuple[str, int, int]]:
     """Which edition of the package this is: code of one is not for another with its version.
 
     All else of it counts: what code does is also said by C types, call interfaces and plans.
     """
     package = os.path.dirname(os.path.dirname(__file__))
-    status = os.stat(_lib.FILE)
-    found = [(os.path.basename(_lib.FILE), status.st_size, status.st_mtime_ns)]
+    found = [_stamp(os.path.basename(_lib.FILE), os.stat(_lib.FILE))]
     folders = [package]
     for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
-                    status = entry.stat()
-                    name = entry.path[len(package) + 1 :]
-                    found.append((name, status.st_size, status.st_mtime_ns))
+                    found.append(_stamp(entry.path[len(package) + 1 :], entry.stat()))
                 elif entry.name not in _ELSEWHERE and entry.is_dir():
                     folders.append(entry.path)
     return sorted(found)
@@ -66,8 +68,7 @@ def _seen() -> bytes | None:
         folder = os.path.dirname(spec.origin)
         library = os.path.join(folder, "binding", "libllvmlite.so")
         files = spec.origin, os.path.join(folder, "_version.py"), library
-        status = [(path, os.stat(path)) for path in files]
-        llvmlite = [(path, each.st_size, each.st_mtime_ns) for path, each in status]
+        llvmlite = [_stamp(path, os.stat(path)) for path in files]
         said = repr((llvmlite, processor, python()))
     except (ImportError, OSError, ValueError, AttributeError):
         return None

@@ -324,11 +324,9 @@ def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
 def _numbers_alone(types: Sequence[CType]) -> CType:
     """The type that all are: numbers, or several pointers to a float or complex number each."""
     first = types[0] if types else VOIDPTR
-    if isinstance(first, Scalar):
-        fits = True
-    else:
-        referred = isinstance(first, Pointer) and first.pointee.kind in ("float", "complex")
-        fits = referred and len(types) > 1
+    fits = isinstance(first, Scalar)
+    if isinstance(first, Pointer) and len(types) > 1:
+        fits = first.pointee.kind in ("float", "complex")
     if not fits or any([one != first for one in types]):
         raise Refused("", None, -2)
     return first

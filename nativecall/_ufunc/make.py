@@ -52,6 +52,16 @@ class Keeper:
         self.arrays: object = None  # of NumPy's struct
 
 
+def keeper_of(ufunc: numpy.ufunc) -> Keeper | None:
+    """What a ufunc keeps that was made here; None for others."""
+    try:
+        address = structure.fields(ufunc).obj
+    except structure.Unknown:
+        return None
+    kept = ctypes.cast(address, ctypes.py_object).value if address else None
+    return kept if isinstance(kept, Keeper) else None
+
+
 class _Loop(namedtuple("_Loop", ["entry", "plan", "numbers"])):
     """A loop: the callable of one entry, how that is called, and NumPy's numbers of its types."""
 
@@ -100,13 +110,8 @@ def _pickle_ours() -> None:
         return
 
     def reduce(given: numpy.ufunc) -> Foreign:
-        try:
-            keeper = structure.kept(given)
-        except structure.Unknown:
-            keeper = None
-        if isinstance(keeper, Keeper):
-            return ufunc, (keeper.callable, *keeper.given)
-        return of_numpy(given)
+        keeper = keeper_of(given)
+        return of_numpy(given) if keeper is None else (ufunc, (keeper.callable, *keeper.given))
 
     copyreg.pickle(numpy.ufunc, reduce)
 

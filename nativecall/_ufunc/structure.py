@@ -91,12 +91,6 @@ def fields(ufunc: numpy.ufunc) -> Foreign:
     return found
 
 
-def kept(ufunc: numpy.ufunc) -> object:
-    """What a ufunc keeps alive: that which `new` was given, for one that was made so."""
-    address = fields(ufunc).obj
-    return None if not address else ctypes.cast(address, ctypes.py_object).value
-
-
 def table() -> Foreign:
     """NumPy's functions for C code, by their numbers in `__ufunc_api.h`."""
     import numpy
