@@ -166,21 +166,13 @@ class NativeCallable(_ext.CallableBase):
         from .._values.failure import convention
         from .entry import Entry, gil_name
 
-        return tuple(
-            [
-                Entry(
-                    signature.text,
-                    address,
-                    flags,
-                    convention(flags).name,
-                    gil_name(flags),
-                    owner,
-                    one._trampoline_kind(),
-                    *one._entry()[0].policies.options().values(),
-                )
-                for one, signature, address, flags, owner in self._listed()
-            ]
-        )
+        found = []
+        for one, signature, address, flags, owner in self._listed():
+            errors, gil, way = convention(flags).name, gil_name(flags), one._trampoline_kind()
+            policies = one._entry()[0].policies
+            row = Entry(signature.text, address, flags, errors, gil, owner, way, *policies)
+            found.append(row)
+        return tuple(found)
 
     def _listed(self) -> list[tuple[NativeCallable, Signature, int, int, object]]:
         """The entries as `_resolved` gives them, each with the owner of its function."""
