@@ -19,7 +19,7 @@ HEADER = 8 + 32 + 8 + 32  # bytes
 
 
 def hashed(data: bytes) -> blake2b:
-    """The hash of some bytes, of 32 bytes, which may be copied and go on: for keys and contents."""
+    """The hash of some bytes, of 32 bytes: for keys and contents."""
     return blake2b(data, digest_size=32)
 
 

@@ -123,7 +123,7 @@ class _Machine:
         triple = llvm.get_process_triple()
         processor = triple, self.cpu, self.features
         self.identity = repr((version, llvm.llvm_version_info, *processor, *identity.python()))
-        self.hashed = _cache.hashed(self.identity.encode())  # to be copied
+        self.hashed = _cache.hashed(self.identity.encode()).hexdigest()
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # To dispose of it would be to wait for LLVM, for ever where a thread that Python has ended
@@ -403,8 +403,8 @@ def kept(key: str, name: str) -> Code | None:
         return None
     if _noted is None:
         told = identity.noted()
-        _noted = "" if told is None else _cache.hashed(told.encode())
-    if isinstance(_noted, str):
+        _noted = "" if told is None else _cache.hashed(told.encode()).hexdigest()
+    if not _noted:
         return None
     wanted = _digest(_noted, key), name
     code = _codes.find(wanted)
@@ -416,16 +416,14 @@ def kept(key: str, name: str) -> Code | None:
     return code
 
 
-#: What LLVM told another process, to be copied; "" where nothing is known of it.
-_noted: Foreign = None
+#: The hash of what LLVM told another process; "" where nothing is known of it, None before that is
+#: asked.
+_noted: str | None = None
 
 
-def _digest(hashed: Foreign, key: str) -> bytes:
-    """What an object file is kept by; `hashed` has hashed the identity of LLVM, and is copied."""
-    hashed = hashed.copy()
-    hashed.update(key.encode())
-    digest: bytes = hashed.digest()
-    return digest
+def _digest(hashed: str, key: str) -> bytes:
+    """What an object file is kept by; `hashed` is the hash of the identity of LLVM."""
+    return _cache.hashed(f"{hashed} {key}".encode()).digest()
 
 
 def _loaded(key: str, data: bytes, name: str) -> Code | None:

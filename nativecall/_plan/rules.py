@@ -138,10 +138,6 @@ def same_pointer(given: CType, wanted: CType) -> bool:
     return suits(given.pointee, wanted.pointee)
 
 
-class Broken(Refused):
-    """A promise of the wanted signature that the function's own does not make."""
-
-
 class Draft:
     """A plan in the making, or half of one that is given up."""
 
@@ -159,7 +155,7 @@ class Draft:
         """Refuse to pass on what is const for the caller but not for the function."""
         shared = (*POINTERS, "view")
         if self.outer.readonly[node.index] and not own.readonly and node.type.kind in shared:
-            raise Broken(
+            raise Refused(
                 "is const, but the function does not promise not to write to it",
                 "leave const out, or declare it in the function's own signature",
             )
@@ -191,12 +187,7 @@ class Draft:
             return node  # user data that is a `nativecall.handle`
         try:
             made = self.value(node, target, subject)
-            if made is node:
-                self.promised(node, own)
-            return made
-        except Broken:
-            raise
-        except Refused as refused:
+        except Refused:
             if isinstance(target, Pointer) and isinstance(source, (Scalar, Struct)):
                 return Memory((self.value(node, target.pointee, subject),), target.pointee)
             if isinstance(target, Pointer) and target.pointee == source:
@@ -205,7 +196,11 @@ class Draft:
                 return Memory((node,), source)
             by_reference = isinstance(source, Pointer) and isinstance(target, (Scalar, Struct))
             if not by_reference:
-                raise refused
+                raise
+        else:
+            if made is node:
+                self.promised(node, own)
+            return made
         assert isinstance(source, Pointer)
         loaded = self.value(Load(node, 0, source.pointee), target, subject)
         self.check(node.index, "null")
