@@ -39,11 +39,13 @@ from .lexer import CODES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Self
+    from typing import Self, TypeVar
 
     from .._ext import FFIType, Foreign
     from .._types.derived import Owner
     from .._types.grammar import Row
+
+    Made = TypeVar("Made")
 
 refuse_reload(globals(), "Converter")
 
@@ -56,6 +58,13 @@ ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
 MAX_SCALARS = 16384
 _SHOWN = 4  # names at either end of a path of fields that a message shows
 _MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
+
+
+def copied(one: Made) -> Made:
+    """What has the same attributes. The module `copy` takes as long to import as this one."""
+    made = object.__new__(type(one))
+    made.__dict__.update(one.__dict__)
+    return made
 
 
 class Node:
@@ -86,8 +95,7 @@ class Node:
 
     def realigned(self, alignment: int, typedef: str = "") -> Self:
         """The type with an alignment that is asked for. It is passed as any other (GCC, Clang)."""
-        made = object.__new__(type(self))  # the module `copy` takes as long to import as this one
-        made.__dict__.update(self.__dict__)
+        made = copied(self)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
         made._pointers = {}
         if typedef:

@@ -12,7 +12,6 @@ tags, declarators and whole declarations.
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
 import re
@@ -41,6 +40,7 @@ from .nodes import (
     Unusable,
     agree,
     called,
+    copied,
     function_of,
     name_of,
 )
@@ -941,7 +941,7 @@ class Parser:
                     members.append((None, node, None, said.aligned, said.packed))
                 continue
             while True:
-                one = copy.copy(said)
+                one = copied(said)
                 name, found = None, node
                 if tokens[self.at] != ":":
                     name, found, _ = self.declarator(node, said.const)
@@ -1273,7 +1273,7 @@ class Parser:
             end, named = self.at, self.named
             if said.storage != "typedef":
                 self.call(node, name)
-            one = copy.copy(said)
+            one = copied(said)
             self.trailing(one)
             if name is None:
                 raise Unknown(f"expected a name or ';', found {shown(tokens[self.at])}", self.at)
@@ -1338,7 +1338,7 @@ class Parser:
             self.symbols[name] = said.asm
         if isinstance(node, FunctionOf):
             if node.reason == NO_PROTOTYPE:
-                node = copy.copy(node)  # pointers to the type stay generic
+                node = copied(node)  # pointers to the type stay generic
                 node.reason = ""  # it is called without arguments, as in C23
             if self.tokens[self.at] == "{":
                 self.at = self.closing(self.at)
