@@ -103,7 +103,12 @@ _prototypes: Cache[tuple[str, bool], Foreign] = Cache(1024)
 
 def prototype(signature: Signature, *, hold: bool) -> Foreign:
     """A class of function pointers, whose calls keep the GIL (`hold`) or drop it."""
-    _check_limits(signature)
+    count = len(signature.args)
+    if count > _MAX_ARGUMENTS:  # ctypes would say so once memory was made for them
+        raise SignatureError(
+            f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call by ctypes",
+            hint="pass a pointer to a struct of them",
+        )
     key = (signature.function.named, hold)
     found = _prototypes.get(key)
     if found is None:
@@ -117,13 +122,3 @@ def prototype(signature: Signature, *, hold: bool) -> Foreign:
         # ctypes says no more than the class's name of an argument that it refuses.
         found = _prototypes.keep(key, type(f"NativeFunction[{signature.text}]", (base,), members))
     return found
-
-
-def _check_limits(signature: Signature) -> None:
-    """Refuse what ctypes would, before memory is made for it."""
-    count = len(signature.args)
-    if count > _MAX_ARGUMENTS:
-        raise SignatureError(
-            f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call by ctypes",
-            hint="pass a pointer to a struct of them",
-        )

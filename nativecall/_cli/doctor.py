@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from contextlib import suppress
 from importlib import import_module, metadata
 
+from .._cache import Cache, directory
+from .._cdecl import preprocessor
 from .._errors import LibraryError
 from .._slots import get_include
+from .cache import none_chosen, unwritable
 from .output import Output, Row
 
 TYPE_CHECKING = False
@@ -126,9 +130,6 @@ def _outcome(right: Callable[[], bool]) -> str:
 
 
 def _kept() -> Iterator[_Line]:
-    from .._cache import Cache, directory
-    from .cache import none_chosen, unwritable
-
     cache = Cache(directory())
     if cache.where is None:
         means = f"compiled again by each process: {none_chosen()}"
@@ -143,10 +144,6 @@ def _kept() -> Iterator[_Line]:
 
 
 def _headers() -> Iterator[_Line]:
-    import shlex
-
-    from .._cdecl import preprocessor
-
     command: list[str] | None = None
     with suppress(LibraryError):  # for CC, which the line names
         command = preprocessor.compiler()
@@ -162,11 +159,9 @@ def _headers() -> Iterator[_Line]:
 
 def _compiled(command: list[str]) -> str:
     """Why a compiler does not compile a line of C; ``""`` when it does."""
-    from .._cdecl.preprocessor import call
-
     try:
         line = f"int {_TRIED}(void) {{ return 1; }}\n"
-        done = call([*command, "-x", "c", "-S", "-o", "-", "-"], line)
+        done = preprocessor.call([*command, "-x", "c", "-S", "-o", "-", "-"], line)
     except LibraryError as error:
         return str(error)
     said = done.stderr.strip().splitlines()

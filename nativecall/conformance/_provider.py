@@ -74,7 +74,18 @@ class Provider:
         """The struct of `__nativecall_api__`."""
         if isinstance(self.object, type) and _api_capsule(self.object) is not None:
             raise Absent(_BY_AN_OBJECT)
-        return _interface(type(self.object))
+        capsule = _api_capsule(type(self.object))
+        if capsule is None:
+            raise Absent(f"the type has no '{_abi.API_ATTRIBUTE}'")
+        try:
+            address = _abi.capsule_pointer(capsule, _abi.API_CAPSULE.encode())
+        except ValueError:
+            raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}") from None
+        api, least = at("NcNativeApi", address), ffi.sizeof("NcNativeApi")
+        check(api.size >= least, f"'size' is {api.size}, less than {least}")
+        same(int(api.name), _abi.API_NAME, "'name'")
+        check(api.find, "'find' is NULL")
+        return api
 
     def listed(self) -> list[tuple[str, int, int, int]]:
         """What `entry` of tier 2 tells."""
@@ -102,22 +113,6 @@ def _api_capsule(kind: type) -> object:
         if "__call__" in vars(one):
             return None
     return None
-
-
-def _interface(kind: type) -> Foreign:
-    """The struct of a type's tier 2."""
-    capsule = _api_capsule(kind)
-    if capsule is None:
-        raise Absent(f"the type has no '{_abi.API_ATTRIBUTE}'")
-    try:
-        address = _abi.capsule_pointer(capsule, _abi.API_CAPSULE.encode())
-    except ValueError:
-        raise Broken(f"'{_abi.API_ATTRIBUTE}' is {capsule!r}") from None
-    api, least = at("NcNativeApi", address), ffi.sizeof("NcNativeApi")
-    check(api.size >= least, f"'size' is {api.size}, less than {least}")
-    same(int(api.name), _abi.API_NAME, "'name'")
-    check(api.find, "'find' is NULL")
-    return api
 
 
 # -- the slot table ------------------------------------------------------------------------------
