@@ -72,6 +72,66 @@ def base(c):
     return c.make(None, [*pair(c, 0), (OTHER, 0, 7)], offset=c.CALLS[0], call=1)
 
 
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("call", [0, 2])
+def test_a_subtype_with_a_call_table_of_its_own(c, base, found, direct, packed, call):
+    """It has the tables that it brings, and none of its base's."""
+    offset = c.CALLS[1] if direct else 0
+    sub = c.make(base, pair(c, 1, packed=packed), 8, offset, call)
+    assert ids(sub) == [CALL, PACKED if packed else SKIP, OTHER]
+    below = c.make(sub, [], 0)
+
+    class Python(sub):
+        __customslots__ = {"key": 1}
+
+    for cls in (sub, below, Python, type("Mixed", (Python,), {})):
+        assert ids(cls)[:3] == ids(sub)
+        assert found(filled(c, cls)) == 32
+    assert found(filled(c, base)) == 16
+
+
+def test_the_tables_of_two_bases_do_not_mix(c, base, found):
+    """The first class in the MRO that brings a call table brings all that there is."""
+    root = c.make(None, [], 0, call=1)
+    one = c.make(root, pair(c, 0, packed=False), 4)
+    other = c.make(root, pair(c, 1), 4)
+    for bases, expected, keys in (
+        ((one, other), 16, [CALL, SKIP]),
+        ((other, one), 32, [CALL, PACKED]),
+    ):
+        both = type("Both", bases, {})
+        assert ids(both) == keys
+        assert found(filled(c, both)) == expected
+
+
+def test_an_override_behind_a_type_that_inherits_its_call(c, found):
+    """A plain class behind the type that brings the table comes before the one with the call."""
+    loud = c.plain(1)
+    made = c.make(loud, pair(c, 0), 2, c.CALLS[0])
+
+    class Plain(loud):
+        pass
+
+    class Between(made, Plain):
+        pass
+
+    class Behind(made):
+        pass
+
+    assert found(filled(c, Behind)) == found(filled(c, made)) == 16
+    for _ in range(2):
+        assert found(filled(c, Between)) is None
+        Plain.__call__ = lambda self, x: 5.0
+        assert filled(c, Between)(0.0) == 5.0
+    # Nor does one get there past the metaclass.
+    with pytest.raises(TypeError, match="cannot be changed past its metaclass"):
+        type.__dict__["__bases__"].__set__(Behind, (made, Plain))
+    assert found(filled(c, Behind)) == 16
+    Behind.__bases__ = (made, Plain)
+    assert found(filled(c, Behind)) is None
+
+
 @from_metaclass
 def test_a_call_that_a_plain_class_has(c, found):
     """A heap type may inherit its call from a class that can be given another one unnoticed."""
@@ -104,6 +164,16 @@ WRONG = [
         "0x04000001), which every provider must have",
     ),
 ]
+
+
+def test_a_table_that_is_hidden_stays_hidden_below(c, base, found):
+    class Hides(base):
+        def __call__(self, x):
+            return 3.0
+
+    assert ids(Hides) == [SKIP, SKIP, OTHER]
+    for cls in (Hides, type("Below", (Hides,), {})):
+        assert found(filled(c, cls)) is None
 
 
 @pytest.mark.parametrize(("how", "message"), WRONG, ids=range(len(WRONG)))
