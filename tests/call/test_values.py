@@ -76,6 +76,17 @@ def test_scalars(echo, code, gil):
         assert outcome(f.builtin, value) == expected, value
 
 
+def test_what_stands_above_a_narrow_result_is_not_read(echo):
+    for size, codes in ((1, "bB"), (2, "hH"), (4, "iI")):
+        for code in codes:
+            f, g = (echo.function("echo_i64", f"{code}:q") for _ in range(2))
+            g._unwrap()
+            for value in (0x5A5A5A5A5A5A5A7F, -0x5A5A5A5A5A5A5A7F):
+                low = value & (256**size - 1)
+                sign = code.islower() and low >> (8 * size - 1)
+                assert f(value) == f.builtin(value) == g(value) == low - 256**size * sign
+
+
 def test_wrong_counts_and_keywords(echo, fails):
     f, a = echo.function("first", "double (double *x, int64_t n)"), np.array([4.5])
     for values in ((), (1,), (1, 2, 3), ("x",) * 9):
