@@ -209,8 +209,7 @@ def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
     native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
     found: dict[str, str | None] = {}
     for part in [part for base in native for part in _ext.native_order(base)]:
-        fields, methods = _ext.native_parts(part)
-        found |= {row[0]: "" for row in fields} | {row[0]: row[1] for row in methods}
+        found |= _own_names(part)
     return found
 
 
@@ -321,9 +320,10 @@ def _hidden(cls: type, name: str, what: str) -> TypeError:
     )
 
 
-def _own_names(cls: type) -> list[str]:
+def _own_names(cls: type) -> dict[str, str]:
+    """The native names that a class adds to its bases': a method's signature, "" for a field."""
     fields, methods = _ext.native_parts(cls)
-    return [row[0] for row in fields] + [row[0] for row in methods]
+    return {row[0]: "" for row in fields} | {row[0]: row[1] for row in methods}
 
 
 _ext.set_hooks("objects", describe, publish, view)

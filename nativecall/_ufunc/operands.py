@@ -19,7 +19,7 @@ from collections import namedtuple
 from math import prod
 
 from .. import _lib
-from .._errors import SignatureError
+from .._errors import SignatureError, wrong_type
 from .._plan.conversion import LoopPlan, Passed
 from .._types.ctype import Scalar
 from .._types.derived import Array, Pointer, Struct, View
@@ -66,10 +66,7 @@ def core(text: object) -> Core:
     TypeError, ValueError
     """
     if not isinstance(text, str):
-        raise TypeError(
-            f"'signature' must be one of NumPy's, as '(n),(n)->()', or None "
-            f"(got {type(text).__name__})"
-        )
+        raise wrong_type("'signature'", "one of NumPy's, as '(n),(n)->()', or None", text)
     match = _SIGNATURE.fullmatch(text)
     if match is None:
         raise ValueError(
