@@ -11,19 +11,16 @@ given the command's options; what only one command needs is imported by that mod
 from __future__ import annotations
 
 import argparse
-import errno
 import os
-import signal
-import sys
 from importlib import import_module
 
+from .._output import CommandError, guarded
 from .._slots import get_include
 from .._version import __version__
-from .output import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 #: What build systems ask for: where it is in the package, who looks there, and for what.
@@ -153,38 +150,6 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, those of the process by default; the exit status."""
     return guarded("nativecall", lambda said: _carry_out(argv, said))
-
-
-def guarded(program: str, run: Callable[[list[str]], int]) -> int:
-    """The exit status of a program, what it printed being written; what keeps it from that is one
-    line on stderr.
-
-    The program `run` puts the command that it carries out into the list that it is given, for that
-    line.
-    """
-    said = [program]
-    status = 0
-    try:
-        if sys.stdout is None:
-            raise OSError(errno.EBADF, "standard output is closed")
-        try:
-            status = run(said)
-        finally:
-            sys.stdout.flush()
-    except CommandError as error:
-        print(f"{' '.join(said)}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{' '.join(said)}: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
-    except OSError as error:
-        if sys.stdout is not None:
-            # It takes no more; what it still holds must not be tried again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            print(f"{' '.join(said)}: {error}", file=sys.stderr)
-        return 1
-    return status
 
 
 def _carry_out(argv: Sequence[str] | None, said: list[str]) -> int:

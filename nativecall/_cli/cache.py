@@ -9,7 +9,7 @@ import os
 import time
 
 from .._cache import Cache, directory
-from .output import Output
+from .._output import Output
 
 
 def run(*, action: str | None) -> int:

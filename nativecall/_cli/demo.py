@@ -24,10 +24,10 @@ from .. import _ext
 from .._callable.wrap import wrap
 from .._errors import LibraryError, SymbolError
 from .._library import load
+from .._output import CommandError, Output, Row
 from .._slots import customslots
 from .._version import __version__
 from .describe import entry_rows, slot_rows
-from .output import CommandError, Output, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

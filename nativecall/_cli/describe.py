@@ -6,8 +6,8 @@ import os
 
 from .._callable.callable import NativeCallable
 from .._library import Symbol
+from .._output import Row
 from .._slots import PADDING
-from .output import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

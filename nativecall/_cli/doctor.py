@@ -18,9 +18,9 @@ from importlib import import_module, metadata
 from .._cache import Cache, directory
 from .._cdecl import preprocessor
 from .._errors import LibraryError
+from .._output import Output, Row
 from .._slots import get_include
 from .cache import none_chosen, unwritable
-from .output import Output, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 from .._errors import NativeCallError
 from .._library import load
-from .output import CommandError
+from .._output import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

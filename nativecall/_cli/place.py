@@ -13,7 +13,7 @@ from importlib import import_module
 from .. import _lib
 from .._callable.callable import NativeCallable
 from .._errors import LibraryError, SignatureError, SymbolError, closest, did_you_mean
-from .output import CommandError
+from .._output import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

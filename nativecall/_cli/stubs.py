@@ -20,8 +20,8 @@ from .._callable.callable import NativeCallable
 from .._callback import Callback
 from .._cdecl.parser import common_types
 from .._library import Library
+from .._output import CommandError
 from .._types.derived import Array, Pointer, Struct
-from .output import CommandError
 from .place import find, functions, imported
 
 TYPE_CHECKING = False

@@ -15,8 +15,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from .._cli import guarded
-from .._cli.output import CommandError, Output
+from .._output import CommandError, Output, guarded
 from . import _apart, _consumer, _provider, _rules, _runtime  # noqa: F401  # they register rules
 
 TYPE_CHECKING = False

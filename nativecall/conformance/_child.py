@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import sys
 
 from . import _rules
@@ -20,8 +21,7 @@ def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
         try:
             thing = _load(role, place, bool(tier2))
         except Exception as error:
-            kind = type(error).__name__
-            reason = f"{error}" if kind == "CommandError" else f"{kind}: {error}"
+            reason = f"{type(error).__name__}: {error}"
             print(json.dumps({"fault": f"{place!r} cannot be loaded: {reason}"}), file=file)
             return
         _rules.go_through(role, thing, skip, file)
@@ -34,9 +34,10 @@ def _load(role: str, place: str, only_tier2: bool) -> object:
         from . import _runtime
 
         return _runtime.Runtime(place)
-    from nativecall._cli.place import find  # and nativecall, its runtime
-
-    found = find(place)
+    importlib.import_module("nativecall")  # its runtime comes first
+    if ":" not in place:
+        raise ValueError(f"the object must be given as MODULE:NAME (got {place!r})")
+    found = pkgutil.resolve_name(place)
     if role == "provider":
         from . import _provider
 

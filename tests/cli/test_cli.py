@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import nativecall
-from nativecall import _cache
-from nativecall._cli import main, output
+from nativecall import _cache, _output
+from nativecall._cli import main
 from nativecall._codegen import engine
 
 SCIPY = importlib.util.find_spec("scipy") is not None
@@ -457,8 +457,8 @@ def test_inspect_as_a_process_has_no_traceback(directory):
 
 
 def test_plain_tables_are_aligned(capsys):
-    output.Output().table(
-        ["name", ">ns"], [output.Row("a", "1.5"), output.Row("long one", "10.25")]
+    _output.Output().table(
+        ["name", ">ns"], [_output.Row("a", "1.5"), _output.Row("long one", "10.25")]
     )
     assert capsys.readouterr().out.splitlines() == [
         "  name         ns",
@@ -473,12 +473,12 @@ def test_tables_of_a_narrow_terminal_lose_nothing(width):
     """Signs and short columns stay whole, long cells wrap."""
     console = pytest.importorskip("rich.console")
     file = io.StringIO()
-    printer = output.Output(
+    printer = _output.Output(
         console.Console(file=file, width=width, force_terminal=True, color_system=None)
     )
     rows = [
-        output.Row("✓", "interpreter", "CPython 3.11.7", "/usr/local/" + "long/" * 12 + "python"),
-        output.Row("✗", "cache", "in memory", "because there is a word " * 4 + "too many"),
+        _output.Row("✓", "interpreter", "CPython 3.11.7", "/usr/local/" + "long/" * 12 + "python"),
+        _output.Row("✗", "cache", "in memory", "because there is a word " * 4 + "too many"),
     ]
     printer.table(["", "what", "found", "means"], rows)
     printed = file.getvalue()

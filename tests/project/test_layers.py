@@ -1,6 +1,7 @@
 """The layers: no module imports what stands above it, and no unit of C includes what includes it.
 
-`LAYERS` and `C_LAYERS` are the lists, bottom to top; folders form no circle either. An import
+`LAYERS` and `C_LAYERS` are the lists, bottom to top; folders form no circle, and stand on eight
+levels (`pytest -s` prints them). An import
 counts wherever it stands, also in a function or under TYPE_CHECKING, but for stubs (`.pyi`), which
 only type checkers read.
 """
@@ -25,7 +26,8 @@ LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
     (
         "ground",
-        "_cache _core _errors _ext _hints _lib _fifo _locate _sealed _singleflight _version",
+        "_cache _core _errors _ext _hints _lib _fifo _locate _output _sealed _singleflight "
+        "_version",
     ),
     # C types, signatures, and above them declarations; no native code
     ("signatures", "_types/ _cdecl/"),
@@ -53,7 +55,7 @@ BY_NAME = {
     "_cli": "the module of a command",
     "_cli.doctor": "the packages that it tries",
     "_cli.place": "what the user names",
-    "conformance._child": "the same",
+    "conformance._child": "the same, and the package",
     "conformance._consumer": "the same",
     "conformance._runtime": "the same",
 }
@@ -213,8 +215,7 @@ def test_no_module_imports_what_stands_above_it():
     assert not problems(ROOT / PACKAGE), "\n".join(problems(ROOT / PACKAGE))
 
 
-def test_the_layers_are_few_and_each_module_has_one():
-    assert len(LAYERS) <= MOST_LEVELS
+def test_each_module_has_a_layer():
     members = [member for _, row in LAYERS for member in row.split()]
     assert len(members) == len(set(members))
     known = modules(ROOT / PACKAGE)
@@ -377,3 +378,43 @@ def test_what_is_not_allowed_in_c_is_found(tmp_path):
     (root / "values" / "b.c").write_text('#include "module.h"\n')
     (root / "module.h").write_text("")
     assert c_problems(root) == ["csrc/values/b.c:1 includes module, which is above it"]
+
+
+# -- levels --------------------------------------------------------------------------------------
+
+
+def needs() -> dict[str, set[str]]:
+    """The folders of both languages, and the files beside them, with those that each needs."""
+    known = modules(ROOT / PACKAGE)
+    found: dict[str, set[str]] = {}
+
+    def place(root: str, parts: list[str]) -> str:
+        return f"{root}/{parts[0]}{'/' * (ROOT / root / parts[0]).is_dir()}"
+
+    for name, path in known.items():
+        if path.suffix != ".pyi":  # a stub for type checkers
+            here = found.setdefault(place(PACKAGE, name.split(".")), set())
+            for _, other in imports(name, path, set(known)):
+                here.add(place(PACKAGE, other.split(".")))
+    for unit, paths in units(ROOT / "csrc").items():
+        here = found.setdefault(place("csrc", unit.split("/")), set())
+        for path in paths:
+            here |= {place("csrc", b.split("/")) for _, b in included(ROOT / "csrc", path)}
+    return {name: others - {name} for name, others in found.items()}
+
+
+def test_folders_stand_on_few_levels():
+    """A folder stands above all that it needs; a file beside folders takes no level of its own."""
+    needed = needs()
+    assert not circles(needed)
+
+    @functools.cache
+    def level(name: str) -> int:
+        return name.endswith("/") + max([level(one) for one in needed.get(name, ())], default=0)
+
+    rows: dict[int, list[str]] = {}
+    for name in filter(lambda name: name.endswith("/"), needed):
+        rows.setdefault(level(name), []).append(name)
+    for number, row in sorted(rows.items(), reverse=True):
+        print(f"{number}  {'  '.join(sorted(row))}")
+    assert max(rows) <= MOST_LEVELS

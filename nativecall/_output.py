@@ -1,18 +1,22 @@
-"""What the commands print: headings, text and tables; in colour by rich on a terminal.
+"""What commands print (headings, text, tables), and the exit status of what keeps them from it.
 
-Files, pipes and systems without rich (it is the extra `cli`) get the same words and numbers as
-aligned text. Signs that the encoding of standard output lacks are replaced by plain ones. Nothing
-is cut off: where a terminal is too narrow, the cells of a table wrap.
+On a terminal rich colours the output. Files, pipes and systems without rich, which is the extra
+`cli`, get the same words and numbers as aligned text. Signs that the encoding of standard output
+lacks are replaced by plain ones. Nothing is cut off: where a terminal is too narrow, the cells of a
+table wrap.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
 from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
     from rich.console import Console, RenderableType
@@ -121,3 +125,35 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Row]) -> RenderableType:
         texts = [Text(_shown(one), style=_VERDICTS.get(one[:1], "")) for one in row.cells]
         table.add_row(*texts, style=_STYLES[row.style])
     return Padding(table, (0, 0, 0, len(_INDENT)))
+
+
+def guarded(program: str, run: Callable[[list[str]], int]) -> int:
+    """The exit status of a program, what it printed being written; what keeps it from that is one
+    line on stderr.
+
+    The program `run` puts the command that it carries out into the list that it is given, for that
+    line.
+    """
+    said = [program]
+    status = 0
+    try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "standard output is closed")
+        try:
+            status = run(said)
+        finally:
+            sys.stdout.flush()
+    except CommandError as error:
+        print(f"{' '.join(said)}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{' '.join(said)}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except OSError as error:
+        if sys.stdout is not None:
+            # It takes no more; what it still holds must not be tried again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"{' '.join(said)}: {error}", file=sys.stderr)
+        return 1
+    return status
