@@ -132,19 +132,12 @@ class _Machine:
             self._shared_context.detach()
             self.target.detach()
 
-    def _context(self) -> llvm.ContextRef:
-        """That of the next module. To make one takes time, and it keeps types of its modules."""
-        if next(self._parsed) % _MODULES == 0:
-            self._shared_context = self.llvm.create_context()
-        return self._shared_context
-
-    def may_optimize(self) -> bool:
-        """Whether the optimizer may see one more module."""
-        return next(self._optimizations) <= _OPTIMIZED
-
     def module(self, text: str, optimized: bool) -> llvm.ModuleRef:
         """A module of IR, verified, and perhaps optimized; ``with`` closes it."""
-        made = self.llvm.parse_assembly(text, self._context())
+        # To make a context takes time, and it keeps types of its modules.
+        if next(self._parsed) % _MODULES == 0:
+            self._shared_context = self.llvm.create_context()
+        made = self.llvm.parse_assembly(text, self._shared_context)
         try:
             # LLVM's code generators abort the process where a module is not valid.
             made.verify()
@@ -459,7 +452,7 @@ def _linked(
             # Either the file is at fault, or the request is, which then fails below as well.
             objects.discard(digest)
     _require_room()
-    optimized = machine.may_optimize()
+    optimized = next(machine._optimizations) <= _OPTIMIZED
     made = machine.emit(module(), optimized)
     code = machine.link(key, made, name)
     # Other processes get nothing that they would make better.
