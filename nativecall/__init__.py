@@ -10,18 +10,18 @@ GIL and without boxing, and call it directly.
 (1.0, ('d:d',))
 """
 
-from . import _lib  # noqa: F401  # without its core the package says so
+from . import _lib  # noqa: F401  # raises if the compiled core is missing
 from ._version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._public import *  # noqa: F403  # checkers see the names that __getattr__ gives
+    from ._public import *  # noqa: F403  # type checkers see the names of __getattr__
 
     __all__: list[str]
 else:
 
     def __getattr__(name):
-        """A public name, whose module is imported when it is first used."""
+        """Import the module of a public name on first use; return the name's value."""
         if name[0] != "_" or name == "__all__":
             from ._public import found
 

@@ -1,23 +1,24 @@
 """A cache of object files and parsed declarations, in memory and on disk.
 
-Processes and versions share the directory.
+Processes and versions of nativecall share the directory. It is:
 
-The directory is, by one rule:
+1. ``$NATIVECALL_CACHE_DIR`` if set; if set but empty, the cache stays in memory;
+2. otherwise the user's cache directory, as platformdirs names it.
 
-1. ``$NATIVECALL_CACHE_DIR``, if that is set; if it is set and empty, there is none;
-2. the user's cache directory, as platformdirs names it.
+Guarantees:
 
-Guarantees: a file appears whole or not at all; what is read is what was written under that key, by
-length and BLAKE2b; any other file is ignored and replaced. Files not used for longest are deleted
-when all take more than the bound: a process looks at its first write, and after each sixteenth of
-the bound that it has written. Files and folders that are made, the folders above them included,
-are for their owner alone; the rights of those that exist stay as they are. A directory that is
-missing, full, read-only, or that others could write to, is no error: then the memory serves. No
-lock is held or taken; the methods of a `Cache` may be called from any thread, from finalizers and
-after a fork.
+- A file appears whole or not at all. Its length and BLAKE2b hash are checked when it is read; files
+  that fail the check are ignored and replaced.
+- The least recently used files are deleted when the total exceeds the bound. A process checks the
+  total at its first write, and again after writing each sixteenth of the bound.
+- New files and directories, including missing parents, are accessible to their owner alone.
+  Permissions of existing ones are not changed.
+- A directory that is missing, full, read-only or writable by others is not an error: the cache then
+  works in memory only.
+- There are no locks: a `Cache` may be used from any thread, from finalizers and after a fork.
 
-The files hold machine code that will be executed. Therefore a directory or a file that belongs to
-another user, or that a group or everybody may write to, is not used; nor is what is no plain file.
+The files hold machine code that will be executed. A directory or file is therefore not used if it
+belongs to another user, or if its group or others may write to it. Only regular files are read.
 """
 
 from __future__ import annotations
@@ -39,22 +40,23 @@ __all__ = ["Cache", "Usage", "directory", "hashed", "sealed", "shared", "unseale
 
 BOUND = 64 << 20  # bytes that the files of a directory may take
 _IN_MEMORY = 1024  # files
-_LARGE = 1 << 16  # bytes; larger files are not kept in memory, so 64 MB are the most
-_RECENT = 3600.0  # seconds for which a use is not noted again
-_ABANDONED = 3600.0  # seconds after which a file that is still being written has no writer
+_LARGE = 1 << 16  # bytes; larger files are not kept in memory, so it holds at most 64 MB
+_RECENT = 3600.0  # seconds; a file's time of use is updated at most this often
+_ABANDONED = 3600.0  # seconds after which a partial file counts as abandoned
 
 _SUFFIX = ".ncobj"
 _PARTIAL = ".ncpart"
 _TEXT_MODE_OFF: int = getattr(os, "O_BINARY", 0)
-# Opening a pipe does not wait for a writer, and links are not followed.
+# Don't block on opening a pipe, and don't follow links.
 _READING: int = (
     os.O_RDONLY | _TEXT_MODE_OFF | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 )
 
 
 def directory() -> str | None:
-    """The directory of the cache by the rule above, an absolute path; it need not exist. None for
-    memory only, also where a relative path leads nowhere.
+    """Return the absolute path of the cache directory, by the rule above; it need not exist.
+
+    None means memory only, as does a relative path whose base directory was deleted.
     """
     chosen = os.environ.get("NATIVECALL_CACHE_DIR")
     if chosen is not None:
@@ -64,7 +66,7 @@ def directory() -> str | None:
             return None  # relative to a directory that was deleted
     usual = sys.platform == "linux" and "ANDROID_ROOT" not in os.environ
     if usual and "platformdirs" not in sys.modules:
-        # What it says there, without what it imports, which takes as long as all else of a load.
+        # The result of platformdirs, whose import takes as long as the rest of a load.
         home = os.environ.get("XDG_CACHE_HOME", "")
         home = home if home.strip() else os.path.expanduser("~/.cache")
         if os.path.isabs(home):
@@ -74,14 +76,15 @@ def directory() -> str | None:
     return user_cache_dir("nativecall", appauthor=False)
 
 
-#: What a directory holds: how many files, of how many bytes, and when the one that was not used for
-#: longest was used, as `time.time` counts; None without files.
+#: The contents of a directory: number of files, total bytes, and the `time.time` when the least
+#: recently used file was last used (None without files).
 Usage = namedtuple("Usage", ["files", "size", "oldest"])
 
 
 class Cache:
-    """Files by 32-byte keys, hashes of everything that determines them; in memory only where there
-    is no directory.
+    """Files by 32-byte keys, each the hash of everything that determines the file.
+
+    Without a directory, the cache lives in memory only.
     """
 
     def __init__(self, where: str | None, bound: int = BOUND) -> None:
@@ -95,7 +98,7 @@ class Cache:
     # -- by key -----------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
-        """What is kept of a key, or None."""
+        """Return the content of a key, or None."""
         found = self._memory.pop(key, None)
         if found is None:
             found = self._read(key)
@@ -104,7 +107,7 @@ class Cache:
         return found
 
     def put(self, key: bytes, data: bytes, *, file: bool = True) -> None:
-        """Keep the content of a key, in place of any other; in memory only without `file`."""
+        """Store the content of a key, replacing any other; without `file`, in memory only."""
         self._memory.pop(key, None)
         self._remember(key, data)
         if file:
@@ -117,13 +120,13 @@ class Cache:
             _remove(self._path(self.where, key))
 
     def forget(self) -> None:
-        """Drop what is kept in memory; files stay."""
+        """Clear the memory; files stay."""
         self._memory.clear()
 
     # -- the directory as a whole -----------------------------------------------------------------
 
     def refusal(self) -> str:
-        """Why the directory is not used; ``""`` when it may be, and when it is yet to be made."""
+        """Return why the directory is not used; ``""`` if it may be used or does not exist yet."""
         if self.where is None:
             return "there is no directory"
         try:
@@ -137,14 +140,15 @@ class Cache:
         return _distrust(found)
 
     def usage(self) -> Usage:
-        """What the directory holds."""
+        """Return the number, size and age of the files in the directory."""
         found = [] if self.refusal() else list(_entries(self.where))
         files = [(used, size) for used, size, path in found if path.endswith(_SUFFIX)]
         return Usage(len(files), sum(size for _, size in files), min(files)[0] if files else None)
 
     def clear(self) -> int:
-        """Delete our files, in memory and in the directory; files of others stay. How many files
-        the directory has lost.
+        """Clear the memory and delete our files in the directory; other files stay.
+
+        Return the number of files deleted from the directory.
         """
         self.forget()
         if self.refusal():
@@ -156,7 +160,7 @@ class Cache:
     # -- memory -----------------------------------------------------------------------------------
 
     def _remember(self, key: bytes, data: bytes) -> None:
-        # Single operations on a dict are atomic; between them other threads may do the same.
+        # Single operations on a dict are atomic, but other threads may run between them.
         if len(data) > _LARGE:
             return
         self._memory[key] = data
@@ -192,7 +196,7 @@ class Cache:
             return None
         if read is None or read[0] != key:
             return None
-        # The order of use is by the hour: every note of it is a write to the directory.
+        # Each update of the time of use writes to the directory, so do it once an hour at most.
         if abs(time.time() - found.st_mtime) > _RECENT:
             _used(path)
         return read[1]
@@ -220,7 +224,7 @@ class Cache:
                 raise
             return
         self._written += size
-        # One look at the directory bounds what earlier processes left; then what this one adds.
+        # The first check bounds what earlier processes left; later ones, what this one adds.
         if not self._trimmed or self._written > self.bound // 16:
             self._trimmed = True
             self._written = 0
@@ -228,7 +232,7 @@ class Cache:
 
     @staticmethod
     def _create(part: str, where: str) -> int:
-        """A new file, in a folder that is made if there is none."""
+        """Create a file, and its directory if there is none; return the descriptor."""
         creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF
         try:
             return os.open(part, creating, 0o600)
@@ -237,7 +241,7 @@ class Cache:
             return os.open(part, creating, 0o600)
 
     def _trim(self, keep: str) -> None:
-        """Delete what was not used for longest until an eighth of the bound is free."""
+        """Delete the least recently used files until an eighth of the bound is free."""
         found = sorted(_entries(self.where))
         total = sum(size for _, size, _ in found)
         abandoned = time.time() - _ABANDONED
@@ -256,7 +260,7 @@ _shared: Cache | None = None
 
 
 def shared() -> Cache:
-    """The cache that this process uses."""
+    """Return the cache that this process uses."""
     global _shared
     if _shared is None:
         _shared = Cache(directory())
@@ -264,19 +268,19 @@ def shared() -> Cache:
 
 
 def _make_folders(where: str) -> None:
-    """Make a folder and those above it that are missing, all of them for their owner alone."""
-    # os.makedirs gives the folders above the last one what the umask allows.
+    """Create a directory and its missing parents, all accessible to their owner alone."""
+    # os.makedirs creates the parents with the permissions that the umask allows.
     above = os.path.dirname(where)
     if above != where and not os.path.isdir(above):
         _make_folders(above)
     try:
         os.mkdir(where, mode=0o700)
     except FileExistsError:
-        return  # by another process
+        return  # another process created it
 
 
 def _distrust(found: os.stat_result) -> str:
-    """Why nothing is read that others may have put there; ``""`` where they cannot have."""
+    """Return why others could have written to a file or directory; ``""`` if they could not."""
     if os.name == "posix":
         if found.st_uid not in (0, os.geteuid()):
             return "it belongs to another user"
@@ -286,7 +290,7 @@ def _distrust(found: os.stat_result) -> str:
 
 
 def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:
-    """(time of last use, size, path) of our files in a directory."""
+    """Yield (time of last use, size, path) of our files in a directory."""
     if where is None:
         return
     try:
@@ -305,7 +309,7 @@ def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:
 
 
 def _used(path: str) -> bool:
-    """Note in the time of a file that it was used now; whether that was possible."""
+    """Set a file's time of use to now; return whether that succeeded."""
     try:
         os.utime(path)
     except OSError:
@@ -314,7 +318,7 @@ def _used(path: str) -> bool:
 
 
 def _remove(path: str) -> bool:
-    """Delete a file that may be gone already; whether this call did it."""
+    """Delete a file that may be gone already; return whether this call deleted it."""
     try:
         os.unlink(path)
     except OSError:

@@ -1,11 +1,14 @@
 """Callbacks: Python functions as C function pointers.
 
-`callback` makes a native callable of a Python function and a signature. Its C pointer is called by
-C code in any thread (pythonfunction.py says how).
+`callback` turns a Python function and a signature into a native callable. C code may call its
+pointer from any thread; pythonfunction.py describes the call.
 
-Guarantees: no exception is lost, and none reaches C code as a wrong result without being raised or
-reported (csrc/platform/exceptions.h says where each goes); a pointer stays valid as long as its
-callback, also after `close`, when calls give the sentinel and RuntimeError.
+Guarantees:
+
+- No exception is lost. When C gets a sentinel for an exception, that exception is also raised or
+  reported (csrc/platform/exceptions.h says where).
+- The pointer stays valid as long as the callback object lives, even after `close`. Calls after
+  `close` return the sentinel and raise RuntimeError.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from ._values.failure import Errors
 
     class CallbackOptions(TypedDict, total=False):
-        """What `Callback` takes by name."""
+        """The keyword arguments of `Callback`."""
 
         gil: Literal["take", "need"]
         errors: object
@@ -45,16 +48,16 @@ if TYPE_CHECKING:
         encoding: str | None
 
     class AnyCallbackOptions(CallbackOptions, total=False):
-        """The same, and what has the types of the signature."""
+        """The same, and the library that declares the types of the signature."""
 
         types: object
 
 
-#: What callbacks without options share, by their signatures as written.
+#: Shared by callbacks without options, by the signature as written.
 _plans: Fifo[str, tuple[CallInterface, int, CallbackSpec]] = Fifo()
 _called = _ext.called
 _OPTIONS = ("gil", "errors", "name", "doc", "encoding")
-#: The conventions by which C code can be told that a Python function failed.
+#: The conventions that can report the failure of a Python function to C.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
 
 _CLASS_DOC = """A Python function as a native callable; made by `nativecall.callback`.
@@ -126,7 +129,7 @@ class Callback(NativeCallable):
 
     @property
     def _made(self) -> PyCallback:
-        """The core's object, which is an owner."""
+        """The core's object, found among the owners."""
         for owner in self._owners:
             if isinstance(owner, _ext.PyCallback):
                 return owner
@@ -144,11 +147,11 @@ class Callback(NativeCallable):
         return self._made.function is None
 
     def close(self) -> None:
-        """Let go of the function.
+        """Drop the reference to the function.
 
-        Calls that are under way end as they would. Later ones, from Python or through the C
-        pointer, which stays valid as long as this object lives, are RuntimeError; C gets what it
-        gets when the function raises. Closing again does nothing.
+        Calls in progress finish normally. Later calls raise RuntimeError, whether they come from
+        Python or through the C pointer, which stays valid as long as this object lives. C then
+        gets what it gets when the function raises. Closing twice does nothing.
         """
         self._made.close()
 
@@ -159,7 +162,7 @@ class Callback(NativeCallable):
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """By the name of the module's attribute that it is, or of its function."""
+        """Pickle by the name of this callback or its function in a module, else by value."""
         function = self.function
         if function is None:
             raise TypeError(f"cannot pickle {self!r}: it is closed")
@@ -194,13 +197,13 @@ class Callback(NativeCallable):
 
 
 def _text_of(function: object, attribute: str) -> str | None:
-    """What C can have of an attribute that is text."""
+    """Return an attribute that is a string without null characters, or None."""
     found = getattr(function, attribute, None)
     return found if isinstance(found, str) and "\0" not in found else None
 
 
 def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list[object]]:
-    """Error convention, sentinel, and what that points to."""
+    """Return the error convention, the sentinel, and the objects that the sentinel points to."""
     result = signature.result
     if errors is None:
         return "none", storage.sentinel_of(result), []
@@ -223,12 +226,12 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
     storage.store_whole(result, errors, address, "'errors'", keep, False, DEFAULT)
-    _ext.settle(keep, None)  # no call waits for what Python functions among them raise
+    _ext.settle(keep, None)  # exceptions of Python functions among them have no call to go to
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 
 def _annotated(function: Callable[..., object]) -> str:
-    """What the annotations of a function say in C."""
+    """Return the C declaration that the annotations of a function spell."""
     import re
     from inspect import Parameter, signature
 
@@ -238,7 +241,7 @@ def _annotated(function: Callable[..., object]) -> str:
         if annotation is None:
             return "void"
         if isinstance(annotation, str):
-            # As text, where annotations are put off, the types of a library have its name before.
+            # In postponed annotations, the types of a library are prefixed with its name.
             text = re.sub(r"[\w.]+\.(\w+)", r"\1", annotation.strip("'\""))
             return "void" if text == "None" else text
         raise TypeError(
@@ -265,69 +268,73 @@ def callback(
     function: Callable[..., object] | None = None,
     **options: Unpack[AnyCallbackOptions],
 ) -> Any:
-    """Make a native callable of a Python function: a C pointer that runs it.
+    """Turn a Python function into a native callable: a C pointer that runs it.
 
-    With a function, or as a decorator. The pointer is valid as long as the callback lives; what
-    `to_ctypes` and its like make keeps it.
+    Call it with a function, or use it as a decorator. The pointer is valid as long as the callback
+    lives. The objects that `to_ctypes` and similar methods return keep the callback alive.
 
     Parameters
     ----------
     signature : str or Signature
-        Of the C function. Numbers arrive as Python numbers, structs as `Record`, pointers as
-        cffi pointers and None for NULL, views ``[n]T`` and pointers to arrays of known length
-        ``&(n)T`` as NumPy arrays over the caller's memory, which is **valid until the function
-        returns** (memoryviews where there is no NumPy). The result is converted by the rules for
-        arguments of native callables; what a pointer result points to is kept until the next call
-        returns another, or `close`. Python objects are borrowed from C in arguments, and C gets a
-        new reference to each one in a result, also where a struct holds it.
+        The signature of the C function. The Python function gets numbers as Python numbers,
+        structs as `Record`, and pointers as cffi pointers (None for NULL). Views ``[n]T`` and
+        pointers to arrays of known length ``&(n)T`` arrive as NumPy arrays over the caller's
+        memory, or as memoryviews without NumPy. They are **valid until the function returns**.
+        The result is converted like an argument of a native callable. Memory behind a pointer
+        result is kept until the next call returns another pointer, or until `close`. Python
+        objects in arguments are borrowed from C. For each one in a result, C gets a new reference,
+        also if a struct holds it.
     function : callable, optional
-        Left out in the form of a decorator.
+        Omit it to use `callback` as a decorator.
     gil : {"take", "need"}
-        ``"take"``: any thread may call, and the GIL is taken where it is not held. ``"need"``: C
-        code holds the GIL whenever it calls, which saves looking; native callers are told.
+        ``"take"``: any thread may call; the GIL is acquired if it is not held. ``"need"``: C code
+        must hold the GIL when it calls, which saves the check. The flags of the entry tell native
+        callers so.
     errors : object
-        What C gets when the function raises, or returns what does not convert. None is NaN for
-        floating-point numbers and complex ones, else zeros or NULL. Or a value that converts to
-        the result type, with new references to its Python objects each time. Or the name of an
-        error convention that C code knows, and native callers are told (see `wrap`): C gets a
-        result that means failure, 1 for ``"nonzero"``, or finds the exception set, for
-        ``"python"``, or 1 where the last argument points to, for ``"argument"``: the Python
-        function does not get that one. With ``"errno"`` an `OSError` gives C its `errno`, and is
-        raised nowhere; any other exception gives C EIO, and is raised or reported as usual. C gets
-        -1 for an integer then.
+        What C gets if the function raises, or if its result does not convert:
+
+        - None: NaN for floating-point and complex results, otherwise zeros or NULL.
+        - A value that converts to the result type. Each failure takes new references to its Python
+          objects.
+        - The name of an error convention that the C code follows (see `wrap`). The flags of the
+          entry carry it to native callers. For ``"nonzero"``, ``"zero"`` and ``"null"`` C gets a
+          result that means failure (1 for ``"nonzero"``). For ``"python"`` the exception stays
+          set. For ``"argument"`` 1 is stored through the last argument, which the Python function
+          does not get. For ``"errno"`` an `OSError` sets C's errno and is not raised; any other
+          exception sets EIO and is raised or reported as usual; an integer result is -1.
     name, doc : str, optional
         The function's own by default.
     encoding : str, optional
-        With it, arguments that C declares as ``const char *`` arrive as `str`, and None for NULL;
-        text in ``const wchar_t *`` and the like, too. Without, they are pointers, which
-        `nativecall.string` reads. A result that C declares so may be `str`; C may use it until the
-        next call.
+        Decodes arguments that C declares as ``const char *``: they arrive as `str`, or None for
+        NULL. With an encoding, ``const wchar_t *`` and the like also arrive as `str`. Without one,
+        all of them arrive as pointers, which `nativecall.string` reads. A result of such a type
+        may be a `str`; C may use it until the next call.
     types : Library or its types, optional
-        What has the structs, unions, enums and typedefs that `signature` names in C; pointers to
-        them arrive as pointers of that library's `ffi`. With it `signature` may be left out, and
-        is what the function's annotations say: types in C, or types of the library.
+        Declares the structs, unions, enums and typedefs that `signature` names. Pointers to them
+        arrive as pointers of that library's `ffi`. With `types` you may omit `signature`: the
+        annotations of the function then spell it, as C types or types of the library.
 
     Returns
     -------
     Callback
-        Or the decorator, without a function.
+        Without a function, the decorator.
 
     Raises
     ------
     SignatureError
-        A signature that no C code can be made for.
+        For a signature that C code cannot be generated for.
     TypeError, ValueError, OverflowError
-        Options that are wrong; an `errors` that does not convert.
+        For wrong options, or a value of `errors` that does not convert.
 
     Notes
     -----
-    An exception is raised when the call from Python that led to the C code returns. Where there is
-    no such call, in a thread of C code, it goes to `sys.unraisablehook`. While one is on its way,
-    callbacks in that thread give C their sentinels at once. On Python 3.11, in threads other than
-    the main one, built-in functions of other modules that do not look for exceptions may let it
-    come out of a later instruction.
+    An exception propagates to the Python call that entered C, and is raised when that call
+    returns. In a thread that C started there is no such call, and the exception goes to
+    `sys.unraisablehook`. While an exception is pending, callbacks in that thread return their
+    sentinels at once. On Python 3.11, in threads other than the main one, a built-in function of
+    another module may not check for exceptions. A later instruction may then raise it.
 
-    Recursion through C code is RecursionError before it has used up the C stack of its thread.
+    Recursion through C code raises RecursionError before it exhausts the C stack of its thread.
 
     Examples
     --------
@@ -369,6 +376,6 @@ def _callback(
             f"nativecall.callback('d:d', function) (got {type(signature).__name__})"
         )
     if function is None:
-        parse(signature)  # a wrong one is told where it stands
+        parse(signature)  # so that a wrong one is reported at the decorator
         return partial(Callback, signature, **options)
     return Callback(signature, function, **options)

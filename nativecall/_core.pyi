@@ -1,8 +1,7 @@
-# The module that cffi generates from csrc/core/core.cdef.txt: the core's functions, by their names
-# in C.
+# The module that cffi generates from csrc/core/core.cdef.txt: the core's functions by C name.
 from cffi import FFI
 
 from ._ext import Foreign
 
 ffi: FFI
-lib: Foreign  # functions and constants, as cffi makes them
+lib: Foreign  # functions and constants

@@ -1,9 +1,8 @@
-"""The exceptions of the package, and how it warns.
+"""The exceptions of the package, and its warnings.
 
-Every exception that nativecall raises on its own account derives from `NativeCallError` and from
-the built-in class that fits it best, so that code which knows nothing of nativecall catches it too.
-Wrong Python types and out-of-range values are plain `TypeError` and `OverflowError`.
-Imports nothing when it is loaded.
+Exceptions of our own derive from `NativeCallError` and from the built-in class that fits best, so
+you can catch them by either. Wrong Python types raise plain `TypeError`, out-of-range values plain
+`OverflowError`. This module imports nothing at load time.
 """
 
 TYPE_CHECKING = False
@@ -16,8 +15,9 @@ _MOST = 1000  # characters of a reason, which may quote a name
 
 
 def refuse_reload(module: dict[str, object], made: str) -> None:
-    """Refuse to run a module again whose objects others know by identity: `made`, a name that is
-    among its globals once it has run.
+    """Refuse to reload a module whose objects are compared by identity.
+
+    `made` is a name that is among its globals once it has run.
     """
     if made in module:
         raise ImportError(
@@ -31,7 +31,7 @@ refuse_reload(globals(), "NativeCallError")
 
 
 def extra(module: str, who: str) -> "ModuleType":
-    """A module that comes with an extra of its name; ImportError that says who needs it."""
+    """Import a module that the extra of its name installs; ImportError says that `who` needs it."""
     try:
         return __import__(module)
     except ImportError as error:
@@ -41,7 +41,7 @@ def extra(module: str, who: str) -> "ModuleType":
 
 
 def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Warn at the line of the caller's code that led to it, not at one of the package."""
+    """Warn at the first line outside the package on the call stack."""
     import sys
     import warnings
 
@@ -59,7 +59,7 @@ _told: set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """The same, of what holds for the process."""
+    """Warn once per process."""
     if message not in _told:
         _told.add(message)
         warn(message)
@@ -72,24 +72,24 @@ class NativeCallError(Exception):
 
 
 def did_you_mean(names: "Sequence[str]") -> str:
-    """The end of a message that suggests names; nothing where there are none."""
+    """Return the end of a message that suggests names; ``""`` without names."""
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def closest(name: str, known: "Iterable[str]", most: int = 3) -> list[str]:
-    """The names that are most like one, the closest first."""
+    """Return the known names most similar to `name`, the closest first."""
     from difflib import get_close_matches
 
     return get_close_matches(name, [*known], n=most)
 
 
 def wrong_type(who: str, wanted: str, value: object) -> TypeError:
-    """The error for a value of another type than is wanted."""
+    """Return the TypeError for a value of the wrong type."""
     return TypeError(f"{who} must be {wanted} (got {type(value).__name__})")
 
 
 def require(who: str, value: object, kinds: "type | tuple[type, ...]", wanted: str) -> None:
-    """TypeError unless a value is of one of these types; a bool is no int."""
+    """Raise TypeError unless a value is of one of these types; a bool does not count as an int."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise wrong_type(who, wanted, value)
 
@@ -154,7 +154,7 @@ class SignatureError(NativeCallError, ValueError):
 
 
 def _place(text: str | None, position: int | None, line: int | None) -> str:
-    """`` at column 3 in 'd:w'``, as far as it is known."""
+    """Return the place, as far as it is known: `` at column 3 in 'd:w'``."""
     place = ""
     if position is not None:
         place = f" at column {position}"
@@ -169,7 +169,7 @@ def _place(text: str | None, position: int | None, line: int | None) -> str:
 
 
 def _excerpt(text: str, position: int) -> str:
-    """The part of `text` around column `position` that a message can carry."""
+    """Return the part of `text` around column `position`, short enough for a message."""
     if len(text) <= _EXCERPT:
         return text
     start = max(0, min(position - 1 - _EXCERPT // 2, len(text) - _EXCERPT))
@@ -199,9 +199,9 @@ class NoEntryError(NativeCallError, KeyError):
 
     @classmethod
     def none(cls, name: str, hooked: bool) -> "NoEntryError":
-        """The error where any entry would do, and the callable `name` has none.
+        """Return the error for a callable `name` without any entry.
 
-        `hooked`: it has a hook that makes entries.
+        `hooked`: a hook of the callable creates entries on demand.
         """
         hint = " yet; name the signature that is wanted, as in f['d:d'], and it is made"
         return cls(f"{name!r} has no entries{hint if hooked else ''}")
@@ -210,9 +210,9 @@ class NoEntryError(NativeCallError, KeyError):
     def missing(
         cls, signature: str, name: str, available: "Iterable[str]", hooked: bool = False
     ) -> "NoEntryError":
-        """The error for `signature`, absent from the callable `name` that offers `available`.
+        """Return the error for a `signature` that is not among the `available` ones of `name`.
 
-        `hooked`: it has a hook that makes entries, which made none.
+        `hooked`: the callable has a hook that creates entries, and it created none.
         """
         available = tuple(available)
         offer = "offers " + ", ".join(map(repr, available)) if available else "has no entries"
@@ -221,7 +221,7 @@ class NoEntryError(NativeCallError, KeyError):
         return cls(message, signature, available)
 
     def __str__(self) -> str:
-        # KeyError shows the repr of its argument; this one carries a sentence.
+        # KeyError would show the repr of the message.
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -229,7 +229,7 @@ class NoEntryError(NativeCallError, KeyError):
 
 
 class LibraryError(NativeCallError, OSError):
-    """A shared library cannot be found, opened or used any more."""
+    """A shared library cannot be found, opened, or used any longer."""
 
     __module__ = "nativecall"
 
@@ -242,7 +242,7 @@ class SymbolError(NativeCallError, AttributeError):
     symbol : str or None
         The name that was asked for.
     matches : tuple of str
-        Names like it that there are, the closest first.
+        Similar names that exist, the closest first.
     """
 
     __module__ = "nativecall"
@@ -251,7 +251,7 @@ class SymbolError(NativeCallError, AttributeError):
         self, message: str, symbol: str | None = None, matches: "Iterable[str]" = ()
     ) -> None:
         super().__init__(message)
-        # CPython would suggest names of the library's as well, behind ours.
+        # With an object here, CPython would append suggestions of its own.
         self.name: str | None = symbol
         self.obj: object = None
         self.symbol = symbol
@@ -259,7 +259,7 @@ class SymbolError(NativeCallError, AttributeError):
 
     @classmethod
     def missing(cls, symbol: str, where: str, candidates: "Iterable[str]" = ()) -> "SymbolError":
-        """The error for `symbol`, absent from `where`, naming the closest of `candidates`."""
+        """Return the error for a `symbol` missing in `where`; suggest the closest candidates."""
         matches = tuple(closest(symbol, candidates))
         return cls(f"no symbol {symbol!r} in {where!r}{did_you_mean(matches)}", symbol, matches)
 
@@ -287,6 +287,6 @@ class NativeFailure(NativeCallError, RuntimeError):
 
 
 class AbiError(NativeCallError, ImportError):
-    """Two copies of the native ABI that cannot work together met in one process."""
+    """One process loaded two incompatible copies of the native ABI."""
 
     __module__ = "nativecall"

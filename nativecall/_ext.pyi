@@ -1,4 +1,4 @@
-# The second module of the core, which handles Python objects (csrc/module.c); _lib.py loads it.
+# The module of the core that handles Python objects (csrc/module.c); _lib.py loads it.
 import builtins
 from collections.abc import Callable, Iterator
 from typing import (
@@ -27,28 +27,28 @@ from ._values.storage import About
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _Object = TypeVar("_Object", bound=NativeObject)
 
-#: For type checkers alone: an object of another library, or of a type that only its use tells.
+#: For type checkers only: an object of another library, or one whose type is not known statically.
 Foreign: TypeAlias = Any
-#: The same: cffi's memory and types.
+#: The same, for cffi's memory and types.
 FFIData: TypeAlias = Foreign
 FFIType: TypeAlias = Foreign
-#: The same: a native callable, for modules that stand below its class.
+#: The same, for native callables in modules below the module of their class.
 Native: TypeAlias = NativeCallable
 
 abi_version: int
 #: The flags of entries, and the mask of the error convention.
 flags: dict[str, int]
-#: Costs of an overload's argument: exact, wider, an object, narrower, refused.
+#: Overload costs of an argument: exact, wider, an object, narrower, refused.
 costs: tuple[int, int, int, int, int]
-#: The flags of each error convention by its name.
+#: The flags of each error convention, by name.
 error_conventions: dict[str, int]
-#: Code, canonical code, kind, size, alignment, the other attributes of a Scalar.
+#: Code, canonical code, kind, size, alignment, other attributes of a Scalar.
 scalars: tuple[tuple[str, str, Kind, int, int, dict[str, object]], ...]
 extensibletype: type[type]
 
-#: Name, code (None: a reference), offset, class of a reference (None: any).
+#: Name, code (None for a reference), offset, class of a reference (None for any).
 FieldRow: TypeAlias = tuple[str, str | None, int, Foreign]
-#: Name, signature, address (0: abstract), flags, whether self is the fields.
+#: Name, signature, address (0 for an abstract method), flags, whether self points to the fields.
 MethodRow: TypeAlias = tuple[str, str, int, int, bool]
 
 class nativeobjecttype(type):
@@ -64,7 +64,7 @@ class Field:
     size: int
     atomic: bool
     def __new__(cls, *parts: Foreign) -> Self: ...
-    # Of atomic fields alone.
+    # Atomic fields only.
     def add(self, object: NativeObject, number: int, /) -> int: ...
     def exchange(self, object: NativeObject, value: Foreign, /) -> Foreign: ...
     def compare_exchange(
@@ -117,7 +117,7 @@ class CallableBase:
     def _owners(self) -> list[object]: ...
     @property
     def builtin(self) -> Callable[..., Any]: ...
-    # As the functions that stubs describe may take other arguments than any.
+    # Subclasses in stubs may narrow the arguments.
     def __call__(self, *values: Any, **named: Any) -> Any: ...
     def address(self, signature: str | Signature | None = None) -> int: ...
     def to_ctypes(self, signature: str | Signature | type | None = None) -> Any: ...
@@ -219,7 +219,7 @@ class RecordBase:
     _address: int
     def _put(self, kept: dict[object, object], key: object, keep: object, *to: int) -> None: ...
     def _copy_to(self, address: int, kept: dict[object, object], /) -> list[object]: ...
-    # The fields, of any names.
+    # Fields of any name.
     def __getattr__(self, name: str, /) -> Foreign: ...
     def __setattr__(self, name: str, value: Foreign, /) -> None: ...
     def __len__(self) -> int: ...
@@ -285,7 +285,7 @@ def export(obj: object, /) -> tuple[Pin, str, str, int, tuple[int, ...], tuple[i
 def check_unmoved(pins: list[object], name: str, /) -> None: ...
 def settle(pins: list[object], raised: BaseException | None, /) -> None: ...
 
-#: cffi's types that `string_at` reads text from, and the pointer types that they convert to.
+#: The cffi types that `string_at` reads text from, and the pointer types that they convert to.
 texts: dict[Foreign, tuple[Foreign, int]]
 
 def library_keeps(owner: object, /) -> bool: ...

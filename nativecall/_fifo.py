@@ -1,12 +1,12 @@
-"""Caches in memory: two with a bound, and a dict that holds its values weakly.
+"""Caches in memory: two bounded ones, and a weak-value dict.
 
-Guarantee: any thread may use one at any time; threads that put at once may exceed the
-bound by one each.
+Guarantee: any thread may use one at any time. Threads that store at the same moment may each exceed
+the bound by one item.
 """
 
 from __future__ import annotations
 
-from _weakref import ref  # weakref takes as long to import as ten of our modules
+from _weakref import ref  # importing weakref takes as long as ten of our modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cache(dict["Key", "Value"]):
-    """A dict that clears itself when it is full, with `limit` items."""
+    """A dict that clears itself when it holds `limit` items and gets another."""
 
     limit: int = 256
 
@@ -32,7 +32,7 @@ class Cache(dict["Key", "Value"]):
         self[key] = value
 
     def keep(self, key: Key, value: Value) -> Value:
-        """Set an item, unless another thread has done so meanwhile; what is set now."""
+        """Set an item unless another thread has set it; return the value now stored."""
         self._make_room()
         return self.setdefault(key, value)
 
@@ -42,27 +42,27 @@ class Cache(dict["Key", "Value"]):
 
 
 class Fifo(Cache["Key", "Value"]):
-    """The same, but it drops only the oldest item."""
+    """A `Cache` that drops its oldest item instead of all items."""
 
     def _make_room(self) -> None:
         while len(self) >= self.limit:
-            # A copy is made at once, whatever other threads do; the iterator of a dict is not.
+            # Copying the keys is atomic; iterating over a dict that other threads change is not.
             self.pop(next(iter([*self])), None)
 
 
 class Shared(dict["Key", "ref[Value]"]):
-    """A dict whose items disappear when nobody else holds their values."""
+    """A weak-value dict: an item disappears with the last other reference to its value."""
 
     def find(self, key: Key) -> Value | None:
-        """What there is of a key, or None."""
+        """Return the value of a key, or None."""
         known = self.get(key)
         return None if known is None else known()
 
     def share(self, key: Key, made: Value) -> Value:
-        """What there is of a key, which another thread may have made meanwhile, or else `made`."""
+        """Return the value of a key, which another thread may have set, or else store `made`."""
 
         def forget(dead: ref[Value]) -> None:
-            # Two threads may do this at once; then one finds nothing.
+            # If two threads do this at once, one of them finds nothing.
             if self.get(key) is dead:
                 self.pop(key, None)
 

@@ -1,5 +1,5 @@
-# What calls of native functions take, for type checkers alone: stubs that `nativecall stubs` writes
-# import these names. No module of this name exists at run time.
+# Argument types of native functions, for type checkers only. The stubs that `nativecall stubs`
+# writes import these names. No such module exists at run time.
 from _ctypes import CFuncPtr, _CArgObject
 from collections.abc import Callable
 from typing import Any, Protocol, SupportsComplex, SupportsFloat, SupportsIndex, TypeAlias
@@ -7,7 +7,7 @@ from typing import Any, Protocol, SupportsComplex, SupportsFloat, SupportsIndex,
 from typing_extensions import Buffer
 
 class _CffiData(Protocol):
-    # cffi's pointers, as types-cffi has them; without these stubs they are Any.
+    # cffi's pointers as in types-cffi; without those stubs they are Any.
     def __complex__(self) -> complex: ...
     def __enter__(self) -> Any: ...
     def __getitem__(self, index: Any, /) -> Any: ...
@@ -24,24 +24,24 @@ class _ArrayInterface(Protocol):
     def __array_interface__(self) -> dict[str, Any]: ...
 
 class _Column(Protocol):
-    # A column of pandas, and what else is asked for a NumPy array.
+    # A pandas column, or anything else that converts to a NumPy array.
     def to_numpy(self) -> Any: ...
 
-#: A floating-point number: whatever has ``__float__``, and integers.
+#: A floating-point number: anything with ``__float__``, and integers.
 Real: TypeAlias = SupportsFloat | SupportsIndex
 #: A complex number.
 Complex: TypeAlias = SupportsComplex | SupportsFloat | SupportsIndex
-#: An integer, or a truth value: whatever has ``__index__``.
+#: An integer or a bool: anything with ``__index__``.
 Integer: TypeAlias = SupportsIndex
 #: An array, for views.
 Array: TypeAlias = Buffer | _ArrowArray | _DLPack | _ArrayInterface | _Column | None
-#: What a pointer may be made of.
+#: Arguments that convert to a pointer.
 Pointer: TypeAlias = Array | _CffiData | _CArgObject | CFuncPtr
-#: What text behind ``const char *`` may be made of.
+#: Arguments for ``const char *`` text.
 Text: TypeAlias = Pointer
-#: The same with an encoding.
+#: Arguments for ``const char *`` text with an encoding.
 Encoded: TypeAlias = str | Pointer
-#: A function of C, native or foreign, or of Python.
+#: A Python function, or a C function in a native or foreign callable.
 Function: TypeAlias = Callable[..., Any] | _CffiData | tuple[Any, ...] | None
-#: A pointer that comes from C, or what C calls text: None for NULL.
+#: A pointer or text returned by C; None for NULL.
 FromC: TypeAlias = Any

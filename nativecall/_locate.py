@@ -1,4 +1,4 @@
-"""The files of libraries: found by the names that linkers take, and searched for names."""
+"""Find the file of a library by the name that a linker takes, and search it for symbol names."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ if TYPE_CHECKING:
 
     from ._ext import Library as OpenLibrary
 
-#: A file: its device, inode, size and time of change.
+#: Identifies a file: device, inode, size and modification time.
 _File = tuple[int, int, int, int]
 
 _NAMES_LIMIT = 64 * 2**20  # bytes of a library file that are searched for names
-_SCRIPT_LIMIT = 2**12  # characters of a text for the linker that are read
+_SCRIPT_LIMIT = 2**12  # characters of a linker script that are read
 
-#: The files of libraries that a text for the linker names, and those that only ctypes.util
-#: finds, which starts other programs for that.
+#: Files found through linker scripts or by ctypes.util, which starts other programs to search.
 _located: Cache[str, str] = Cache(1024)
 
-#: The file of each library by the loader's own name for it, None if it is unknown. Libraries are
-#: never unloaded.
+#: The file of each library, by the loader's name for it; None if unknown. Libraries are never
+#: unloaded.
 _mapped: dict[bytes, _File | None] = {}
 
-#: The spelling under which the loader has the file that was last opened at a path.
+#: The spelling under which the loader knows the file that was last opened at a path.
 _spelled: dict[str, str] = {}
 
-#: How a shared object that is in no file calls a library that it needs and that has no name of its
-#: own: linked by its path, the library would be needed at that path.
+#: A placeholder for a needed library without a soname, in shared objects kept as bytes. If linked
+#: by its path, the library would be needed at that very path.
 NEEDED = f"nativecall_needed_{0:016}"
 
-#: Shared objects that were in no file, by their digests and the libraries that they need.
+#: Shared objects opened from bytes, by their digests and the libraries that they need.
 _objects: dict[tuple[bytes, str | None], OpenLibrary] = {}
 
 
 def _candidates(name: str) -> list[str]:
-    """Files that a library name may mean, the likeliest first."""
+    """Return the files that a library name may mean, the likeliest first."""
     if os.path.dirname(name) or name.endswith((".so", ".dylib", ".dll")) or ".so." in name:
         return [name]
     if sys.platform == "win32":
@@ -52,7 +51,7 @@ def _candidates(name: str) -> list[str]:
 
 
 def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
-    """The library of a name as a linker takes it, or a path; of these folders, if one has it."""
+    """Open a library by a linker's name for it or by its path; search these folders first."""
     reasons = []
     candidates = _candidates(name)
     if not os.path.dirname(name):
@@ -63,7 +62,7 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
             return _opener(candidate)(candidate, flags)
         except LibraryError as error:
             reasons.append(str(error))
-    # Linux often has libm.so.6 only; or libm.so is a text for the linker.
+    # On Linux, often only libm.so.6 exists, or libm.so is a linker script.
     found = None if os.path.dirname(name) else _located.get(name)
     if found is None:
         found = next(filter(None, [_for_linker(reason) for reason in reasons]), None)
@@ -85,24 +84,27 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
 
 
 def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
-    """A path is that of a file; a name means the library that the process has by that name: two C
-    libraries, after an upgrade of one, would end it."""
+    """Return the function that opens a library.
+
+    A path means the file that is there now. A name means the library that the process has loaded by
+    that name: after an upgrade, a second C library would crash the process.
+    """
     return _current if os.path.dirname(name) else _lib.library_open
 
 
 def _current(name: str, flags: int) -> OpenLibrary:
-    """Open the file that is at a path now, though an older one may be loaded from there.
+    """Open the file that is at a path now, even if an older one was loaded from there.
 
-    A loader that knows a spelling returns the library that it opened so, whatever is there now. It
-    compares device and inode, which cannot be used again while the old file is mapped, only for a
-    spelling that it does not know.
+    For a spelling of the path that the loader knows, it returns the library opened before, whatever
+    the file is now. It compares device and inode only for new spellings. Neither can be reused
+    while the old file is mapped.
     """
     key, asked = os.path.abspath(name), _file(name)
     spelling = _spelled.get(key, name)
     while True:
         library = _lib.library_open(spelling, flags)
         if library.path is None or asked is None:
-            return library  # the loader gives no path, or the file was deleted
+            return library  # the loader reports no path, or the file was deleted
         if library.path not in _mapped:
             was_replaced = spelling == name and _replaced(_lib.library_path(library))
             _mapped[library.path] = None if was_replaced else asked
@@ -110,7 +112,7 @@ def _current(name: str, flags: int) -> OpenLibrary:
         if before is not None and before[:2] == asked[:2]:
             break
         folder, base = os.path.split(spelling)
-        # One dot alone may be the loader's own, of $ORIGIN and a library that was opened as ./x.so.
+        # A single dot may be the loader's own: from $ORIGIN, for a library opened as ./x.so.
         spelling = _spelled[key] = os.path.join(folder, ".", ".", base)
     if before != asked:
         raise LibraryError(
@@ -121,7 +123,7 @@ def _current(name: str, flags: int) -> OpenLibrary:
 
 
 def _replaced(path: str | None) -> bool:
-    """Whether others loaded a file from this path that is there no longer; Linux tells."""
+    """Return whether a file loaded from this path was deleted since; always False off Linux."""
     try:
         with open("/proc/self/maps", errors="replace") as maps:
             return any([line.endswith(f" {path} (deleted)\n") for line in maps])
@@ -138,10 +140,11 @@ def _file(path: str | None) -> _File | None:
 
 
 def _for_linker(reason: str) -> str | None:
-    """The library that a text for the linker names first, where the loader found such a text.
+    """Return the first library in a linker script that the loader failed to open.
 
-    As glibc's libm.so: ``GROUP ( /lib/x86_64-linux-gnu/libm.so.6  AS_NEEDED ( … ) )``. To ask
-    ctypes.util for it takes longer than all else of a first call, for it starts programs.
+    An example is glibc's libm.so:
+    ``GROUP ( /lib/x86_64-linux-gnu/libm.so.6  AS_NEEDED ( … ) )``. Asking ctypes.util would take
+    longer than the rest of a first call, since it starts programs.
     """
     path = reason.partition(": ")[0]
     if not os.path.isabs(path):
@@ -162,7 +165,7 @@ def _for_linker(reason: str) -> str | None:
 
 
 def _searched(name: str) -> str | None:
-    """What ctypes.util finds; it looks into files that it may not find, for names such as libm."""
+    """Ask ctypes.util for a library; OSError, as for names such as libm, counts as not found."""
     from ctypes.util import find_library
 
     try:
@@ -172,7 +175,7 @@ def _searched(name: str) -> str | None:
 
 
 def _for_linkers(name: str) -> list[str]:
-    """The name that linkers take for a library that was named as its file is."""
+    """Return the linker's name for a library that was named like its file (``libm.so``)."""
     import re
 
     match = re.fullmatch(r"lib(.+?)(?:\.(?:so|dylib|dll|a)[.\d]*)?", name)
@@ -180,7 +183,7 @@ def _for_linkers(name: str) -> list[str]:
 
 
 def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
-    """Open a shared object that is in no file; it may need a library, as `NEEDED`."""
+    """Open a shared object from bytes; `library` replaces `NEEDED` among the needed libraries."""
     from ._sealed import hashed
 
     key = hashed(made).digest(), library
@@ -190,7 +193,7 @@ def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
     path = os.path.join(folder, "inlines.so")
     try:
         if library is not None:
-            # Loaders take a library that they have by a name for all that are needed by that name.
+            # The loader reuses a loaded library of the needed name, so each gets a fresh name.
             name = f"{NEEDED[:-16]}{os.urandom(8).hex()}"
             os.symlink(library, os.path.join(folder, name))
             made = made.replace(NEEDED.encode(), name.encode())
@@ -204,7 +207,7 @@ def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
 
 
 def _new_folder() -> str:
-    """A folder for temporary files of this user; to import `tempfile` takes longer than a load."""
+    """Create a private temporary folder, without `tempfile`, whose import outlasts a load."""
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"nativecall-{os.urandom(8).hex()}")
     try:
         os.mkdir(folder, 0o700)
@@ -216,10 +219,10 @@ def _new_folder() -> str:
 
 
 def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> list[str]:
-    """Names of about the length of `symbol` that a library exports: to suggest one.
+    """Return exported names of about the length of `symbol`, to suggest one.
 
-    Every binary format keeps them as text that ends in a null, a name that ends another
-    one sometimes within it; the loader confirms each.
+    Every binary format stores them as NUL-terminated text; a name may be stored as the tail of a
+    longer one. The loader confirms each.
     """
     if path is None or handle is None:
         return []

@@ -1,7 +1,7 @@
-"""What Numba runs when it compiles for the first time: its entry point `numba_extensions`.
+"""Numba's entry point `numba_extensions`, which Numba calls before it first compiles.
 
-Nothing is imported here but what a built-in view needs to be recognised, once there is one: native
-callables have `_numba_type_`, but built-in functions have no attributes of ours.
+It makes Numba recognise built-in views of native callables. Native callables have `_numba_type_`;
+built-in functions cannot have such an attribute. The bridge is imported only for the first view.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from types import BuiltinFunctionType
 
 
 def init() -> None:
-    """Let Numba ask about built-in functions, as it does about other objects."""
-    typeof_impl = sys.modules["numba.core.typing.typeof"].typeof_impl  # Numba asks for this
+    """Register a `typeof` for built-in functions with Numba."""
+    typeof_impl = sys.modules["numba.core.typing.typeof"].typeof_impl  # Numba has imported it
     known = typeof_impl.dispatch(BuiltinFunctionType)
 
     def typeof(obj: object, context: object) -> object:

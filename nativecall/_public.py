@@ -1,4 +1,4 @@
-"""The public names of the package and their modules, imported when a name is first used."""
+"""The public names of the package and the modules that define them, imported on first use."""
 
 from __future__ import annotations
 
@@ -41,26 +41,27 @@ _PLACES = {
 
 
 def found(name: str) -> object:
-    """What the package has by a name; None for what is no public name."""
+    """Return the value of a public name; None for any other name."""
     if name == "__all__":
         return [*_PLACES]
     place = _PLACES.get(name)
     if place is None:
         return None
-    # importlib imports more.
+    # Not importlib.import_module: importlib imports more.
     found: object = getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
     return found
 
 
 def get_errno() -> int:
-    """errno as this thread's last call of a function with ``errno=True`` left it; 0 before any."""
+    """Return errno from this thread's last call of a function with ``errno=True``, at first 0."""
     return int(_ext.saved_errno())
 
 
 def set_errno(number: int) -> None:
-    """Set errno: for `get_errno`, and for the C code that called the callback that runs.
+    """Set errno for `get_errno`, and for the C code that called the running callback.
 
-    Callbacks leave errno as C had it, unless they call this. OverflowError for what is no int of C.
+    A callback that does not call this leaves C's errno unchanged. A number that does not fit a C
+    int raises OverflowError.
     """
     _ext.set_errno(number)
 

@@ -1,8 +1,9 @@
-# The public names as type checkers see them: callables by what they take and give. All else is
-# what the modules say of themselves. tests/typing holds what must pass and what must not.
+# The public names for type checkers, with generic callables. Other names have the types that their
+# modules declare. tests/typing holds code that must pass, and code that must not.
 #
-# A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a NativeCallable,
-# which takes and returns anything: no checker reads signatures. An annotation says more.
+# A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a plain
+# NativeCallable, which takes and returns anything, since type checkers cannot read signatures.
+# Annotate the variable to narrow it.
 
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, Literal, TypedDict, overload
@@ -55,7 +56,7 @@ class NativeCallable(_NativeCallable, Generic[_P, _R]):
 class Callback(_Callback, NativeCallable[_P, _R]): ...
 
 class _Plain(TypedDict, total=False):
-    # Options that change nothing of what Python passes and gets.
+    # Options that change neither arguments nor results.
     name: str | None
     doc: str | None
     owner: object
@@ -66,7 +67,7 @@ class _Options(_WrapOptions, total=False):
     types: object
 
 @overload
-def wrap(  # type: ignore[overload-overlap]  # what is known of the target stays known
+def wrap(  # type: ignore[overload-overlap]  # keeps the types of the target
     target: NativeCallable[_P, _R], signature: None = None, **options: Unpack[_Plain]
 ) -> NativeCallable[_P, _R]: ...
 @overload
@@ -83,7 +84,7 @@ class Library(_Library):
     ) -> NativeCallable: ...
 
 class _TypedCallbackOptions(_CallbackOptions):
-    # With the types of a library: the annotations of the function say its signature.
+    # With the types of a library, annotations of the function spell its signature.
     types: object
 
 class _Decorator:
@@ -113,7 +114,7 @@ def callback(
 ) -> _Decorator: ...
 
 class _FieldOf(Generic[_V]):
-    # A reference, or a field of a type that its code says, which no checker reads.
+    # A reference, or a field whose type is spelled as a code, which type checkers cannot read.
     @overload
     def __get__(self, object: None, type: type, /) -> _FieldDescriptor: ...
     @overload
@@ -121,14 +122,14 @@ class _FieldOf(Generic[_V]):
     def __set__(self, object: object, value: _V, /) -> None: ...
 
 class _MethodOf(Generic[_P, _R]):
-    # A method that is a function of Python's.
+    # A method implemented by a Python function.
     @overload
     def __get__(self, object: None, type: type, /) -> _MethodDescriptor: ...
     @overload
     def __get__(self, object: object, type: type, /) -> Callable[_P, _R]: ...
 
 class _Method(_MethodOf[..., _Foreign]):
-    # Any other method, and a decorator of such a function.
+    # Any other method, or the decorator for a Python function.
     def __call__(
         self, function: Callable[Concatenate[_Foreign, _P], _R], /
     ) -> _MethodOf[_P, _R]: ...

@@ -1,7 +1,7 @@
-"""`reraise`: exceptions of callbacks as they were, out of C code that knows of none.
+"""`reraise`: raise the original exception of a callback instead of CPython's SystemError.
 
-C code that looks for no exceptions returns a number all the same, and CPython, which finds the
-exception set, raises SystemError with it as the cause. Who called can say that it wants the cause.
+C code that does not check for exceptions returns a result although one is set. CPython then raises
+SystemError with the exception as its cause.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ _CHECK = "returned a result with an exception set"  # CPython's words
 
 
 class reraise:  # a verb, as contextlib.suppress
-    """Within the block, exceptions that callbacks raised below C code come out as themselves.
+    """Raise the original exceptions of callbacks that C code called within the block.
 
-    SciPy's `quad`, ctypes' and cffi's function pointers and other callers that have no way to
-    fail return what the callback gave C; CPython then raises SystemError, whose ``__cause__`` is
-    the exception. This context manager raises that instead, with its traceback. One that nobody
-    has looked for by the end of the block, as in threads of Python 3.11, is raised there. Nothing
-    else is changed: other exceptions go on, also a SystemError of another kind.
+    SciPy's `quad`, ctypes' and cffi's function pointers and other callers cannot report failure:
+    they return what the callback returned to C. CPython then raises SystemError, whose
+    ``__cause__`` is the exception. This context manager raises the cause instead, with its
+    traceback. An exception still pending at the end of the block, as in threads of Python 3.11, is
+    raised there. Other exceptions propagate unchanged, as does any other SystemError.
 
-    Threads: that of the block. It may be entered again, and by several threads.
+    The block affects only its own thread. You may nest blocks, and use one object in several
+    threads.
 
     Examples
     --------

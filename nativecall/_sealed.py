@@ -1,4 +1,4 @@
-"""What files of the cache and frozen files begin with: a key, and the hash of what follows."""
+"""The header of cache files and frozen files: a key, and the hash of the content after it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b
 else:
-    # hashlib loads OpenSSL, which takes longer than all that is done here; without that, BLAKE2 is
+    # hashlib loads OpenSSL, which takes longer than the hashing itself. Without OpenSSL, BLAKE2 is
     # five times as fast as SHA-256.
     try:
         from _blake2 import blake2b
@@ -19,16 +19,16 @@ HEADER = 8 + 32 + 8 + 32  # bytes
 
 
 def hashed(data: bytes) -> blake2b:
-    """The hash of some bytes, of 32 bytes: for keys and contents."""
+    """Return the 32-byte hash of some bytes, for keys and contents."""
     return blake2b(data, digest_size=32)
 
 
 def sealed(key: bytes, data: bytes) -> bytes:
-    """The header of a file, which tells its content from a damaged one."""
+    """Return the header of a file, by which `unsealed` detects damage."""
     return _MAGIC + key + len(data).to_bytes(8, "little") + hashed(data).digest()
 
 
 def unsealed(file: bytes) -> tuple[bytes, bytes] | None:
-    """The key and the content of a file; None for what is damaged, or no file of ours."""
+    """Return the key and the content of a file; None if it is damaged or not one of ours."""
     key, data = file[8:40], file[HEADER:]
     return (key, data) if file[:HEADER] == sealed(key, data) else None

@@ -1,23 +1,24 @@
-"""Single-flight: what several threads want at once is made by one of them, without a lock.
+"""Single-flight: one thread creates what several threads request at once, without a lock.
 
 ::
 
-    once(key, find, make)    # what find() finds, made by make() in one thread at a time
+    once(key, find, make)    # returns find(), or make() called by one thread at a time
 
 Guarantees:
 
-- Threads that ask for one key at once get one object, made once: the first one makes it, the others
-  wait for it. A thread that is making something never waits for another (a finalizer that runs in
-  it may ask for something, too): it makes it for itself. Hence no thread waits for one that waits.
-- An exception of `make` is the caller's alone: who waited tries again.
-- Once Python ends there are no other threads, and nobody waits.
-- The child of a fork does not wait for what other threads of its parent were making.
+- Threads that request a key at the same time get the same object. The first one creates it, the
+  others wait.
+- A thread that is inside `make` never waits: if it requests another key, it calls `make` itself. (A
+  finalizer that runs inside `make` may do so.) Hence no thread waits for a waiting one.
+- An exception of `make` propagates in that thread alone; the threads that waited try again.
+- During interpreter shutdown no thread waits.
+- After a fork, the child does not wait for other threads of its parent.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import _local, allocate_lock, get_ident  # threading is more, and takes its time
+from _thread import _local, allocate_lock, get_ident  # importing threading takes longer
 from sys import is_finalizing
 
 TYPE_CHECKING = False
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class _Flight:
-    """Something that one thread makes while others wait for it."""
+    """An object that one thread creates while others wait for it."""
 
     __slots__ = ("done", "made", "thread")
 
     def __init__(self) -> None:
         self.thread = get_ident()
         try:
-            self.done = allocate_lock()  # held while it is made
-        except RuntimeError:  # as CPython says it
+            self.done = allocate_lock()  # held until the object exists
+        except RuntimeError:  # CPython's error when memory is short
             raise MemoryError from None
         self.done.acquire()
         self.made: Foreign = None
@@ -54,7 +55,8 @@ def _after_fork() -> None:
     for key, flight in [*_flights.items()]:
         if flight.thread != me:
             del _flights[key]
-            # A signal handler may fork while its thread waits for this; the thread then makes it.
+            # A signal handler may fork while its thread waits here; that thread then continues and
+            # creates the object.
             flight.done._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed lacks it
 
 
@@ -68,10 +70,11 @@ def once(
     make: Callable[[], _Made],
     again: Callable[[], None] = lambda: None,
 ) -> _Made:
-    """What `find` finds, made by `make` if need be, in one thread at a time for each key. `again`
-    is called where `make` asks for what it is making; it may raise.
+    """Return what `find` returns, or else `make`, in one thread at a time for each key.
+
+    `again` is called if `make` requests its own key; it may raise.
     """
-    # Once Python ends, what another thread was making never comes.
+    # During shutdown, other threads never finish.
     busy = getattr(_this_thread, "busy", False) or is_finalizing()
     while True:
         found = find()
@@ -79,13 +82,13 @@ def once(
             return found
         flight = _Flight()
         try:
-            # An atomic operation: of several threads, one stores its own.
+            # setdefault is atomic: exactly one thread stores its flight.
             first = _flights.setdefault(key, flight)
             if first is not flight and first.thread == flight.thread:
                 again()
             if first is flight or busy:
                 _this_thread.busy = True
-                # It may have been made between the look above and now.
+                # Another thread may have created it since the first look.
                 found = find()
                 made = flight.made = make() if found is None else found
                 return made
@@ -93,7 +96,7 @@ def once(
             if _flights.get(key) is flight:
                 del _flights[key]
             flight.done.release()
-            _this_thread.busy = busy  # last: where memory is short, this alone may fail
+            _this_thread.busy = busy  # last, since only this can fail when memory is short
         with first.done:
             pass
         shared: _Made | None = first.made

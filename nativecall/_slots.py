@@ -1,4 +1,4 @@
-"""Slot tables of types, as Python sees them (SEP 200): the metaclass and the rows."""
+"""Slot tables of types (SEP 200) in Python: the metaclass and the rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import namedtuple
 from . import _ext, _lib
 
 extensibletype = _ext.extensibletype
-PADDING = 1  # the key of rows that keep a place; it may stand more than once
+PADDING = 1  # the key of placeholder rows; it may occur more than once
 
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         flags: int
         data: int
 
-else:  # without typing, which takes as long to import as half of ours
+else:  # importing typing takes half as long as all of our modules
     _Row = namedtuple("Slot", ["key", "flags", "data"])
 
 
@@ -33,7 +33,7 @@ class Slot(_Row):
     key : bytes or int
         An interned string; an allocated ID (odd); or an address (even). 1 pads the table.
     flags : int
-        As the slot's own definition says.
+        Their meaning depends on the slot's definition.
     data : int
         A pointer, or an offset into the type's objects.
     """
@@ -45,18 +45,18 @@ Slot.__module__ = "nativecall"
 
 
 def customslots(obj: object) -> tuple[Slot, ...]:
-    """The rows that an object offers, in the provider's order.
+    """Return the rows of an object's slot tables, in the provider's order.
 
     Parameters
     ----------
     obj : object
-        An object; of a type that is itself extensible, the rows of the type are meant.
+        For a type that is itself extensible, the rows of that type are returned.
 
     Returns
     -------
     tuple of Slot
-        First the object's own, if it has any, then those of its type whose keys are others. Empty
-        for objects of types without slots.
+        The object's own rows first, then the rows of its type with other keys. Empty for objects
+        of types without slots.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def customslots(obj: object) -> tuple[Slot, ...]:
 
 
 def _rows(table: Foreign) -> list[Foreign]:
-    """The rows of a slot table, which lives as long as the type that it is of."""
+    """Return the rows of a slot table, which lives as long as its type."""
     from ._core import lib
 
     return [*lib.nc_slottable_rows(table)[0 : table.count]] if table else []
@@ -93,12 +93,12 @@ def _key(id: int) -> bytes | int:
 
 
 def get_include() -> str:
-    """The directory to give a C compiler, so that ``#include <nativecall/customslots.h>`` works."""
+    """Return the include directory for C compilers: ``#include <nativecall/customslots.h>``."""
     import os
 
     here = os.path.dirname(os.path.abspath(__file__))
     installed = os.path.join(here, "include")
     if os.path.isdir(installed):
         return installed
-    # An editable install: the package is the source tree's.
+    # An editable install: the package lies in the source tree.
     return os.path.join(os.path.dirname(here), "csrc", "include")
