@@ -1,6 +1,6 @@
-"""Sessions: `.ci/run` runs some for each change, ``nox -s nightly`` all; ``nox -l`` lists them.
+"""Test sessions: `.ci/run` runs some per change, ``nox -s nightly`` all; ``nox -l`` lists them.
 
-Each session installs the package as a user would, into an environment of its own.
+Each session installs the package into its own environment, as a user would.
 """
 
 from __future__ import annotations

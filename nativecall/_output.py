@@ -1,9 +1,8 @@
-"""What commands print (headings, text, tables), and the exit status of what keeps them from it.
+"""Output of commands (headings, text, tables), and the exit status if it cannot be written.
 
-On a terminal rich colours the output. Files, pipes and systems without rich, which is the extra
-`cli`, get the same words and numbers as aligned text. Signs that the encoding of standard output
-lacks are replaced by plain ones. Nothing is cut off: where a terminal is too narrow, the cells of a
-table wrap.
+rich colours the output on a terminal. Files, pipes and systems without rich (the extra `cli`) get
+the same words and numbers as aligned text. Symbols that the encoding of standard output lacks are
+replaced by plain ones. Nothing is truncated: table cells wrap on a narrow terminal.
 """
 
 from __future__ import annotations

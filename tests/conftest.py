@@ -1,11 +1,12 @@
-"""What the tests share: levels, workers, the installed package, a C compiler, exact messages.
+"""Shared set-up of the tests: levels, workers, the installed package, a C compiler, exact messages.
 
-Tests marked `nightly` are left out unless `--nightly` is given or one is named by its id: sweeps,
-whose default level keeps a representative row, and what takes long. Where pytest-xdist is
-installed, a run of many files uses a worker per processor, and takes the slowest files first.
+Tests marked `nightly` are skipped unless you pass `--nightly` or name one by its id. They are slow
+tests, and sweeps of which the default level runs a representative row. If pytest-xdist is
+installed, a run of many files uses one worker per processor and starts the slowest files first.
 
 The tests run against the installed package. `python -m pytest` puts the repository root, with the
-package's sources, first on the module path; it is taken off here, before anything imports it.
+package's sources, first on the module path; this file removes it before anything imports the
+package.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""NumPy's generators of random bits: objects of `numpy.random`, and capsules named "BitGenerator".
+"""NumPy's bit generators: objects of `numpy.random`, and capsules named "BitGenerator".
 
-In the capsule is a struct of NumPy's C API (numpy/random/bitgen.h): the state, and functions of it
-that return the next unsigned integer of 64 or 32 bits, double in [0, 1), and raw bits. Here these
-are functions without arguments, each bound to the state: ``d:``, ``Q:`` and ``I:``.
+The capsule holds a struct of NumPy's C API (numpy/random/bitgen.h): the state, and functions that
+return the next 64-bit or 32-bit unsigned integer, the next double in [0, 1), and raw bits. Here
+these are functions without arguments, each bound to the state: ``d:``, ``Q:`` and ``I:``.
 
-NumPy locks a generator while it uses it, without the GIL. These functions do not: hold
-``bit_generator.lock`` where another thread may use the same one.
+NumPy locks a generator while it uses it without the GIL. These functions do not: hold
+``bit_generator.lock`` if another thread may use the same generator.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The bridge for what `ctypes.byref()` makes, whose type names no module before Python 3.12."""
+"""Bridge for the objects of `ctypes.byref()`: before Python 3.12 their type names no module."""
 
 from ._ctypes import pointer as pointer

@@ -1,9 +1,9 @@
 """PyCapsules: function pointers named by a C declaration, as Cython and SciPy exchange them.
 
-Consumers compare the names character by character, so a name is spelt as Cython spells it: plain C
-types, no argument names, one space after each comma. A strided view, which C has no name for, is
-``void *`` in it, and no name says whether a function needs the GIL; so capsules that are made here
-have their entry with them as well.
+Consumers compare the names character by character, so names are spelled as Cython spells them:
+plain C types, no argument names, one space after each comma. C has no name for a strided view,
+which is spelled ``void *``. A name cannot say whether the function needs the GIL, so the capsules
+made here also carry their entry.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Bridges: each knows the foreign objects of one library, both ways, and bears the name of it.
+"""Bridges: each converts the foreign objects of one library, both ways.
 
-That is the top-level module in which the types of these are defined, or the name of a type of C
-code that names no module. A file in this folder is all that a new kind needs: what it may have, and
-how it is found, is in `nativecall._values.foreign`; the `to_*` methods of a native callable use the
-other direction. A bridge imports its library only when it makes one of its objects, or has been
-handed one.
+A bridge is named after the top-level module that defines the types of these objects. If a type
+defined in C names no module, the bridge is named after the type. To support a new kind of object,
+add a file to this folder: `nativecall._values.foreign` documents what the file may define and how
+it is found. The `to_*` methods of a native callable use the other direction. A bridge imports its
+library only to create one of its objects, or after receiving one.
 """

@@ -1,8 +1,8 @@
-"""cffi: function pointers and data pointers of both its modes, both ways.
+"""cffi: function pointers and data pointers of ABI mode and API mode, both ways.
 
-To cffi ``int32_t`` and ``int``, ``int64_t`` and ``long`` are types apart, and a pointer to a
-function of one is none to a function of the other. A signature tells widths alone; so what goes out
-has the types that C code mostly has, or those that the consumer says.
+cffi distinguishes ``int32_t`` from ``int`` and ``int64_t`` from ``long``, and so do its function
+pointer types. A signature records only widths. Exported pointers therefore use the types that C
+code uses most, unless the consumer names others.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Cython: the C functions of modules, by name, and behind `cpdef` functions.
 
-A module has a capsule for each C function that it exports, in `__pyx_capi__`, by its name: what is
-declared in a .pxd, or `api`. A `cpdef` function is an object of Python's beside that; the types of
-such objects are of modules like ``_cython_3_2_4``. Variants of functions with fused types have one
-capsule each, ``__pyx_fuse_1name`` and, since Cython 3.3, ``name[double]``.
+A module stores a capsule for each C function that it exports in `__pyx_capi__`, by name: functions
+declared in a .pxd or marked `api`. A `cpdef` function is also a Python object, whose type belongs
+to a module such as ``_cython_3_2_4``. Each variant of a function with fused types has its own
+capsule: ``__pyx_fuse_1name`` and, since Cython 3.3, ``name[double]``.
 
-Nothing in a module tells whether a C function needs the GIL or sets exceptions. The .pxd beside it
-does (``noexcept nogil``), and is what other modules of Cython's are compiled with; without one an
-entry needs the GIL, and calls from Python look for an exception.
+The module does not record whether a C function needs the GIL or sets exceptions. The .pxd beside it
+does (``noexcept nogil``); other Cython modules are compiled against that file. Without a .pxd,
+entries need the GIL, and calls from Python check for an exception.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Names of capsules: C declarations of the functions in them, as Cython and others write these.
+"""Capsule names: C declarations of functions, as Cython and others write them.
 
-Cython names its own types by their modules. What such a type is, the .pxd file beside the module
-says, where the module is imported and there is one; of SciPy's and NumPy's the names are known. A
-pointer to a type that nobody knows is an opaque one. A type that is passed by value and not known
-leaves a gap, which the caller can fill.
+Cython mangles the module into the names of its own types. If the module has a .pxd file beside it,
+that file defines the type; the names that SciPy and NumPy use are built in. A pointer to an unknown
+type is opaque. An unknown type passed by value leaves a gap, which the caller can fill.
 
-Read as something else than a declaration of a function are Pythran's names, which have no result,
-and those of variables that Cython exports beside functions.
+Two kinds of names are not declarations of functions: Pythran's, which omit the result, and those of
+variables that Cython exports.
 """
 
 from __future__ import annotations

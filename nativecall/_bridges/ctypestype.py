@@ -1,7 +1,7 @@
-"""Makes ctypes' types and function prototypes of C types, for functions that ctypes is to call.
+"""Make ctypes types and function prototypes from C types, for functions that ctypes calls.
 
-ctypes takes such a prototype wherever it takes the CFUNCTYPE of the same types. A type that a
-program still uses is never replaced by another one.
+ctypes accepts such a prototype wherever it accepts the CFUNCTYPE of the same types. A type is never
+replaced while a program still uses it.
 """
 
 from __future__ import annotations

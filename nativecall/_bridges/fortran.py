@@ -1,14 +1,17 @@
-"""f2py: functions of Fortran, as objects whose type is called ``fortran``.
+"""f2py: Fortran functions, wrapped in objects whose type is named ``fortran``.
 
-Such an object has the address of the procedure, which takes everything by reference, and texts.
-The address is that of the procedure itself, which may return a result; or that of a subroutine of
-f2py's, which calls a function and writes the result to where its first argument points. The texts
-name the arguments, without the kinds of numbers (`float` is real(4) as well as real(8)), and
-in another order where some are optional; no result's kind is told anywhere. So the caller writes
-the signature: with scalars by value, as the function is declared (``"d:d"``), of which a C function
-is made, or as the pointer has it (``"v:&d&d"``). What is told contradicts a wrong one: which
-arguments there must be, how many there can be, and the kind of the first, which f2py names when it
-refuses an object. Of SciPy's BLAS and LAPACK its modules of Cython's tell all (scipy.py).
+Such an object holds the address of a procedure that takes every argument by reference. This is the
+procedure itself, which may return a result, or an f2py subroutine that calls a function and writes
+its result through the first argument.
+
+The object's docstrings name the arguments but not their kinds: `float` is both real(4) and real(8).
+They reorder optional arguments, and never give the kind of the result. So the caller writes the
+signature: with scalars by value, as the function is declared (``"d:d"``), which is converted to a C
+function; or as the pointer takes it (``"v:&d&d"``).
+
+Signatures are checked against the docstrings: the required arguments, the maximum number of
+arguments, and the kind of the first argument, which f2py names when it rejects an object. SciPy's
+BLAS and LAPACK need no signature, because SciPy's Cython modules declare them (scipy.py).
 """
 
 from __future__ import annotations

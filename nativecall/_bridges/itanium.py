@@ -1,8 +1,9 @@
-"""Types of C++ functions as compilers that follow the Itanium C++ ABI name them: GCC and Clang.
+"""C++ function types as mangled by the Itanium C++ ABI, which GCC and Clang follow.
 
-`read("PFddE")` is the signature of ``double (*)(double)``: what ``typeid(f).name()`` says. Read are
-functions of C's scalars, std::complex of float and double, and pointers and references to these.
-Pointers to classes are opaque. What C cannot pass, or this does not know, is a SignatureError.
+`read("PFddE")` returns the signature of ``double (*)(double)``; the text is that of
+``typeid(f).name()``. It reads functions of C scalars, of std::complex of float and double, and of
+pointers and references to these. Pointers to classes are opaque. All other types raise a
+SignatureError.
 """
 
 from __future__ import annotations

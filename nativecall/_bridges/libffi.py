@@ -1,7 +1,7 @@
-"""Tells which signatures libffi, by which ctypes and cffi call functions, passes otherwise than C.
+"""Find the signatures that libffi passes differently from C. ctypes and cffi call through libffi.
 
-Each reason names a rule that was compared with gcc. Nothing is worked around: such a function is
-refused where it would be given to ctypes or cffi.
+Each reason names a rule that was compared with gcc. There are no workarounds: such a function is
+rejected when it would be exported to ctypes or cffi.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""llvmlite: functions of LLVM IR, `llvmlite.ir.Function` and those of `llvmlite.binding` modules.
+"""llvmlite: LLVM IR functions, from `llvmlite.ir.Function` and `llvmlite.binding` modules.
 
-The module is compiled for this process, and the code lives as long as a callable needs it. The
-signature is that of the IR, whose integers have no sign, and whose pointers lead nowhere: ``i32``
-is an int, ``ptr`` a ``void *``, if the caller does not say more. LLVM IR is not C where structs,
-vectors, `i1` and arguments in memory are passed: these are refused. `pickle` takes the IR.
+The module is compiled for this process, and the machine code lives as long as a callable uses it.
+The signature comes from the IR, in which integers are signless and pointers untyped: unless the
+caller gives a signature, ``i32`` is an int and ``ptr`` a ``void *``. LLVM IR passes structs,
+vectors, `i1` and arguments in memory differently from C, so these are rejected. `pickle` stores the
+IR.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""nanobind: functions that nothing can be read of, refused by name.
+"""nanobind: its functions expose nothing readable, so they are rejected by name.
 
-A function of nanobind's keeps what was bound, a pointer or an object with state, as so many bytes,
-and neither says which it is nor of what C++ type: its texts have one word for all floating-point
-types.
+A nanobind function stores the bound callee, a pointer or an object with state, as raw bytes.
+Nothing records which of the two it is, or its C++ type: the docstrings use one word for all
+floating-point types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Objects of other providers: what carries a call table, or `__nativecall_api__`, and is not ours.
+"""Native objects of other providers: they carry a call table or `__nativecall_api__`.
 
-Whoever made them, and whichever module brought the metaclass, they are read as every consumer reads
-them (docs/abi). Such an object keeps its functions alive. The entries whose error convention
-nobody here knows, or whose result cannot show it, are left out.
+They are read as every consumer reads them (docs/abi), whatever made them and whichever module
+defined the metaclass. Such an object keeps its functions alive. An entry is skipped if its error
+convention is unknown here, or if its result cannot represent the error.
 """
 
 from __future__ import annotations

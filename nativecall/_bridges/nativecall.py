@@ -1,6 +1,4 @@
-"""Records: values of structs that calls return, as what takes a struct or a pointer to it reads
-them.
-"""
+"""Records: struct values that calls return, passed where C takes a struct or a pointer to one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy: ufuncs, both ways (nativecall/_ufunc/), generators of random bits, and masked arrays."""
+"""NumPy: ufuncs, both ways (nativecall/_ufunc/), bit generators, and masked arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """pandas: the memory of columns, indexes and extension arrays.
 
-What pandas says is read-only stays so, and so is what has a mask: pandas shares columns until it is
-told of a change, and is not told of what C code does.
+Memory that pandas marks as read-only stays read-only, and so does memory with a mask. pandas shares
+columns until it sees a write, and it cannot see the writes of C code.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a .pxd file says: the types and functions that a module of Cython's declares for others.
+"""Reader of .pxd files: the types and functions that a Cython module declares for others.
 
-Read are declarations that begin a line: `ctypedef`, `cdef struct`, `cdef enum`, `cdef` and `cpdef`
-functions, and what is cimported. Nothing here raises: what is not understood is left out, and then
-it is not known.
+It reads declarations at the start of a line: `ctypedef`, `cdef struct`, `cdef enum`, `cdef` and
+`cpdef` functions, and cimports. Nothing here raises: declarations that it cannot read are skipped
+and stay unknown.
 
-The names of Cython's types in C are made of the names of the packages and the module, each after
-its length, and their own: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
+Cython's C name of a type contains the packages, the module and the type, each of the former after
+its length: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
 """
 
 from __future__ import annotations

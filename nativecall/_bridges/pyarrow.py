@@ -1,4 +1,4 @@
-"""pyarrow: arrays in chunks; those of one piece follow Arrow's C data interface themselves."""
+"""pyarrow: chunked arrays. Contiguous arrays export Arrow's C data interface themselves."""
 
 from __future__ import annotations
 

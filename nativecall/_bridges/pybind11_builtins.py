@@ -1,13 +1,14 @@
 """pybind11, since 3.0: functions that were bound as pointers, `m.def("f", &f)`.
 
-The built-in function that Python sees is bound to a record of pybind11's, which has the pointer and
-the C++ type of it, where the function has no state of its own. The record's layout is version "v1"
-of pybind11's own count, part of its type's name; it is read for no other, and only if one of its
-fields is what CPython says of the same function. What is left of a function's C++ is that it may
-throw: **an exception of C++'s that leaves it ends the process, as with any C caller**, so whoever
-wraps one vouches that it does not.
+The built-in function that Python sees is bound to a pybind11 function record. If the function has
+no state of its own, the record holds its pointer and its C++ type. The record's layout has
+pybind11's version number "v1", which is part of its type's name. Only that version is read, and
+only if one of the fields agrees with CPython's data on the same function.
 
-Whether a function needs the GIL is not known, so it is supposed.
+A C++ function may still throw: **an exception that escapes it terminates the process, as with any C
+caller**. If you wrap a function, you vouch that it does not throw.
+
+The record does not say whether a function needs the GIL, so the bridge assumes that it does.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """SciPy: LowLevelCallable, both ways.
 
 SciPy takes a C callback as a `LowLevelCallable` around a capsule, and compares the capsule's name
-with the spellings that a function accepts, character by character. So the name here is spelt
-as SciPy spells it: plain C types, no names, one space after each comma.
+with the spellings that a function accepts, character by character. So names are spelled here as
+SciPy spells them: plain C types, no argument names, one space after each comma.
 
-A function with another signature is converted to the one that SciPy calls, natively. Which one is
-seen from what its arguments are (`_forms_of`), not by trying what can be converted: ``jn(n, x)``
-fits ``double (int, double *)`` word by word, and would get the number of coordinates for its order.
+Functions with other signatures are converted to the one that SciPy calls, in native code. The types
+of the arguments determine the target (`_forms_of`); trying every possible conversion would be
+wrong. ``jn(n, x)`` fits ``double (int, double *)`` word by word, but would receive the number of
+coordinates as its order.
 """
 
 from __future__ import annotations

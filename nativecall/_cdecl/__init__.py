@@ -1,1 +1,1 @@
-"""C declarations, of texts and of headers: what they say; no native code."""
+"""Parse C declarations, from texts and from headers; no native code."""

@@ -1,13 +1,13 @@
-"""C types and the types of cffi, both ways.
+"""C types and cffi types, each converted to the other.
 
     from_ffi(cffi type) -> CType or Signature
     to_ffi(CType or Signature) -> cffi type
     ffi_type(node) -> cffi type
 
-Types of cffi's become nodes first, as declarations are, so there is one mapping.
+cffi types are first converted to nodes, as declarations are, so there is one mapping.
 
-Types are kept up to a limit, and then made again. A struct that was made twice is two types to
-cffi; here one is taken for the other everywhere.
+Types are cached in bounded caches and rebuilt after eviction. To cffi, a struct that was built
+twice is two types; nativecall accepts either for the other everywhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What declarations say: a table of plain data, kept between uses, and what is made of it.
+"""Declarations: a table of plain data that can be cached, and the objects built from it.
 
-A type is in the table as the text of it, with the names of fields. `Declarations` makes signatures
-and types of a table when they are first asked for. Tables are kept on disk (header.py); reading
-itself (tables.py), and its parsers, are not needed for what is kept.
+The table stores a type as its text, with the names of fields. `Declarations` builds signatures and
+types from a table on first use. Tables are cached on disk (header.py). A cached table needs neither
+the code that creates tables (tables.py) nor the parsers.
 """
 
 from __future__ import annotations

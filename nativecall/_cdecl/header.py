@@ -1,10 +1,11 @@
-"""Headers to declarations: what a library's headers declare, read leniently and kept on disk.
+"""Headers to declarations: parse a library's headers leniently, and cache the result on disk.
 
-`read` asks the cache first, which has what was read under the same compiler, options and
-environment as long as every file that was included, and the folders where another would have gone
-before it (searched.py), are as they were. Else the headers go through the preprocessor and the
-parser; what cannot be offered has its reason in the table's `skipped`. What may have changed while
-it was read is not kept. Texts of declarations can be read in the same way, without a compiler.
+`read` checks the cache first. An entry is valid for the same compiler, options and environment,
+while two things are unchanged: every included file, and the directories where a new file could
+shadow an include (searched.py). Otherwise the headers go through the preprocessor and the parser.
+The table's `skipped` gives the reason for each declaration that cannot be used. If a file may have
+changed during the read, nothing is cached. Texts of declarations can be read the same way, without
+a compiler.
 """
 
 from __future__ import annotations

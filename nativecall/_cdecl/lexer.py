@@ -1,4 +1,4 @@
-"""The tokens of C: its words, basic types, integers and macros, comments and digraphs."""
+"""C tokens: words, basic types, integers and macros, comments and digraphs."""
 
 from __future__ import annotations
 

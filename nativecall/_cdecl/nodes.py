@@ -1,8 +1,8 @@
-"""The types of headers while they are read: what C says of them, and how gcc lays them out.
+"""Types of headers during parsing: their C properties, and their layout by gcc's rules.
 
-Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …), and what cffi does
-not tell: alignments that were asked for, and the reason where no value of a type can be passed.
-`Converter` makes C types of nodes; cffi's types become nodes first (cffitype.py).
+Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …) and more: the
+requested alignment, and the reason why values of a type cannot be passed. `Converter` converts
+nodes to C types; cffi types are first converted to nodes (cffitype.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A parser of C declarations: tokens to the nodes of what they declare.
+"""A parser of C declarations: tokens to the nodes of the declared names.
 
-It reads what compilers and libraries write: GNU attributes and words, `__asm__` names, inline
-functions, ``#pragma pack``, C11's and C23's words. Of headers, a declaration that it cannot read is
-left out with its reason, and what depends on it has that reason, too; the rest is read. Bodies of
-functions are passed over. `strict`, for what people write, it stops at the first fault.
+It reads the C that compilers and libraries use: GNU attributes and keywords, `__asm__` names,
+inline functions, ``#pragma pack``, C11 and C23 keywords. In headers, it skips a declaration that it
+cannot parse and records the reason, also for every declaration that depends on it. Function bodies
+are skipped. With `strict`, for declarations that people write, it stops at the first error.
 
-Below, bottom up: faults; integers and other numbers, computed as gcc does, by type, width and sign;
-the words and attributes of declarations; and `Parser`, with constant expressions, specifiers and
+The file, bottom up: errors; integers and other numbers, computed as gcc does by type, width and
+sign; declaration words and attributes; and `Parser`, with constant expressions, specifiers and
 tags, declarators and whole declarations.
 """
 

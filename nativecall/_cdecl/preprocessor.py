@@ -1,8 +1,8 @@
-"""Headers through the C compiler's preprocessor.
+"""Run headers through the C compiler's preprocessor.
 
-`preprocess` gives the text with its macros, `scan` the tokens of it, with their places, the macros
-and the files. What a preprocessor says against a header becomes a `LibraryError` where a header is
-not found, else a `SignatureError`, with the file and the line.
+`preprocess` returns the text and its macros. `scan` returns the tokens with their positions, the
+macros and the files. If a header is not found, a preprocessor error becomes a `LibraryError`,
+otherwise a `SignatureError`, with the file and the line.
 """
 
 from __future__ import annotations

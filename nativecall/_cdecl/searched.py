@@ -1,11 +1,10 @@
-"""Where headers were looked for: the folders that a file may come to which would be read from then
-on.
+"""Directories where a new file could shadow an include.
 
-`folders` gives those of the include paths, of the environment and of the compiler's command, and
-those beside a file that includes another which is elsewhere; where a header asks whether a file is
-there, that file, or the system's folders, too. A link that leads nowhere is given itself, which
-cannot be kept. What is not known: the folders of the compiler's own that it searches before the
-system's, and names that macros give to an ``#include`` or ``__has_include``.
+`folders` returns the directories of the include path, the environment and the compiler's command
+line, and those beside a file whose include was found elsewhere. If a header tests whether a file
+exists, the result also has that file, or the system's directories. A dangling link is returned
+itself; such an entry cannot be cached. Two cases are not covered: the compiler's own directories
+that precede the system's, and names that macros pass to ``#include`` or ``__has_include``.
 """
 
 from __future__ import annotations

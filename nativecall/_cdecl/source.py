@@ -1,9 +1,9 @@
-"""The text stage of reading declarations: a text as given, to its tokens.
+"""The text stage of parsing declarations: convert a text to tokens.
 
-Lines that a backslash continues are one, comments are gone, digraphs are what they stand for,
-macros without parameters are expanded, conditions are decided, brackets balance. No place is lost:
-`error` tells the line and column of a token in the text as given. No compiler is asked; what only a
-compiler's preprocessor knows is refused by name.
+It joins continued lines, removes comments, replaces digraphs, expands macros without parameters,
+decides conditions and checks that brackets balance. Positions are preserved: `error` gives the line
+and column of a token in the original text. No compiler runs; features that need a real preprocessor
+are rejected by name.
 """
 
 from __future__ import annotations

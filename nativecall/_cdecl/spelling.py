@@ -1,11 +1,10 @@
-"""Every spelling of a signature that is read.
+"""Parse every supported spelling of a signature.
 
-`parse` reads the grammar of signatures (grammar.py), in which ``const`` may stand before an
-argument that is a pointer or a view, as in ``"d:const [1]d"``; and also C declarations
-(``"double (double, float *)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``);
-`Signature.text` is always the canonical form of the grammar above. Every malformed text is a
-`SignatureError` that names the column. `texts`, and cffi with it, is imported when the first
-C declaration is read.
+`parse` reads the grammar of signatures (grammar.py), in which ``const`` may precede a pointer or
+view argument, as in ``"d:const [1]d"``. It also reads C declarations (``"double (double, float
+*)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``). `Signature.text` is always the
+canonical form in the grammar. A malformed text raises a `SignatureError` that names the column. The
+first C declaration imports `texts`, and with it cffi.
 """
 
 from __future__ import annotations

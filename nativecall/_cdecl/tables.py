@@ -1,8 +1,8 @@
-"""What a parser has read as a table of plain data (declarations.py), of headers and texts alike.
+"""Convert parsed headers and texts to tables of plain data (declarations.py).
 
-What cannot be offered has its reason in the table; in a text that is read strictly it is an error
-at its place. A macro that is a constant expression is a constant, one that is another name of
-something declared is that; others have their reasons.
+The table records the reason for each declaration that cannot be used. In a text parsed strictly, it
+is an error with its position instead. A macro becomes a constant if it is a constant expression,
+and an alias if it names something declared; other macros are recorded with a reason.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
 
-`CSource` gives the tokens of a text, the parser that headers have, here strict (parser.py), the
-nodes of what they declare, and tables.py what is kept of these. Any fault is a
-`SignatureError` with its line and column in the text.
+`CSource` splits a text into tokens. The parser of headers (parser.py), here strict, converts them
+to nodes, and tables.py converts the nodes to a table. Every error is a `SignatureError` with its
+line and column in the text.
 """
 
 from __future__ import annotations

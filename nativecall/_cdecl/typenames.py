@@ -1,8 +1,8 @@
-"""Types by name: what declarations keep of types, as nodes, and C that uses these names.
+"""Types by name: the nodes of declared types, and C text that uses their names.
 
-`TypeNames` makes the nodes (nodes.py) of structs, unions, enums and typedefs when they are asked
-for, and reads the names of types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``)
-that are written with them. What it does not know is a SignatureError that names close matches.
+`TypeNames` builds the nodes (nodes.py) of structs, unions, enums and typedefs on first use. It also
+parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) that use their names.
+An unknown name raises a SignatureError that lists close matches.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The `nativecall` command: ``demo``, ``inspect``, ``stubs``, ``freeze``, ``doctor``, ``cache``,
-``--cflags``.
+"""The `nativecall` command: `demo`, `inspect`, `stubs`, `freeze`, `doctor`, `cache`, `--cflags`.
 
-Exit status: 0 when all is well; 1 when the answer is no (a wrong value in the demo, an object with
-nothing native to inspect, a cache directory that is not used), or standard output takes nothing; 2
-when the command cannot be carried out; 130 when it was interrupted. One line on stderr says why. A
-command is `run` of the module of its name, which is
-given the command's options; what only one command needs is imported by that module.
+Exit status: 0 for success. 1 for a negative answer (a wrong value in the demo, an object with
+nothing native to inspect, an unused cache directory) or if standard output cannot be written. 2 if
+the command cannot run. 130 if it was interrupted. One line on stderr gives the reason. Each command
+is the function `run` of the module with its name, called with the command's options; that module
+imports what only this command needs.
 """
 
 from __future__ import annotations

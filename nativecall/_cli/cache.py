@@ -1,6 +1,6 @@
-"""``nativecall cache``: what is kept between processes, where, how much; clearing it.
+"""``nativecall cache``: list the files cached between processes, with place and size; clear them.
 
-Nothing here generates code, or imports llvmlite.
+Nothing here generates code or imports llvmlite.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""``nativecall demo``: functions wrapped, shown, called, checked and timed, in seconds.
+"""``nativecall demo``: wrap, show, call, check and time functions, in seconds.
 
-Functions of the system's math library are called from Python, from C and by SciPy's `quad`. Every
-value is compared with what Python's `math` gives; one that differs makes the exit status 1. Every
-time is measured in this run: samples of all ways are taken in rounds, one of each way in a
-round, so that a drift of the machine falls on all alike; what is shown is the median.
+It calls functions of the system's math library from Python, from C and through SciPy's `quad`.
+Every value is compared with Python's `math`; a difference sets the exit status to 1. All times are
+measured in this run. Samples are taken in rounds, one of each kind per round, so that drift affects
+all alike; the table shows the medians.
 
-The calls from C are made by a loop in the compiled core (csrc/cli/probe.c), so no compiler is
-needed.
+A loop in the compiled core (csrc/cli/probe.c) makes the calls from C, so no compiler is needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Native callables and slots as rows of tables: what `demo` and `inspect` both show."""
+"""Table rows that describe native callables and slots, for `demo` and `inspect`."""
 
 from __future__ import annotations
 

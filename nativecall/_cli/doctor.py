@@ -1,9 +1,8 @@
-"""``nativecall doctor``: what works on this machine, what falls back to something slower, and why.
+"""``nativecall doctor``: report what works on this machine, what uses a slower fallback, and why.
 
-Each line was tried, not guessed: calls, callbacks and conversions are made and their values
-compared; a file is written into the cache and deleted; a line of C
-is compiled; the packages are imported. Whatever fails is a line of the table. Nothing is changed,
-and nothing stays written but what the cache keeps.
+Each line is a test: it makes calls, callbacks and conversions and compares their values, writes a
+file into the cache and deletes it, compiles a line of C, and imports the packages. A failure is a
+line of the table. Nothing is changed, and only the cache keeps files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``nativecall freeze HEADER -o FILE``: what headers declare, in a file that a package ships."""
+"""``nativecall freeze HEADER -o FILE``: write the declarations of headers to a file to ship."""
 
 from __future__ import annotations
 

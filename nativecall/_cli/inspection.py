@@ -1,6 +1,6 @@
-"""``nativecall inspect``: what native code and `nativecall.wrap` find in an object.
+"""``nativecall inspect``: list what native code and `nativecall.wrap` find in an object.
 
-It calls nothing. A consumer accepts an entry if its function object can be made.
+It calls nothing. A consumer is listed as accepting an entry if its function object can be made.
 """
 
 from __future__ import annotations

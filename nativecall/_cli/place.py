@@ -1,7 +1,7 @@
-"""What a command is given, ``MODULE:NAME`` or ``MODULE``, as an object.
+"""Find the object of a command-line argument, ``MODULE:NAME`` or ``MODULE``.
 
-Modules of the present directory count, as for ``python -m``, and a module may be its file,
-``path/to/module.py``. What cannot be found is a CommandError that names close matches.
+Modules in the current directory are found, as with ``python -m``. A module may also be given as its
+file, ``path/to/module.py``. An unknown name raises a CommandError that lists close matches.
 """
 
 from __future__ import annotations

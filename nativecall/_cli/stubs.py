@@ -1,9 +1,9 @@
-"""``nativecall stubs MODULE:LIB``: what type checkers need to know of a library's functions.
+"""``nativecall stubs MODULE:LIB``: write a stub with the types of a library's functions.
 
-A stub is a whole module to a type checker. So what is written is the stub of ``MODULE``: its
-libraries and native callables with the types of their functions, and everything else as the
-module's source has it, without the bodies of functions. The types of arguments say what calls take
-(`nativecall._hints`), the types of results what they return (`_callable/annotations.py`).
+A type checker reads a stub in place of the whole module. So the output is a stub of ``MODULE``: its
+libraries and native callables with the types of their functions, and everything else copied from
+the module's source, without function bodies. Argument types describe what calls accept
+(`nativecall._hints`); result types describe what they return (`_callable/annotations.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared libraries: their functions as native callables, their variables, types and memory."""
+"""Shared libraries: functions as native callables, variables, types and memory."""
 
 from .library import Library
 from .load import load

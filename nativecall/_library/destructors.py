@@ -1,5 +1,7 @@
-"""What a library says of pointers that are freed and handles that are closed: `free=` and `close=`,
-as checks of results (_values/handles.py), with the library's functions that free and close.
+"""Destructors: the options `free=` and `close=` of a library.
+
+They become checks of results (_values/handles.py), with the library's functions that free pointers
+and close handles.
 """
 
 from __future__ import annotations

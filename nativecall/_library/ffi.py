@@ -1,7 +1,7 @@
-"""`lib.ffi`: an FFI of cffi whose types are those of a library.
+"""`lib.ffi`: a cffi FFI that knows the types of a library.
 
-Texts of types are read here, with what the library declares. What stands for objects of cffi's
-(csrc/values/structpointer.h) is taken for these. All else is cffi's own.
+It parses the names of types with the library's declarations. It also accepts objects that stand for
+cffi objects (csrc/values/structpointer.h). Everything else is cffi's own.
 """
 
 from __future__ import annotations

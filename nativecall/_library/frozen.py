@@ -1,8 +1,8 @@
-"""Frozen declarations: what `load` reads from headers, in one file that a package ships.
+"""Frozen declarations: the headers that `load` reads, in one file that a package ships.
 
-The file is one of those that the cache has (_sealed.py): a damaged one is known by its hash before
-anything in it is read. Its key names the format and the C ABI. Its content is plain data: the table
-of declarations, and inline functions as a shared object. Every version of Python reads it.
+The file has the format of the cache's files (_sealed.py): its hash is checked before anything in it
+is read. Its key names the format and the C ABI. It contains plain data: the table of declarations,
+and the inline functions as a shared object. Every version of Python reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Inline functions of headers: compiled where a C compiler is there, and found in what it made.
+"""Inline functions of headers: compiled with a C compiler, and looked up in the result.
 
-All that a library's headers have are compiled together: they may share static variables, and one
-run of the compiler does for most headers. If the compiler refuses, the list is halved until the
-functions that it refuses are found; the others are compiled without these.
+All inline functions of a library's headers are compiled together: they may share static variables,
+and one compiler run suffices for most headers. If the compiler fails, the list is halved until the
+functions that fail are found; the others are compiled without them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`Library`: an open shared library, whose functions, constants and variables are its attributes.
+"""`Library`: an open shared library, whose functions, constants and variables are attributes.
 
-It stays open as long as anything found in it lives, whether or not it was closed meanwhile: closing
-only ends the looking-up.
+The library stays loaded as long as any object found in it lives. Closing it only disables further
+look-ups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`load`: a shared library by name or path.
+"""`load`: open a shared library by name or path.
 
-C declarations or headers, where they are given, say which functions it has and how they are called.
+C declarations or headers, if given, define its functions and how they are called.
 """
 
 from __future__ import annotations

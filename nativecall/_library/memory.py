@@ -1,10 +1,10 @@
-"""Memory of a library's types: `lib.new`, and NumPy's views of it. What owns it is cffi's.
+"""Memory for a library's types: `lib.new`, and NumPy views of it. cffi owns the memory.
 
-What pointers in the memory lead to since it was made lives as long as the memory: functions, text,
-buffers, arrays and structs that were made of lists and mappings. cffi's own assignments to members
-keep nothing alive.
+Objects that were assigned to pointers in the memory live as long as the memory: functions, text,
+buffers, arrays, and structs made from lists and mappings. cffi's own assignments to members keep
+nothing alive.
 
-A value that does not fit is an error that names the member, before anybody has the memory.
+A value that does not fit raises an error that names the member, before the memory is returned.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Options of a library: one value for all its functions, or values by their names.
+"""Options of a library: one value for all its functions, or values by name.
 
-A mapping has names of functions, or patterns such as ``"sqlite3_*"`` (`fnmatch`, case counts), as
-its keys. The name itself goes before patterns, the first pattern that matches before the others.
-What is said of a function holds by all its names, where macros give it others. A value for all, or
-for a pattern, holds for the functions that it suits; what is said of one function by name must suit
-it. A name or pattern that nothing has which was declared is an error, and so is what is said of
-arguments where no function has them of which it is said.
+The keys of a mapping are names of functions or patterns such as ``"sqlite3_*"`` (`fnmatch`,
+case-sensitive). A name takes precedence over patterns, and the first matching pattern over later
+ones. If macros give a function other names, its options apply under all of them. A value for all
+functions, or for a pattern, applies only where it makes sense; a value for a single name must fit
+that function. A name or pattern that matches no declaration raises an error. So does an option for
+arguments if none of its functions has such arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Symbols of shared libraries: their addresses, and what owns a function that was found."""
+"""Symbols of shared libraries: their addresses, and the owner that keeps a function loaded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`lib.types` and `lib.ffi`: the types of a library by name, as cffi's, and the FFI that has them.
+"""`lib.types` and `lib.ffi`: the types of a library by name, as cffi types, and their FFI.
 
-One set of types serves all libraries that are loaded with the same declarations, so that what one
-of them returns is what another takes. Everything is made when it is first asked for.
+All libraries loaded with the same declarations share one set of types, so that a function of one
+accepts what a function of another returns. Everything is built on first use.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Variables of C libraries, read and written at their addresses; constants that are pointers.
 
-A number or a pointer is its value; text, a pointer to const characters or a const array of these,
-is `bytes` or `str`. Others are views of the library's memory, which keep the library open: an array
-of numbers is a NumPy array, one that cannot be written to if it is const, any other array one of
-cffi's, and a struct or union a pointer of cffi's.
+A number or a pointer reads as its value. Text, a pointer to const characters or a const array of
+them, reads as `bytes` or `str`. Other variables are views of the library's memory and keep the
+library open: an array of numbers is a NumPy array, read-only if it is const; any other array is a
+cffi array; a struct or union is a cffi pointer.
 
-What a variable points to since it was assigned here lives until another value is assigned, since C
-code may follow the pointer at any time. Reads and writes are plain loads and stores: to order them
-against C code in other threads is for who runs these.
+An object assigned to a pointer variable lives until the next assignment, since C code may follow
+the pointer at any time. Reads and writes are plain loads and stores. If C code in other threads
+uses the variable, you must synchronize.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far two C types agree: the one answer to "can this stand for that?".
+"""How far two C types agree: the only answer to "can this stand for that?".
 
-`agreement` gives the weakest level of all parts of a type or signature; who asks says which level
-suffices. It says nothing of values, of `const`, or of what C calls a type.
+`agreement` returns the weakest level among all parts of a type or signature; the caller decides
+which level suffices. It ignores values, `const`, and the names of types.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Formats of buffers (PEP 3118) held against C types: the one place that reads what `T{…}` says.
+"""Match buffer formats (PEP 3118) against C types: the only reader of `T{…}` formats.
 
-Guarantee: a format suits a struct only if every member is what the struct has there: the same type
-in the machine's byte order at the same offset, nested structs and arrays member by member. What
-cannot be read for certain suits nothing. Names are no part of a C type and may differ; but where
-both have the same names they have them in one order, or members would be mistaken for each other.
-Scalars of numbers alone are known to the core (csrc/values/buffers.c).
+Guarantee: a format matches a struct only if every member matches: the same type, in native byte
+order, at the same offset, recursively for nested structs and arrays. A format that cannot be read
+with certainty matches nothing. Names are not part of a C type and may differ. But names that both
+sides have must come in the same order, since otherwise members could be swapped. The core reads
+formats of plain scalars itself (csrc/values/buffers.c).
 """
 
 from __future__ import annotations

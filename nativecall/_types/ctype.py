@@ -1,13 +1,13 @@
-"""C types as values: what a signature is made of.
+"""C types as values: the parts of a signature.
 
-A `CType` is immutable, hashable and knows its canonical text, its size and alignment on this
-platform, and how a person writes it in C. Two types are equal when their canonical texts are, that
-is when they are one type to this platform's C ABI: ``l`` and ``q`` are equal where `long` has 64
-bits. Here are the types that are not made of others; derived.py has those that are.
+A `CType` is immutable and hashable. It has a canonical text, a size and alignment on this platform,
+and a C spelling. Two types are equal if their canonical texts are equal, that is, if they are one
+type in this platform's C ABI: ``l`` and ``q`` are equal where `long` has 64 bits. This file has the
+scalar types and `void`; derived.py has the types built from others.
 
-Types are interned, so equal ones usually share one object; compare them with ``==`` all the same.
-What C forbids (an array as an argument, a `void` field) cannot be constructed: the constructors
-raise `SignatureError`.
+Types are interned, so equal ones usually share one object; compare them with ``==`` nevertheless.
+Types that C forbids (an array as an argument, a `void` field) cannot be constructed: the
+constructors raise `SignatureError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""C types that are made of others: pointers, functions, structs, arrays and views.
+"""C types built from other types: pointers, functions, structs, arrays and views.
 
-They are `CType`s like those of ctype.py, immutable and interned, and know how their parts lie in
-memory. What C forbids cannot be constructed.
+Like those of ctype.py, they are immutable and interned `CType`s. They also know the layout of their
+parts. Types that C forbids cannot be constructed.
 """
 
 from __future__ import annotations

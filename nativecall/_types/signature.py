@@ -1,7 +1,6 @@
-"""The signature of a C function: its result, its arguments, and whether more may follow.
+"""The signature of a C function: its result, its arguments, and whether it is variadic.
 
-Only the value is here, with its canonical text; `spelling` reads it from every text that people
-write.
+This file has only the value and its canonical text; `spelling` parses every supported spelling.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text of a declaration in C, taken apart for people to read: no parser, and no error."""
+"""Split the text of a C declaration for display: not a parser, and never an error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``python -m nativecall.conformance``: checks a module against the specification.
+"""``python -m nativecall.conformance``: check a module against the specification.
 
-Exit status: 0 when no rule is broken, 1 when one is, 2 for arguments that cannot be used.
+Exit status: 0 if no rule is violated, 1 if one is, 2 for invalid arguments.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The specification's structs, functions and words, as the kit reads and makes them.
+"""The specification's structs, functions and words, as the kit reads and builds them.
 
-A module under test is judged by code that is not its own. So structs, hashes, canonical texts,
-packed words and the search of a registry are those of nativecall's core, through cffi
-(csrc/core/core.cdef.txt). tests/core holds the core to readers that were written from docs/abi
-alone: for our own runtime and callables, those are the oracle, not the kit.
+A module under test is judged by independent code. Structs, hashes, canonical texts, packed words
+and registry look-ups come from nativecall's core, through cffi (csrc/core/core.cdef.txt).
+tests/core compares the core with readers that were written from docs/abi alone. For nativecall's
+own runtime and callables, those readers are the oracle, not the kit.
 
-The core trusts what lies in memory, and makes only what is right. What it would not notice, or
-refuse to make, is written here from docs/abi: a cell of a slot table that a hint hides, a table
-without an end, an entry of a later ABI.
+The core trusts memory and builds only valid structures. Structures that it would accept silently or
+refuse to build are written here from docs/abi: a slot-table cell that a hint hides, a table without
+an end, an entry of a later ABI.
 
-`_apart` loads the core without the package, which would bring a runtime.
+`_apart` loads the core without the package, because the package would bring a runtime.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes of the kit's own: what they load, how long they may take, and what they tell."""
+"""Child processes of the kit: what they load, their time limits, and their reports."""
 
 from __future__ import annotations
 

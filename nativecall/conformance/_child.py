@@ -1,4 +1,4 @@
-"""The process in which rules are checked: loads the module under test, and writes the report."""
+"""The process that checks rules: it loads the module under test and writes the report."""
 
 from __future__ import annotations
 

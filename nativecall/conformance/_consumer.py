@@ -1,5 +1,4 @@
-"""The rules of a consumer: what it finds in providers of every kind is compared with what the
-specification says.
+"""The rules of a consumer: compare what it finds in providers with the specification.
 
 A consumer is a Python function `find(obj, signature, refuse)`: see docs/conformance.md.
 """

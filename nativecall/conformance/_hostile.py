@@ -1,4 +1,4 @@
-"""Providers of every kind for consumers to look into: put together from `_providers` and `_abi`."""
+"""Providers of every kind to test consumers with, built from `_providers` and `_abi`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The rules of a provider: what an object offers is checked as it lies in memory.
+"""The rules of a provider: check the memory behind the object that it offers.
 
-Each rule looks at one object (`Provider`); one that the object has nothing for is absent.
+Each rule checks one object (`Provider`). A rule is absent if the object has nothing that it covers.
 """
 
 from __future__ import annotations

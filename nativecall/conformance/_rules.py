@@ -1,7 +1,7 @@
-"""What a rule is, and how the rules of a role are gone through.
+"""Rules, and how the rules of a role are run.
 
-A rule is a function of the thing under test. It returns when the rule is kept, and raises `Broken`
-with what was found when it is not, `Absent` when the thing has nothing that the rule is about.
+A rule is a function of the thing under test. It returns if the thing conforms. It raises `Broken`,
+with what was found, if not, and `Absent` if the thing has nothing that the rule covers.
 """
 
 from __future__ import annotations

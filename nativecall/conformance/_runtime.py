@@ -1,5 +1,8 @@
-"""The rules of a runtime: a module that was imported first has brought the metaclass and the
-registry, nativecall's core has come second, and both are used."""
+"""The rules of a runtime.
+
+A module, imported first, has created the metaclass and the registry. nativecall's core, imported
+second, must use both.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What tests of several folders share; `tests/` is on the module path, so `support` is its name."""
+"""Helpers shared by tests of several folders. `tests/` is on the module path: import `support`."""

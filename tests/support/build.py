@@ -1,8 +1,8 @@
-"""Build C for the tests: shared libraries and extension modules, from the compile cache.
+"""Build C for the tests: shared libraries and extension modules, through the compile cache.
 
 The compiler is the one that built this Python, or `$CC` / `$CXX`, with `$NATIVECALL_TEST_CFLAGS`
-before all other arguments. Everything is compiled with warnings as errors, because other projects
-compile our headers that way.
+before all other arguments. Warnings are errors, because other projects compile our headers that
+way.
 """
 
 from __future__ import annotations

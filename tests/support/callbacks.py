@@ -1,4 +1,4 @@
-"""Python functions that C calls, what they leave behind, and what hinders tests of that."""
+"""Python functions that C calls, their side effects, and conditions that prevent testing them."""
 
 from __future__ import annotations
 

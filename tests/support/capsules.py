@@ -1,4 +1,4 @@
-"""Capsules as other libraries make them."""
+"""Make capsules as other libraries do."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Run compilers, and keep what they make between runs of the tests.
+"""Run compilers, and cache their output between test runs.
 
-An entry is found by the words of its command, the contents of its sources and the compiler's
-identity. It lists the headers that the compiler read, and serves only while all of them have the
-same contents and no folder has another file that an inclusion would find first. Paths of folders
-are not part of the key, so a fresh clone and a fresh environment find what another one built.
+The key of an entry is the words of its command, the contents of its sources and the compiler's
+identity. An entry lists the headers that the compiler read. It is valid only while all of them have
+the same contents and no new file shadows an include. Directory names are not part of the key, so
+fresh clones and environments share entries.
 
-Entries are immutable: each is written beside its place and renamed into it. One that cannot be read
-is made again. A lock per key, where the system has `flock`, keeps two processes from compiling the
-same thing at once. A failed compilation is never kept. Entries that no run used for thirty days are
-deleted. Libraries of `-l` are taken to be as they were.
+Entries are immutable: each is written to a temporary file and renamed into place. An unreadable
+entry is rebuilt. Where the system has `flock`, a lock per key keeps two processes from compiling
+the same thing at once. A failed compilation is never cached. Entries unused for thirty days are
+deleted. Libraries given with `-l` are assumed unchanged.
 
-The cache is the folder `nativecall-tests` in the user's cache folder, or in
-`$NATIVECALL_TEST_CACHE`; where that is empty, or cannot be written, nothing is kept.
-`python tests/support/compilecache.py --clear` empties it.
+The cache is the folder `nativecall-tests` in the user's cache folder, or the one in
+`$NATIVECALL_TEST_CACHE`. If that variable is empty or the folder cannot be written, nothing is
+cached. `python tests/support/compilecache.py --clear` empties it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Types of signatures by the names that declarations have for them."""
+"""Types of signatures, by their names in declarations."""
 
 from __future__ import annotations
 

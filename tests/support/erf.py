@@ -1,4 +1,4 @@
-"""The error function as every kind of callable: in each native box, and as Python functions."""
+"""The error function as every kind of foreign callable, and as Python functions."""
 
 import ctypes
 import ctypes.util

@@ -1,4 +1,4 @@
-"""Modules of C++ and Fortran that other libraries bind, compiled for the tests."""
+"""C++ and Fortran modules bound by other libraries, compiled for the tests."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Run code in a fresh interpreter without starting one: a server forks for each program.
+"""Run code in a fresh interpreter quickly: a server forks for each program.
 
 The server is a Python that has imported `PRELOADED` and run nothing else. A request names the code,
-its arguments, the directory, the environment and the files for output. The server forks; the child
-leaves the loop, runs the code as `__main__` and ends as every interpreter does, through
-`Py_Finalize`. The server has one thread, so a fork copies a quiet process. If its client has gone,
-it kills the program that runs and ends. One that has ended is started again.
+its arguments, the directory, the environment and the output files. The server forks; the child
+leaves the loop, runs the code as `__main__` and exits through `Py_Finalize` as usual. The server
+has a single thread, so a fork copies a quiet process. If its client is gone, it kills the running
+program and exits. A server that has exited is restarted.
 
-A program that must import something itself, or that reads its environment during an import, wants
-a process of its own: the fixture `python` in place of `forked`.
+A program that must do an import itself, or reads its environment during an import, needs a real
+process: use the fixture `python` instead of `forked`.
 
-One client and one request at a time; a test process is its only client.
+The server handles one request at a time, from one client, the test process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tests of several headers share: compilers of C and C++, and a count of calls of Python."""
+"""Helpers for tests of headers: C and C++ compilers, and a count of calls of Python."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""Marks for the levels of the tests: what only the nightly level runs."""
+"""Marks for the test levels: tests that only the nightly level runs."""
 
 from __future__ import annotations
 

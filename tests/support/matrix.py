@@ -1,8 +1,8 @@
-"""Every box in, every box out: what each pair does, tried. The tables in documents are made of it.
+"""Foreign callables in, foreign callables out: test each pair, and write the documents' tables.
 
-A row is a box that `nc.wrap` takes, a column a consumer of what comes out. Each cell wraps a fresh
-callable and lets the consumer call it at `COUNT` points. Calls through Python are counted by the
-callable's `check`, which sees those and no others; a cell is
+A row is a foreign callable that `nc.wrap` accepts, a column a consumer of the result. Each cell
+wraps a fresh callable and lets the consumer call it at `COUNT` points. Calls through Python are
+counted by the callable's `check`, which sees only those. A cell is
 
     ``native``   the right values, and no call through Python
     ``Python``   the right values, by calls through Python

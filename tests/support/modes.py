@@ -1,4 +1,4 @@
-"""What the Python and the package under test can do, and marks for tests that need it."""
+"""Capabilities of the Python and the package under test, and marks for tests that need them."""
 
 from __future__ import annotations
 

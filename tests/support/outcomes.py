@@ -1,4 +1,4 @@
-"""What comes of calls, and of conversions alone, in a form that compares."""
+"""Results of calls, and of conversions alone, in a form that can be compared."""
 
 from nativecall import _lib
 from nativecall._values import storage

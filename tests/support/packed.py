@@ -1,11 +1,12 @@
 """Packed signatures: the 64-bit words of SEP 201's approach 1, equal to those of the C headers.
 
-The first word has a start mark (bit 63), the flags (bits 62 to 56) and 14 nibbles of symbols; each
-word after it has the bits 0100 and 15 nibbles. The number of words is odd. One symbol stands for
-each character of the canonical text except ``:``, whose place follows from the rest: a nibble 1
-to 11 for the eleven commonest, a nibble 12 to 15 and one more for the others; the nibble 0 ends a
-signature. `docs/abi/signatures.md` is the specification. This was written from it, apart from the
-headers, so that each tests the other; nothing here calls native code.
+The first word has a start mark (bit 63), the flags (bits 62 to 56) and 14 nibbles of symbols. Each
+later word has the bits 0100 and 15 nibbles. The number of words is odd. Each character of the
+canonical text has one symbol, except ``:``, whose position follows from the rest. A nibble from 1
+to 11 encodes one of the eleven commonest characters. A nibble from 12 to 15, with a second nibble,
+encodes the others. The nibble 0 ends a signature. `docs/abi/signatures.md` is the specification.
+This was written from it, independently of the headers, so that each tests the other; nothing here
+calls native code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What documents show, compared with what is printed."""
+"""Compare the output shown in documents with the printed output."""
 
 from __future__ import annotations
 

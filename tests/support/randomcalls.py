@@ -1,4 +1,4 @@
-"""Signatures: callees in C that log what they get, random values, and what must come back."""
+"""Random signatures: C callees that log their arguments, random values, and expected results."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""On a debug build of CPython: no file of tests leaves more references or memory than it found.
+"""Leak checks on a debug build of CPython: no test file may leave more references or memory.
 
-That is for the files of `LEVELLED`, whose tests are of ownership, references and conversions. Those
-tests run once, which fills the caches that they use, and then again. From one such pass to the next
-two numbers must be level: the reference counts of everything that can be reached from what the
-collector tracks, summed, and the allocated blocks. A reference that is never given back is in the
-first when its object can still be reached, and its object is in the second when not.
-`sys.gettotalrefcount` is not asked here: NumPy's wheels are compiled for the release build, whose
-`Py_INCREF` leaves that total alone, so it drifts with every use of NumPy. What `test_leaks` repeats
-in processes of its own uses none, and asks it.
+They apply to the files of `LEVELLED`, which test ownership, references and conversions. Those tests
+run once, to fill the caches that they use, and then again. From one pass to the next, two numbers
+must not grow: the sum of the reference counts of all objects reachable from those that the
+collector tracks, and the number of allocated blocks. A leaked reference shows in the first number
+if its object is still reachable; otherwise the object shows in the second.
 
-A file that grows gets more passes, because some caches fill slowly; it fails when it grew in each
-of the `PASSES`.
+`sys.gettotalrefcount` is not used here. NumPy's wheels are compiled for the release build, whose
+`Py_INCREF` does not update that total, so it drifts with every use of NumPy. The child processes of
+`test_leaks` do not use NumPy, and do check it.
 
-All other files run once. The interpreter's own assertions, which end the process, are what the
-debug build adds to every single test.
+A file that grows gets more passes, because some caches fill slowly; it fails if it grew in each of
+the `PASSES`.
+
+All other files run once. For them the debug build adds the interpreter's own assertions, which
+abort the process.
 """
 
 from __future__ import annotations

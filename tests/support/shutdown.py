@@ -1,4 +1,4 @@
-"""What becomes of a process whose threads go on calling Python while it ends."""
+"""Test a process whose threads still call Python while it exits."""
 
 from __future__ import annotations
 

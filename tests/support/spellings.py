@@ -1,4 +1,4 @@
-"""Random signatures in every spelling of the grammar, and how Python reads them."""
+"""Random signatures in every spelling of the grammar, and how Python parses them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Types and built-in functions of the vectors of steps 2 and 6 of find.md, made and looked at.
+"""Build and inspect the types and built-in functions of the vectors of steps 2 and 6 of find.md.
 
-Each vector has what a reader sees in memory. Here are the classes and functions in which it sees
-that, so that every reader that this process has can be asked: `offering` gives the objects of a
-class a call table whatever the class inherits, and `viewing` makes a built-in function whose
-definition is at any distance from its object.
+Each vector describes the memory that a reader sees. This file builds the classes and functions in
+which it sees that memory, so that every reader in this process can be tested. `offering` gives the
+objects of a class a call table, whatever the class inherits. `viewing` makes a built-in function
+whose definition is at any distance from its object.
 """
 
 from __future__ import annotations

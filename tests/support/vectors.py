@@ -1,8 +1,8 @@
-"""The vectors of the ABI: made by the core, written to `nativecall/abi`, and read again.
+"""The vectors of the ABI: built by the core, written to `nativecall/abi`, and read again.
 
-`made` gives the contents of every file. `tests/core/test_vectors.py` holds the installed files
-equal to them, and to readers that were written from the documents alone. Run as a script, from the
-repository's root, this writes the files anew:
+`made` returns the contents of every file. `tests/core/test_vectors.py` compares the installed files
+with them, and with readers that were written from the documents alone. Run as a script from the
+repository root, this file rewrites the vectors:
 
     PYTHONPATH=tests python -m support.vectors
 """

@@ -1,7 +1,7 @@
-"""What docs/abi/ says, line by line: the algorithms of the ABI as somebody else would write them.
+"""The algorithms of the ABI, transcribed from docs/abi/ as an outsider would write them.
 
-Written from the documents, apart from the headers, so that each tests the other. Bytes are those of
-64-bit little-endian platforms. For packed signatures see `packed`.
+Written independently of the headers, so that each tests the other. Bytes are those of 64-bit
+little-endian platforms. For packed signatures see `packed`.
 """
 
 from __future__ import annotations

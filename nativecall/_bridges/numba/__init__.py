@@ -1,8 +1,9 @@
-"""Numba: jitted functions as C functions of any signature that they compile for, and cfuncs.
+"""Numba: cfuncs, and jitted functions as C functions of any signature that Numba can compile.
 
-A function made by `numba.njit` is compiled for the argument types that a signature means, and gets
-a C function around it that passes arguments and result as C does on this machine: numbers, complex
-numbers and structs by value, pointers, and array views, which the function sees as NumPy arrays.
+A function made by `numba.njit` is compiled for the argument types of a signature. A generated C
+function around it passes arguments and result by the platform's C calling convention: numbers,
+complex numbers and structs by value, pointers, and array views, which the function receives as
+NumPy arrays.
 
     C                           in the function
     ``? b … Q f d``             a truth value, an integer, a floating-point number
@@ -12,25 +13,27 @@ numbers and structs by value, pointers, and array views, which the function sees
     ``[n]T``                    an array of n dimensions over the caller's memory; `const` where
                                 the function does not write to it
 
-Numbers that the function returns become the result's type as in C, but neither complex numbers nor
-floating-point numbers become integers, and an integer that a result of less than 64 bits has no
-room for is OverflowError. Everything else must be the result's type. A function that only raises
-returns any.
+Returned numbers convert to the result's type as in C, with two exceptions. Complex and
+floating-point numbers never convert to integers. An integer that does not fit a result narrower
+than 64 bits raises OverflowError. Other values must already have the result's type. A function that
+only raises suits every result type.
 
-Exceptions. A cfunc of Numba's own prints what its function raises, and returns zeros; cfuncs are
-taken as they are. What `wrap` makes of a jitted function keeps exceptions: C gets NaN, 0, NULL or
-zeros, and the exception is raised by the call from Python that is under way in that thread, or goes
-to `sys.unraisablehook` where there is none (csrc/platform/exceptions.h). With an error convention,
-C gets what that says instead; with ``errors="python"`` the exception is set, for a caller that
-looks.
+Exceptions. A cfunc of Numba's own prints the exception and returns zeros; cfuncs are used
+unchanged. A jitted function that `wrap` compiles preserves exceptions: C gets NaN, 0, NULL or
+zeros, and the Python call in progress in that thread raises the exception. Without such a call it
+goes to `sys.unraisablehook` (csrc/platform/exceptions.h). With an error convention, C gets the
+convention's error value instead. With ``errors="python"`` the exception is set, and the caller
+checks for it.
 
-The other way, native callables are values that jitted functions call: `callables.py`. Numba finds
-them through the attribute `_numba_type_`, and built-in views by its entry point, in `_numba.py`.
+In the other direction, jitted functions call native callables as values: see `callables.py`. Numba
+finds them through the attribute `_numba_type_`, and built-in views through its entry point, in
+`_numba.py`.
 
-Memory. Numba never unmaps machine code. So there is one C function for an instance, a signature and
-an error convention, however often they are wrapped. All else is collected with the jitted function.
+Memory. Numba never unmaps machine code. So each combination of instance, signature and error
+convention is compiled to a C function once, however often it is wrapped. Everything else is
+collected with the jitted function.
 
-Nothing here imports Numba: an object of it exists, so it has been imported.
+Nothing here imports Numba: receiving one of its objects means that it is already imported.
 """
 
 from __future__ import annotations

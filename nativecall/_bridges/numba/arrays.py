@@ -1,8 +1,8 @@
-"""Arrays that jitted code passes for pointers and views: what is looked at where the code runs.
+"""Checks at run time of the arrays that jitted code passes for pointers and views.
 
-Numba's types have no lengths, and it takes every array of NumPy's for an aligned one. What calls
-from Python refuse is refused here in the same words: too few items, rows of other lengths, elements
-that C cannot access where they are.
+Numba's array types record no lengths, and Numba assumes that every NumPy array is aligned. Arrays
+that calls from Python reject are rejected here, with the same messages: too few items, rows of the
+wrong length, and elements that C cannot access where they are.
 
 Importing this module imports Numba.
 """

@@ -1,10 +1,10 @@
-"""Native callables in jitted functions: a type of Numba's, and how calls of it are compiled.
+"""Native callables in jitted functions: their Numba type, and how calls are compiled.
 
-A native callable is a value in a jitted function: an argument, or a global or a variable of a
-closure, which Numba takes for constants. Its type is what its entries are (`NativeType`), so one
-compiled function takes every callable with the same entries. A call chooses an entry by Numba's own
-rules for overloads, and is an indirect call of the C function. A jitted function that was wrapped
-has the jitted function's type: Numba compiles that for the arguments of each call.
+A native callable is a value in a jitted function: an argument, or a global or closure variable,
+which Numba treats as a constant. Its type is the list of its entries (`NativeType`), so one
+compiled function accepts every callable with the same entries. A call chooses an entry by Numba's
+own overload rules and compiles to an indirect call of the C function. A wrapped jitted function
+keeps the type of the jitted function, which Numba compiles for the arguments of each call.
 
     C                           what may be passed                  what comes back
     ``? b … Q f d Zf Zd``       what Numba converts to it           the number
@@ -15,17 +15,18 @@ has the jitted function's type: Numba compiles that for the arguments of each ca
     ``X{…}``                    a native callable with that entry,
                                 a jitted function
 
-Lifetime. An argument keeps its callable alive, through whatever it is stored in, by the reference
-counts of Numba's runtime. Constants are kept as long as the process, as Numba keeps machine code.
+Lifetime. An argument keeps its callable alive through the reference counts of Numba's runtime,
+wherever it is stored. Constants live as long as the process, because Numba never frees machine
+code.
 
-Constants that pickle, such as functions of libraries, are found again by name where compiled code
-runs first: so they may stand in functions with ``cache=True``. All others are addresses, with which
-Numba caches nothing, and says so.
+Constants that pickle, such as functions of libraries, are looked up by name when the compiled code
+first runs, so functions with ``cache=True`` may use them. Other constants are addresses, for which
+Numba disables caching with a warning.
 
-Failures. What `errors` says is looked at, and raised as Numba raises what jitted code does; it may
-be caught there. An exception of Python's own, which a Python function below left, ends the jitted
-function. Entries that need the GIL take it for the call; after those that raise without needing it,
-it is taken to look.
+Failures. The calls check the error convention (`errors`) and raise as jitted code does; jitted code
+may catch the exception. An exception that a Python function below left set ends the jitted
+function. Entries that need the GIL hold it for the call. Entries that raise without needing the GIL
+acquire it to check for an exception.
 
 Importing this module imports Numba.
 """

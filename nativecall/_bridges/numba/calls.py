@@ -1,7 +1,7 @@
-"""Calls of C functions from jitted code: what may be passed, the call, and how failures are raised.
+"""Calls of C functions from jitted code: accepted arguments, the call, and raising of failures.
 
-Used by `callables`, whose types say which function is called. What it needs of this process, such
-as addresses, is asked for where the code runs, never written into it: see `constants`.
+`callables` uses this module; its types determine which function is called. Data of this process,
+such as addresses, is looked up when the code runs and never compiled in: see `constants`.
 
 Importing this module imports Numba.
 """

@@ -1,7 +1,7 @@
 """The C function around a jitted function that was compiled for a signature.
 
-It passes arguments and result as C does on this machine, and says what becomes of exceptions: see
-the package.
+It follows the platform's C calling convention and handles exceptions as the package's docstring
+describes.
 
 Importing this module imports Numba.
 """

@@ -1,10 +1,10 @@
-"""Jitted functions: which instance of one is compiled, and the C function of it.
+"""Jitted functions: choosing the instance to compile, and its C function.
 
-An instance is what Numba compiles a jitted function to for the types of its arguments. Arguments
-that are left out have their defaults, and those that follow the last one are in `*args`.
+An instance is a jitted function compiled for given argument types. Omitted arguments have their
+defaults, and surplus arguments go to `*args`.
 
-Arrays. The function is compiled for arrays that may not be written to wherever Numba allows that,
-so that the caller may have such ones; the signature says so, as `const` does.
+Arrays. Where Numba allows it, the function is compiled for read-only arrays, so that callers may
+pass them. The signature then says `const`.
 """
 
 from __future__ import annotations

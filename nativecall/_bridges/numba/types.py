@@ -1,8 +1,8 @@
-"""Types of Numba's and C types, each as the other; and which versions of Numba are known here.
+"""Numba types and C types, each converted to the other; and the supported Numba versions.
 
-Numba has no interface for what the bridge does: how a function of its own is called, how values
-lie in its code. That was looked up and tried for the versions named below. With others the bridge
-says so, and does not guess.
+The bridge relies on Numba internals that have no public interface: how jitted functions are called,
+and how values are represented. These were checked for the versions named below. Other versions
+raise an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Values in Numba's code and in C's: each as the other, in LLVM's IR.
+"""Convert values between Numba's representation and C's, in LLVM IR.
 
-C code gets and gives values as `nativecall._codegen.abi` has them: numbers and pointers as
-themselves, structs and complex numbers in memory. What Numba has for them is said by its own data
-models, which are asked.
+C code passes values as `nativecall._codegen.abi` describes: numbers and pointers directly, structs
+and complex numbers in memory. Numba's data models define its side.
 
 Importing this module imports Numba.
 """
