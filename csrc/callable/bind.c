@@ -10,11 +10,12 @@
 
 #include <string.h>
 
-/* ---- the specs of thunks --------------------------------------------------------------------- */
+/* ---- thunk specs ---------------------------------------------------------------------------- */
 
-/* What they are kept by, as bytes: this, then which arguments are bound, or the name of the error
- * convention. What is kept holds both call interfaces, so no other one has their addresses. A check
- * is the user's, and ends with the function: they are call interfaces without. */
+/* The head of a spec's cache key. After it come bytes that say which arguments are bound, or the
+ * name of the error convention. A cached spec owns both call interfaces, so their addresses are not
+ * reused. A check is a user's function and must not outlive the callable, so keys use the call
+ * interfaces without checks. */
 typedef struct {
     const NcCallInterface *inner;
     const NcCallInterface *wanted; /* NULL where values are bound */
@@ -27,7 +28,7 @@ static NcCallInterface *unchecked(NcCallInterface *cif)
     return cif->bare != NULL ? cif->bare : cif;
 }
 
-/* Bytes for a key and so many after it. */
+/* The key's head, with `count` more bytes for the caller to fill. */
 static PyObject *key_of(const NcCallable *self, const NcCallInterface *wanted, Py_ssize_t count)
 {
     const Key key = {unchecked(self->cif), wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
@@ -38,7 +39,7 @@ static PyObject *key_of(const NcCallable *self, const NcCallInterface *wanted, P
     return made;
 }
 
-/* A module's attribute, of those that are imported when they are first needed. */
+/* An attribute of nativecall._callable.thunk, which is imported on first use. */
 static PyObject *python(const char *name)
 {
     PyObject *module = PyObject_CallNoArgs(nc_hooks.thunks);
@@ -47,7 +48,7 @@ static PyObject *python(const char *name)
     return found;
 }
 
-/* The spec that is not known, made by Python code and kept. */
+/* Cache miss: Python code makes the spec, which is cached if it lasts. */
 NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, PyObject *key)
 {
     const char *after = PyBytes_AS_STRING(key) + sizeof(Key);
@@ -73,7 +74,8 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, Py
     return (NcThunkSpec *)(void *)found;
 }
 
-/* The thunk of what the key says, which it takes, and its spec. NULL with an exception. */
+/* Makes the thunk for a key, whose reference it takes, and sets *of to its spec. NULL with an
+ * exception. */
 static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                            PyObject *const *values, NcThunkSpec **of)
 {
@@ -93,11 +95,11 @@ static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *
     return thunk;
 }
 
-/* So many are kept of a function with a check; all go when one comes to them. */
+/* Call interfaces cached for each function with a check; a full cache is cleared. */
 enum { MOST_CHECKED = 256 };
 
-/* The call interface of a thunk's callable, with the check of the function that is called: a new
- * reference, or NULL with an exception. */
+/* The call interface of a thunk's callable, with the check of the inner function: a new reference,
+ * or NULL with an exception. */
 NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *spec)
 {
     PyObject *outer = (PyObject *)spec->outer;
@@ -143,14 +145,14 @@ static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
 
 /* ---- the methods ----------------------------------------------------------------------------- */
 
-/* Whether there is one entry, which native callers find. */
+/* Whether the callable has one entry, and native callers can find it. */
 static int is_single(const NcCallable *self)
 {
     return nc_has_one(self) && nc_calltable_count(self->calls) == 1 &&
            nc_native_table((PyObject *)self) != NULL;
 }
 
-/* What is left to the Python function of the same name. */
+/* Falls back to the Python function of the same name. */
 NC_NOINLINE PyObject *leave(const char *name, PyObject *self, PyObject *const *args,
                             Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -185,8 +187,8 @@ const char nc_doc_bind[] =
 /* More arguments than these are bound by name in Python. */
 enum { MOST_NAMED = 16 };
 
-/* The values of a call in the order of the arguments, with Ellipsis where there is none; the number
- * of them, or -1 without an exception where a name is unknown or given twice. */
+/* Puts the arguments of a call in the signature's order, with Ellipsis for those not given. Returns
+ * their number, or -1 without an exception for an unknown or duplicate name. */
 static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **given)
 {
@@ -241,7 +243,7 @@ PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t
     return make(self, NULL, key, values, NULL);
 }
 
-/* Whether a function promises not to write wherever that is wanted of it. */
+/* Whether every argument that is read-only in `wanted` is read-only in `own` too. */
 static int keeps(const NcCallInterface *own, const NcCallInterface *wanted)
 {
     for (Py_ssize_t i = 0; i < wanted->nargs; i++) {
@@ -252,7 +254,7 @@ static int keeps(const NcCallInterface *own, const NcCallInterface *wanted)
     return 1;
 }
 
-/* The same signature is the function itself. */
+/* A callable that has the wanted signature already is returned itself. */
 static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char *errors,
                            Py_ssize_t length, PyObject *name)
 {
@@ -268,7 +270,7 @@ static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char
     return make(self, unchecked(wanted), key, NULL, name);
 }
 
-/* Whether convert() of a signature needs nothing of Python's but a new spec. */
+/* Whether convert() needs Python code only to make a new spec. */
 static int is_plain(const NcCallable *self)
 {
     return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
@@ -306,13 +308,13 @@ PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
         return NULL;
     }
     if (!nc_has_one(self)) {
-        Py_RETURN_NONE; /* it has got another entry meanwhile */
+        Py_RETURN_NONE; /* another entry was added meanwhile */
     }
     return converted(self, wanted, errors, length, name != Py_None ? name : NULL);
 }
 
-/* make_thunk(callable, spec, values): a thunk of a callable's only entry, by a ThunkSpec that is
- * not kept here, with a tuple of its values by argument. */
+/* make_thunk(callable, spec, values): a thunk of a single by a ThunkSpec that is not cached, with a
+ * tuple of bound values by argument. */
 PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;

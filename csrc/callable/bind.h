@@ -1,8 +1,9 @@
-/* csrc/callable/bind.h: `f.bind` and `f.convert`: a callable that calls another one by a thunk.
+/* csrc/callable/bind.h: `f.bind` and `f.convert`: callables that call another callable through a
+ * thunk.
  *
- * What is made again, of the same signature and for the same, is made here, by one lookup. All else
- * is Python code's (nativecall/_callable/thunk.py): what was not seen before, options, several
- * entries, what is wrong.
+ * This is the fast path: it looks up the thunk spec by call interfaces and bound arguments. Python
+ * code (nativecall/_callable/thunk.py) handles the rest: new specs, options, overloaded callables
+ * and errors.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_BIND_H
@@ -16,13 +17,14 @@ PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t
 PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames);
 
-/* _converted(wanted, errors, name): a single as another call interface says, its only entry as it
- * is; by an error convention and with a name, or None. None where it is no single any more. */
+/* _converted(wanted, errors, name): a single converted to another call interface, with an error
+ * convention and a name, or None for each. Returns None if the callable is no longer a single. */
 PyObject *nc_callable_converted(PyObject *callable, PyObject *args);
 
-/* What is passed where C wants a function of another call interface: a thunk, whose pointer
- * *address becomes, and whose entry has none of the flags in `refuse`. NULL with an exception; or
- * without one, where Python code has to convert it, or to say why it cannot. */
+/* Makes a thunk for a callable that is passed where C wants a function of another call interface,
+ * and sets *address to its C function pointer. The thunk's entry has none of the flags in `refuse`.
+ * Returns NULL with an exception, or NULL without one if Python code must convert the callable or
+ * raise the error. */
 PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
                             void **address);
 

@@ -13,7 +13,8 @@ static PyObject *living_view(NcCallable *self)
     return self->more->view != NULL ? nc_weakref_get(self->more->view) : NULL;
 }
 
-/* The built-in form of what calls a single; of the same convention whatever that is. */
+/* Describes the built-in form of a single's vectorcall. Its convention depends only on the number
+ * of arguments, however the single is called. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
     const NcCallInterface *cif = self->cif;
@@ -39,7 +40,7 @@ static void describe_overloaded(PyMethodDef *method)
     method->ml_flags = METH_FASTCALL;
 }
 
-/* Tells `pickle` what views are, before the first: 0, or -1 with an exception. */
+/* Registers views with `pickle`, before the first is made: 0, or -1 with an exception. */
 static int tell_how_to_pickle(void)
 {
     static int is_told;

@@ -1,13 +1,13 @@
 /* csrc/callable/callable.c: the native callable: one Python object around a table of native
  * entries.
  *
- * Guarantees: calling it from Python costs what the trampoline costs (no lookup, no dispatch) while
- * it is single; its call table can be read without the GIL at any time (calltable.h); a failed
- * operation changes nothing; whatever an entry ever pointed into stays owned until the callable
- * dies.
+ * Guarantees. A call of a single from Python costs what its trampoline costs: no lookup, no
+ * dispatch. Its call table can be read without the GIL at any time (calltable.h). A failed
+ * operation changes nothing. The callable owns whatever any of its entries ever pointed into until
+ * it dies.
  *
- * Python sees this type as the base of nativecall.NativeCallable, which adds what needs no
- * speed. The class statement there is made by the metaclass, so it inherits slots and offset. */
+ * In Python this type is the base of nativecall.NativeCallable, which adds what is not
+ * speed-critical. The metaclass makes that class, so it inherits the slots and their offset. */
 #include "bind.h"
 #include "foreign.h"
 #include "builtinview.h"
@@ -38,9 +38,9 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     return nc_foreign_traverse(self->more, visit, arg);
 }
 
-/* The collector clears only what no reference from outside reaches, so no native caller is left: a
- * reader holds a reference. Finalisers that still see the object get the error of an empty one.
- * CallInterface and trampoline stay, because views call them. */
+/* The collector clears only unreachable objects. Native callers hold a reference, so none is left.
+ * Finalisers that still see the object get the error of an empty callable. The call interface and
+ * its trampoline stay, because views call them. */
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -82,7 +82,8 @@ static void callable_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* _describe(name, doc): once, before the first view. A name of None is the symbol's. */
+/* _describe(name, doc): sets both, once, before the first view. A name of None means the
+ * symbol's. */
 static PyObject *callable_describe(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -105,7 +106,7 @@ static PyObject *callable_describe(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* What an entry is made of: (cif, address, flags, owner). */
+/* The parts of an entry: (cif, address, flags, owner). */
 typedef struct {
     NcCallInterface *cif;
     void *target;
@@ -119,7 +120,7 @@ static int take_entry(PyObject *args, Entry *out)
                             &out->target, &out->flags, &out->owner);
 }
 
-/* _set_entry(cif, address, flags, owner): the only entry of an empty callable. */
+/* _set_entry(cif, address, flags, owner): sets the only entry of an empty callable. */
 static PyObject *callable_set_entry(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -139,8 +140,8 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
                : Py_NewRef(Py_None);
 }
 
-/* _derived(cif, address, flags, owner): a callable of one entry that comes of this one, as an
- * overload of it. To make one takes no class. Its name and its doc are ours. */
+/* _derived(cif, address, flags, owner): makes a callable of one entry that derives from this one,
+ * such as an overload. It has this callable's name and doc, and not its class. */
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -152,8 +153,8 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
                : NULL;
 }
 
-/* _set_overloads(overloads): a longer tuple of callables of one entry each, the present ones first.
- * Appends the entries of the new ones, then lets Python calls choose among all. */
+/* _set_overloads(overloads): takes a longer tuple of singles that begins with the present ones.
+ * Appends the entries of the new ones; Python calls then choose among all. */
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -169,7 +170,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             PyTuple_GET_ITEM(parts, i) == PyTuple_GET_ITEM(overloads, i)) {
             continue;
         }
-        /* Part of itself, it would call itself for ever. */
+        /* A callable that is its own part would recurse without end. */
         if (!nc_is_single(PyTuple_GET_ITEM(overloads, i)) ||
             PyTuple_GET_ITEM(overloads, i) == object) {
             PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
@@ -203,9 +204,9 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_RETURN_NONE;
 }
 
-/* _replace(position, address, owner, cif): another function for an entry, with the names and
- * promises of another call interface of the same signature. The old owner and interface stay: calls
- * that are under way use them. */
+/* _replace(position, address, owner, cif): points an entry to another function. `cif` has the same
+ * signature, with the new function's names and promises. The old owner and interface stay, because
+ * running calls use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -223,7 +224,8 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
         return NULL;
     }
-    /* It keeps the name of its first function. The last owner is the present one's, None too. */
+    /* It keeps the name of its first function. The present owner comes last in the list, even
+     * None. */
     if (nc_callable_name(self) == NULL ||
         (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
         nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
@@ -241,7 +243,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
-/* (cif, address, flags) of a single as they are at one moment; None without entries. */
+/* (cif, address, flags) of a single, read at one moment; None without entries. */
 static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -250,12 +252,12 @@ static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
     if (cif == NULL) {
         Py_RETURN_NONE;
     }
-    /* Held: what follows may run code that replaces the entry. */
+    /* The call interface is held, because what follows may run code that replaces the entry. */
     return Py_BuildValue("(NNn)", Py_NewRef(cif), PyLong_FromVoidPtr(NC_SINGLE_TARGET(self)),
                          (Py_ssize_t)flags);
 }
 
-/* _trampoline_kind(): how calls of a single are made. */
+/* _trampoline_kind(): "python", "plan" or "ahead of time": how a single is called. */
 static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -267,7 +269,8 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
                                                                           : "ahead of time");
 }
 
-/* _unwrap(): makes a single that has no view call by its plan, whatever else it would do. */
+/* _unwrap(): makes a single without a view call by its plan, even if it has a trampoline or calls
+ * are traced. */
 static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -321,7 +324,7 @@ static PyObject *callable_get_name(PyObject *object, void *Py_UNUSED(closure))
     return Py_XNewRef(nc_callable_name((NcCallable *)(void *)object));
 }
 
-/* A copy: what is taken out of the list itself could be code that calls still go to. */
+/* A copy: removing an owner from the list itself could free code that is still called. */
 static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -344,7 +347,7 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     if (more == NULL) {
         return -1;
     }
-    /* What was chosen before is asked again. */
+    /* Drop the memo: the new hook is asked again. */
     nc_dispatcher_release(more->dispatcher);
     more->dispatcher = NULL;
     Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
@@ -362,14 +365,14 @@ static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
     return Py_XNewRef(self->cif != NULL ? nc_entries_only(self) : Py_None);
 }
 
-/* In Python, for it is seldom asked for. Of the type it is this descriptor, as for functions, which
- * typing.get_type_hints passes over. */
+/* Rarely used, so Python code makes it. Read from the type it is this descriptor, as for functions;
+ * typing.get_type_hints skips that. */
 static PyObject *callable_get_annotations(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_CallMethod(object, "_annotations", NULL);
 }
 
-/* PEP 649: a function of a format, which CPython asks for from 3.14 on. */
+/* PEP 649: a function that takes a format. CPython 3.14 and later asks for it. */
 static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_GetAttrString(object, "_annotate");
@@ -410,8 +413,8 @@ static PyGetSetDef callable_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* The rows of every native callable's type, each at its expected position; the offset in the type
- * says the same as row 0. */
+/* The rows of every native callable's type, each at its expected position. The offset in the type
+ * repeats row 0. */
 static PyCustomSlot callable_slots[] = {
     {PYCUSTOMSLOT_NATIVECALLABLE_ID, 0, {NULL}},
     {PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0, {NULL}},
@@ -455,8 +458,8 @@ static const PyNativeCallableEntry *published_entry(const NcCallable *self, cons
     return NULL;
 }
 
-/* How consumers that found nothing in the table have the specialize hook asked: the `find` of
- * nativeapi.h. Without the GIL, and in another interpreter, it looks into the table only. */
+/* The `find` of nativeapi.h: asks the specialize hook for an entry that is missing from the table.
+ * Without the GIL, or in another interpreter, it only looks into the table. */
 static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
                                                  uintptr_t refuse)
 {
@@ -466,14 +469,14 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     PyThreadState *own;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
         nc_native_table(object) == NULL) {
-        /* The attribute was copied to another class; or this one has a __call__ of its own, or may
-         * get one yet. */
+        /* The attribute was copied to another class; or this class overrides __call__, or may do so
+         * later. */
         return NULL;
     }
     entry = published_entry(self, signature);
     thread = entry == NULL && self->more->specializer != NULL ? nc_thread_attached(&own) : NULL;
     if (thread != NULL && !nc_is_foreign(thread) && !PyErr_Occurred()) {
-        /* Whatever the bytes are, reading them as a signature is the hook's. */
+        /* The hook decides whether the bytes are a signature. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
         PyObject *done = text == NULL ? NULL
                                       : PyObject_CallFunctionObjArgs(nc_hooks.specialize, object,
@@ -488,7 +491,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     return entry != NULL && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
 }
 
-/* It tells no entries: who asks has read the table. */
+/* It lists no entries: consumers have read the table already. */
 static NcNativeApi callable_api = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, find_or_make,
                                    NULL};
 

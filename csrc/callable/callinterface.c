@@ -1,9 +1,9 @@
 /* csrc/callable/callinterface.c: the call interface: everything about a signature that does not
  * depend on a function.
  *
- * There is one for all callables whose types, names, policies, read-only and hidden arguments are
- * equal: nativecall/_values/callinterface.py keeps them. What is asked of Python later
- * (pointer_type, layout, passed) is filled in once, with the GIL; nothing else changes. */
+ * Callables share one if their types, names, policies, read-only and hidden arguments are equal
+ * (nativecall/_values/callinterface.py caches them). Fields that Python code computes later, such
+ * as pointer_type, layouts and passed, are set once, with the GIL. Nothing else changes. */
 #include "callinterface.h"
 
 #include "core/core.h"
@@ -15,9 +15,9 @@
 #include <assert.h>
 #include <structmember.h>
 
-/* The collector is told of a call interface whose policies have a function of the user's, which may
- * lead back to a callable that has the call interface. That callable, or the function, is what gets
- * cleared. */
+/* The collector tracks a call interface only if its policies may hold a user's function, which may
+ * refer back to a callable that has the call interface. That callable or function is what the
+ * collector clears. */
 static int callinterface_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcCallInterface *)(void *)object)->policies);
@@ -84,7 +84,7 @@ static int pack(NcCallInterface *self, const char *text, size_t length)
     return 0;
 }
 
-/* How buffers of elements of a letter are taken, `export` being how they are read. */
+/* How buffers are taken for elements with this letter; `export` has the flags for reading. */
 static NcExport export_of(char pointee, size_t count, size_t alignment, int promised, int export)
 {
     NcExport found = {0, 0, alignment - 1, '\0'};
@@ -92,7 +92,7 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     size_t least = 0;
     if (count == 0 && nc_scalar_layout(pointee, &size, &least) != NC_KIND_VOID) {
         found.size = (Py_ssize_t)size;
-        /* NumPy's formats; its 64-bit integers are long where that has 64 bits. */
+        /* NumPy's formats: its 64-bit integers are long where long has 64 bits. */
         found.format = sizeof(long) != 8 ? pointee
                        : pointee == 'q'  ? 'l'
                        : pointee == 'Q'  ? 'L'
@@ -105,8 +105,8 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     return found;
 }
 
-/* One argument of (letter, letter of the elements or "", size, count, alignment, read-only, letter
- * of its text or ""). */
+/* Sets an argument from (letter, letter of the elements or "", size, count, alignment, read-only,
+ * letter of its text or ""). */
 static int describe_argument(NcArgument *self, PyObject *parts, int export)
 {
     int code;
@@ -130,7 +130,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     return 0;
 }
 
-/* Out-parameters, of tuples of the members of NcOut. */
+/* Sets the out-parameters from tuples of the members of NcOut. */
 static int describe_outs(NcCallInterface *self, PyObject *outs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(outs);
@@ -170,7 +170,7 @@ static int compare(const void *shape, const void *trampoline)
     return strcmp((const char *)shape, ((const NcTrampoline *)trampoline)->shape);
 }
 
-/* The trampoline of "r:aaa". */
+/* The trampoline for the shape, such as "d:dP"; or NULL. */
 static const NcTrampoline *find_trampoline(const NcCallInterface *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
@@ -185,7 +185,7 @@ static const NcTrampoline *find_trampoline(const NcCallInterface *self)
                                          sizeof(NcTrampoline), compare);
 }
 
-/* How buffers in an order are exported; an argument's flags add whether they are written to. */
+/* The export flags for a memory layout. Each argument adds PyBUF_WRITABLE if C writes to it. */
 static int export_in(char order)
 {
     int contiguous = order == 'C'   ? PyBUF_C_CONTIGUOUS
@@ -194,10 +194,11 @@ static int export_in(char order)
     return PyBUF_FORMAT | contiguous;
 }
 
-/* A call interface of its parts: (signature, text, letter of the result, types, arguments, names,
- * variadic, policies, order, composed, keep, letter of the result's text or "", encoding or None,
- * fortran, out-parameters, check or None, `owns` or None, `ends` or None, the argument that this
- * ends, the call interface without a check or None). The types have the result's as the last. */
+/* Makes a call interface from its parts: (signature, text, letter of the result, types, arguments,
+ * names, variadic, policies, order, composed, keep, letter of the result's text or "", encoding or
+ * None, fortran, out-parameters, check or None, `owns` or None, `ends` or None, index of the
+ * argument that it ends, the call interface without a check or None). The last of the types is the
+ * result's. */
 static PyObject *callinterface_new(PyObject *args)
 {
     PyObject *arguments;
@@ -264,9 +265,8 @@ fail:
     return NULL;
 }
 
-/* callinterface(signature, hidden, policies): the call interface of a Signature. What a call
- * interface says of memory is code's to rely on, so it is asked of the `describe` hook and not of
- * the caller. */
+/* callinterface(signature, hidden, policies): the call interface of a Signature. The core trusts
+ * its description of memory, so that comes from the `describe` hook, not from the caller. */
 PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
@@ -277,15 +277,15 @@ PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- call interfaces by texts ---------------------------------------------------------------- */
 
-/* Texts of signatures as they are written. All are dropped when one comes to so many others. */
+/* A cache by texts of signatures as written. All are dropped when it is full. */
 enum { MOST_TEXTS = 2048 };
 static PyObject *texts; /* dict of call interfaces; NULL before the first */
 
-/* The call interface of what was not seen before, which is parsed. */
+/* Cache miss: parses the signature. */
 NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 {
     PyObject *found = PyObject_CallOneArg(nc_hooks.cif_of, signature);
-    /* A subclass of str may equal other texts than its own. */
+    /* A subclass of str may override __eq__ and __hash__, so it is no key. */
     if (found != NULL && PyUnicode_CheckExact(signature) &&
         nc_dict_put(&texts, MOST_TEXTS, signature, found) < 0) {
         Py_CLEAR(found);

@@ -1,11 +1,11 @@
-/* csrc/callable/cffimemory.c: memory of a C type: what `lib.new` does, with cffi.
+/* csrc/callable/cffimemory.c: allocates memory of a C type with cffi, as `lib.new` does.
  *
- * Python code (nativecall/_library/memory.py) makes a row once a type, which says how initialisers
- * become what cffi takes; it makes pointers of values that are not usual, and says what is wrong
- * with one. What pointers in the memory lead to is in the block that the memory is made of, where
- * the collector sees it.
+ * Python code (nativecall/_library/memory.py) makes one row for each type, which says how
+ * initialisers become what cffi takes. It also converts unusual values, and raises the errors.
+ * Objects that pointers in the memory refer to are kept in the memory's own block, where the
+ * collector sees them.
  *
- * All with the GIL. */
+ * Threads: everything here needs the GIL. */
 #include "pycallback.h"
 #include "core/cffipointer.h"
 #include "values/cffitypes.h"
@@ -22,14 +22,14 @@
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 /* How values become pointers of a type, a list: cffi's type; a call interface with such an
- * argument, None until Python code has seen a value; "c" where bytes are copied, "f" for functions,
- * else "*"; the CallbackSpec of Python functions, or None; convert(value, list, who), which takes
- * all values. */
+ * argument, None until Python code has seen a value; "c" to copy bytes, "f" for functions, else
+ * "*"; the CallbackSpec for Python functions, or None; convert(value, list, who), which takes any
+ * value. */
 enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
 
 #define PART(slot, number) PyList_GET_ITEM(slot, number)
 
-/* An exception unless there are so many items. */
+/* Raises an exception unless `count` is `wanted`. */
 static int has_items(Py_ssize_t count, Py_ssize_t wanted)
 {
     if (count != wanted) {
@@ -38,8 +38,8 @@ static int has_items(Py_ssize_t count, Py_ssize_t wanted)
     return count == wanted;
 }
 
-/* The address for a value, and an object that keeps what is there. A new reference; NULL, perhaps
- * with an exception, where Python code is to see to the value. */
+/* Sets the address for a value, and returns a new reference to an object that keeps the memory
+ * alive. Returns NULL, perhaps with an exception, if Python code must convert the value. */
 static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
 {
     const NcCallInterface *cif = (const NcCallInterface *)(const void *)PART(slot, CIF);
@@ -72,13 +72,14 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
                     : PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value)) {
         return NULL;
     }
-    /* Nobody reads the message. */
+    /* The error message is discarded. */
     NcPin *pin = nc_pin_value(cif, ITEM(cif->alone, 0), kind == 'f' ? 0 : -1, value);
     *address = pin != NULL ? pin->pointer.address : NULL;
     return (PyObject *)pin;
 }
 
-/* Whether Python code is to see to a value: drops the exception that says that it does not fit. */
+/* Clears the error of a value that did not fit and returns 1: Python code must convert it. Returns
+ * 0 for exceptions that are not Exceptions, such as KeyboardInterrupt. */
 static int is_refused(void)
 {
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -88,8 +89,8 @@ static int is_refused(void)
     return 1;
 }
 
-/* cffi's pointer for a value; what keeps it goes to the list. NULL, perhaps with an exception,
- * where Python code is to see to it. */
+/* cffi's pointer for a value; appends what keeps it alive to the list. Returns NULL, perhaps with
+ * an exception, if Python code must convert the value. */
 static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list)
 {
     void *address = NULL;
@@ -104,7 +105,8 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     return made;
 }
 
-/* convert_pointer(slot, value, list): the same; None where Python code is to see to it. */
+/* convert_pointer(slot, value, list): the same; returns None if Python code must convert the
+ * value. */
 PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *slot;
@@ -120,13 +122,14 @@ PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- initialisers ---------------------------------------------------------------------------- */
 
-/* How values become what cffi takes for a type with pointers in it: of pointers the slot; of arrays
- * a tuple of that of items; of structs (names of members by position, ((name, how), ...)). */
+/* How initialisers of a type with pointers become what cffi takes. For a pointer: the slot. For an
+ * array: a tuple of the item's. For a struct: (names of members by position, ((name, how),
+ * ...)). */
 
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who);
 
-/* What cffi takes for a value, which is `key` of `who`, or with a key of NULL `who` itself. The
- * value itself where Python code is to see to the whole of a struct or an array. */
+/* Converts a value to what cffi takes. For messages the value is `key` of `who`, or `who` itself if
+ * key is NULL. Returns the value itself if Python code must convert the whole struct or array. */
 static PyObject *convert(PyObject *how, PyObject *value, PyObject *list, PyObject *key,
                          PyObject *who)
 {
@@ -145,7 +148,7 @@ static PyObject *convert(PyObject *how, PyObject *value, PyObject *list, PyObjec
     return made;
 }
 
-/* A list for a list or a tuple. */
+/* Converts a list or tuple to a list. */
 static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
     /* Conversions run code that may change a list. */
@@ -169,7 +172,8 @@ static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, Py
     return items;
 }
 
-/* Of a struct a new dict, for a dict or a tuple of the first of its names; of an array a list. */
+/* Converts a struct's initialiser, a dict or a tuple of its first members, to a new dict; an
+ * array's to a list. */
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
     if (PyTuple_GET_SIZE(how) == 1) {
@@ -208,12 +212,12 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* How memory of a type is made, a tuple: cffi's pointer or array type; its type of pointers to an
- * item; what makes memory in a block, or None where that is not for the core; the length of an
- * array, None where values say it; of an array, the call interface that buffers of its elements
- * suit, and the size of an item; how values become what cffi takes, or None where cffi takes them
- * as they are; again(value, list, who) for all else, and for what cffi refuses; what messages call
- * the value; the dict by which a StructPointer stands for it (values/structpointer.h), or None. */
+/* How memory of a type is allocated, a tuple: cffi's pointer or array type; its type of pointers to
+ * an item; the allocator of memory in a block, or None if the core must not use one; the length of
+ * an array, or None if values determine it; for an array, the call interface for buffers of its
+ * elements, and an item's size; how values become what cffi takes, or None if cffi takes them as
+ * they are; again(value, list, who) for all other values and for those that cffi refuses; the name
+ * of the value in messages; the dict of a StructPointer (values/structpointer.h), or None. */
 enum { CTYPE, POINTER, IN_BLOCK, LENGTH, ELEMENTS, HOW, AGAIN, WHO, STRUCTS, ROW };
 
 static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)
@@ -222,7 +226,7 @@ static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)
     return function != NULL ? PyObject_Vectorcall(function, args, 2, NULL) : NULL;
 }
 
-/* Memory that keeps a list, and its address. */
+/* Allocates memory that keeps a list alive; sets its address. */
 static PyObject *make_in_block(PyObject *row, PyObject *init, PyObject *list, void **address)
 {
     PyObject *made = call_two(ITEM(row, IN_BLOCK), ITEM(row, CTYPE), init);
@@ -244,8 +248,8 @@ static PyObject *make_of(PyObject *row, PyObject *init, PyObject *list)
                         : call_two(nc_of_cffi(&newp, "newp"), ITEM(row, CTYPE), init);
 }
 
-/* An array of pointers, of a list or tuple; NULL, perhaps with an exception, where Python code is
- * to see to an item. */
+/* Makes an array of pointers from a list or tuple. Returns NULL, perhaps with an exception, if
+ * Python code must convert an item. */
 static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
 {
     PyObject *items = PySequence_Tuple(init); /* conversions run code that may change a list */
@@ -271,8 +275,8 @@ static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
     return made;
 }
 
-/* An array that is a copy of a buffer; NULL, perhaps with an exception, where Python code is to see
- * to that. */
+/* Copies a buffer to a new array. Returns NULL, perhaps with an exception, if Python code must do
+ * it. */
 static PyObject *make_copy(PyObject *row, PyObject *init)
 {
     const NcCallInterface *cif =
@@ -334,7 +338,8 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
     return made;
 }
 
-/* make(row, init, who=None): memory of a row; without `who` as `lib.new` gives it. */
+/* make(row, init, who=None): allocates memory by a row; without `who`, returns what `lib.new`
+ * returns. */
 PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 2 || nargs > 3 || !PyTuple_CheckExact(args[0])) {
@@ -358,7 +363,8 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return made;
 }
 
-/* make_of(row, init, list): memory of an initialiser that cffi takes, which keeps a list. */
+/* make_of(row, init, list): allocates memory that keeps a list alive, from an initialiser that cffi
+ * takes. */
 PyObject *nc_memory_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *row;

@@ -1,10 +1,10 @@
-/* csrc/callable/closure.c: carries out closure plans (call/plan.h): the C half of nc_entry.
+/* csrc/callable/closure.c: executes closure plans (call/plan.h); the C half of nc_entry.
  *
- * What belongs to a call of a Python function whatever its signature is (the GIL, exceptions,
- * errno) is pycallback.h's. Here arguments become objects, and the C result gets into registers.
+ * pycallback.h handles what does not depend on the signature: the GIL, exceptions and errno. Here
+ * arguments become objects, and the C result goes into registers.
  *
- * The callback may be gone when its function has returned, and its plan with it. So what the result
- * needs of the plan is copied first. */
+ * The callback may be freed, with its plan, once its function has returned. So the code first
+ * copies the parts of the plan that the result needs. */
 #include "pycallback.h"
 
 #include "call/entry.h"
@@ -16,11 +16,11 @@
 #if NC_HAS_MACHINE_CODE
 
 enum {
-    FEW = 8,       /* arguments that need no memory of their own */
+    FEW = 8,       /* arguments that fit into the frame's array */
     MOST_MOVES = 4 /* pieces of a result */
 };
 
-/* What is no number in a word. */
+/* Any argument except a number in one word. */
 NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
                                      char *block)
 {
@@ -72,14 +72,14 @@ NC_HOT_INLINE PyObject *argument(NcPyCallback *self, const NcClosurePlan *plan, 
     }
 }
 
-/* Puts the result into the block. */
+/* Stores the result in the register block. */
 static inline void give(const NcStep *step, char *block, const char *from)
 {
     uint64_t word;
     switch (step->code) {
     case NC_STEP_VOID:
         return;
-    case NC_STEP_SIGNED: /* some callers count on an integer that is extended */
+    case NC_STEP_SIGNED: /* some callers rely on sign extension to the whole register */
         word = (uint64_t)nc_word_extended(nc_word_at(from), step->size);
         break;
     case NC_STEP_SCALAR:
@@ -107,7 +107,7 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     struct {
         NcStep step;
         NcMove moves[MOST_MOVES];
-    } result; /* not cleared: its moves are set where it has some */
+    } result; /* not cleared: the moves are set below if there are any */
     NcPyCallbackCall call = {.slot = slot};
     PyObject *few[FEW + 1];
     char *out = scratch;
@@ -124,7 +124,7 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     if (NC_UNLIKELY(plan->told != NC_NOWHERE)) {
         memcpy(&told, block + plan->told, sizeof(told));
     }
-    memset(scratch, 0, sizeof(uint64_t)); /* a result that is smaller is a whole register */
+    memset(scratch, 0, sizeof(uint64_t)); /* a smaller result fills a whole register */
     if (NC_LIKELY(spec->enter(self, &call, out))) {
         const size_t count = plan->args;
         PyObject **args =

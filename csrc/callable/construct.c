@@ -1,5 +1,5 @@
-/* csrc/callable/construct.c: the making of construct.h. Guarantee: a failed operation changes
- * nothing that anybody can see. */
+/* csrc/callable/construct.c: implements construct.h. Guarantee: a failed operation changes nothing
+ * that is visible. */
 #include "construct.h"
 
 #include "call/call.h"
@@ -30,7 +30,7 @@ PyObject *nc_callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Whether the words of the first entry are in a block of their own. */
+/* Whether the words of the first entry are in a separate block. */
 static int has_block(const NcCallable *self)
 {
     return self->words[2] != 0;
@@ -59,7 +59,7 @@ static int raised(int status)
     return status == NC_OK ? 0 : -1;
 }
 
-/* The first entry: both tables are in the object, but for the words of a long signature. */
+/* Adds the first entry. Both tables are in the object, except the words of a long signature. */
 static int append_first(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target)
 {
     uint64_t *words = self->words;
@@ -170,7 +170,7 @@ int nc_callable_own(NcCallable *self, PyObject *owner)
     count = PyList_GET_SIZE(owners);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (PyList_GET_ITEM(owners, i) == owner) {
-            /* No reference is counted: it is the same list in another order. */
+            /* The list keeps its references; only their order changes. */
             for (; i < count - 1; i++) {
                 PyList_SET_ITEM(owners, i, PyList_GET_ITEM(owners, i + 1));
             }
@@ -273,9 +273,10 @@ static int is_name(PyObject *name)
            PyUnicode_FindChar(name, 0, 0, PyUnicode_GET_LENGTH(name), 1) < 0;
 }
 
-/* wrapped(address, signature, options): the callable of an address, which may have a name. None
- * where it is for Python code to say what is meant, or what is wrong: other options, no exact int
- * and str, an address that is none, no name, Python objects in the signature. */
+/* wrapped(address, signature, options): the callable for an address, with an optional name. Returns
+ * None if Python code must handle the arguments or raise the error: other options, an address or
+ * signature that is not an exact int or str, an invalid address or name, or a signature with Python
+ * objects. */
 PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = NULL;

@@ -1,20 +1,21 @@
 /* csrc/callable/entries.c: the lookups of entries.h.
  *
- * A signature in any spelling leads to its call interface (nc_callinterface_of), whose interned
- * text is compared with those of the call table: nothing is parsed that was seen before, and no
- * text is compared but by address. Only what is missing is left to Python code: the specialize
- * hook, and the error that says what there is.
+ * nc_callinterface_of maps a signature in any spelling to its call interface. Its interned text is
+ * compared with those of the call table by address, so a spelling that was seen before is not
+ * parsed again. Python code handles missing entries only: the specialize hook, and the error that
+ * lists the entries.
  *
- * Threads: with the GIL. Python code runs where a call interface, a hook or memory is asked for;
- * the table is read after that, and what was made meanwhile in another thread stays. */
+ * Threads: everything here needs the GIL. Making a call interface, calling a hook and allocating
+ * memory may run Python code. The table is read after that, so entries added meanwhile by another
+ * thread are found. */
 #include "entries.h"
 
 #include "callinterface.h"
 #include "construct.h"
 #include "platform/lists.h"
 
-/* How many entries native callers find: none where a subclass overrides __call__. While entries are
- * added there may be more in the table than parts. */
+/* How many entries native callers find: none if a subclass overrides __call__. While entries are
+ * being added, the table may have more entries than there are parts. */
 static inline Py_ssize_t offered(NcCallable *self)
 {
     PyObject *parts = self->more->parts;
@@ -28,8 +29,8 @@ static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
     return (NcCallable *)(void *)PyTuple_GET_ITEM(self->more->parts, position);
 }
 
-/* The part that has a signature's entry, which a single is itself: a borrowed reference. NULL where
- * there is none. */
+/* The part that has the entry of a signature; a single is its own part. A borrowed reference, or
+ * NULL if there is none. */
 static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
 {
     const PyNativeCallableEntry *entries = self->calls->entries;
@@ -49,8 +50,8 @@ static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
     return NULL;
 }
 
-/* The part of a signature that is not in the table by now: the specialize hook is asked for it.
- * NULL with an exception. */
+/* Asks the specialize hook for an entry that is missing from the table. Returns its part, or NULL
+ * with an exception. */
 NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
 {
     PyObject *text = PyTuple_GET_ITEM(cif->alone, 0);
@@ -91,7 +92,7 @@ NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
     NcCallable *part = cif != NULL ? part_of(self, cif) : NULL;
     if (cif == NULL &&
         (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
-        PyErr_Clear(); /* what is no signature has no entry */
+        PyErr_Clear(); /* a text that is not a signature has no entry */
     }
     Py_XDECREF(cif);
     return part;

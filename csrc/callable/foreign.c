@@ -1,5 +1,5 @@
-/* csrc/callable/foreign.c: the functions of foreign.h. The bridges (nativecall/_bridges/) make
- * them. */
+/* csrc/callable/foreign.c: implements foreign.h. The bridges (nativecall/_bridges/) decide how each
+ * kind is made. */
 #include "foreign.h"
 
 #include "callinterface.h"
@@ -14,9 +14,9 @@
 
 /* ---- capsules -------------------------------------------------------------------------------- */
 
-/* The name and the owner of a capsule in one block, which its name leads to. Not the capsule's
- * context: SciPy hands that to the function as its user_data. Only a capsule without a name, which
- * SciPy refuses, has it there. */
+/* The name and owner of a capsule, in one block that is found through the name. The capsule's
+ * context is not usable: SciPy passes it to the function as user_data. Only a nameless capsule,
+ * which SciPy refuses, keeps the block in its context. */
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
     char name[1];    /* the capsule's name, as long as it needs to be */
@@ -38,14 +38,13 @@ static void capsule_free(PyObject *capsule)
     PyMem_Free(block);
 }
 
-/* No other capsule has the destructor. */
+/* Only our capsules have this destructor. */
 static int is_our_capsule(PyObject *object)
 {
     return PyCapsule_CheckExact(object) && PyCapsule_GetDestructor(object) == capsule_free;
 }
 
-/* A capsule of a pointer, which is not NULL, named by so many bytes; of none: without a name. It
- * keeps its owner alive. */
+/* Makes a capsule of a non-NULL pointer that keeps its owner alive. A length of 0 means no name. */
 static PyObject *capsule_new(void *pointer, const char *name, size_t length, PyObject *owner)
 {
     NamedOwner *block = (NamedOwner *)PyMem_Malloc(sizeof(NamedOwner) + length);
@@ -77,8 +76,8 @@ PyObject *nc_capsule(PyObject *Py_UNUSED(module), PyObject *args)
                : NULL;
 }
 
-/* capsule_entry(capsule), METH_O: the callable of one entry that a capsule of nc_capsule owns, if
- * its function is the one that the capsule holds; else None. */
+/* capsule_entry(capsule), METH_O: the callable of one entry that one of our capsules owns, if the
+ * capsule holds its function; else None. */
 PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
     PyObject *owner = is_our_capsule(made) ? block_of(made)->owner : NULL;
@@ -96,8 +95,8 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 
 /* ---- making them ----------------------------------------------------------------------------- */
 
-/* By NC_TO_…: the bridge, and the name of its function that reads the arguments of the method of
- * that name, and returns two in a tuple. */
+/* By NC_TO_…: the bridge, and its function that parses the arguments of the method of the same name
+ * and returns two values in a tuple. */
 static const struct {
     const char *bridge;
     const char *method;
@@ -107,7 +106,7 @@ static const struct {
                              {"scipy", "to_scipy"},
                              {"scipy", "to_scipy"}};
 
-/* Flags that no foreign callable of an entry depends on. */
+/* Flags that make no difference to foreign callables. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
 
 static PyObject *bridges[NC_FOREIGN_KINDS]; /* NULL until one is asked for */
@@ -127,8 +126,8 @@ static PyObject *bridge_of(int kind)
     return bridges[kind];
 }
 
-/* What the foreign callables of an entry are made of: a tuple; None where SciPy does not call it as
- * it is. A new reference; NULL with an exception. The call interface keeps it. */
+/* The recipe for the foreign callables of an entry: a tuple, or None if SciPy cannot call it
+ * without conversion. A new reference, or NULL with an exception. The call interface caches it. */
 static PyObject *form_of(int kind, PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -147,19 +146,18 @@ static PyObject *form_of(int kind, PyObject *entry)
     return form;
 }
 
-/* Of (its class, a class of pointers that ctypes casts, the address of ctypes' cast function). */
+/* From (its class, a class of pointers that ctypes casts, the address of ctypes' cast function). */
 static PyObject *make_ctypes(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *(*cast)(void *, PyObject *, PyObject *) =
         (PyObject *
          (*)(void *, PyObject *, PyObject *))(uintptr_t)PyLong_AsVoidPtr(PyTuple_GET_ITEM(form, 2));
     PyObject *source = cast != NULL ? PyObject_CallNoArgs(PyTuple_GET_ITEM(form, 1)) : NULL;
-    /* A cast makes the dictionary of what is kept alive, which a pointer to a number has none
-     * of. */
+    /* The cast creates the dictionary of kept objects; a pointer to a number has none. */
     PyObject *made = source != NULL ? cast(target, source, PyTuple_GET_ITEM(form, 0)) : NULL;
     PyObject *kept = made != NULL ? PyObject_GetAttr(made, objects_name) : NULL;
     if (kept != NULL && PyDict_Check(kept)) {
-        PyDict_Clear(kept); /* of the source, which has the same dictionary: a cycle */
+        PyDict_Clear(kept); /* it holds the source, which shares this dictionary: a cycle */
     }
     if (kept == NULL || PyDict_SetItem(kept, entry_name, entry) < 0) {
         Py_CLEAR(made);
@@ -169,7 +167,7 @@ static PyObject *make_ctypes(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* Of (cast, its type): a pointer that keeps the entry. */
+/* From (cast, its type): a pointer that keeps the entry alive. */
 static PyObject *make_cffi(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(target);
@@ -184,7 +182,7 @@ static PyObject *make_cffi(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* Of (its name). */
+/* From the capsule's name. */
 static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
 {
     char *text;
@@ -194,9 +192,9 @@ static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
                : NULL;
 }
 
-/* Of (LowLevelCallable, the capsule's name): what the class makes of a capsule without user data,
- * which is the capsule that SciPy calls, the function as it was given, and the user data. Its own
- * code, in Python, takes ten times as long. */
+/* From (LowLevelCallable, the capsule's name): builds what the class builds for a capsule without
+ * user data, a tuple of the capsule that SciPy calls, the function as given, and the user data. The
+ * class's own Python code takes ten times as long. */
 static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
@@ -206,7 +204,7 @@ static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* The foreign callable of a callable of one entry by a form, which is a tuple. */
+/* Makes the foreign callable of a single by a recipe, a tuple. */
 static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
 {
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
@@ -222,7 +220,7 @@ static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
     return make_scipy(form, target, entry);
 }
 
-/* The same by its own form; NULL, without an exception where there is none. */
+/* The same by the single's own recipe. Returns NULL without an exception if there is none. */
 static PyObject *make_usual(int kind, PyObject *entry)
 {
     PyObject *form = form_of(kind, entry);
@@ -231,8 +229,8 @@ static PyObject *make_usual(int kind, PyObject *entry)
     return foreign;
 }
 
-/* An entry, which it takes, as callers without the GIL call it: itself, or a thunk that takes the
- * GIL. A variadic function has none. */
+/* Takes over an entry and returns it ready for callers that release the GIL: itself, or a thunk
+ * that takes the GIL. Variadic functions have no thunk. */
 static PyObject *taking_gil(PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -254,7 +252,7 @@ PyObject *nc_foreign_entry(PyObject *object, PyObject *signature)
     return part != NULL ? nc_callable_alone(part) : NULL;
 }
 
-/* make_scipy(form, entry): a LowLevelCallable of (its class, its capsule's name). */
+/* make_scipy(form, entry): a LowLevelCallable from (its class, its capsule's name). */
 PyObject *nc_low_level_callable(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *form;
@@ -276,8 +274,8 @@ static PyObject *entry_in(PyObject *foreign)
 
 /* ---- keeping them ---------------------------------------------------------------------------- */
 
-/* Whether objects of a type may own more than a native callable does. What they become owns them,
- * and is not kept. */
+/* Whether objects of a type may own more than a native callable does. Their foreign callables own
+ * them, and are not cached. */
 static int owns_more(const PyTypeObject *type)
 {
     return type->tp_basicsize != (Py_ssize_t)sizeof(NcCallable) || type->tp_dictoffset != 0 ||
@@ -296,7 +294,7 @@ void nc_foreign_forget(NcCallable *self)
     }
 }
 
-/* The callable of one entry that goes with a foreign one; it owns what `self` may own besides. */
+/* The callable of one entry for a foreign callable to hold; it owns `self` if that may own more. */
 static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
 {
     PyObject *entry = nc_callable_alone(part);
@@ -307,8 +305,7 @@ static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
     return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
 }
 
-/* A foreign callable that was not made before, or is not good any more. `holder` keeps it; NULL:
- * nobody does. */
+/* Cache miss: makes the foreign callable. `holder` caches it, unless it is NULL. */
 NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     PyObject *entry = NULL;
@@ -344,7 +341,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     return foreign;
 }
 
-/* The foreign callable that a callable keeps, or a new one. */
+/* Returns the cached foreign callable, or a new one. */
 static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(self)))) {
@@ -356,9 +353,9 @@ static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyO
     return anew(self, holder, kind, given);
 }
 
-/* A foreign callable of the type that a consumer has for it, which is asked of the bridge: a class
- * of ctypes', a type of cffi's and the consumer's `ffi`, or a capsule's name. Nobody keeps it,
- * unless it is the usual one. */
+/* Makes a foreign callable of the consumer's type: a ctypes class, a cffi type with the consumer's
+ * `ffi`, or a capsule's name. The bridge chooses the entry and recipe. Only the usual form is
+ * cached. */
 NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 {
     PyObject *bridge = bridge_of(kind);
@@ -386,7 +383,7 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
     return made;
 }
 
-/* The arguments of a method that are not only a signature; 0, or -1 with an exception. */
+/* Parses arguments beyond a single signature; 0, or -1 with an exception. */
 NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                                PyObject **given)
 {
@@ -403,7 +400,7 @@ NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs
     return both != NULL ? 0 : -1;
 }
 
-/* Whether a signature is given by the text that entries have. */
+/* Whether a signature is spelled like the entry's canonical text. */
 static inline int is_text(PyObject *signature, const NcCallable *part)
 {
     return PyUnicode_Check(signature) &&
@@ -427,7 +424,7 @@ static inline PyObject *foreign_of(PyObject *object, PyObject *const *args, Py_s
         holder = nc_entries_part(self, given[0]);
         if (NC_UNLIKELY(holder == NULL)) {
             if (kind == NC_TO_CFFI && PyErr_ExceptionMatches(PyExc_ValueError)) {
-                PyErr_Clear(); /* a text that is no signature: the bridge says what it lacks */
+                PyErr_Clear(); /* not a signature: the bridge raises the error */
                 return typed(self, kind, given);
             }
             return NULL;
@@ -529,8 +526,8 @@ PyObject *nc_foreign_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t 
     return foreign_of(object, args, nargs, kwnames, NC_TO_CTYPES);
 }
 
-/* Where several entries, or none, may be meant, ctypes is told when it asks: an attribute that
- * raises would stop those that list attributes. */
+/* If the choice of an entry fails, ctypes gets the error only when it uses the value: an attribute
+ * that raises would break code that lists attributes. */
 PyObject *nc_foreign_parameter(PyObject *object, void *Py_UNUSED(closure))
 {
     PyObject *bridge;
@@ -562,8 +559,8 @@ PyObject *nc_foreign_scipy(PyObject *object, PyObject *const *args, Py_ssize_t n
     return foreign_of(object, args, nargs, kwnames, NC_TO_SCIPY);
 }
 
-/* What a capsule owns is seen by no collector, so it is shown as the callable's own where nothing
- * but what is kept leads to the capsule. */
+/* The collector cannot see what a capsule owns. If only this cache refers to the capsule, its owner
+ * is visited as the callable's own. */
 int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg)
 {
     for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {

@@ -1,15 +1,14 @@
-/* csrc/callable/foreign.h: a native callable as a foreign callable, the function object of
+/* csrc/callable/foreign.h: converts a native callable to a foreign callable, the function object of
  * another library: `f.to_ctypes()`, `f.to_cffi()`, `f.to_capsule()` and `f.to_scipy()`.
  *
- * A foreign callable has a callable of one entry with it: the entry as it was when that was made,
- * which owns what it points into. It does not refer to the callable that it came of, unless that is
- * of a class whose objects may own more than a native callable does. So the callable of an entry
- * keeps one of each kind, and an overloaded one SciPy's of all its entries, and no circle comes of
- * it.
+ * A foreign callable holds a callable of one entry: a copy of the entry at that time, which owns
+ * what the entry points into. It does not refer to the original callable, unless objects of that
+ * class may own more than a native callable does. So the callable can cache its foreign callables
+ * without a reference cycle: one of each kind for each entry, and SciPy's for an overloaded one.
  *
- * Guarantees: what is kept is given again only while the entries are those that it was made of, and
- * while it still has its entry: a cffi pointer that was released, and a ctypes pointer whose
- * types were set, have not. The collector sees through what is kept, capsules included.
+ * Guarantees. A cached foreign callable is returned only while the entries are unchanged, and while
+ * it still holds its entry: a released cffi pointer, or a ctypes pointer whose types were set, does
+ * not. The collector sees the contents of the cache, capsules included.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_FOREIGN_H
@@ -17,8 +16,8 @@
 
 #include "layout.h"
 
-/* The methods of the type, METH_FASTCALL | METH_KEYWORDS: (signature=None), and
- * ffi=None, name=None or user_data=None. */
+/* The methods of the type, METH_FASTCALL | METH_KEYWORDS. All take signature=None; to_cffi takes
+ * ffi=None, to_capsule name=None and to_scipy user_data=None. */
 PyObject *nc_foreign_ctypes(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames);
 PyObject *nc_foreign_cffi(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
@@ -28,22 +27,23 @@ PyObject *nc_foreign_capsule(PyObject *callable, PyObject *const *args, Py_ssize
 PyObject *nc_foreign_scipy(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames);
 
-/* `_as_parameter_`: what ctypes passes for a callable that is an argument; one that has no such
- * form, or more than one, an object that raises why when ctypes asks it for the same attribute. */
+/* `_as_parameter_`: what ctypes passes for a callable as an argument. A callable with several
+ * entries, or none that ctypes can call, gets an object that raises the reason when ctypes reads
+ * its `_as_parameter_`. */
 PyObject *nc_foreign_parameter(PyObject *callable, void *closure);
 
 extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_doc_to_scipy[];
 
-/* _alone(signature), METH_O: a callable of the entry as it is now; of the only one for None. */
+/* _alone(signature), METH_O: a new callable of the present entry; for None, of the only one. */
 PyObject *nc_foreign_entry(PyObject *callable, PyObject *signature);
 
-/* Lets go of all that are kept, when the entries or the hook are changed. Others' code may run. */
+/* Empties the cache when the entries or the hook change. May run foreign code. */
 void nc_foreign_forget(NcCallable *self);
 
-/* For the type's own. */
+/* Called by the type's tp_traverse. */
 int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg);
 
-/* Once, before the first of them; -1 with an exception. */
+/* Called once, before the first conversion; -1 with an exception. */
 int nc_foreign_ready(void);
 
 #endif

@@ -1,15 +1,15 @@
-"""Writes the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
+"""Generate the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
 
-A shape is a signature with every pointer written ``P``. Signatures of one
-shape share one trampoline, because a pointer's target type matters only to its conversion, which
-reads it from the call interface.
+A shape is a signature with every pointer written ``P``. Signatures of one shape share one
+trampoline, because only the conversion depends on a pointer's target type, and it reads the type
+from the call interface.
 
-How the set was chosen: by counting the shapes of what 26 headers declare, C's library, POSIX, zlib,
-SQLite, OpenSSL, GSL, git2, Xlib and others. Nearly all shapes that ten of them have are here, and
-those that numerical code calls in loops. What one spares is 5 to 8 ns a call, beside the same call
-by its plan (csrc/call/), so a hole costs little (docs/decisions.md, 29).
+How the set was chosen: 26 headers were counted, those of the C library, POSIX, zlib, SQLite,
+OpenSSL, GSL, libgit2, Xlib and others. The set has nearly all shapes that ten of them use, and
+those that numerical code calls in loops. A trampoline saves 5 to 8 ns a call over the same call by
+its plan (csrc/call/), so a missing shape costs little (docs/decisions.md, 29).
 
-Run by the build: ``python generate_trampolines.py trampolines.c``.
+The build runs this: ``python generate_trampolines.py trampolines.c``.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ SHAPES = (
 
 
 def shapes() -> list[str]:
-    """Every shape, sorted."""
+    """Return every shape, sorted."""
     return sorted(" ".join(SHAPES).split())
 
 
 def function(shape: str) -> str:
-    """The C code for one shape."""
+    """Return the C code for one shape."""
     code, _, args = shape.partition(":")
     name = f"{code}_{args}" if args else f"{code}_none"
     c_type, to_python = RESULTS[code]
     has_pointers = "P" in args
     lines = [f"static inline PyObject *call_{name}(NcCallable *self, PyObject *const *args)", "{"]
     body = []
-    # The pointers are an array, for the end of the call.
+    # The pointers are one array, which the end of the call releases.
     places = {}
     for i, letter in enumerate(args):
         if letter == "P":
@@ -78,7 +78,7 @@ def function(shape: str) -> str:
         get = f"nc_get_{letter}(self, args, {i}, &{places[i]})"
         before = args[:i].count("P")
         if before:
-            # What that ran may have moved what others point to.
+            # Code that this ran may have moved what earlier pointers point to.
             body.append(
                 f"    status = {get};\n"
                 "    if (NC_UNLIKELY(status != 0) &&\n"
@@ -118,7 +118,7 @@ def function(shape: str) -> str:
 
 
 def main(path: str) -> None:
-    """Write the file."""
+    """Write the C file."""
     all_shapes = shapes()
     parts = [
         "/* Written by generate_trampolines.py. */",

@@ -1,8 +1,7 @@
-/* csrc/callable/library.c: open shared libraries, and their functions as native callables.
+/* csrc/callable/library.c: open shared libraries, and native callables for their functions.
  *
- * A library is never unloaded: its threads, signal handlers and destructors of thread-local data
- * may run as long as the process does. All of this needs the GIL, and releases it while the loader
- * works. */
+ * A library is never unloaded: its threads, signal handlers and thread-local destructors may run
+ * until the process ends. Everything here needs the GIL, and releases it while the loader works. */
 #include "callinterface.h"
 #include "core/core.h"
 #include "call/kept.h"
@@ -16,13 +15,13 @@
 
 enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
-/* A file has one, however often it is opened: what its code keeps lasts while anything of it is in
- * use. */
+/* One object for each file, however often it is opened: the functions that the library's C code
+ * stores stay alive while any part of it is in use. */
 typedef struct Library {
     PyObject_HEAD
-    void *handle;         /* the loader's; Python code never sees it */
-    PyObject *kept;       /* dict: functions that its code keeps (kept.h) */
-    struct Library *next; /* among all that live (platform/links.h) */
+    void *handle;         /* the loader's; hidden from Python code */
+    PyObject *kept;       /* dict: functions that its C code stores (kept.h) */
+    struct Library *next; /* list of all living ones (platform/links.h) */
     struct Library **from;
 } Library;
 
@@ -62,14 +61,14 @@ PyObject *nc_library_keeps(PyObject *Py_UNUSED(module), PyObject *owner)
     return PyBool_FromLong(nc_library_kept(owner) != NULL);
 }
 
-/* No tp_clear: the dictionary is cleared where it is part of a cycle. */
+/* No tp_clear: the collector clears the dictionary of a cycle. */
 static int library_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((Library *)(void *)object)->kept);
     return 0;
 }
 
-/* The loader may run code, or wait for another thread that does, so the GIL is free meanwhile. */
+/* Looks up a symbol without the GIL: the loader may run code, or wait for a thread that does. */
 static int look_up(PyObject *object, const char *name, const char *version, void **address)
 {
     void *handle = ((Library *)(void *)object)->handle;
@@ -78,8 +77,8 @@ static int look_up(PyObject *object, const char *name, const char *version, void
     Py_END_ALLOW_THREADS return status;
 }
 
-/* symbol(name, version=None): the address of a symbol, given as bytes, or of a version of it; 0
- * when there is none. */
+/* symbol(name, version=None): the address of a symbol (bytes), or of one version of it; 0 if there
+ * is none. */
 static PyObject *library_symbol(PyObject *object, PyObject *args)
 {
     const char *name;
@@ -90,7 +89,7 @@ static PyObject *library_symbol(PyObject *object, PyObject *args)
     }
     int status = look_up(object, name, version, &address);
     if (status == NC_E_FORMAT) {
-        /* Only loaders that know versions, as glibc's does by dlvsym, can look one up. */
+        /* Only loaders with dlvsym, such as glibc's, look up versions. */
         PyErr_SetString(PyExc_NotImplementedError,
                         "symbols have no versions on this platform; leave 'version' out");
         return NULL;
@@ -99,10 +98,10 @@ static PyObject *library_symbol(PyObject *object, PyObject *args)
 }
 
 /* function(name, signature, library, class): the callable of a function without options, by its
- * signature or its call interface; its owner is a tuple of that class: (this library, library,
- * name, None, None). None where it is for Python code to say what is meant, or what is wrong: there
- * is no such symbol, name or signature are no exact str, the signature has Python objects. What is
- * wrong with a signature is raised. */
+ * signature or call interface. Its owner is a tuple of that class: (this library, library, name,
+ * None, None). Returns None if Python code must handle the arguments or raise the error: a missing
+ * symbol, a name or signature that is not an exact str, a signature with Python objects. Raises the
+ * error of an invalid signature. */
 static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = nargs == 4 ? args[0] : NULL;
@@ -128,7 +127,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
     }
     text = PyUnicode_AsUTF8AndSize(name, &length);
     if (text == NULL) {
-        PyErr_Clear(); /* lone surrogates, which are in no symbol */
+        PyErr_Clear(); /* lone surrogates, which no symbol has */
     }
     if (text == NULL || cif->has_objects || (Py_ssize_t)strlen(text) != length ||
         look_up(object, text, NULL, &address) != NC_OK || address == NULL) {
@@ -146,7 +145,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
 
 /* ---- the type -------------------------------------------------------------------------------- */
 
-/* path: the file as bytes, None where the loader does not tell. */
+/* path: the file as bytes; None if the loader does not report it. */
 static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
 {
     char path[TEXT];
@@ -180,8 +179,8 @@ PyTypeObject NcLibrary_Type = {
     .tp_getset = library_getset,
 };
 
-/* open_library(path, flags): opens the library at a path given as bytes, the process itself for
- * None; flags as nc_core_library_open has them. What the loader says against it is an OSError. */
+/* open_library(path, flags): opens the library at a path (bytes), or the process itself for None.
+ * Flags are those of nc_core_library_open. Loader errors raise OSError. */
 PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *path;

@@ -1,25 +1,27 @@
-/* csrc/callable/offer.c: what objects of other providers offer, as Python code sees it: entries of
- * their call tables, through a built-in view too, and of `__nativecall_api__`.
+/* csrc/callable/offer.c: lists for Python code the entries that objects of other providers offer:
+ * in call tables, also through a built-in view, and in `__nativecall_api__`.
  *
- * Everything is read as any consumer reads it (nativecallable.h, nativeapi.h). Entries of a later
- * ABI and entries without a function are left out. Threads: with the GIL. */
+ * It reads them as any consumer does (nativecallable.h, nativeapi.h). It skips entries of a later
+ * ABI and entries without a function.
+ *
+ * Threads: everything here needs the GIL. */
 #include "platform/lists.h"
 #include "layout.h"
 
 #include "nativecall/customslots.h"
 #include "nativecall/nativeapi.h"
 
-/* (signature, address, flags), as `_entries` of our own callables. */
+/* (signature, address, flags), like the rows of our own `_entries`. */
 static PyObject *described(const PyNativeCallableEntry *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
-    /* A foreign text can be anything; what is no signature is refused where it is read. */
+    /* A foreign text may hold any bytes; the parser refuses what is not a signature. */
     PyObject *text =
         PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
     return Py_BuildValue("(NNK)", text, address, (unsigned long long)entry->flags);
 }
 
-/* Where the call table of an object is, counted from its start; 0 without one. */
+/* The offset of an object's call table; 0 without one. */
 static Py_ssize_t table_offset(PyObject *object)
 {
     if (nc_native_table(object) == NULL) {
@@ -34,10 +36,10 @@ static Py_ssize_t table_offset(PyObject *object)
     return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
 }
 
-/* native_offer(object): (offset, [(signature, address, flags), ...]): where in the object, or in
- * the one that it is a view of, the call table is, None for `__nativecall_api__`, and what is told
- * of it. None for an object that offers nothing, and for our own callables; TypeError for a wrong
- * `__nativecall_api__`. */
+/* native_offer(object): (offset, [(signature, address, flags), ...]). The offset is that of the
+ * call table in the object, or in the callable behind a view; None for `__nativecall_api__`.
+ * Returns None for an object that offers nothing and for our own callables. Raises TypeError for an
+ * invalid `__nativecall_api__`. */
 PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyObject *behind = nc_abi_behind(object);
@@ -67,9 +69,9 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
     return api != NULL ? Py_BuildValue("(ON)", Py_None, rows) : Py_BuildValue("(nN)", offset, rows);
 }
 
-/* native_entry(object, signature): (signature, address, flags) of the entry of a canonical
- * signature that `__nativecall_api__` of an object has, None where there is none. The provider may
- * make it, and raise an exception. */
+/* native_entry(object, signature): looks up the entry of a canonical signature in an object's
+ * `__nativecall_api__`: (signature, address, flags), or None. The provider may make the entry then,
+ * and may raise. */
 PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;

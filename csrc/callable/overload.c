@@ -1,24 +1,22 @@
-/* csrc/callable/overload.c: the choice among the entries of an overloaded callable, by argument
- * types.
+/* csrc/callable/overload.c: chooses among the entries of an overloaded callable by argument types.
  *
- * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate whose costs add
- * up to least is called; the earlier one where two are equal. So an exact match always wins, and
- * the order of entries matters only between equals. When nothing fits, the error lists what there
- * is.
+ * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate with the lowest
+ * sum is called; among equals, the earliest. So an exact match always wins, and the order of
+ * entries matters only among equals. If nothing fits, the error lists the entries.
  *
- * Speed. What decides is not the values but their classes: Python's float, bool, complex and None,
- * each of NumPy's scalar types, an int by the entries' integer types that it fits, and an array
- * that is contiguous and writable by its element type, where the entries take arrays of numbers by
- * pointer, and in one order, only. A dispatcher is a table from the classes of a call's arguments
- * to the entry that the rule chose for such arguments before. The rule alone fills it, so the table
- * cannot choose otherwise.
+ * Speed. The choice depends on the classes of the arguments, not on their values. Python's float,
+ * bool, complex and None are classes, and so is each NumPy scalar type. Ints are classified by the
+ * integer types of the entries that they fit. A contiguous, writable array is classified by its
+ * element type, if all entries take arrays of numbers by pointer and in one memory layout. A
+ * dispatcher is a table from the argument classes of a call to the entry that the rule chose for
+ * them before. Only the rule fills the table, so the two never differ.
  *
- * A compiler's function, which has entries made for the arguments of calls, has one made where no
- * entry takes them exactly. Where none can be made, what the rule chose is called.
+ * A callable with a specialize hook, such as a compiler's function, gets a new entry if no entry
+ * matches the arguments exactly. If none can be made, the rule's choice is called.
  *
- * Guarantees: choosing converts nothing and calls no user code but __index__ of integers and what
- * the match hook asks; where the table knows the answer, none but an array's exporter. A failed
- * match swallows its exception, a failed hook does not. */
+ * Guarantees. Choosing converts nothing. The user code that it may run is __index__ of integers and
+ * the match hook's queries; on a table hit, an array's exporter only. Errors of a failed match are
+ * cleared; a failed hook's error propagates. */
 #include "overload.h"
 
 #include "call/calls.h"
@@ -28,7 +26,7 @@
 
 #include <string.h>
 
-/* ---- all arguments --------------------------------------------------------------------------- */
+/* ---- the rule -------------------------------------------------------------------------------- */
 
 static const NcCallInterface *part_cif(PyObject *parts, Py_ssize_t position)
 {
@@ -36,8 +34,8 @@ static const NcCallInterface *part_cif(PyObject *parts, Py_ssize_t position)
     return ((const NcCallable *)(void *)part)->cif;
 }
 
-/* The position of the part that the arguments cost least to convert for; the earlier one where two
- * cost the same. -1 when none takes them, -2 with an exception. */
+/* The position of the part with the lowest cost; among equals, the earliest. -1 if none takes the
+ * arguments, -2 with an exception. */
 static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                              long *best_cost)
 {
@@ -72,31 +70,31 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 
 /* ---- classes of values ----------------------------------------------------------------------- */
 
-/* Values of a class cost the same for every argument type of a set of signatures. Those of ints
- * are numbered by each dispatcher, from CLASS_INT on. */
+/* Values of a class cost the same for every argument type of a set of signatures. Each dispatcher
+ * numbers its classes of ints, from CLASS_INT on. */
 enum {
-    CLASS_UNKNOWN = 0, /* the rule must be asked */
+    CLASS_UNKNOWN = 0, /* needs the rule */
     CLASS_FLOAT,
     CLASS_BOOL,
     CLASS_COMPLEX,
     CLASS_NONE,
     CLASS_NUMPY,       /* the first of NumPy's scalar types */
-    CLASS_BUFFER = 31, /* of a type: its instances have the classes that follow the ints' */
+    CLASS_BUFFER = 31, /* of a type whose instances have the classes CLASS_BYTES and up */
     CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
     CLASS_BYTES = 44,  /* of bytes objects, which are read-only */
     CLASS_ARRAY = 45,  /* the first class of arrays */
     CLASS_BITS = 6,
-    MOST_ARGUMENTS = 10, /* whose classes fit into a key, with one bit above them */
+    MOST_ARGUMENTS = 10, /* that a key has room for, with one bit above them */
 };
 
-/* The element types of arrays, each of which has a class. */
+/* The element types of arrays; each has a class. */
 #define LETTER(letter, ...) letter,
 static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
 _Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
 
-/* Types whose instances all say the same about themselves; their subclasses are other types. By
- * address. Only static types, which live as long as the process: their number is small, so a search
- * soon meets an empty place. */
+/* Types whose class is known without looking at the value, by address; subclasses are other types.
+ * Only static types, which live as long as the process. They are few, so a search soon meets an
+ * empty place. */
 enum { TYPE_PLACES = 64 };
 static struct {
     PyTypeObject *type;
@@ -116,7 +114,7 @@ static size_t type_place(const PyTypeObject *type)
     return place;
 }
 
-/* Puts a value's type among the known ones if it belongs there. */
+/* Adds a value's type to the known ones if it qualifies. */
 static void learn_type(PyObject *value)
 {
     PyTypeObject *type = Py_TYPE(value);
@@ -137,7 +135,7 @@ static void learn_type(PyObject *value)
                       ? nc_value_letter(value)
                       : '\0';
     if (PyErr_Occurred()) {
-        PyErr_Clear(); /* the type stays unknown until a call that has the memory to ask */
+        PyErr_Clear(); /* out of memory: the type stays unknown for now */
         return;
     }
     if (is_numpy && letter != '\0' && CLASS_NUMPY + numpy_count < CLASS_BUFFER) {
@@ -155,26 +153,28 @@ static void learn_type(PyObject *value)
 enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
 
 struct NcDispatcher {
-    size_t references; /* of the callable, and of each call that asks an exporter */
-    int takes_arrays;  /* whether an array is known by its elements */
-    int export;        /* how those that are known are exported; 0: in several orders */
-    int takes_bytes;   /* whether bytes have a class, too */
+    size_t references;              /* of the callable, and of each call that asks an exporter */
+    int takes_arrays;               /* whether arrays have classes */
+    int export;                     /* export flags for them; 0 if memory layouts differ */
+    int takes_bytes;                /* whether bytes have a class, too */
     unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
     struct {
-        uint64_t key;      /* classes of arguments; 0 in an empty place */
+        uint64_t key;      /* classes of arguments; 0: an empty place */
         Py_ssize_t choice; /* the part's position for them */
     } memo[MEMO_PLACES];
 };
 
-/* The letter of the numbers that an argument takes, if any, by value or by reference. */
+/* The letter of the numbers that an argument takes by value or by reference; other letters are no
+ * integers. */
 static char number_letter(const NcCallInterface *cif, Py_ssize_t index)
 {
     const NcArgument *argument = &cif->arguments[index];
     return argument->code == 'P' && cif->fortran ? argument->pointee : argument->code;
 }
 
-/* Numbers the ints: two are of the same class when they fit the same integer types of the set. An
- * int fits by its sign and length alone, its own or, of a negative one, its complement's. */
+/* Assigns classes to ints: two have the same class if they fit the same integer types of the set.
+ * That depends only on the sign and bit length: for a negative int, the length of its
+ * complement. */
 static void number_ints(NcDispatcher *self, PyObject *parts)
 {
     unsigned char ends[2][65] = {{0}, {0}};
@@ -200,8 +200,9 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     }
 }
 
-/* Whether arrays cost by their elements alone: all arguments are scalars, objects, and pointers to
- * scalars. Structs, views and pointers to arrays ask the value for more. */
+/* Whether an array's cost depends only on its elements: all arguments are scalars, objects, and
+ * pointers to scalars. For structs, views and pointers to arrays the value must be inspected. Sets
+ * *bytes to whether bytes objects have a class. */
 static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
@@ -216,7 +217,7 @@ static int knows_arrays(PyObject *parts, int *bytes)
                 return 0;
             }
             if (code == 'P' && cif->arguments[i].pointee == 'v') {
-                /* That depends on a promise, which the signature does not tell. */
+                /* That depends on read-only arguments, which the signature does not show. */
                 *bytes = 0;
             }
         }
@@ -224,7 +225,7 @@ static int knows_arrays(PyObject *parts, int *bytes)
     return 1;
 }
 
-/* How all parts have arrays exported that they may write to; 0 where they differ. */
+/* The export flags that all parts use for writable arrays; 0 if they differ. */
 static int common_export(PyObject *parts)
 {
     int export = 0;
@@ -238,7 +239,7 @@ static int common_export(PyObject *parts)
     return export | PyBUF_WRITABLE;
 }
 
-/* The dispatcher of some parts, with one reference; NULL with an exception. */
+/* A new dispatcher for parts, with one reference; NULL with an exception. */
 static NcDispatcher *dispatcher_new(PyObject *parts)
 {
     NcDispatcher *self = (NcDispatcher *)PyMem_Calloc(1, sizeof(*self));
@@ -260,7 +261,7 @@ void nc_dispatcher_release(NcDispatcher *self)
     }
 }
 
-/* Bits up to the highest one that is set; 1 for 0, too, since no integer type tells 0 from 1. */
+/* Bit length; 1 for 0 too, since every integer type that fits 1 fits 0. */
 static inline int bit_length(uint64_t bits)
 {
 #if defined(__GNUC__)
@@ -280,7 +281,7 @@ static inline int class_of_int(const NcDispatcher *self, int64_t number)
     return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
 }
 
-/* Of an int of several digits. */
+/* For an int of several digits. */
 NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
 {
     int overflow = 0;
@@ -288,8 +289,9 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
     return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
 }
 
-/* Exporters may run Python code (NumPy warns of some arrays), which may add an entry: then `self`
- * is no longer the owner's, and no class of its is of use. Nothing else in a key runs any. */
+/* An exporter may run Python code (NumPy warns about some arrays), which may add an entry. Then
+ * `self` is no longer the owner's dispatcher, and the class is unusable. Nothing else in a key runs
+ * code. */
 NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     Py_buffer buffer;
@@ -308,7 +310,7 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
             letter = nc_buffer_letter(&buffer);
         }
         if (letter != '\0' && ((uintptr_t)buffer.buf & (nc_scalar_alignment(letter) - 1)) != 0) {
-            letter = '\0'; /* pointers refuse it */
+            letter = '\0'; /* misaligned: pointers refuse it */
         }
         PyBuffer_Release(&buffer);
     }
@@ -337,8 +339,8 @@ static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *valu
     return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
 }
 
-/* The classes of all arguments in one number, 0 where one has none. The bit above them tells
- * numbers of arguments apart. */
+/* Packs the classes of all arguments into one number; 0 if one has no class. The bit above them
+ * distinguishes numbers of arguments. */
 static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
                               Py_ssize_t nargs)
 {
@@ -361,8 +363,8 @@ static inline size_t memo_place(uint64_t key)
     return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS));
 }
 
-/* Whether what NumPy's scalars of a letter cost depends on their values: integers of a kind that
- * does not fit some integer type of the set. */
+/* Whether the cost of a NumPy scalar with this letter depends on its value: its integer type does
+ * not fit some integer type of the set. */
 static int varies(PyObject *parts, char letter)
 {
     const NcIntegerKind *found = nc_integer_kind(letter);
@@ -382,8 +384,8 @@ static int varies(PyObject *parts, char letter)
     return 0;
 }
 
-/* Writes down what the rule chose, where it would choose the same for all values of these classes.
- * An exact match it would: a type that a value has by itself holds it. */
+/* Records the rule's choice, if it is the same for all values of these classes. It always is for an
+ * exact match: the value's own type holds every such value. */
 static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
@@ -412,15 +414,14 @@ static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, 
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The part that the rule chooses, a new reference, where the table has no answer. NULL with an
- * exception. */
+/* Table miss: applies the rule. A new reference to the chosen part, or NULL with an exception. */
 static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallable *part = NULL;
     PyObject *parts = Py_XNewRef(self->more->parts);
     long cost = 0;
     if (parts == NULL) {
-        /* The collector has cleared the callable, and a finaliser calls a view. */
+        /* The collector has cleared the callable, and a finaliser calls its view. */
         nc_refuse_empty(self);
         return NULL;
     }
@@ -430,7 +431,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         if (part == NULL && choice == -1 && !PyErr_Occurred()) {
             Py_XDECREF(nc_call_with(nc_hooks.no_overload, (PyObject *)self, args, nargs, NULL));
         } else if (part == NULL && choice >= 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
-            PyErr_Clear(); /* that none can be made */
+            PyErr_Clear(); /* no entry could be made */
         }
     }
     if (choice >= 0 && part == NULL && !PyErr_Occurred()) {
@@ -438,7 +439,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         for (Py_ssize_t i = 0; i < nargs; i++) {
             learn_type(args[i]);
         }
-        /* The rule may run Python code that adds an entry: then the choice is not kept. */
+        /* The rule may run Python code that adds an entry; then the choice is not recorded. */
         if (self->more->parts == parts) {
             if (self->more->dispatcher == NULL) {
                 self->more->dispatcher = dispatcher_new(parts);
@@ -454,7 +455,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     return part;
 }
 
-/* A call that the table does not answer. */
+/* Table miss, or keyword arguments. */
 NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                    PyObject *kwnames)
 {
@@ -486,8 +487,8 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
         for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
             size_t next = (place + probe) % MEMO_PLACES;
             if (NC_LIKELY(dispatcher->memo[next].key == key)) {
-                /* The parts are those of the dispatcher: a key is 0 where they changed meanwhile.
-                 * The caller holds the callable, which holds all parts it ever had. */
+                /* The parts are still the dispatcher's: if they had changed, the key would be 0.
+                 * The caller holds the callable, which holds all parts that it ever had. */
                 PyObject *part = PyTuple_GET_ITEM(more->parts, dispatcher->memo[next].choice);
                 return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }

@@ -1,5 +1,5 @@
-/* csrc/callable/overload.h: what an overloaded callable does when it is called: as itself, and as
- * a built-in view.
+/* csrc/callable/overload.h: calls of an overloaded callable, directly and through its built-in
+ * view.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_OVERLOAD_H
@@ -11,7 +11,7 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
                                    PyObject *kwnames);
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 
-/* Releases a callable's dispatcher, or NULL. */
+/* Releases a callable's dispatcher, which may be NULL. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
 
 #endif

@@ -1,5 +1,5 @@
-/* csrc/callable/overloadcost.c: what an argument costs an entry (overloadcost.h);
- * overload.c adds the costs up and chooses. */
+/* csrc/callable/overloadcost.c: implements overloadcost.h. overload.c adds up the costs and
+ * chooses. */
 #include "overloadcost.h"
 
 #include "values/fortran.h"
@@ -15,7 +15,7 @@ PyObject *nc_costs(void)
 
 static const char kind_order[] = "?ifc";
 
-/* '?', 'i', 'f' or 'c' of a scalar letter; 0 for others. */
+/* The kind of a scalar letter: '?', 'i', 'f' or 'c'; 0 for other letters. */
 static char scalar_kind(char code)
 {
     static const char kinds[] = {[NC_KIND_BOOL] = '?', [NC_KIND_INT] = 'i', [NC_KIND_FLOAT] = 'f'};
@@ -25,7 +25,7 @@ static char scalar_kind(char code)
     return part != code ? 'c' : kinds[nc_scalar_layout(code, &size, &alignment)];
 }
 
-/* How wide a floating-point or complex type is, in steps; its parts if it is complex. */
+/* The width of a floating-point type, or of a complex type's parts, in steps. */
 static int float_width(char code)
 {
 #define STEPS(letter, name, type, held, digits, exponent, greatest, steps, ...)                    \
@@ -65,8 +65,8 @@ static int match_number(char wanted, PyObject *value)
         return steps * NC_COST_KIND + narrow + (loses ? NC_COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
-        /* 'q' is also the letter of ints of any size and of objects with __index__. What that
-         * raises is the user's own error. */
+        /* 'q' also stands for ints of any size and for objects with __index__. Errors that
+         * __index__ raises propagate. */
         number = nc_integer_of(value);
         if (number == NULL) {
             return PyErr_Occurred() ? -2 : -1;
@@ -80,7 +80,7 @@ static int match_number(char wanted, PyObject *value)
             return NC_COST_EXACT;
         }
         if (nc_scalar_size(wanted) >= nc_scalar_size(found) || found == 'q') {
-            /* An int that fits: nearest to 64 signed bits first. */
+            /* An int that fits: the type nearest to a signed 64-bit integer costs least. */
             int cost = steps * NC_COST_KIND + NC_COST_WIDER + (8 - (int)kind->size);
             return cost + (kind->is_signed ? 0 : 1);
         }
@@ -92,8 +92,8 @@ static int match_number(char wanted, PyObject *value)
     return NC_COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument of a call interface takes a buffer that suits it: contiguous, long enough,
- * aligned, and writable unless the callee promises not to write. */
+/* Whether an argument takes a buffer whose elements suit it. The buffer must be contiguous, long
+ * enough and aligned. It must be writable, unless the callee promises not to write. */
 static int takes_buffer(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
@@ -158,8 +158,8 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
     return cost == -1 && PyErr_Occurred() ? -2 : (int)cost;
 }
 
-/* match(cif, value): what the first argument of a call interface costs; -1 when it does not take
- * the value. */
+/* match(cif, value): the cost of a value for the first argument of a call interface; -1 if the
+ * argument does not take it. */
 PyObject *nc_match(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *cif;

@@ -1,4 +1,4 @@
-/* csrc/callable/pycallback.c: C calls Python functions; pycallback.h says how. */
+/* csrc/callable/pycallback.c: C calls Python functions; implements pycallback.h. */
 #include "pycallback.h"
 
 #include "call/kept.h"
@@ -20,7 +20,7 @@ static inline void release_gil(const NcPyCallbackCall *call)
     }
 }
 
-/* One of the Python objects in a result of this type; borrowed, or NULL. */
+/* Object number i in a result of this type; borrowed, or NULL. */
 static PyObject *object_in(const NcPyCallback *self, Py_ssize_t i, const void *result)
 {
     size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
@@ -29,7 +29,7 @@ static PyObject *object_in(const NcPyCallback *self, Py_ssize_t i, const void *r
     return object;
 }
 
-/* Gives C a reference of its own to each Python object in a result of this type. */
+/* Adds a reference for C to each Python object in a result of this type. */
 static void reference_objects(const NcPyCallback *self, const void *result)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
@@ -46,14 +46,14 @@ NC_COLD void too_deep(const NcPyCallback *self)
                  nc_pycallback_name(self));
 }
 
-/* Makes the sentinel the result. The callback may die in what follows, so this comes first. */
+/* Writes the sentinel to the result. Comes first, because later steps may free the callback. */
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
     memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
     reference_objects(self, out);
 }
 
-/* The beginning of a call that is not as usual: 1, or 0 with the sentinel as the result. */
+/* The slow path of begin(): 1, or 0 with the sentinel as the result. */
 static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                          void *out)
 {
@@ -93,22 +93,23 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
     return 1;
 }
 
-/* A thread without the GIL takes it. */
+/* Enters from a thread that does not hold the GIL. */
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
                               void *out)
 {
-    /* A thread of Python's own that dropped the GIL is not waited for by who holds it. */
+    /* The thread that holds the GIL never waits for a Python thread that released it, so only other
+     * threads are counted as waiting. */
     int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
     int acquired = nc_gil_acquire_detached(own);
     nc_waiting_end(slot);
     if (acquired < 0) {
-        /* Without the GIL no reference is counted. */
+        /* Without the GIL, no reference may be counted. */
         memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
         return 0;
     }
-    nc_stub_require(call->slot, self); /* which may have ended meanwhile */
+    nc_stub_require(call->slot, self); /* it may have been freed meanwhile */
     call->ending = acquired;
     return begin(self, call, own != NULL ? own : PyThreadState_Get(), out);
 }
@@ -144,7 +145,7 @@ static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
-/* Whether the call that the function was passed to fails already. */
+/* Whether the call that the function was passed to has failed already. */
 static int has_failed(const NcPyCallback *self)
 {
     const NcStash *stash = self->stash;
@@ -189,7 +190,8 @@ static PyObject *reported_as(const NcPyCallback *self)
     return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
 
-/* Gives errno the number of the exception that is set, or EIO: whether that says all of it. */
+/* Sets C's errno from the exception that is set, or to EIO. Returns whether errno says everything,
+ * and then clears the exception. */
 NC_COLD int tell_by_errno(void)
 {
     int is_os_error = PyErr_ExceptionMatches(PyExc_OSError);
@@ -218,7 +220,7 @@ static PyObject *place_exception(NcPyCallback *self, int has_before, int holding
     return nc_exception_place(self->stash, may_leave, reported_as(self), self->stub);
 }
 
-/* Ends a call with an exception set; drops the function's result if there is one. */
+/* Ends a call with an exception set; releases the function's result, if any. */
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
     int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
@@ -260,7 +262,7 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
 {
     PyObject *reader = PyTuple_GET_ITEM(self->spec->readers, (Py_ssize_t)index);
     if (PyErr_Occurred()) {
-        return NULL; /* of an argument before this one */
+        return NULL; /* an earlier argument failed */
     }
     if (PyUnicode_Check(reader)) {
         return object_argument(self, index, (PyObject *)given);
@@ -281,11 +283,11 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
     return PyObject_CallFunction(reader, "N", PyLong_FromVoidPtr(given));
 }
 
-/* ---- floats used again ----------------------------------------------------------------------- */
+/* ---- float reuse ----------------------------------------------------------------------------- */
 
-/* A float that nobody else holds can be made to hold another number, as CPython itself makes tuples
- * hold other objects (zip, enumerate), and that is faster than to free it and to make a new one.
- * Free-threaded builds could not tell from a count that nobody else holds it. */
+/* A float with one reference can be reused for another number, as CPython reuses tuples in zip and
+ * enumerate. That is faster than freeing it and allocating another. In free-threaded builds a count
+ * of one does not prove that the reference is unique. */
 #if defined(Py_GIL_DISABLED)
 #define REUSES_FLOATS 0
 #else
@@ -306,7 +308,7 @@ PyObject *nc_pycallback_float(double number)
     return (PyObject *)made;
 }
 
-/* Drops a reference, or keeps a float that nobody else holds. */
+/* Drops a reference, or saves a float with one reference for reuse. */
 static inline void drop_or_spare(PyObject *object)
 {
     if (REUSES_FLOATS && PyFloat_CheckExact(object) && Py_REFCNT(object) == 1 &&
@@ -319,7 +321,7 @@ static inline void drop_or_spare(PyObject *object)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* What is called is no function of Python's, or there is nothing to call. */
+/* Calls something other than a Python function, or raises if the callback is closed. */
 NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count)
 {
     PyObject *function = Py_XNewRef(self->function);
@@ -328,7 +330,8 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
         PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", nc_pycallback_name(self));
         return NULL;
     }
-    /* Native callables may lead back here without any function of Python's, which would look. */
+    /* Native callables may lead back here without a Python function, which would check the
+     * depth. */
     if (Py_EnterRecursiveCall(" in a callback") == 0) {
         value =
             PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
@@ -350,19 +353,19 @@ static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_
     if (NC_UNLIKELY(function == NULL || !Py_IS_TYPE(function, &PyFunction_Type))) {
         return call_unusual(self, args, count);
     }
-    /* What PyObject_Vectorcall looks at besides is known of functions, and the frame of the call
-     * holds its function. */
+    /* The checks of PyObject_Vectorcall are unnecessary for functions, and the call's frame holds
+     * its function. */
     return ((PyFunctionObject *)(void *)function)
         ->vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
-/* Keeps what a result points into; takes the reference. */
+/* Keeps alive what a result points into; takes the reference. */
 static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
     if (self->spec->passed) {
-        /* Without a stash it is closed, and gives no results. What C code was given must last as
-         * long as the call that the function was passed to. */
+        /* Without a stash the callback is closed and returns no results. What C was given must live
+         * until the call that the function was passed to ends. */
         if (self->stash != NULL) {
             if (self->kept == NULL) {
                 self->kept = PyList_New(0);
@@ -376,14 +379,14 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
     return status;
 }
 
-/* A function that a kept one returns is kept with it. */
+/* A function that a stored callback returns is stored with it. */
 static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
     void *address;
     if (self->kept == NULL && (self->kept = PyDict_New()) == NULL) {
         return -1;
     }
-    PyObject *kept = Py_NewRef(self->kept); /* the function's own code may close the callback */
+    PyObject *kept = Py_NewRef(self->kept); /* storing may run code that closes the callback */
     int status = nc_keep_in(kept, self->spec->result, who, -1, value, &address);
     Py_DECREF(kept);
     if (status == 0) {
@@ -395,7 +398,7 @@ static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void 
 static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
     if (self->spec->kept && self->spec->result->keep != NC_KEEP_CALL) {
-        if (value == Py_None) { /* which ends nothing that was returned before */
+        if (value == Py_None) { /* frees nothing that was returned before */
             memset(out, 0, sizeof(void *));
             return 0;
         }
@@ -410,8 +413,8 @@ static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, vo
     return keep_result(self, (PyObject *)pin);
 }
 
-/* What of `keep` C has no references to: the objects in a result come in the order of their
- * offsets. A new list, or NULL. */
+/* The items of `keep` that C has no references to, a new list; or NULL. `keep` has the objects of a
+ * result in the order of their offsets. */
 static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *result)
 {
     PyObject *rest = PyList_New(0);
@@ -434,13 +437,13 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     if (status > 0) {
         PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
-        nc_pins_close(keep, &none); /* as nc_pointer_end does for one */
+        nc_pins_close(keep, &none); /* as nc_pointer_end does for one pin */
         if (rest != NULL && nc_pins_check(nc_pycallback_name(self), rest) < 0) {
             Py_CLEAR(rest);
         }
         status = -1;
         if (rest != NULL) {
-            /* In a tuple, so that it is one result of many. */
+            /* In a tuple, so that it counts as one result of many. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
             status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
             Py_DECREF(rest);
@@ -453,8 +456,8 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     return status;
 }
 
-/* What begins messages on the result, a borrowed str; or NULL. The names that were there before may
- * be read meanwhile, of a thread that waits for the GIL (waiting.h), so they stay. */
+/* The prefix of messages on the result, a borrowed str; or NULL. Another thread that waits for the
+ * GIL may read the old names (waiting.h), so the new tuple keeps them. */
 static PyObject *result_name(NcPyCallback *self)
 {
     PyObject *names = self->names;
@@ -503,7 +506,7 @@ static int store(NcPyCallback *self, PyObject *value, void *out)
     }
 }
 
-/* The usual results without a call. Whether it was one. */
+/* Fast path for common results; returns whether it applied. */
 static inline int store_exact(const NcPyCallback *self, PyObject *value, void *out)
 {
     long small;

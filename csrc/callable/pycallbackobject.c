@@ -1,5 +1,5 @@
-/* csrc/callable/pycallbackobject.c: CallbackSpec, and PyCallback as Python code makes, closes and
- * drops it: the types of pycallback.h. */
+/* csrc/callable/pycallbackobject.c: CallbackSpec and PyCallback, the types of pycallback.h, as
+ * Python code creates and closes them. */
 #include "pycallback.h"
 
 #include "call/entry.h"
@@ -15,9 +15,9 @@
 #include <string.h>
 #include <structmember.h>
 
-/* ---- what callbacks share -------------------------------------------------------------------- */
+/* ---- callback specs -------------------------------------------------------------------------- */
 
-/* Whether the sentinel is a result, and its objects lie in it: 0, or -1 with
+/* Checks that the sentinel has the result's size, and that its objects lie inside: 0, or -1 with
  * ValueError. */
 static int check_sentinel(const NcCallbackSpec *self)
 {
@@ -44,7 +44,7 @@ static int check_sentinel(const NcCallbackSpec *self)
     return 0;
 }
 
-/* Whether bytes are a closure plan: 0, or -1 with ValueError. */
+/* Checks that bytes are a closure plan for so many arguments: 0, or -1 with ValueError. */
 static int check_plan(PyObject *planned, Py_ssize_t readers)
 {
     const size_t size = (size_t)PyBytes_GET_SIZE(planned);
@@ -135,8 +135,8 @@ static PyMemberDef callbackspec_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No tp_clear: all that it refers to is immutable, but for closures of Python functions, whose
- * cells the collector clears, and for what a sentinel points to, which C may read. */
+/* No tp_clear: its fields are immutable, with two exceptions. The collector clears the cells of
+ * Python functions, and C may still read what a sentinel points to. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
     .tp_doc = "What all callbacks of a signature and of the same options share.",
@@ -168,7 +168,7 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
 #if NC_HAS_MACHINE_CODE
     self->stub = nc_stub_new((void *)(uintptr_t)nc_entry, self);
 #else
-    self->stub = nc_stub_new(NULL, self); /* which says why there is none */
+    self->stub = nc_stub_new(NULL, self); /* raises why there are no stubs */
 #endif
     if (self->stub == NULL) {
         goto fail;
@@ -187,7 +187,7 @@ static int are_names(PyObject *names)
                                       PyUnicode_Check(PyTuple_GET_ITEM(names, 1)));
 }
 
-/* PyCallback(spec, function, names); names as pycallback.h says. */
+/* PyCallback(spec, function, names); see NcPyCallback.names. */
 static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf,
                                        PyObject *kwnames)
 {
@@ -200,7 +200,8 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
     return (PyObject *)nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], args[2]);
 }
 
-/* Learns what functions argument `index` takes, and how Python functions become such: 0, or -1. */
+/* Looks up which functions argument `index` takes, and how to convert Python functions to them: 0,
+ * or -1. */
 static int learn(const NcCallInterface *cif, Py_ssize_t index)
 {
     NcArgument *argument = &cif->arguments[index];
@@ -234,7 +235,7 @@ static PyObject *function_name(PyObject *function)
     return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
 }
 
-/* The names of a function that is passed: those of the last one, mostly. */
+/* The names of a function that is passed; usually those of the last one, which are cached. */
 static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
                                  Py_ssize_t index)
 {
@@ -250,7 +251,7 @@ static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObj
     return Py_NewRef(names);
 }
 
-/* A callback for one call, whose exceptions are that call's; or one that C keeps. */
+/* Makes a callback: for one call, which gets its exceptions, or one that C stores. */
 static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, PyObject *function,
                        PyObject *own_name, NcPointer *out)
 {
@@ -269,16 +270,16 @@ static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, P
     return out->keep != NULL ? 1 : -1;
 }
 
-/* Whether a function compares two pointers. Python code handles these, since the second one could
- * be taken for user data (_callable/passing.py). */
+/* Whether the signature is that of a comparison of two pointers. Python code handles these, since
+ * the second pointer could be mistaken for user data (_callable/passing.py). */
 static int compares(const char *signature)
 {
     const char *arguments = strrchr(signature, ':');
     return signature[0] != 'v' && arguments != NULL && strcmp(arguments, ":PP") == 0;
 }
 
-/* A native callable of another signature, converted for one call: 1, 0 where that is left to Python
- * code, or -1. */
+/* Converts a native callable of another signature for one call: 1; 0 if Python code must do it; or
+ * -1. */
 static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
                           NcPointer *out)
 {
@@ -320,7 +321,7 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
                    ? pass_python(argument, name, index, value, own_name, out)
                    : 0;
     }
-    /* C code that hands over Python objects has the GIL. */
+    /* C code that passes Python objects holds the GIL. */
     uintptr_t refuse = strchr(argument->function, 'O') ? 0 : NC_FLAG_NEEDS_GIL;
     out->address = nc_native_function(value, argument->function, refuse);
     if (out->address == NULL) {
@@ -332,8 +333,8 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
     return out->keep != NULL ? 1 : -1;
 }
 
-/* The `__name__` or `__doc__` of a function: a new reference to a str; NULL, perhaps with an
- * exception, where that is no str, has a null character, or is not there. */
+/* The `__name__` or `__doc__` of a function, a new reference to a str. NULL, perhaps with an
+ * exception, if it is missing, not a str, or has a null character. */
 static PyObject *text_of(PyObject *function, int is_doc)
 {
     const PyFunctionObject *own =
@@ -359,9 +360,8 @@ static int is_plan(PyObject *plan)
            Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type);
 }
 
-/* A Callback of (call interface, flags, CallbackSpec), without options. Its name is the function's
- * own,
- * "function" where it has none, and so is its doc. */
+/* Makes a Callback from (call interface, flags, CallbackSpec), without options. It takes the
+ * function's name, or "function" if there is none, and its doc. */
 static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *signature,
                                PyObject *function)
 {
@@ -406,7 +406,7 @@ PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
     if (plan == NULL || !is_plan(plan)) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
-    Py_INCREF(plan); /* an audit hook is anybody's code */
+    Py_INCREF(plan); /* audit hooks run foreign code */
     PyObject *made = make_callback((PyTypeObject *)(void *)args[0], plan, args[2], args[3]);
     Py_DECREF(plan);
     return made;
@@ -421,7 +421,7 @@ static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Cleared is closed. */
+/* Also closes the callback. */
 static int pycallback_clear(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
@@ -437,7 +437,7 @@ static void pycallback_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     (void)pycallback_clear(object);
     if (self->stub != NULL && nc_is_finalizing()) {
-        /* Threads of C code may call until the process ends; they get the sentinel. */
+        /* C threads may call until the process ends; they get the sentinel. */
         return;
     }
     nc_stub_free(self->stub, self->names);

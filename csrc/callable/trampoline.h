@@ -1,14 +1,13 @@
-/* csrc/callable/trampoline.h: the ahead-of-time trampolines, which generate_trampolines.py writes.
- * */
+/* csrc/callable/trampoline.h: the table of ahead-of-time trampolines (generate_trampolines.py). */
 #ifndef NC_TRAMPOLINE_H
 #define NC_TRAMPOLINE_H
 
 #include "layout.h"
 
-/* The characters of the longest shape that has one. */
+/* The length of the longest shape with a trampoline. */
 #define NC_LONGEST_SHAPE 6
 
-/* One for each shape, sorted by it, and how many there are. */
+/* The trampolines, sorted by shape, and their number. */
 extern const NcTrampoline nc_trampolines[];
 extern const size_t nc_trampoline_count;
 

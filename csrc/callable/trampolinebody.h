@@ -1,10 +1,10 @@
 /* csrc/callable/trampolinebody.h: the two outer forms of every ahead-of-time trampoline.
  *
  * Idea. generate_trampolines.py writes, for each shape, `call_X(self, args)`: convert, call through
- * the single's pointer, convert back. The macros here wrap it as a built-in method (what f.builtin
- * calls) and as a vectorcall (what f(...) calls); both are as direct as hand-written C would be.
- * Everything that is not the plain case, keywords or a wrong count, leaves for nc_call_irregular.
- * After the call one word tells whether a Python function left an exception in any thread. */
+ * the single's pointer, convert back. The macros here wrap it as a built-in method, for
+ * f.builtin(...), and as a vectorcall, for f(...). Both are as direct as hand-written C. Keywords
+ * and a wrong number of arguments go to nc_call_irregular. After the call, one word shows whether a
+ * Python function left an exception in any thread. */
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
 
@@ -13,15 +13,15 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* nc_get_X(self, args, i, out): argument i. 0; 1 where code ran that may be anything's; -1 with an
- * exception. */
+/* nc_get_X(self, args, i, out): converts argument i. Returns 0; 1 if arbitrary Python code may have
+ * run; -1 with an exception. */
 NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
 {
     if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
         *out = PyFloat_AS_DOUBLE(args[i]);
         return 0;
     }
-    /* A variable of its own, so that the usual way keeps *out in a register. */
+    /* A separate variable, so that the fast path keeps *out in a register. */
     double converted;
     if (nc_convert_double((PyObject *)self, i, args[i], &converted) < 0) {
         return -1;
@@ -131,7 +131,7 @@ static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i
     }                                                                                              \
     NC_TRAMPOLINE_VECTORCALL(name, count)
 
-/* The function that a callable stands for, as a C function of type `result (*)(...)`. */
+/* The callable's target, as a C function of type `result (*)(...)`. */
 #define NC_TARGET(self, result, ...)                                                               \
     ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self)))
 
