@@ -1,4 +1,4 @@
-/* nativecall/dispatch.h: calls any callable by a signature that is fixed at compile time.
+/* nativecall/dispatch.h: calls any callable with a signature fixed at compile time.
  *
  *     NC_DISPATCH_PROMOTED(evaluate, double, (double, int),
  *                          NC_PROMOTED(double, (double, double))
@@ -6,33 +6,32 @@
  *
  *     double y;
  *     if (evaluate(obj, &y, 0.5, 3) < 0) return NULL;
+ * The three-way dispatch of CEP 1000, as an inline function. The first match is called:
  *
- * The three-way dispatch of CEP 1000, as an inline function:
+ *   1. exact      an entry with the signature "d:di"
+ *   2. promoted   an entry with one of the NC_PROMOTED signatures, tried in order: "d:dd", "f:di".
+ *                 C converts arguments and result as for any prototyped call, so -Wconversion
+ *                 warns where a promotion may lose precision.
+ *   3. boxed      Python calls obj with the arguments converted to Python objects
  *
- *   1. exact      an entry of the signature "d:di": its C function is called
- *   2. promoted   else, in the order given, an entry of another signature, "d:dd" or "f:di" here:
- *                 arguments and result are converted as C converts them in a call with a prototype,
- *                 so that -Wconversion tells where a promotion may lose something
- *   3. boxed      else the arguments become Python objects, and Python calls
+ * NC_DISPATCH(evaluate, double, (double, int)); omits the second way. Types are the words of
+ * values.h, for up to 8 arguments. Write (nothing) for no arguments; for the result `nothing`, pass
+ * NULL as the result pointer. A signature is interned when the first object with entries is called.
  *
- * NC_DISPATCH(evaluate, double, (double, int)); has no second way. Types are the words of values.h,
- * up to 8 arguments, (nothing) for none; where the result is `nothing`, the pointer for it is NULL.
- * Each signature is interned when an object with entries first comes in.
+ * evaluate() needs the GIL. It returns 0, or -1 with an exception. Entries that report failures or
+ * ask for the GIL to be released are called boxed, which handles both. The boxed call omits the
+ * argument `failure` and leaves its target unchanged. After other entries evaluate() does not check
+ * for an exception, to add no cost to the call. If the function runs Python code that raises,
+ * evaluate() returns 0 with the exception set: call PyErr_Occurred() once after all calls.
+ * nc_call() of dynamiccall.h checks by itself.
  *
- * evaluate() needs the GIL. 0, or -1 with an exception. Entries that report failures, or want the
- * GIL dropped around them, go the third way, which does right by both; the argument `failure` is
- * not passed to Python, and what it points to stays as it is. Others are not asked, so that a call
- * costs no more than the function: where one runs Python code that raises, evaluate() is 0 and the
- * exception is set. PyErr_Occurred() tells, once after all calls; nc_call() of dynamiccall.h looks
- * itself.
+ * evaluate_nogil() is for threads that do not hold the GIL. It calls only entries that neither need
+ * the GIL nor report failures. It returns NC_OK, or NC_E_GIL if there is no such entry and nothing
+ * was called. It never sets an exception. It finds nothing until PyCustomSlots_Import(), or a call
+ * with the GIL, has found the runtime.
  *
- * evaluate_nogil() is the same for threads that do not hold the GIL, or are not to use it. It calls
- * what may be called there: entries that neither need the GIL nor report failures. NC_OK;
- * NC_E_GIL: only with the GIL can obj be called so; nothing was called. No exception is ever set.
- * It finds nothing until a call with the GIL, or PyCustomSlots_Import(), has found the runtime.
- *
- * Objects of types that have __nativecall_api__ are asked in each call of evaluate(), not of
- * evaluate_nogil(). To ask once, take them through callback.h or dynamiccall.h.
+ * evaluate() queries objects of types with __nativecall_api__ on each call; evaluate_nogil() never
+ * does. To query once, use callback.h or dynamiccall.h.
  * Source: CEP 1000, "Native dispatch descriptor". */
 #ifndef NATIVECALL_DISPATCH_H
 #define NATIVECALL_DISPATCH_H
@@ -44,18 +43,18 @@
 
 NC_C_BEGIN
 
-/* Which entries the first two ways pass over, with the GIL and without. */
+/* Entries with these flags are skipped, with and without the GIL. */
 #define NC_DISPATCH_REFUSE (NC_ERRORS_MASK | NC_FLAG_RELEASE_GIL)
 #define NC_DISPATCH_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
 
-/* The entries of any object. */
+/* Return the entries of any object. */
 NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_entries_else(PyObject *obj)
 {
     return NC_ABI_ENTRIES(obj);
 }
 
-/* The same, without a call for objects of the exact metatype with an offset, and for those that
- * can have no table. */
+/* The same, inlined for objects of the exact metatype with an offset, and for those without a
+ * table. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_entries(PyObject *obj)
 {
     PyTypeObject *type = Py_TYPE(obj);
@@ -74,7 +73,7 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_entries(PyObject *obj)
     return nc_dispatch_entries_else(obj);
 }
 
-/* Interns a canonical signature, once there is a runtime; needs no GIL then. */
+/* Intern a canonical signature if there is a runtime. Needs no GIL. */
 NC_COLD const char *nc_dispatch_intern(const char **kept, const char *text)
 {
     const char *interned = NULL;
@@ -85,7 +84,7 @@ NC_COLD const char *nc_dispatch_intern(const char **kept, const char *text)
     return interned;
 }
 
-/* The first of these entries with a signature and flags that suit, or NULL. */
+/* Return the first entry with this signature and suitable flags, or NULL. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_find(const PyNativeCallableEntry *entry,
                                                             const char **kept, const char *text,
                                                             uintptr_t refuse)
@@ -104,8 +103,9 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_find(const PyNativeCallab
     return NULL;
 }
 
-/* Whether a call with the GIL that found nothing is to look again: 1, for entries of a runtime that
- * was not known, or at *api for a type without the metaclass; 0; or -1 with an exception. */
+/* Return 1 if a call with the GIL that found nothing should look again, 0 if not, -1 with an
+ * exception. It should if the runtime was just found, or if the type has an interface, stored in
+ * *api. */
 NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
 {
     obj = nc_abi_behind(obj);
@@ -123,9 +123,9 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
                                    : 1;
 }
 
-/* ---- the macros' workings -------------------------------------------------------------------- */
+/* ---- implementation of the macros ------------------------------------------------------------ */
 
-/* One attempt: leaves the function when obj has an entry of this signature. */
+/* One attempt: call obj's entry of this signature, if any, and return. */
 #define NC_DISPATCH_TRY(result, words)                                                             \
     {                                                                                              \
         static const char *nc_kept;                                                                \
@@ -141,10 +141,10 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
         }                                                                                          \
     }
 
-/* As NC_DISPATCH, with promotions, one NC_PROMOTED(...) behind the other. */
+/* As NC_DISPATCH, with a sequence of NC_PROMOTED(...). */
 #define NC_DISPATCH_PROMOTED(name, result, words, promotions)                                      \
     NC_BOXED_CALL(name, result, words)                                                             \
-    /* 1 when a native function was called, 0 when there is none. */                               \
+    /* Return 1 if a native function was called, else 0. */                                        \
     NC_HOT_INLINE int name##_native(PyObject *nc_object, const NcNativeApi *nc_api,                \
                                     uintptr_t nc_refuse,                                           \
                                     NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))  \
@@ -156,7 +156,7 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
         promotions(void) nc_gives;                                                                 \
         return 0;                                                                                  \
     }                                                                                              \
-    /* The second look, and Python's call. */                                                      \
+    /* Look again, then call through Python. */                                                    \
     NC_NOINLINE int name##_else(PyObject *nc_object,                                               \
                                 NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))      \
     {                                                                                              \
@@ -191,12 +191,12 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
     }                                                                                              \
     struct name##_is_a_dispatch
 
-/* ---- what consumers write -------------------------------------------------------------------- */
+/* ---- public macros --------------------------------------------------------------------------- */
 
-/* At file scope: the name, the result, the arguments. */
+/* Use at file scope: name, result type, argument types. */
 #define NC_DISPATCH(name, result, words) NC_DISPATCH_PROMOTED(name, result, words, )
 
-/* A signature to promote to: as many arguments, and `nothing` for `nothing` alone. */
+/* A signature to promote to: the same number of arguments; `nothing` matches only `nothing`. */
 #define NC_PROMOTED(result, words)                                                                 \
     (void)sizeof(char[nc_arguments == NC_ARITY(words) && nc_gives == NC_GIVES(result) ? 1 : -1]);  \
     NC_DISPATCH_TRY(result, words)

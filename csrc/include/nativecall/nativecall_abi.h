@@ -1,14 +1,15 @@
-/* nativecall/nativecall_abi.h: finds the C functions that Python objects carry (docs/abi/find.md).
- * One file to copy, C99 and C++11. No runtime: nothing is found. Callers hold a reference to obj.
- *     static const char *d_d;                                          one for each signature
- *     if (!nc_abi_offers(obj)) ...                                     most objects: call Python
- *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     whenever an object comes in
+/* nativecall/nativecall_abi.h: finds C functions in Python callables (docs/abi/find.md). One file
+ * to copy (C99 or C++11). Without a runtime, lookups find nothing. Hold a reference to obj.
+ *     static const char *d_d;                                          one per signature
+ *     if (!nc_abi_offers(obj)) ...                                     common case: call Python
+ *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     retry until it succeeds
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- * `refuse`: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless you look for failures. */
+ * In `refuse`, pass NC_FLAG_NEEDS_GIL if you do not hold the GIL, or NC_ERRORS_MASK if you do not
+ * check for failures. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
-#ifndef NC_WITHOUT_PYTHON /* the core wants the structs alone */
+#ifndef NC_WITHOUT_PYTHON /* the core uses only the structs */
 #include <Python.h>
 #endif
 #include <stddef.h>
@@ -24,47 +25,47 @@
 #endif
 #define NC_ABI_VERSION 1
 #define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)    /* the caller must hold the GIL */
-#define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function takes it, and may wait for it */
-#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* drop it around the call, which is long */
-#define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, keep it after it */
-#define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure shows: one of these */
-#define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot, or nobody knows */
-#define NC_ERRORS_PYTHON ((uintptr_t)1 << 4)     /* an exception is set; looking needs the GIL */
-#define NC_ERRORS_NONZERO ((uintptr_t)2 << 4)    /* the result, an integer, is not zero */
-#define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the result, an integer, is zero */
-#define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the result, a pointer, is NULL */
-#define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* errno, zero before the call, is not after it */
-#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* *int, 0 before, is not; the last argument */
-#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* an entry with one of these is not for us */
+#define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function acquires the GIL and may block */
+#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* release the GIL around the call: it is slow */
+#define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, save it after */
+#define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure is reported: one of these */
+#define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot fail, or this is unknown */
+#define NC_ERRORS_PYTHON ((uintptr_t)1 << 4)     /* an exception is set; check with the GIL held */
+#define NC_ERRORS_NONZERO ((uintptr_t)2 << 4)    /* the integer result is nonzero */
+#define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the integer result is zero */
+#define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the pointer result is NULL */
+#define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* set errno to 0 before; nonzero after: failed */
+#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* the last argument is an int *, as errno above */
+#define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* skip entries with any of these bits */
 typedef struct {
-    const char *signature; /* canonical and interned; NULL ends the table; NC_ABI_LOAD it */
+    const char *signature; /* canonical, interned; NULL ends the table; use NC_ABI_LOAD */
     uintptr_t flags;       /* NC_FLAG_* and one of NC_ERRORS_* */
-    void *funcptr;         /* never NULL in an entry in use; NC_ABI_LOAD it */
+    void *funcptr;         /* never NULL in an entry in use; use NC_ABI_LOAD */
 } PyNativeCallableEntry;
 typedef struct {
-    intptr_t count;                   /* entries in use; the next one is zero */
+    intptr_t count;                   /* entries in use; a zeroed one follows */
     PyNativeCallableEntry entries[1]; /* count + 1 or more */
 } PyNativeCallableTable;
-#define PYCUSTOMSLOT_NATIVECALLABLE_ID ((uintptr_t)0x04000001) /* a slot: to the call table */
-#define PYCUSTOMSLOT_PACKEDCALLABLE_ID ((uintptr_t)0x04000003) /* to the packed table */
+#define PYCUSTOMSLOT_NATIVECALLABLE_ID ((uintptr_t)0x04000001) /* slot of the call table */
+#define PYCUSTOMSLOT_PACKEDCALLABLE_ID ((uintptr_t)0x04000003) /* slot of the packed table */
 typedef struct {
-    uintptr_t id;   /* the key: odd is an allocated ID, even is an address */
-    uint64_t flags; /* as the slot's own definition says */
+    uintptr_t id;   /* key: an allocated ID (odd) or an address (even) */
+    uint64_t flags; /* meaning defined by the slot */
     union {
         void *pointer;      /* borrowed */
-        intptr_t objoffset; /* to be added to the object's address */
+        intptr_t objoffset; /* add to the object's address */
         uintptr_t flags;    /* a word of flags */
     } data;
 } PyCustomSlot;
 typedef struct {
     uint32_t abi_version, count; /* rows; row `count` is zero */
     uint64_t multiplier;         /* odd */
-    const uint16_t *cells;       /* displacements; before them, from -F on, numbers of rows */
+    const uint16_t *cells;       /* displacements; row numbers precede them, from index -F */
     uint64_t f_high;             /* -F, a power of two */
-    uint32_t g_shift, f_shift;   /* to the two indices in a key times the multiplier */
+    uint32_t g_shift, f_shift;   /* extract two indices from key * multiplier */
     uint64_t size;               /* bytes, rows and cells included */
-    uint16_t expected[256];      /* the row to look at first, by a key times NC_EXPECTED */
-} PyCustomSlotTable;             /* the rows follow; nc_slottable_find: that of a key, or NULL */
+    uint16_t expected[256];      /* row to try first, indexed by key * NC_EXPECTED */
+} PyCustomSlotTable;             /* rows follow; nc_slottable_find returns a key's row or NULL */
 #define NC_EXPECTED UINT64_C(0xE220A8397B1DCDAF)
 static inline PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, uintptr_t id)
 {
@@ -81,32 +82,32 @@ static inline PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, ui
 #define NATIVECALL_ABI_FINDS
 typedef struct {
     PyHeapTypeObject etp_heaptype;
-    PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; the metaclass's once ready */
-    Py_ssize_t etp_obj_custom_slots_offset; /* of each object's PyNativeCallableTable *; 0: none */
-    Py_ssize_t etp_table_shift;             /* the same, counted from ob_type; 0: none */
-    void *etp_private;                      /* the metaclass's own; NULL until the type is ready */
+    PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; once ready, the metaclass owns it */
+    Py_ssize_t etp_obj_custom_slots_offset; /* of an object's PyNativeCallableTable *, or 0 */
+    Py_ssize_t etp_table_shift;             /* the same, relative to ob_type, or 0 */
+    void *etp_private;                      /* metaclass data; NULL until the type is ready */
 } PyHeapExtensibleTypeObject;
-typedef struct { /* what modules share: the capsule sys.modules["_extensibletype"].runtime_v1 */
-    uint32_t abi_version, struct_size, type_size, slot_size; /* where it was made */
-    const char *provider;                                    /* who made it, for messages */
-    PyTypeObject *metatype;                                  /* of types that can have slots */
+typedef struct { /* shared by all modules: the capsule sys.modules["_extensibletype"].runtime_v1 */
+    uint32_t abi_version, struct_size, type_size, slot_size; /* of the publisher's build */
+    const char *provider;                                    /* publisher's name, for messages */
+    PyTypeObject *metatype;                                  /* metaclass of types with slots */
     struct NcRegistry *registry;                             /* of interned strings */
     int (*intern)(struct NcRegistry *registry, const char *bytes, size_t length, const char **out);
     int (*ready)(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size);
 } NcRuntime;
 typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj).__nativecall_api__ */
-    size_t size;                              /* sizeof(NcNativeApi) where it was made */
+    size_t size;                              /* sizeof(NcNativeApi) in the provider */
     uint64_t name;                            /* NC_NATIVEAPI_NAME: "nc_api" and its version */
     int (*release)(struct NcNativeApi *self); /* may be NULL */
     const PyNativeCallableEntry *(*find)(PyObject *obj, const char *signature, uintptr_t refuse);
     const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position); /* may be NULL */
 } NcNativeApi;
 #define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
-#define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later ones have more */
+#define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later ones are larger */
 NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
 NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
-static inline const char *nc_abi_intern(const char *text) /* with the GIL; NULL: no runtime yet */
+static inline const char *nc_abi_intern(const char *text) /* GIL held; NULL: no runtime yet */
 {
     const char *name = "_extensibletype.runtime_v1", *interned = NULL;
     PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
@@ -124,14 +125,14 @@ static inline const char *nc_abi_intern(const char *text) /* with the GIL; NULL:
     }
     return interned;
 }
-static inline PyObject *nc_abi_behind(PyObject *obj) /* what it is a built-in view of, else obj */
+static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
 {
     PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
     PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
     size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
     return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
 }
-/* What a slot leads to in the object, or in what it is a built-in view of; else an empty table. */
+/* Return the table at a slot of the object (or of its viewed callable), or an empty table. */
 static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
 {
     PyObject *obj = nc_abi_behind(given);
@@ -141,7 +142,7 @@ static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
     }
     for (int calls = meta != first && (id | 2) == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
          calls && base && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE); base = base->tp_base) {
-    } /* derived metatypes let Python call something else than call tables have */
+    } /* with derived metatypes, Python's call may differ from the call table's */
     if (meta == NULL || base == NULL || base->tp_call != Py_TYPE(obj)->tp_call) {
         return &nc_abi_nothing;
     }
@@ -153,9 +154,9 @@ static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
     }
     return offset != 0 ? NC_ABI_LOAD((const char *)obj + offset) : &nc_abi_nothing;
 }
-#define NC_ABI_ENTRIES(obj) /* all of them, while NC_ABI_LOAD(&entry->signature) != NULL */        \
+#define NC_ABI_ENTRIES(obj) /* iterate while NC_ABI_LOAD(&entry->signature) != NULL */             \
     (((const PyNativeCallableTable *)nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID))->entries)
-/* The entry of a signature from nc_abi_intern, with none of the flags in `refuse`; or NULL. */
+/* Return the entry of an interned signature without any flag in `refuse`, or NULL. */
 static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char *signature,
                                                        uintptr_t refuse)
 {
@@ -167,22 +168,22 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-static NcNativeApi nc_abi_wrong; /* what a provider's mistake counts as: nothing is in it */
+static NcNativeApi nc_abi_wrong; /* marks an invalid __nativecall_api__; no fields set */
 static struct {
-    unsigned tag; /* a type's version, no other's: a change makes it 0, and then another one */
+    unsigned tag; /* unique type version: a change resets it to 0, then assigns a new one */
     const NcNativeApi *api;
-} nc_abi_kept[64]; /* by tag; of no type on free-threaded builds, which look every time */
+} nc_abi_kept[64]; /* cache by tag; unused on free-threaded builds */
 NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)
 {
     PyObject *mro = type->tp_mro, *found = NULL, *dict;
     const NcNativeApi *api;
     int has = 0;
-    Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a look for a name assigns a tag */
+    Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a lookup assigns a tag */
     (void)(dict != NULL && _PyType_Lookup(type, dict));
     unsigned tag = type->tp_version_tag;
     for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
         dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
-#if PY_VERSION_HEX >= 0x030C0000 /* NULL in static types of CPython's; the type keeps the other */
+#if PY_VERSION_HEX >= 0x030C0000 /* tp_dict is NULL in CPython's own static types */
         Py_DecRef(dict = PyType_GetDict((PyTypeObject *)(void *)PyTuple_GetItem(mro, i)));
 #endif
         found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
@@ -201,19 +202,19 @@ NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)
 #endif
     return api;
 }
-/* What a type has in tier 2, or NULL, with the GIL. */
+/* Return the tier 2 interface of a type, or NULL. GIL held. */
 static inline const NcNativeApi *nc_abi_api(PyTypeObject *type)
 {
     unsigned tag = type->tp_version_tag, at = tag % 64;
     return tag && nc_abi_kept[at].tag == tag ? nc_abi_kept[at].api : nc_abi_look(type);
 }
-/* Whether an object can have entries. Most have none, which costs two nanoseconds. With the GIL. */
+/* Return whether an object can have entries. For most it returns 0 in 2 ns. GIL held. */
 static inline int nc_abi_offers(PyObject *given)
 {
     PyTypeObject *type = Py_TYPE(nc_abi_behind(given));
     return Py_TYPE((PyObject *)type) != &PyType_Type || nc_abi_api(type) != NULL;
 }
-/* Tier 2, by a canonical text: an entry, or NULL, perhaps with an exception. With the GIL. */
+/* Look up a canonical signature in tier 2. NULL may come with an exception. GIL held. */
 static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const char *text,
                                                       uintptr_t refuse)
 {
@@ -221,7 +222,7 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const cha
     const NcNativeApi *api = nc_abi_api(Py_TYPE(obj));
     const PyNativeCallableEntry *entry = api && api->find ? api->find(obj, text, refuse) : NULL;
     if (entry != NULL) {
-        PyErr_Clear(); /* an exception beside an entry says nothing */
+        PyErr_Clear(); /* ignore an exception set alongside an entry */
     }
     int fits = entry && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
     return fits && (entry->flags & (refuse | NC_FLAGS_ABI_MASK)) == 0 ? entry : NULL;

@@ -1,24 +1,25 @@
-/* nativecall/nativecallable.h: for callers: finds the C function inside a Python callable.
+/* nativecall/nativecallable.h: for consumers: finds the C function inside a Python callable.
  *
  *     static const char *sig;
  *
- *     if (!nc_abi_offers(obj)) ...                                   // most objects: PyObject_Call
+ *     if (!nc_abi_offers(obj)) ...                                   // common: PyObject_Call
  *     if (sig == NULL && nc_signature_intern("d:d", &sig) < 0) return NULL;       // with the GIL
  *
  *     f = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (f != NULL) y = f(x);             // else: PyObject_Call
  *
- * Two ways lead to an object's call table: the offset in its type (CEP 1000), which is the
- * shortest, and the row of the slot table (SEP 201). Both give the same table. A callable's
- * built-in view (`f.builtin`) is accepted wherever the callable is.
+ * There are two ways to an object's call table: the offset in its type (CEP 1000), which is faster,
+ * and the slot table (SEP 201). Both reach the same table. A callable's built-in view (`f.builtin`)
+ * is accepted wherever the callable is.
  *
- * Threads: no GIL, no lock and no store; the caller holds a reference to the object, and with it to
- * every table and function that is found. Entries whose flags meet `refuse` are passed over, as are
- * those of a later ABI: NC_FLAG_NEEDS_GIL without the GIL, NC_ERRORS_MASK unless you look for them.
+ * Threads: lookups need no GIL, take no lock and write nothing. Hold a reference to the object: it
+ * keeps its tables and functions alive. Lookups skip entries with a flag in `refuse`, and those of
+ * a later ABI. Pass NC_FLAG_NEEDS_GIL if you do not hold the GIL, and NC_ERRORS_MASK unless you
+ * check for failures.
  *
- * The runtime comes with the first provider, at any time: a module looks for it, by interning or by
- * PyCustomSlots_Import(), when an object comes in. Until then, and where it is of an ABI unknown
- * here, nothing is found, and no import fails for that. */
+ * The first provider that is imported publishes the runtime. So a consumer looks for it each time
+ * it receives an object: by interning or by PyCustomSlots_Import(). Without a runtime, or with one
+ * of an unknown ABI, lookups find nothing and no import fails. */
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
@@ -28,47 +29,46 @@
 
 NC_C_BEGIN
 
-/* The callable behind a built-in view, a borrowed reference; NULL when obj is no view: a built-in
- * function whose method definition lies inside the object that it is bound to. */
+/* Return the callable behind a built-in view (borrowed), or NULL if obj is no view. A view is a
+ * built-in function whose method definition is inside the object it is bound to. */
 NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
 {
     PyObject *self = nc_abi_behind(obj);
     return self != obj ? self : NULL;
 }
 
-/* The call table of obj or of what it is a view of, by the offset in its type or else by the slot;
- * NULL without one. */
+/* Return the call table of obj, or of the callable it is a view of, or NULL. Tries the offset in
+ * the type, then the slot. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
     const void *table = nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID);
     return table != &nc_abi_nothing ? (const PyNativeCallableTable *)table : NULL;
 }
 
-/* Whether the type of obj is of the metaclass itself, none derived from it. */
+/* Return whether the metatype of obj is exactly the metaclass, not derived from it. */
 NC_HOT_INLINE int nc_native_is_exact(PyObject *obj)
 {
     return Py_TYPE((PyObject *)Py_TYPE(obj)) == nc_metatype;
 }
 
-/* A lookup from the beginning: any entry, any metaclass, views, by either way to the table. */
+/* The full lookup: any entry, any metaclass, views, both ways to the table. */
 NC_NOINLINE const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, const char *signature,
                                                              uintptr_t refuse)
 {
     return nc_abi_find(obj, signature, refuse);
 }
 
-/* The first entry at the type's offset, whether or not there is a table: where there is none, no
- * signature equals what is there (NC_TABLE_SHIFT). For objects whose metatype is the exact one. */
+/* Return the first entry at the type's offset. Without a table, the memory there matches no
+ * signature (NC_TABLE_SHIFT). Only for objects of the exact metatype. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
     const PyNativeCallableTable *table;
     intptr_t shift;
-    /* Relaxed: no memory is reached through the number alone; all of the object, its pointer
-     * included, is older than the caller's reference. */
+    /* Relaxed: the number is only an offset; the caller's reference orders reads of the object. */
 #ifdef Py_GIL_DISABLED
-    /* There a type starts with other fields, which prove nothing. */
+    /* Here a type starts with other fields, which may match a signature. */
     shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_obj_custom_slots_offset);
     if (NC_UNLIKELY(shift == 0)) {
         return NULL;
@@ -82,9 +82,9 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     return &table->entries[0];
 }
 
-/* The table that the slot of an ID leads to, of an object whose metatype is the exact one; NULL
- * where the slot is not at its expected position. A type's table has a row or more, and a zero row
- * behind the last, so there are the positions 0 and 1. */
+/* Return the table at the slot `id`, or NULL if the slot is not at its expected position. Only for
+ * objects of the exact metatype. A slot table has at least one row and a zero row after the last,
+ * so positions 0 and 1 always exist. */
 NC_HOT_INLINE const void *nc_native_at_slot(PyObject *obj, uintptr_t id, intptr_t expected_pos)
 {
     const PyHeapExtensibleTypeObject *type =
@@ -101,11 +101,11 @@ NC_HOT_INLINE const void *nc_native_at_slot(PyObject *obj, uintptr_t id, intptr_
         return NULL;
     }
     table = NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
-    NC_ASSUME(table != NULL); /* not even of an object without entries */
+    NC_ASSUME(table != NULL); /* objects without entries have an empty table */
     return table;
 }
 
-/* The first entry through the slot table. */
+/* Return the first entry, found through the slot table. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj)
 {
     const PyNativeCallableTable *table = (const PyNativeCallableTable *)nc_native_at_slot(
@@ -113,8 +113,9 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
     return table != NULL ? &table->entries[0] : NULL;
 }
 
-/* The second to the fourth entry with this signature, if its flags suit; else NULL. One comparison
- * after another, for which the processor need not wait; a loop would cost as much as the lookup. */
+/* Return the second, third or fourth entry if it has this signature and suitable flags, else NULL.
+ * Unrolled: the processor predicts each comparison, where a loop would double the cost of a
+ * lookup. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, uintptr_t refuse)
 {
@@ -131,8 +132,8 @@ nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, 
                : NULL;
 }
 
-/* The lookup: objects of the exact metatype, one of their first four entries, and the first one of
- * what a view is of, without a call. */
+/* The lookup. Inline are the first four entries of objects of the exact metatype, and the first
+ * entry of the callable behind a view. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, int by_slot)
 {
@@ -160,8 +161,8 @@ nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, in
     return nc_native_find_else(obj, signature, refuse);
 }
 
-/* The entry of an interned signature none of whose flags is in `refuse`, or NULL. A NULL signature,
- * which is what nc_interned_find gives for one that is not interned, finds nothing. */
+/* Return the entry of an interned signature without any flag in `refuse`, or NULL. A NULL signature
+ * finds nothing: nc_interned_find returns NULL for text that is not interned. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                           uintptr_t refuse)
 {
@@ -175,7 +176,7 @@ nc_native_find_by_slot(PyObject *obj, const char *signature, uintptr_t refuse)
     return nc_native_find_either(obj, signature, refuse, 1);
 }
 
-/* The function pointer itself, or NULL: the shortest way for callers that need no flags. */
+/* Return the function pointer, or NULL: the fastest lookup if you need no flags. */
 NC_HOT_INLINE void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse)
 {
     const PyNativeCallableEntry *entry = nc_native_find(obj, signature, refuse);
@@ -192,9 +193,9 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
 
 /* ---- all entries ----------------------------------------------------------------------------- */
 
-/* The entry after `entry`, the first one after NULL; NULL behind the last. In order of preference:
+/* Return the entry after `entry` (NULL: the first), or NULL at the end. In order of preference:
  *     for (e = nc_native_next(obj, NULL); e != NULL; e = nc_native_next(obj, e)) ...
- * Entries of a later ABI are passed over. The loop sees one table, the one published when it began,
+ * Entries of a later ABI are skipped. The loop iterates over the table published when it began,
  * whatever a writer does meanwhile. */
 NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
                                                       const PyNativeCallableEntry *entry)
@@ -211,15 +212,15 @@ NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
 
 /* ---- by packed signature --------------------------------------------------------------------- */
 
-/* The packed table (packed.h) of obj or of what it is a view of, or NULL. */
+/* Return the packed table (packed.h) of obj, or of the callable it is a view of, or NULL. */
 NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 {
     const void *table = nc_abi_table(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID);
     return table != &nc_abi_nothing ? (const uint64_t *)table : NULL;
 }
 
-/* A packed lookup in the call table of an object without a packed table: every provider has a call
- * table (docs/abi/provide.md), which this reads by the text that an interned signature leads to. */
+/* Look up packed words in the call table, for objects without a packed table. Every provider has a
+ * call table (docs/abi/provide.md). The words are compared with the text of each entry. */
 NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, size_t count,
                                         uintptr_t refuse)
 {
@@ -233,8 +234,8 @@ NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, si
     return NULL;
 }
 
-/* The function of a packed signature (nc_signature_pack without flags) none of whose flags is in
- * `refuse`, or NULL. Needs no interning, but PyCustomSlots_Import beforehand. */
+/* Return the function of a packed signature (nc_signature_pack without flags) without any flag in
+ * `refuse`, or NULL. Needs no interning, but call PyCustomSlots_Import first. */
 NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
                                             uintptr_t refuse)
 {
@@ -247,27 +248,27 @@ NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words
     return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;
 }
 
-/* The packed table of an object whose metatype is the exact one, by its slot. */
+/* Return the packed table of an object of the exact metatype, found through its slot. */
 NC_HOT_INLINE const uint64_t *nc_native_first_packed(PyObject *obj)
 {
     return (const uint64_t *)nc_native_at_slot(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID,
                                                PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS);
 }
 
-/* A lookup of one word from the beginning. */
+/* The full lookup of one word. */
 NC_NOINLINE void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
     return nc_native_function_packed(obj, &word, 1, refuse);
 }
 
-/* The function of a signature of one word, NATIVECALL_SIG("d:dd"): the word is an immediate in the
- * instruction stream. */
+/* Return the function of a one-word signature, e.g. NATIVECALL_SIG("d:dd"). A constant word becomes
+ * an immediate operand. */
 NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
     const uint64_t mask = NC_PACKED_REFUSE(refuse);
     const uint64_t *entry;
     uint64_t found;
-    /* Folds away for a constant. A 0 would match the end of the table. */
+    /* Folded for a constant. A 0 would match the end of the table. */
     if (NC_UNLIKELY((word & NC_PACKED_START) == 0)) {
         return NULL;
     }
@@ -278,7 +279,7 @@ NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintpt
             if (NC_LIKELY(((*entry ^ word) & mask) == 0)) {
                 return nc_packed_funcptr(entry, 1);
             }
-            /* The next three steps of nc_packed_find. */
+            /* Unrolled: the next three steps of nc_packed_find. */
             if (NC_LIKELY(nc_packed_load(entry) != 0)) {
                 if ((((found = nc_packed_load(entry += 2)) ^ word) & mask) != 0 &&
                     NC_LIKELY(found != 0) &&

@@ -1,4 +1,4 @@
-/* nativecall/signature.h: signatures, for providers and consumers; includes its four headers.
+/* nativecall/signature.h: signatures, for providers and consumers. Includes the four headers below.
  *
  *     char text[64];
  *     size_t n;                                                  "i: d &f" becomes "i:d&f"
@@ -8,17 +8,18 @@
  *         nc_signature_open(text, n, &cursor) == NC_OK)
  *         while (nc_signature_next(&cursor, &type) == NC_OK) ... the result, then the arguments
  *
- * A signature is the C type of a function as text, "i:d&f" (docs/abi/signatures.md). Its canonical
- * form is its identity on a platform. Interned (intern.h), its address is CEP 1000's signature id
- * and the key of SEP 201's approach 2; packed, it is the key of approach 1.
+ * A signature is the C type of a function as text, e.g. "i:d&f" (docs/abi/signatures.md). On one
+ * platform, two signatures are equal if their canonical forms are. The address of the interned text
+ * (intern.h) is CEP 1000's signature id and the key of SEP 201's approach 2. The packed form is the
+ * key of approach 1.
  *
  *     signaturetext.h     the canonical form
- *     signaturecursor.h   a cursor with which a JIT walks it
- *     packed.h            packed words and tables of them
+ *     signaturecursor.h   a cursor to iterate over it, for a JIT
+ *     packed.h            packed words and packed tables
  *     packedliteral.h     NATIVECALL_SIG("d:dd"), the packed word as a constant
  *
- * Threads: pure functions, without the GIL. Errors: NC_E_*, with the offset of what is wrong.
- * Ownership: nothing is allocated; cursors and types point into the caller's text. */
+ * Threads: pure functions; no GIL needed. Errors: NC_E_*, with the offset of the error. Ownership:
+ * nothing is allocated; cursors and types point into the caller's text. */
 #ifndef NATIVECALL_SIGNATURE_H
 #define NATIVECALL_SIGNATURE_H
 
