@@ -1,5 +1,5 @@
-/* csrc/call/abi_win64.S: nc_invoke (invoke.h) and nc_entry (entry.h) by the convention of 64-bit
- * Windows. The block:
+/* csrc/call/abi_win64.S: nc_invoke (invoke.h) and nc_entry (entry.h) for the calling convention of
+ * 64-bit Windows. The block:
  *
  *       0   rcx rdx r8 r9
  *      32   xmm0 to xmm3, 16 bytes each, of which 8 are used

@@ -1,4 +1,4 @@
-/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h) and the entries of entry.h by the System V ABI of
+/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h) and the entries of entry.h for the System V ABI of
  * x86-64. The block:
  *
  *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
@@ -70,7 +70,7 @@
         .cfi_endproc
         end nc_invoke
 
-/* The slot of the stub is in r10. nc_enter says how many long doubles are the result. */
+/* The slot of the stub is in r10. nc_enter returns the number of long doubles in the result. */
         .macro entry name, enter
         function \name
         .cfi_startproc

@@ -1,9 +1,9 @@
-/* csrc/call/call.c: carries out call plans; plan.h says what they are.
+/* csrc/call/call.c: the interpreter of call plans (plan.h).
  *
- * A call has three parts: `take` converts one argument by one step, `call` does that for all, in
- * their order, and calls, `give` makes the result. What an argument keeps, and what is exported for
- * it, is released on every path. Flags of the entry, which few functions have, are looked at in a
- * way of its own (`call_flagged`), so that the others do not pay for them. */
+ * A call has three parts: `take` converts one argument by one step; `call` does that for all in
+ * order, and calls; `give` converts the result. Kept objects and exported buffers are released on
+ * every path. `call_flagged` handles the entry's flags separately, so that calls without flags do
+ * not pay for them. */
 #include "call.h"
 
 #include "calls.h"
@@ -27,25 +27,25 @@
 #if NC_HAS_MACHINE_CODE
 
 enum {
-    SMALL = 512,       /* bytes of a frame that every call has room for */
-    MOST_LETTERS = 24, /* of those behind the fixed ones that are looked up at once */
-    MOST_WAYS = 64     /* tuples of types that a variadic function was called with and that stay */
+    SMALL = 512,       /* bytes of a frame on the C stack of every call */
+    MOST_LETTERS = 24, /* additional arguments that a lookup without Python code takes */
+    MOST_WAYS = 64     /* cached call interfaces of a variadic function */
 };
 
 /* One call. */
 typedef struct {
     NcCallable *self;
-    NcCallInterface *cif; /* of these arguments: of a variadic function not the callable's */
+    NcCallInterface *cif; /* for these arguments; not the callable's if there are additional ones */
     const NcPlan *plan;
     char *frame;
     PyObject *made; /* the Record of a result; else NULL */
-    int failed;     /* 1: C was not called, or said itself that it failed */
+    int failed;     /* 1: C was not called, or reported a failure */
 } Call;
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* The plan of a call interface, which is made at the first call; `fixed` is how many arguments come
- * before those of a variadic function that it does not name, or NULL. NULL with an exception. */
+/* Makes the plan of a call interface, at its first call. `fixed` is the number of fixed arguments
+ * of a variadic function, or NULL. NULL with an exception. */
 NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
 {
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)cif,
@@ -53,7 +53,7 @@ NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
     if (made == NULL) {
         return NULL;
     }
-    nc_keep_first(&cif->planned, made); /* another thread may have been faster */
+    nc_keep_first(&cif->planned, made); /* another thread may have made it first */
     const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(cif->planned);
     nc_store_release_ptr(&cif->plan, (void *)(uintptr_t)plan);
     return plan;
@@ -72,7 +72,7 @@ static inline NcPointer *owner_of(const Call *now, const NcStep *step)
     return (NcPointer *)(void *)(now->frame + step->owner);
 }
 
-/* An integer that is no small one, into a word. */
+/* Converts an integer that is not a small int to a word. */
 NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
     uint64_t bits = 0;
@@ -84,7 +84,7 @@ NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *valu
     return !PyLong_CheckExact(value);
 }
 
-/* What is no float of Python's, as a double. */
+/* Converts a value that is not an exact float to a double. */
 NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, double *out)
 {
     return nc_convert_double((PyObject *)now->self, i, value, out) < 0 ? -1
@@ -93,14 +93,14 @@ NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, doub
 
 static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointer *owner)
 {
-    /* Arguments that a variadic function does not name are none of its callable's. */
+    /* Additional arguments of a variadic function are not the callable's. */
     return i < now->self->cif->nargs
                ? nc_convert_pointer(now->self, i, value, owner)
                : nc_convert_pointer_of(now->cif, (PyObject *)now->self, i, value, owner);
 }
 
-/* Converts an argument that C keeps: a function, or a handle beside one. Other data for a `void *`
- * is not kept, nor is the object that functions are kept with. */
+/* Converts an argument that C stores: a function, or a handle passed with one. Other data for a
+ * `void *` is not kept, nor is the object that functions are kept with. */
 NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
                               Py_ssize_t i)
 {
@@ -116,7 +116,7 @@ NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *con
     return status < 0 ? -1 : 1;
 }
 
-/* All but what `take` does by itself. */
+/* The steps that `take` does not handle itself. */
 NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const *args, Py_ssize_t i)
 {
     PyObject *value = args[i];
@@ -136,7 +136,7 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     case NC_STEP_OBJECT:
         memcpy(to, &value, sizeof(value));
         return 0;
-    case NC_STEP_VOID: /* of an out-parameter, which takes it later */
+    case NC_STEP_VOID: /* the initial value of an out-parameter, which reads it later */
         return 0;
     case NC_STEP_FUNCTION:
         return take_function(now, step, args, i);
@@ -161,12 +161,12 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     return status;
 }
 
-/* A Record of the very layout and without pointers goes from its own memory to where C finds it: 1,
- * or 0 where another way is to be gone. */
+/* Fast path: copies a Record of the exact layout, without pointers, from its own memory to where C
+ * finds it. Returns 1, or 0 if it does not apply. */
 static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
     const int is_plain = nc_record_has(value, now->cif->layouts[i]);
-    char *copy = now->frame + step->at; /* to which C may write */
+    char *copy = now->frame + step->at; /* C may write to it */
     if (NC_LIKELY(is_plain) && step->size == NC_PIECES) {
         nc_move_all(step, now->frame, nc_record_memory(value));
         return 1;
@@ -179,7 +179,7 @@ static inline int take_record(const Call *now, const NcStep *step, PyObject *val
     return 0;
 }
 
-/* Converts an argument: 0; 1 where code ran that may be anything's; -1 with an exception. */
+/* Converts an argument: 0; 1 if arbitrary Python code may have run; -1 with an exception. */
 NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *args, Py_ssize_t i)
 {
     PyObject *value = args[i];
@@ -208,7 +208,7 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
             return nc_float_overflow((PyObject *)now->self, i, 'f');
         }
         memcpy(&bits, &narrow, sizeof(bits));
-        nc_word_put(to, bits); /* a whole word, as it is loaded */
+        nc_word_put(to, bits); /* a whole word, because a whole word is loaded */
         return status;
     }
     case NC_STEP_SIGNED:
@@ -241,7 +241,7 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
     }
 }
 
-/* How many items an out-parameter has by argument `index`: the very number that C gets. */
+/* The number of items of an out-parameter, read from argument `index` as C gets it. */
 static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssize_t *length)
 {
     const NcStep *step = &now->plan->steps[index];
@@ -272,7 +272,7 @@ static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssi
     return -1;
 }
 
-/* Makes the out-parameters that are not in the frame. */
+/* Allocates the out-parameters that are not in the frame. */
 static int make_outs(const Call *now, PyObject *const *args)
 {
     const NcStep *step = now->plan->steps + now->plan->args;
@@ -290,7 +290,7 @@ static int make_outs(const Call *now, PyObject *const *args)
     return 0;
 }
 
-/* The bytes of an out-parameter, a text. */
+/* The length in bytes of a text that is an out-parameter. */
 static Py_ssize_t out_length(const Call *now, const NcOut *out)
 {
     Py_ssize_t items =
@@ -298,7 +298,7 @@ static Py_ssize_t out_length(const Call *now, const NcOut *out)
     return (items < 0 ? 1 : items) * (Py_ssize_t)out->size;
 }
 
-/* The lengths of texts, which follow the arguments. */
+/* Stores the lengths of texts, which follow the arguments. */
 static int take_lengths(const Call *now, PyObject *const *args)
 {
     const NcStep *step = now->plan->steps + now->plan->args + now->plan->made;
@@ -317,7 +317,7 @@ static int take_lengths(const Call *now, PyObject *const *args)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Makes the Record of a struct: 0, or -1 with an exception. */
+/* Allocates the Record of a struct result: 0, or -1 with an exception. */
 static inline int begin(Call *now)
 {
     const NcStep *step = &now->plan->result;
@@ -334,7 +334,7 @@ static inline int begin(Call *now)
     return 0;
 }
 
-/* The result of the function in the block, a new reference. */
+/* Converts the function's result in the block; a new reference. */
 static PyObject *give(const Call *now, uintptr_t convention, int code)
 {
     const NcStep *step = &now->plan->result;
@@ -372,7 +372,7 @@ static PyObject *give(const Call *now, uintptr_t convention, int code)
     }
 }
 
-/* Gives up what the function returned, while an exception is set. */
+/* Releases the function's result while an exception is set. */
 static void drop(const Call *now)
 {
     PyObject *object = now->made;
@@ -386,7 +386,7 @@ static void drop(const Call *now)
     Py_XDECREF(object);
 }
 
-/* Whether the result, or what stands beside it, shows a failure. */
+/* Whether the result, errno or the error argument shows a failure. */
 static int has_failed(const Call *now, uintptr_t convention, int code)
 {
     const NcStep *step = &now->plan->result;
@@ -405,8 +405,8 @@ static int has_failed(const Call *now, uintptr_t convention, int code)
     }
 }
 
-/* Raises at once what a Python function among the arguments left, before the result is looked at.
- * The pointers stay to be released. */
+/* Raises an exception that a Python function among the arguments left, before the result is
+ * converted. The pointers are released later. */
 static int settle(const Call *now)
 {
     NcPointer *owners = (NcPointer *)(void *)(now->frame + now->plan->owned);
@@ -430,7 +430,7 @@ static inline void *target_of(const NcCallable *self)
     return nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self));
 }
 
-/* With all that an entry's flags ask for. */
+/* A call of an entry with flags. */
 NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
 {
     const NcPlan *plan = now->plan;
@@ -440,7 +440,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     PyThreadState *thread = NULL;
     if (convention > NC_ERRORS_ARGUMENT) {
         now->failed = 1;
-        return nc_fail(now->self, Py_NewRef(Py_None), convention, 0); /* none that is known */
+        return nc_fail(now->self, Py_NewRef(Py_None), convention, 0); /* an unknown convention */
     }
     if (begin(now) < 0) {
         now->failed = 1;
@@ -471,7 +471,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     }
     if ((convention == NC_ERRORS_PYTHON || (flags & NC_FLAG_NEEDS_GIL)) &&
         plan->result.code != NC_STEP_OBJECT && PyErr_Occurred()) {
-        Py_XDECREF(now->made); /* without what C may have written */
+        Py_XDECREF(now->made); /* ignores what C may have written */
         now->failed = 1;
         return NULL;
     }
@@ -480,7 +480,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     return now->failed ? nc_fail(now->self, value, convention, code) : value;
 }
 
-/* Calls, once all arguments are where they belong. */
+/* Calls the function, once all arguments are converted. */
 NC_HOT_INLINE PyObject *called(Call *now)
 {
     const NcPlan *plan = now->plan;
@@ -511,10 +511,10 @@ NC_HOT_INLINE PyObject *called(Call *now)
     return give(now, NC_ERRORS_NONE, 0);
 }
 
-/* ---- what follows a call --------------------------------------------------------------------- */
+/* ---- after a call ---------------------------------------------------------------------------- */
 
-/* What a call gave that raises an exception: its out-parameters, and where the caller was to own
- * them also a pointer that the function returned. NULL for nothing, perhaps with an exception. */
+/* The values that a failed call produced: its out-parameters, and a returned pointer that the
+ * caller owns. NULL if there are none, perhaps with an exception. */
 static PyObject *given_by(const Call *now)
 {
     const NcPlan *plan = now->plan;
@@ -534,8 +534,8 @@ static PyObject *given_by(const Call *now)
     return all;
 }
 
-/* The exception that is set keeps a value, or what the call gave where it is NULL, as its `out`, if
- * it takes attributes. What the caller was to free or close goes with it. */
+/* Attaches a value as `out` to the exception that is set, or what the call produced if value is
+ * NULL. The caller's pointers in it are freed or closed with it. */
 static void keep_given(const Call *now, PyObject *value)
 {
     PyObject *error = nc_exception_take();
@@ -557,8 +557,8 @@ static void keep_given(const Call *now, PyObject *value)
     nc_exception_put(error);
 }
 
-/* What the check makes of a value, which this takes: check(value, callable, arguments). Its
- * exceptions keep out-parameters as well. */
+/* Calls check(value, callable, arguments) and returns its result; takes over `value`. Its
+ * exceptions get the out-parameters as `out` too. */
 static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args)
 {
     PyObject *given[] = {value, (PyObject *)now->self, nc_tuple_of(args, now->plan->args)};
@@ -574,8 +574,7 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
     return found;
 }
 
-/* The results of a call with policies; `value` is that of the function, or NULL with an
- * exception. */
+/* The results of a call with policies. `value` is the function's, or NULL with an exception. */
 static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
 {
     NcCallInterface *cif = now->cif;
@@ -604,8 +603,8 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
     return value != NULL && cif->check != NULL ? checked(now, value, args) : value;
 }
 
-/* The function frees or closes an argument: from here on that is refused, in all threads. As
- * nc_end. */
+/* Marks an argument that the function frees or closes as ended, for all threads. Returns what
+ * nc_end does. */
 static int end(const Call *now, PyObject *const *args)
 {
     const Py_ssize_t index = now->cif->ended;
@@ -628,7 +627,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         owners[i].keep = NULL;
     }
     if (composed) {
-        /* functions of the user's may replace the entry, and its call interface with it */
+        /* the user's functions may replace the entry, and its call interface with it */
         Py_INCREF(cif);
         memset(now->frame + plan->outs, 0, plan->out_bytes);
     }
@@ -645,7 +644,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         }
         ran = 1;
     }
-    /* What that ran may have moved what others point to. */
+    /* Code that ran may have moved what earlier pointers point to. */
     if ((NC_UNLIKELY(ran) && plan->owners > 0 &&
          nc_check_unmoved((PyObject *)now->self, owners, plan->owners) < 0) ||
         take_lengths(now, args) < 0) {
@@ -664,7 +663,8 @@ done:
     value = nc_release_pointers(value, owners, plan->owners);
     if (composed) {
         if (ends > 0 && value == NULL && now->failed) {
-            /* An exception of a Python function that C called says nothing of what C did. */
+            /* Only a failure that C itself reported undoes this. An exception of a callback does
+             * not show what C did. */
             nc_end_undo(args[cif->ended]);
         }
         nc_outs_drop(cif, now->frame + plan->outs);
@@ -688,7 +688,7 @@ NC_HOT_INLINE PyObject *call(Call *now, PyObject *const *args)
     return called(now);
 }
 
-/* A call whose frame is not small, or whose plan is not made yet. */
+/* A call with a large frame, or without a plan yet. */
 NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallInterface *cif)
 {
     Call now = {self, cif, plan_of(cif), NULL, NULL, 0};
@@ -697,7 +697,7 @@ NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCall
     }
     const size_t bytes = now.plan->bytes;
     if (bytes > 2 * SMALL) {
-        /* The frame, the stack of the call, and what a thunk on the way has of both. */
+        /* The frame, the call's stack, and the same again for a thunk. */
         PyObject *name = nc_callable_name(self);
         if (name == NULL || nc_stack_require(name, 4 * bytes) < 0) {
             return NULL;
@@ -720,7 +720,7 @@ NC_NOINLINE PyObject *call_planned(NcCallable *self, PyObject *const *args, NcCa
 
 /* ---- variadic functions ---------------------------------------------------------------------- */
 
-/* What a value is after the fixed arguments, as one letter; 0 where Python code is to say. */
+/* The type of an additional argument, as one letter; 0 if Python code must decide. */
 static char letter_of(PyObject *value)
 {
     if (PyFloat_CheckExact(value)) {
@@ -734,8 +734,8 @@ static char letter_of(PyObject *value)
     return PyBytes_CheckExact(value) || value == Py_None ? 'P' : '\0';
 }
 
-/* The call interface of a variadic function for these arguments, of whose texts `key` is made: a
- * new reference. */
+/* The call interface of a variadic function for these arguments: a new reference. `key` is made of
+ * the texts of their types. */
 static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *types)
 {
     PyObject *known = cif->ways != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
@@ -752,8 +752,8 @@ static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *t
     return (NcCallInterface *)(void *)made;
 }
 
-/* What Python code says of a value after the fixed arguments: its type, and what is to be converted
- * to that, which replaces it. */
+/* Asks Python code for the type of an additional argument, and replaces *value by the value to
+ * convert to it. */
 static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t index)
 {
     PyObject *name = nc_callable_name((NcCallable *)(uintptr_t)self);
@@ -769,7 +769,7 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
     return type;
 }
 
-/* More arguments than a variadic function names: by the call interface of all their types. */
+/* Calls with additional arguments, by a call interface of all their types. */
 NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallInterface *cif = (NcCallInterface *)(void *)Py_NewRef(self->cif);
@@ -780,7 +780,7 @@ NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py
     PyObject *key = types != NULL ? PyUnicode_New(count, 127) : NULL;
     PyObject *result = NULL;
     NcCallInterface *whole = NULL;
-    int plain = 1; /* all types have one letter, which no CType is needed to say */
+    int plain = 1; /* every type is one letter, without a CType */
     if (key == NULL) {
         goto done;
     }
@@ -810,7 +810,7 @@ done:
     return result;
 }
 
-/* The same at once, where such types were passed before. */
+/* The same without Python code, if such types were passed before. */
 NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const NcCallInterface *cif = self->cif;

@@ -1,4 +1,4 @@
-/* csrc/call/calls.c: the calls of calls.h. */
+/* csrc/call/calls.c: implements calls.h. */
 #include "calls.h"
 
 #include "platform/lists.h"
@@ -16,7 +16,7 @@ static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
                              nargs == 1 ? "" : "s", given);
 }
 
-/* Of a call with keywords: names the first argument that is not given. */
+/* For a call with keywords: raises the error for the first missing argument. */
 static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given)
 {
     PyObject *names = self->cif->names;
@@ -47,7 +47,7 @@ Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name)
     return -1;
 }
 
-/* Where keyword `name` goes, mostly at `likely`; or -1 with an exception. */
+/* The position of keyword `name`, usually `likely`; or -1 with an exception. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t likely)
 {
     PyObject *names = self->cif->names;
@@ -137,8 +137,8 @@ PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t 
     }
     PyObject *wrapper = Py_XNewRef(self->more->wrapper);
     if (wrapper == NULL) {
-        /* Python code runs meanwhile, in other threads too: the pointer may be replaced, and what
-         * is kept must call the new one. */
+        /* Other Python code may run meanwhile and replace the pointer. Then the wrapper calls the
+         * old one, and is not kept. */
         void *target = NC_SINGLE_TARGET(self);
         wrapper = PyObject_CallOneArg(nc_hooks.make_wrapper, object);
         NcMore *more = wrapper != NULL ? nc_callable_more(self) : NULL;
@@ -172,8 +172,8 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 
 /* ---- calls that ask for entries -------------------------------------------------------------- */
 
-/* What the hook says of the values of a call: its method gets the callable, the values and `names`,
- * unless that is NULL. A new reference, also to None; NULL with an exception. */
+/* Calls a method of the hook with the callable, the values and `names`, unless that is NULL. A new
+ * reference, also to None; NULL with an exception. */
 static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
                           Py_ssize_t count, PyObject *names)
 {

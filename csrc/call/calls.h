@@ -1,6 +1,5 @@
-/* csrc/call/calls.h: the calls of a native callable that are not the usual ones: with keywords,
- * or with a wrong number of arguments; those that a wrapper makes of others; and those that ask a
- * hook for the entry.
+/* csrc/call/calls.h: the uncommon calls of a native callable: calls with keywords or a wrong number
+ * of arguments, calls through a Python wrapper, and calls that ask a hook for the entry.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_CALLS_H
@@ -8,16 +7,17 @@
 
 #include "layout.h"
 
-/* Which argument has a name; -1 without an exception for none. Strings that are interned, as those
- * of keywords mostly are, are told by their addresses. */
+/* The index of the argument with a name; -1 without an exception if there is none. Interned
+ * strings, which keywords usually are, are compared by address. */
 Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name);
 
-/* Puts keywords in order and calls on by the callable's vectorcall, or says what is wrong. */
+/* Puts keywords in order and calls the callable's vectorcall, or raises the error. */
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);
 
-/* The vectorcall of a single whose calls Python code makes (nativecall/_callable/hooks.py, which is
- * asked for it at the first one); and the same as built-in views. */
+/* The vectorcall of a single that is called through a Python wrapper
+ * (nativecall/_callable/hooks.py, which makes it at the first call), and its forms as a built-in
+ * view. */
 PyObject *nc_vectorcall_wrapper(PyObject *self, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames);
 PyObject *nc_method_wrapper(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
@@ -27,23 +27,23 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *self, PyObject *none);
 /* Whether an object is a callable of one entry. */
 int nc_is_single(PyObject *object);
 
-/* What the hook of a callable makes for the arguments of a call that no entry takes exactly: a
- * callable of one entry, a new reference. NULL where it makes none, perhaps with an exception. */
+/* Asks a callable's hook for an entry, for arguments that no entry matches exactly. Returns a new
+ * reference to a callable of one entry; NULL if the hook makes none, perhaps with an exception. */
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);
 
-/* A call with keywords, whose order the hook of a callable knows: the result, or NULL with an
- * exception. NULL without one where no hook knows the names. */
+/* Calls with keywords in the order that the callable's hook gives: the result, or NULL with an
+ * exception. NULL without one if no hook knows the names. */
 PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames);
 
-/* Calls a Python function with the callable before the arguments of a call. */
+/* Calls a Python function with the callable as its first argument. */
 PyObject *nc_call_with(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                        PyObject *kwnames);
 
-/* Raises that a callable has no entries. */
+/* Raises TypeError: the callable has no entries. */
 PyObject *nc_refuse_empty(NcCallable *self);
 
-/* The vectorcall of a callable without entries: what its hook makes, or an exception. */
+/* The vectorcall of a callable without entries: calls an entry that its hook makes, or raises. */
 PyObject *nc_vectorcall_empty(PyObject *self, PyObject *const *args, size_t nargsf,
                               PyObject *kwnames);
 

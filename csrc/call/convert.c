@@ -1,12 +1,12 @@
-/* csrc/call/convert.c: carries out conversions (plan.h): those of Thunks, as the C half of
- * nc_conversion, and those of loops of ufuncs.
+/* csrc/call/convert.c: the interpreter of conversions (plan.h): those of Thunks, as the C half of
+ * nc_conversion, and those of ufunc loops.
  *
- * The block of the call that is taken and the frame of the call that is made lie on the C stack.
- * Ops before the call fill the frame, those after it write through pointers of the caller and put
- * the result into the block. Where one fails, others put there what C gets instead. All is without
- * the GIL, but for what thunk.h takes it for.
+ * The block of the incoming call and the frame of the outgoing call lie on the C stack. Ops before
+ * the call fill the frame. Ops after it write through the caller's pointers and store the result in
+ * the block. If an op fails, other ops store what C gets instead. Everything runs without the GIL,
+ * except where thunk.h takes it.
  *
- * A Thunk may end in its own call. It, its spec and with that its conversion stay for a while
+ * A Thunk may be deallocated during its own call. Its memory, spec and conversion stay for a while
  * (call/thunkobject.h). */
 #include "convert.h"
 
@@ -31,11 +31,11 @@ enum { MOST_SCALAR = 32 };
 typedef struct {
     const NcConversion *plan;
     void *function;
-    NcThunk *thunk; /* not of loops, which have no ops that need it */
+    NcThunk *thunk; /* NULL for loops, which have no ops that need it */
     char *base[NC_BASES];
-    int taken; /* how the GIL was */
+    int taken; /* how the GIL was taken */
     uint32_t
-        step; /* that failed, and what did not pass; NC_NOWHERE where there is nothing to say */
+        step; /* the failed step, and below the bits of its value; NC_NOWHERE: nothing to raise */
     uint64_t bits;
 } Run;
 
@@ -59,7 +59,7 @@ static inline void copy_bytes(char *to, const char *from, size_t size)
     }
 }
 
-/* The lower end of a word, from so many bytes. */
+/* A word whose low bytes are those at `from`. */
 static inline uint64_t read_word(const char *from, uint32_t size)
 {
     uint64_t word = 0;
@@ -76,7 +76,7 @@ static int fail(Run *now, uint32_t step, uint64_t bits)
 
 static int convert_number(Run *now, const NcOp *op, const char *from, char *to)
 {
-    char made[MOST_SCALAR]; /* the source may be where the target is */
+    char made[MOST_SCALAR]; /* source and target may overlap */
     uint64_t bits;
     if (!nc_thunk_convert(op->letter, from, op->becomes, made, op->exact, &bits)) {
         return fail(now, op->step, bits);
@@ -97,7 +97,7 @@ static int narrow(Run *now, const NcOp *op, const char *from, char *to)
     return 0;
 }
 
-/* Carries out so many ops: 0, or -1 where one failed. */
+/* Executes `count` ops: 0, or -1 if one failed. */
 static int perform(Run *now, const NcOp *op, uint32_t count)
 {
     const int keep = (now->plan->flags & NC_CONVERSION_KEEPS) != 0;
@@ -181,7 +181,7 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
     return 0;
 }
 
-/* An op failed: says so, and puts into the block what C gets. */
+/* After a failed op: raises the exception, and stores what C gets. */
 NC_NOINLINE void show(Run *now)
 {
     const NcConversion *plan = now->plan;
@@ -220,7 +220,7 @@ typedef struct {
     const Py_ssize_t *lengths; /* of core dimensions */
     const Py_ssize_t *steps;
     char **at;     /* the element of each operand */
-    char **copies; /* of each array one without gaps, or NULL */
+    char **copies; /* for each array a contiguous copy, or NULL */
 } Loop;
 
 static Py_ssize_t length_of(const Loop *now, const NcLoopArray *array, uint32_t axis)
@@ -228,7 +228,7 @@ static Py_ssize_t length_of(const Loop *now, const NcLoopArray *array, uint32_t 
     return now->lengths[now->axes[array->axis + axis]];
 }
 
-/* The bytes of an array without gaps; 0 where it has none, or no items. */
+/* The bytes of a contiguous copy; 0 if the array is contiguous, or has no items. */
 static size_t bytes_to_copy(const Loop *now, const NcLoopArray *array)
 {
     Py_ssize_t size = (Py_ssize_t)array->size;
@@ -241,7 +241,7 @@ static size_t bytes_to_copy(const Loop *now, const NcLoopArray *array)
     return has_gaps ? (size_t)size : 0;
 }
 
-/* Copies an array from the dimension `axis` on; steps of NULL are those of one without gaps. */
+/* Copies an array from dimension `axis` on; steps of NULL mean a contiguous array. */
 static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axis, char *to,
                          const Py_ssize_t *to_steps, const char *from, const Py_ssize_t *from_steps)
 {
@@ -259,7 +259,7 @@ static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axi
     return done;
 }
 
-/* Puts what the function gets for the arrays of an element where it finds it. */
+/* Prepares an element's arrays: their contents and the addresses that the function gets. */
 static void begin_arrays(const Loop *now)
 {
     for (uint32_t i = 0; i < now->loop->arrays; i++) {
@@ -290,7 +290,7 @@ static void end_arrays(const Loop *now, uint32_t i, char *to)
     }
 }
 
-/* Gets memory for the arrays that need copies: 0, or -1 with MemoryError. */
+/* Allocates the contiguous copies: 0, or -1 with MemoryError. */
 static int make_copies(const Loop *now)
 {
     for (uint32_t i = 0; i < now->loop->arrays; i++) {
@@ -305,7 +305,7 @@ static int make_copies(const Loop *now)
     return 0;
 }
 
-/* Whether all lengths are integers of the function's: 0, or -1 with an exception. */
+/* Checks that all lengths fit the function's integers: 0, or -1 with an exception. */
 static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const Py_ssize_t *lengths,
                          NcCallable *function)
 {
@@ -331,7 +331,7 @@ void nc_loop_failed(const NcLoopData *data, uint64_t bits, uint32_t flags, uint3
     }
 }
 
-/* All elements, the first failure ends it. */
+/* Calls the function for each element; stops at the first failure. */
 static void run_loop(const Loop *loop, Run *now, char **args, Py_ssize_t count,
                      const NcLoopData *data)
 {

@@ -1,4 +1,4 @@
-/* csrc/call/failure.c: errno, and results that mean failure. */
+/* csrc/call/failure.c: errno and failing results; implements failure.h. */
 #include "failure.h"
 
 #include "values/names.h"
@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* errno after this thread's last call that keeps it. */
+/* errno after this thread's last call that saves it. */
 static NC_THREAD_LOCAL int saved;
 NC_THREAD_LOCAL int *nc_errno_of_callback;
 
@@ -23,7 +23,7 @@ int nc_errno_keep(void)
     return saved;
 }
 
-/* A number for errno: 0, or -1 with an exception. */
+/* Converts a number for errno: 0, or -1 with an exception. */
 static int as_errno(PyObject *code, int *out)
 {
     long number = PyLong_AsLong(code);
@@ -38,7 +38,7 @@ static int as_errno(PyObject *code, int *out)
     return 0;
 }
 
-/* set_errno(code): what is kept, and what C finds after the callback that runs. */
+/* set_errno(code): sets the saved errno, and what C sees after the running callback. */
 PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
 {
     if (as_errno(code, &saved) < 0) {
@@ -65,7 +65,7 @@ PyObject *nc_error_conventions(void)
 #undef VALUES
 }
 
-/* What the hook raises; 0 when it does not. */
+/* Calls the hook that raises the exception: -1, or 0 if it raises none. */
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {
     PyObject *text = nc_name(name);
@@ -78,7 +78,7 @@ static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
 {
-    /* One that is set says more. */
+    /* An exception that is set is more specific. */
     if (value != NULL &&
         (PyErr_Occurred() || fail((PyObject *)self, value, convention, code) < 0)) {
         Py_CLEAR(value);
@@ -112,7 +112,7 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
     return result;
 }
 
-/* object_at(address, owned): the object, whose reference is taken over where it is owned. */
+/* object_at(address, owned): the object at an address; takes over its reference if `owned`. */
 PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *address;

@@ -1,17 +1,18 @@
-/* csrc/call/invoke.h: nc_invoke, the one routine that calls C functions of every signature.
+/* csrc/call/invoke.h: nc_invoke, the one routine that calls C functions of any signature.
  *
- * It loads all registers of arguments from a block, copies the words behind that to the stack,
- * calls, and stores all registers of results into the block. What is where in a block is said by
- * the file of each processor, abi_*.S, and in nativecall/_plan/, in the file of its ABI.
+ * It loads all argument registers from a block, copies the words behind them to the stack, calls,
+ * and stores all result registers in the block. Each processor's abi_*.S documents the layout of
+ * its block, as does the file of its ABI in nativecall/_plan/.
  *
- * The words are an even number: calls are made at a multiple of 16 bytes.
+ * The number of words is even, because the stack pointer must be a multiple of 16 at a call.
  *
- * The routine has a frame pointer and unwind tables: C++ exceptions, debuggers and profilers walk
- * through it. The stack is written from its end down, so that each page of it is touched in turn.
+ * The routine has a frame pointer and unwind tables, so C++ exceptions, debuggers and profilers can
+ * walk through it. It pushes the stack words from the last to the first, so each page is touched in
+ * turn.
  *
- * `how`: bits 0 to 7 are not 0 where vector registers have arguments (on x86-64 their number); bits
- * 8 and 9 how many long doubles are the result on x86-64; bit 8 whether vector registers have 16
- * bytes of arguments on 64-bit ARM. */
+ * `how`: bits 0 to 7 are not 0 if vector registers hold arguments (on x86-64, their number). Bits 8
+ * and 9 on x86-64: the number of long doubles returned. Bit 8 on 64-bit ARM: whether vector
+ * registers hold 16-byte arguments. */
 #ifndef NC_INVOKE_H
 #define NC_INVOKE_H
 
@@ -26,7 +27,7 @@
 #define NC_INVOKE_NAME "nc_invoke"
 #endif
 void nc_invoke(void *block, const void *function, uint32_t words, uint32_t how);
-/* The same, whose result is still where C expects it. */
+/* The same routine, with the result taken from its register. */
 double nc_invoke_double(void *block, const void *function, uint32_t words,
                         uint32_t how) __asm__(NC_INVOKE_NAME);
 uint64_t nc_invoke_word(void *block, const void *function, uint32_t words,

@@ -8,9 +8,9 @@
 
 /* ---- the functions of one dict --------------------------------------------------------------- */
 
-/* The key of a function: the C type, by how Python functions become such, and the function itself,
- * of a native callable with the entry that it has now. With `itself` it equals no other function. A
- * new tuple, or NULL. */
+/* The key of a function: the C type, by the spec that converts Python functions to it, and the
+ * function; for a native callable also its present entry. With `itself`, it equals no other
+ * function. A new tuple, or NULL. */
 static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
 {
     PyObject *made_by = argument->passed != NULL ? argument->passed : Py_None;
@@ -24,8 +24,8 @@ static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
                   : Py_BuildValue("(OnO)", made_by, type, value);
 }
 
-/* What a dict has for a key, which becomes one that can be looked up where the function's own code
- * raises: a borrowed reference, or NULL, perhaps with an exception. */
+/* Looks up a key. If the function's own code raises, the key is replaced by one without it. A
+ * borrowed reference, or NULL, perhaps with an exception. */
 static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *value,
                           PyObject **key)
 {
@@ -44,7 +44,7 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 {
     const NcArgument *argument = &cif->arguments[index < 0 ? 0 : index];
     NcPin *pin = NULL;
-    if (argument->passed == NULL) { /* which the first conversion finds out */
+    if (argument->passed == NULL) { /* the first conversion sets it */
         pin = nc_pin_value(cif, name, index, value);
         if (pin == NULL) {
             return -1;
@@ -70,9 +70,9 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 
 static PyObject *of_process; /* NULL before the first */
 
-/* By the addresses of objects, dicts of what is kept as long as these; each has the weak reference
- * that ends it. */
-static PyObject *of_objects; /* the same */
+/* By the address of an object: the dict of what is kept with it, which also holds the weak
+ * reference whose callback drops it. */
+static PyObject *of_objects; /* NULL before the first */
 
 static PyObject *made_once(PyObject **place)
 {
@@ -82,7 +82,7 @@ static PyObject *made_once(PyObject **place)
     return *place;
 }
 
-/* An object has gone: `key` is what its address was. */
+/* The weak reference's callback; `key` is the object's former address. */
 static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 {
     if (PyDict_DelItem(of_objects, key) < 0) {
@@ -93,7 +93,8 @@ static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 
 static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 
-/* What is kept as long as an argument: a borrowed reference. NULL with an exception. */
+/* The dict of what is kept as long as an argument lives: a borrowed reference. NULL with an
+ * exception. */
 static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 {
     PyObject *all = made_once(&of_objects);
@@ -129,7 +130,8 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
     return kept;
 }
 
-/* What the library keeps whose function a callable is: a borrowed reference, or NULL. */
+/* The dict of the library that the callable's function belongs to: a borrowed reference, or NULL
+ * with an exception. */
 static PyObject *kept_by_library(NcCallable *self)
 {
     PyObject *kept = nc_library_kept((PyObject *)self);
@@ -152,7 +154,7 @@ int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *con
     if (kept == NULL) {
         return -1;
     }
-    Py_INCREF(kept); /* code of the function's own may drop the object */
+    Py_INCREF(kept); /* the function's own code may drop the object */
     int status = nc_keep_in(kept, cif, (PyObject *)self, index, args[index], address);
     Py_DECREF(kept);
     return status;

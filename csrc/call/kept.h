@@ -1,30 +1,30 @@
-/* csrc/call/kept.h: functions that C keeps longer than the call that passed them (`keep=`), and
- * the handles of objects beside them, which are user data.
+/* csrc/call/kept.h: keeps functions that C stores beyond the call that passed them (`keep=`), and
+ * handles that are passed with them as user data.
  *
- * Rule. What is kept is the pointer that C was given, with all that this pointer needs. Equal
- * functions of one C type are one pointer as long as they are kept: C code that removes a function
- * from a list finds it. What is kept lies in a dict: of the process, of a library's file, or of the
- * object that one of the arguments is.
+ * Rule. The kept object is the pointer that C got, with everything that it needs. Equal functions
+ * of one C type have one pointer while they are kept, so C code can find a function in a list to
+ * remove it. A dict keeps them: that of the process, of a library's file, or of one of the
+ * arguments.
  *
- * A function whose own `__hash__` or `__eq__` raises an exception equals itself alone.
+ * A function whose `__hash__` or `__eq__` raises an exception equals only itself.
  *
- * Threads: with the GIL. */
+ * Threads: everything here needs the GIL. */
 #ifndef NC_KEPT_H
 #define NC_KEPT_H
 
 #include "layout.h"
 
-/* Argument `index` of a call, a function or a handle: the pointer that C gets is kept as `cif`
- * says. 0, or -1 with an exception. */
+/* Converts argument `index`, a function or a handle, and keeps the pointer as `cif` says. 0, or -1
+ * with an exception. */
 int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address);
 
-/* The same in a dict that the caller has. `name` and `index` are as for nc_pin_value. */
+/* The same in a given dict. `name` and `index` are as for nc_pin_value. */
 int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                PyObject *value, void **address);
 
-/* What the library keeps that an owner of an entry is of: a symbol, a callable, or several. A
- * borrowed dict; NULL without an exception where there is none. */
+/* The dict of the library that an entry's owner belongs to: a symbol, a callable, or several of
+ * them. A borrowed reference; NULL without an exception if there is none. */
 PyObject *nc_library_kept(PyObject *owner);
 
 #endif

@@ -1,15 +1,15 @@
-/* csrc/call/plan.h: call plans, closure plans and conversions: how a call of a signature is made,
- * how one is taken, and how one becomes another, as flat data.
+/* csrc/call/plan.h: call plans, closure plans and conversions: flat data that describe how to make
+ * a call, take a call, and convert one to another.
  *
- * Idea. nativecall/_plan/callplan.py makes one for each call interface, by the ABI of the platform,
- * and call.c carries it out. A call has a *frame* in memory. It begins with the block, the image of
- * all that the processor has then: registers of arguments, registers of results, the arguments on
- * the stack (invoke.h). What is not in a register as it is lies behind: structs that are cut into
- * pieces, copies, out-parameters, what keeps pointers valid. All places are bytes from the start of
- * the frame.
+ * How it works. nativecall/_plan/callplan.py makes a plan for each call interface, by the
+ * platform's ABI; call.c executes it. A call has a *frame* in memory. The frame begins with the
+ * block, an image of the processor's state: argument registers, result registers and stack
+ * arguments (invoke.h). Behind it lies everything that does not go into a register as it is:
+ * structs that are split into pieces, copies, out-parameters, and owners of pointers. All offsets
+ * are bytes from the start of the frame.
  *
- * A plan is immutable, and shared by all callables of its call interface. It is the bytes of a
- * Python object, which never moves; callplan.py packs these structs field by field. */
+ * A plan is immutable, and shared by all callables of its call interface. It lies in a Python bytes
+ * object, which never moves. callplan.py packs these structs field by field. */
 #ifndef NC_PLAN_H
 #define NC_PLAN_H
 
@@ -18,26 +18,26 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What a step does. To an argument it converts a value into memory at `at`, then `moves` carry that
- * into registers; to the result the moves come first. */
+/* What a step does. For an argument, it converts a value to memory at `at`, and `moves` copy that
+ * into registers. For a result, the moves come first. */
 enum {
-    NC_STEP_VOID,     /* a result: none */
-    NC_STEP_DOUBLE,   /* in a word of the block, as are all up to BOOL */
+    NC_STEP_VOID,     /* no result */
+    NC_STEP_DOUBLE,   /* in a word of the block, like all up to BOOL */
     NC_STEP_FLOAT,    /* */
     NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word */
     NC_STEP_UNSIGNED, /* the same without a sign */
     NC_STEP_BOOL,     /* */
-    NC_STEP_SCALAR,   /* a scalar of any letter; `size` bytes are zero before */
-    NC_STEP_POINTER,  /* as are the next but one, kept by the NcPointer at `owner` */
-    NC_STEP_OBJECT,   /* as it is */
-    NC_STEP_VIEW,     /* of `size` dimensions, whose words are at `memory` */
-    NC_STEP_STRUCT,   /* of `memory` bytes, kept by the NcPointer at `owner`, unless that is 0, and
-                         `size` is NC_PIECES or NC_WHOLE. A result without moves is written by C, to
-                         where the word at `at` leads; with an `owner` there are pointers in it */
-    NC_STEP_FUNCTION, /* that C keeps, or another pointer, as above */
+    NC_STEP_SCALAR,   /* any scalar letter; `size` bytes are cleared first */
+    NC_STEP_POINTER,  /* the NcPointer at `owner` keeps it valid, as for VIEW */
+    NC_STEP_OBJECT,   /* a Python object */
+    NC_STEP_VIEW,     /* with `size` dimensions; its words are at `memory` */
+    NC_STEP_STRUCT,   /* of `memory` bytes, kept by the NcPointer at `owner`. With an owner of 0,
+                         `size` is NC_PIECES or NC_WHOLE. C writes a result without moves to the
+                         address at `at`; a result with an `owner` has pointers in it */
+    NC_STEP_FUNCTION, /* a function that C stores, or another pointer, as above */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
-    NC_STEP_LENGTH,   /* `size` bytes: of the text that argument `memory` is, which `owner` keeps;
-                         without an owner, of that out-parameter */
+    NC_STEP_LENGTH,   /* the length of a text, in `size` bytes: of argument `memory`, which `owner`
+                         keeps; without an owner, of that out-parameter */
 };
 
 /* How a struct without pointers is passed. */
@@ -47,15 +47,15 @@ typedef struct {
     uint8_t code;
     uint8_t size;
     char letter;   /* of a scalar */
-    uint8_t moves; /* how many there are */
+    uint8_t moves; /* their number */
     uint32_t at;
     uint32_t owner;
     uint32_t memory;
-    uint32_t move; /* the first of them, in bytes from the step on */
+    uint32_t move; /* offset of the first, from the step */
 } NcStep;
 
-/* Copies `size` bytes; with a size of 0 it stores the address of `from`. A
- * place in a value's memory counts from the start of that, all others from the frame's. */
+/* Copies `size` bytes; a size of 0 stores the address of `from`. Offsets in a value's memory count
+ * from its start, all others from the frame's. */
 typedef struct {
     uint32_t from;
     uint32_t to;
@@ -63,159 +63,160 @@ typedef struct {
 } NcMove;
 
 typedef struct NcPlan {
-    uint32_t args;    /* how many steps are of arguments that Python passes, in their order */
-    uint32_t made;    /* how many, behind them, are of out-parameters that are not in the frame */
-    uint32_t lengths; /* and how many, behind these, are of lengths */
+    uint32_t args;    /* number of steps for arguments that Python passes, in order */
+    uint32_t made;    /* of steps after them for out-parameters outside the frame */
+    uint32_t lengths; /* of steps after these for lengths */
     uint32_t extras;  /* whether there are owners, out-parameters, a check, or moves before */
     uint32_t stack;   /* words on the stack, an even number */
     uint32_t how;     /* see nc_invoke */
     uint32_t bytes;   /* of the frame */
-    uint32_t owners;  /* how many NcPointers there are */
+    uint32_t owners;  /* number of NcPointers */
     uint32_t owned;   /* the first */
-    uint32_t outs;    /* out-parameters: where, and bytes in all */
+    uint32_t outs;    /* offset of the out-parameters, and their size */
     uint32_t out_bytes;
     uint32_t told; /* the int of NC_ERRORS_ARGUMENT; 0: none */
-    NcStep before; /* its moves come before all else */
+    NcStep before; /* its moves are executed first */
     NcStep result;
     NcStep steps[]; /* then the moves */
 } NcPlan;
 
-/* A closure plan: how a call that C makes becomes one of a Python function. _plan/callplan.py
- * makes it of the same placement, and callable/closure.c carries it out. Nothing lies behind the
- * block: an object that is cut into pieces is put together in a scratch of NC_SCRATCH_BYTES,
- * arguments one after the other, then the result.
+/* A closure plan: how to take a call from C and call a Python function. _plan/callplan.py makes it
+ * from the same placement; callable/closure.c executes it. There is nothing behind the block. A
+ * value that is split into pieces is assembled in a scratch of NC_SCRATCH_BYTES: arguments one
+ * after the other, then the result.
  *
- * A step of an argument has `at`, a place in the block or, if it has moves, in the scratch. With an
- * `owner` of 1 the value is where the pointer at `at` leads to. Letters other than those of plain
- * steps are as for calls; views, too, are NC_STEP_POINTER. The step of the result is the other way
- * round; as a reference its `at` is where the caller finds the address again, NC_NOWHERE for
- * nowhere. */
+ * An argument's step has `at`, an offset in the block or, with moves, in the scratch. With an
+ * `owner` of 1, the pointer at `at` points to the value. Letters except those of plain steps are as
+ * for calls; views are NC_STEP_POINTER too. The result's step works in the other direction. If the
+ * result is returned by reference, `at` is where the caller expects its address, or NC_NOWHERE. */
 enum { NC_SCRATCH_BYTES = 64 };
 #define NC_NOWHERE UINT32_MAX
 
 typedef struct NcClosurePlan {
-    uint32_t args;      /* how many steps there are */
-    uint32_t reference; /* where the address of the result is, or NC_NOWHERE */
-    uint32_t told;      /* where the address of an int is that a failure makes 1, or NC_NOWHERE */
-    uint32_t x87;       /* how many long doubles are the result in registers of x86-64 */
+    uint32_t args;      /* number of steps */
+    uint32_t reference; /* offset of the result's address, or NC_NOWHERE */
+    uint32_t told;      /* offset of the address of an int that a failure sets to 1, or
+                           NC_NOWHERE */
+    uint32_t x87;       /* number of long doubles that are returned in x87 registers */
     NcStep result;
     NcStep steps[]; /* then the moves */
 } NcClosurePlan;
 
-/* A conversion: how a C function of one signature calls one of another. _plan/conversion.py makes
- * it of a plan of _plan/nodes.py, and call/convert.c carries it out, without Python, or code that
- * _codegen/conversioncode.py writes of it. Each op moves or checks one value, or is a step of the
- * call. Where a value is counts from one of four bases; it may be a pointer to the value. */
+/* A conversion: how a C function of one signature calls a function of another. _plan/conversion.py
+ * makes it from a plan of _plan/nodes.py. call/convert.c executes it without Python; or
+ * _codegen/conversioncode.py compiles it. Each op moves or checks one value, or is a step of the
+ * call. Offsets count from one of four bases; the value may be behind a pointer there. */
 enum {
-    NC_BASE_FRAME, /* the frame of the call that is made, as for call plans */
-    NC_BASE_BLOCK, /* the block of the call that is taken, as for closure plans */
+    NC_BASE_FRAME, /* the frame of the outgoing call, as for call plans */
+    NC_BASE_BLOCK, /* the block of the incoming call, as for closure plans */
     NC_BASE_BOUND, /* the Thunk */
     NC_BASE_DATA,  /* constants of the conversion */
     NC_BASES,
     NC_BASE_MASK = 3,
-    NC_BASE_POINTER = 4 /* a pointer to it is there */
+    NC_BASE_POINTER = 4 /* a pointer to the value is there */
 };
 
 enum {
     NC_OP_COPY,     /* `size` bytes */
     NC_OP_SIGNED,   /* an integer of `size` bytes, extended to a word */
     NC_OP_UNSIGNED, /* the same without a sign */
-    NC_OP_TRUTH,    /* a byte that is 0 or not, as a word */
+    NC_OP_TRUTH,    /* whether a byte is not 0, as a word */
     NC_OP_ADDRESS,  /* the address of the source, as a word */
-    NC_OP_CLEAR,    /* `size` zeros to the target */
-    NC_OP_NUMBER,   /* a scalar of a letter as one of another */
-    NC_OP_WIDEN,    /* a float as a double */
-    NC_OP_NARROW,   /* a double as a float */
-    NC_OP_INTEGER,  /* an int as a double */
-    NC_OP_EQUAL,    /* nothing; an integer of a letter that is not `size` fails */
-    NC_OP_OTHER,    /* nothing; one that is `size` fails */
+    NC_OP_CLEAR,    /* clear `size` bytes of the target */
+    NC_OP_NUMBER,   /* a scalar of one letter to another's */
+    NC_OP_WIDEN,    /* a float to a double */
+    NC_OP_NARROW,   /* a double to a float */
+    NC_OP_INTEGER,  /* an int to a double */
+    NC_OP_EQUAL,    /* fail if an integer is not equal to `size` */
+    NC_OP_OTHER,    /* fail if an integer is equal to `size` */
     NC_OP_ERRNO,    /* errno, as a word */
     NC_OP_RAISED,   /* whether a Python exception is set, as a word */
-    NC_OP_CALL,     /* the function is called */
-    NC_OP_NO_ERRNO, /* errno becomes 0 */
-    NC_OP_TAKE_GIL, /* the GIL is taken, or C gets the result of a failure */
-    NC_OP_DROP_GIL, /* and given back */
-    NC_OP_SETTLE,   /* an exception that the function left finds a place */
+    NC_OP_CALL,     /* call the function */
+    NC_OP_NO_ERRNO, /* clear errno */
+    NC_OP_TAKE_GIL, /* take the GIL, or fail */
+    NC_OP_DROP_GIL, /* release it */
+    NC_OP_SETTLE,   /* place an exception that the function left */
 };
 
 typedef struct {
     uint8_t code;
     uint8_t source; /* the base of `from` */
     uint8_t target; /* the base of `to` */
-    uint8_t exact;  /* of a number: whether it may not be rounded */
+    uint8_t exact;  /* for numbers: 1 if rounding is a failure */
     char letter;
     char becomes;
-    uint16_t step; /* what fails */
+    uint16_t step; /* the plan's step, for errors */
     uint32_t from;
-    uint32_t offset; /* behind the pointer */
+    uint32_t offset; /* added to the pointer */
     uint32_t to;
     uint32_t size;
 } NcOp;
 
 enum {
-    NC_CONVERSION_KEEPS = 1,      /* what failed stays set in the thread state */
-    NC_CONVERSION_SETS_ERRNO = 2, /* a failure is shown by errno */
-    NC_CONVERSION_REACHES_C = 4,  /* the caller sees that the function itself failed */
-    NC_CONVERSION_TELLS = 8,      /* by the caller's int, which the function does not know */
-    NC_CONVERSION_BY_CODE = 16,   /* the function fails by errno, or by its last argument */
+    NC_CONVERSION_KEEPS = 1,      /* the exception stays set in the thread state */
+    NC_CONVERSION_SETS_ERRNO = 2, /* errno shows a failure */
+    NC_CONVERSION_REACHES_C = 4,  /* the caller sees a failure of the function itself */
+    NC_CONVERSION_TELLS = 8,      /* by the caller's int, which the function does not take */
+    NC_CONVERSION_BY_CODE = 16,   /* the function reports by errno, or by its last argument */
 };
 
 typedef struct NcConversion {
-    uint32_t count;  /* how many ops there are */
-    uint32_t failed; /* and how many, behind them, where one of them fails */
+    uint32_t count;  /* number of ops */
+    uint32_t failed; /* number of ops after them, for a failure */
     uint32_t bytes;  /* of the frame */
-    uint32_t stack;  /* as of a call plan */
+    uint32_t stack;  /* as in a call plan */
     uint32_t how;
-    uint32_t x87; /* as of a closure plan */
+    uint32_t x87; /* as in a closure plan */
     uint32_t flags;
     uint32_t errors; /* NC_ERRORS_*, of the function */
-    uint32_t tested; /* the step that is the function's own failure, or NC_NOWHERE */
-    uint32_t told;   /* where in the block the address of the caller's int is, or NC_NOWHERE */
-    uint32_t data;   /* bytes from the start */
+    uint32_t tested; /* the step that checks for the function's own failure, or NC_NOWHERE */
+    uint32_t told;   /* offset in the block of the address of the caller's int, or NC_NOWHERE */
+    uint32_t data;   /* offset of the constants */
     NcOp ops[];
 } NcConversion;
 
-/* A loop of a ufunc around a C function (nativecall/_ufunc/): how often NumPy says, the conversion
- * of one element. The block that this takes has the address of each operand's element, the lengths
- * of the core dimensions, and the steps of all operands along these, a word each. */
+/* A ufunc loop over a C function (nativecall/_ufunc/): runs the conversion of one element as often
+ * as NumPy asks. The block of the incoming call has one word for each of these: the address of each
+ * operand's element, the core dimensions, and the steps of all operands along these. */
 typedef struct NcLoop {
     uint32_t operands;
     uint32_t dimensions;
     uint32_t steps;     /* core steps, of all operands */
     uint32_t needs_gil; /* 1: around the loop */
-    uint32_t arrays;    /* how many of these follow, */
-    uint32_t lengths;   /* then of these, */
-    uint32_t axes;      /* then the dimensions of each array in turn, */
-    uint32_t data;      /* then the conversion, so many bytes from the start */
+    uint32_t arrays;    /* number of NcLoopArrays, which follow */
+    uint32_t lengths;   /* number of NcLoopLengths, which follow these */
+    uint32_t axes;      /* number of dimensions, for each array in turn */
+    uint32_t data;      /* offset of the conversion from the start */
 } NcLoop;
 
-/* An operand with core dimensions that the function gets the address of. */
+/* An operand with core dimensions, whose address the function gets. */
 typedef struct {
     uint32_t operand;
-    uint32_t given; /* the operand that it has the contents of before the call, or NC_NOWHERE */
-    uint32_t step;  /* where its steps begin among all, then those of `given` */
+    uint32_t given; /* the operand whose contents it starts with, or NC_NOWHERE */
+    uint32_t step;  /* index of its steps among all; then that of the steps of `given` */
     uint32_t given_step;
-    uint32_t axis; /* where its dimensions begin, and how many there are */
+    uint32_t axis; /* index of its dimensions, and their number */
     uint32_t count;
     uint32_t size;      /* of an item */
-    uint32_t is_dense;  /* 1: the function takes it for one without gaps */
-    uint32_t is_output; /* 1: of a copy without gaps the contents go back */
+    uint32_t is_dense;  /* 1: the function expects a contiguous array */
+    uint32_t is_output; /* 1: a contiguous copy is written back */
 } NcLoopArray;
 
-/* A length that the function gets as an integer of a letter. */
+/* A length that the function gets as an integer with this letter. */
 typedef struct {
     uint32_t dimension;
     char letter;
     char unused[3];
 } NcLoopLength;
 
-/* A piece that is no word, and never more than it: what lies behind may be another page. */
+/* Moves a piece smaller than a word. It must not touch more bytes: the next page may be
+ * unmapped. */
 NC_COLD void nc_move_some(char *to, const char *from, size_t size)
 {
     memcpy(to, from, size);
 }
 
-/* The moves of a step, from and to a value's memory or the frame. */
+/* Executes the moves of a step, from or to a value's memory or the frame. */
 static inline void nc_move_all(const NcStep *step, char *to, const char *from)
 {
     const NcMove *one = (const NcMove *)(const void *)((const char *)step + step->move);
@@ -234,7 +235,7 @@ static inline void nc_move_all(const NcStep *step, char *to, const char *from)
     }
 }
 
-/* A word of a block, and the integer of so many bytes that is its lower end. */
+/* A word of a block; an integer in its low `size` bytes is extended with its sign or with zeros. */
 static inline uint64_t nc_word_at(const char *from)
 {
     uint64_t word;

@@ -1,4 +1,4 @@
-/* csrc/call/thunk.c: failures of C -> C thunks, and their rarer conversions. */
+/* csrc/call/thunk.c: failures of C -> C thunks, and rare conversions. */
 #include "thunk.h"
 
 #include "plan.h"
@@ -15,8 +15,8 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Acquires the GIL; a thread of another interpreter gets a RuntimeError instead. How it acquired
- * the GIL; NC_GIL_REFUSED. */
+/* Acquires the GIL; a thread of another interpreter gets a RuntimeError instead. Returns how the
+ * GIL was acquired, or NC_GIL_REFUSED. */
 static int take_gil(void)
 {
     int acquired = nc_is_finalizing() ? NC_GIL_REFUSED : nc_gil_acquire();
@@ -41,14 +41,14 @@ static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, in
         return;
     }
     if (PyErr_Occurred() && nc_left_here()) {
-        /* The call from Python fails already. */
+        /* The call from Python has failed already. */
         nc_gil_release(acquired);
         errno = code;
         return;
     }
     PyObject *before = nc_exception_take();
     int reported = nc_report_taken(thunk->target);
-    /* Python code runs, and may drop the thunk. */
+    /* The helper's Python code may drop the thunk. */
     PyObject *helper = Py_NewRef(thunk->spec->helper);
     PyObject *maker = PyObject_CallMethod(helper, "maker", "O", nc_name(thunk->function));
     PyObject *made = NULL;
@@ -88,7 +88,7 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_
     int code = 1;
     if (step == tested && (flags & NC_CONVERSION_REACHES_C)) {
         if (sets_errno && errno == 0) {
-            errno = EIO; /* else what the function left there may say why */
+            errno = EIO; /* otherwise the function's errno may say why */
         }
         if (!(flags & NC_CONVERSION_TELLS)) {
             return;
@@ -136,7 +136,7 @@ int nc_thunk_raised(void)
 
 void nc_thunk_settle(const NcThunk *thunk)
 {
-    /* A thread's own state is the thread's to look at, with the GIL or without it. */
+    /* A thread may read its own state with or without the GIL. */
     const PyThreadState *state = PyGILState_GetThisThreadState();
     if (NC_LIKELY(state == NULL || !nc_thread_has_exception(state)) || nc_is_finalizing() ||
         nc_is_foreign(state)) {
@@ -164,7 +164,7 @@ void nc_thunk_set_errno(int code)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* A number on its way: an integer with its sign, or parts of a float. */
+/* A number during conversion: a signed or unsigned integer, or the parts of a float. */
 typedef struct {
     int is_integer;
     int is_negative; /* of an integer */
@@ -189,7 +189,7 @@ static void load_number(char code, const char *from, Number *number)
     }
 }
 
-/* A float as an integer that it equals. */
+/* Converts a float to an integer of equal value; 0 if there is none. */
 static int make_integer(Number *number)
 {
     long double value = number->part[0];
@@ -227,7 +227,7 @@ static int store_number(char code, Number *number, char *to, int exact)
     if (number->is_integer) {
         long double value =
             number->is_negative ? (long double)(int64_t)number->bits : (long double)number->bits;
-        /* Where long doubles are doubles, what they lose is lost already. */
+        /* If long double is double, the value is rounded already. */
         int lost = number->is_negative ? (int64_t)value != (int64_t)number->bits
                                        : value >= 0x1p64L || (uint64_t)value != number->bits;
         number->part[0] = value;

@@ -1,4 +1,4 @@
-/* csrc/call/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing. */
+/* csrc/call/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing behind. */
 #include "thunkobject.h"
 
 #include "entry.h"
@@ -14,15 +14,15 @@
 #include <string.h>
 #include <structmember.h>
 
-/* ---- what thunks share ----------------------------------------------------------------------- */
+/* ---- thunk specs ----------------------------------------------------------------------------- */
 
-/* Whether a value is read back from memory as it was: nothing is lost but its class. */
+/* Whether a value can be read back from memory unchanged, except for its class. */
 static int is_plain(char letter)
 {
     return nc_scalar_size(letter) != 0 && nc_part_letter(letter) != 'g';
 }
 
-/* Bytes of a bound value; 0 for no argument. */
+/* The size of a bound value; 0 if there is no such argument. */
 static size_t size_of(const NcCallInterface *inner, Py_ssize_t index)
 {
     if (index < 0 || index >= inner->nargs) {
@@ -45,9 +45,9 @@ static int is_conversion(PyObject *code)
            (size_t)PyBytes_GET_SIZE(code) >= sizeof(NcConversion);
 }
 
-/* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts): the bytes are
- * those of the Thunk without its tuple; a place is (index, offset); the code is (address, owner),
- * with address 0 where the function's own pointer does, or the bytes of a conversion. */
+/* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts). `bytes` is the
+ * size of the Thunk without its tuple. A place is (index, offset). The code is (address, owner),
+ * with address 0 to use the function's own pointer, or the bytes of a conversion. */
 static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     NcCallInterface *inner;
@@ -135,7 +135,7 @@ static void thunkspec_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* Unknown to the collector: all that it refers to is immutable. */
+/* Not tracked by the collector: all that it refers to is immutable. */
 PyTypeObject NcThunkSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.ThunkSpec",
     .tp_doc = "What all thunks from one signature to another share.",
@@ -148,14 +148,14 @@ PyTypeObject NcThunkSpec_Type = {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The tuple; NULL before it is made, and where there is none. */
+/* The Thunk's tuple; NULL before it is made, or if there is none. */
 static PyObject **kept_of(NcThunk *self)
 {
     static PyObject *none;
     return self->spec->kept != 0 ? (PyObject **)(void *)((char *)self + self->spec->kept) : &none;
 }
 
-/* Converts a bound value; what it needs is appended to `kept`. */
+/* Converts a bound value; appends what it needs to `kept`. */
 static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject *kept)
 {
     const NcCallInterface *inner = self->spec->inner;
@@ -182,7 +182,7 @@ static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject 
     return done != NULL ? 0 : -1;
 }
 
-/* Converts all values; `kept` is NULL where these are plain numbers. */
+/* Converts all values; `kept` is NULL if all are plain numbers. */
 static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
 {
     const NcThunkSpec *spec = self->spec;
@@ -202,14 +202,15 @@ static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
     if (kept == NULL) {
         return 0;
     }
-    nc_pins_close(kept, &first); /* no call waits for what Python functions in structs raise */
+    nc_pins_close(kept, &first); /* no call receives the exceptions of Python functions in
+                                    structs */
     if (first != NULL && nc_stash_raise(NULL, first) == NULL) {
         return -1;
     }
     return nc_pins_check(self->function, kept);
 }
 
-/* Has the values, and the C function pointer but for a stub's. */
+/* Stores the values, or nc_symbols. */
 static int fill(NcThunk *self, PyObject *const *values)
 {
     const NcThunkSpec *spec = self->spec;
@@ -226,7 +227,7 @@ static int fill(NcThunk *self, PyObject *const *values)
         status = *kept_of(self) != NULL ? 0 : -1;
     }
     if (status < 0 && kept != NULL) {
-        /* Tracebacks keep frames, and these the list: nothing may stay exported in it. */
+        /* A traceback keeps frames, and these the list, so release the exported buffers in it. */
         PyObject *raised = nc_exception_take();
         (void)PyList_SetSlice(kept, 0, PyList_GET_SIZE(kept), NULL);
         nc_exception_put(raised);
@@ -240,7 +241,7 @@ static int fill(NcThunk *self, PyObject *const *values)
 NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
                       PyObject *const *values)
 {
-    /* Asked for now, since failures need it later. */
+    /* Computed now, since failures need it later. */
     NcThunk *self = nc_callable_name(function) != NULL
                         ? PyObject_GC_NewVar(NcThunk, &NcThunk_Type, (Py_ssize_t)spec->bytes)
                         : NULL;
@@ -283,8 +284,8 @@ unsigned nc_thunk_stack(const NcCallable *function)
     return most;
 }
 
-/* Those that ended last, as memory. A call says nowhere that it runs, for that would cost more than
- * the call, so what it may read stays until as many others have come to their end. */
+/* The memory of the last thunks that ended. Recording that a call runs would cost more than the
+ * call itself, so memory that a call may read stays until this many others have ended. */
 enum { ENDED = 256 };
 static NcThunk *ended[ENDED];
 static size_t next_ended;
@@ -295,10 +296,10 @@ static void free_thunk(NcThunk *self)
     NcThunkSpec *spec = self->spec;
     PyObject_GC_Del(self);
     Py_XDECREF(function);
-    Py_DECREF(spec); /* code, perhaps: Python code runs */
+    Py_DECREF(spec); /* may free code, which runs Python code */
 }
 
-/* Takes one that has ended, and gives the one that has been there longest, or NULL. */
+/* Stores a thunk that has ended, and returns the oldest stored one, or NULL. */
 static NcThunk *exchange_ended(NcThunk *self)
 {
     NcThunk *old = ended[next_ended];
@@ -315,8 +316,8 @@ static int thunk_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: what is kept must be there as long as C code can call. Cycles end elsewhere, for
- * native callables let go of their owners. */
+/* No tp_clear: what is kept must stay as long as C code can call. Native callables clear their
+ * owners, which breaks cycles. */
 static void thunk_dealloc(PyObject *object)
 {
     NcThunk *self = (NcThunk *)(void *)object;
@@ -325,7 +326,7 @@ static void thunk_dealloc(PyObject *object)
     int has_stub = self->spec->code != NULL && self->pointer != NULL;
     PyObject_GC_UnTrack(object);
     if (has_stub && nc_is_finalizing()) {
-        return; /* C code may call until the process ends: it stays, with all that it leads to */
+        return; /* C code may call until the process ends: leak everything */
     }
     self->function = Py_XNewRef(*nc_callable_name_place((NcCallable *)(void *)function));
     if (has_stub) {
@@ -339,7 +340,7 @@ static void thunk_dealloc(PyObject *object)
     }
 }
 
-/* pickled(signature, name, doc, options): for `pickle`, how another process makes the same
+/* pickled(signature, name, doc, options): for `pickle`, how another process can make the same
  * thunk. */
 static PyObject *thunk_pickled(PyObject *object, PyObject *args)
 {
