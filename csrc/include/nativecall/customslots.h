@@ -1,18 +1,16 @@
-/* nativecall/customslots.h: for consumers of slots (SEP 200): one inline lookup finds what a type
- * offers natively.
+/* nativecall/customslots.h: for consumers of slots (SEP 200): looks up a type's slots inline.
  *
- *     PyCustomSlots_Import()                       whenever an object comes in, with the GIL
- *     PyCustomSlots_Check(obj)                     does the object's type have slots at all
- *     PyCustomSlots_Count(obj)                     how many rows
+ *     PyCustomSlots_Import()                       for each object you receive, with the GIL
+ *     PyCustomSlots_Check(obj)                     whether the object's type has slots
+ *     PyCustomSlots_Count(obj)                     the number of rows
  *     PyCustomSlots_Table(obj)                     the rows, in the provider's order
- *     PyCustomSlots_Find(obj, id, expected_pos)    the row of that key, or NULL
+ *     PyCustomSlots_Find(obj, id, expected_pos)    the row with that key, or NULL
  *     PyCustomSlots_FindKey(obj, key)              the same for an interned string
- *     PyCustomSlots_FindOnObject(obj, id, pos)     the same, but the object's own row goes first
+ *     PyCustomSlots_FindOnObject(obj, id, pos)     the same, the object's own row first
  *     PyCustomSlots_Flags(obj, id, pos)            the word of flags in that row, or 0
  *
- * Everything but Import can be called without the GIL, by code that holds a reference to the object
- * (or to its type). A row that was found stays valid as long as the type. Before Import has
- * succeeded, and for every object that knows nothing of slots, the answer is "none". */
+ * All functions except Import can be called without the GIL. Hold a reference to the object or to
+ * its type. A row stays valid as long as the type. Until Import succeeds, no object has slots. */
 #ifndef NATIVECALL_CUSTOMSLOTS_H
 #define NATIVECALL_CUSTOMSLOTS_H
 
@@ -22,8 +20,8 @@
 
 NC_C_BEGIN
 
-/* Whether `derived`, a metatype, derives from `meta`. Out of line: metatypes other than `meta`
- * itself are rare, and the walk need not be repeated at every place that checks. */
+/* Return whether the metatype `derived` derives from `meta`. Not inlined: metatypes other than
+ * `meta` itself are rare. */
 NC_NOINLINE int nc_metatype_derives(PyTypeObject *derived, PyTypeObject *meta)
 {
     while (derived != NULL && derived != meta) {
@@ -32,21 +30,20 @@ NC_NOINLINE int nc_metatype_derives(PyTypeObject *derived, PyTypeObject *meta)
     return derived != NULL;
 }
 
-/* Whether a type was made by the metaclass `meta` or one derived from it. */
+/* Return whether a type's metaclass is `meta` or derives from it. */
 NC_STATIC_INLINE int nc_type_has_metatype(PyTypeObject *type, PyTypeObject *meta)
 {
     PyTypeObject *found = Py_TYPE((PyObject *)type);
     return NC_LIKELY(found == meta) || nc_metatype_derives(found, meta);
 }
 
-/* 1 or 0. The metaclass itself is the predicted case; metaclasses derived from it are found along
- * tp_base. */
+/* Return 1 or 0. The metaclass itself is the fast case; derived ones are found along tp_base. */
 NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
 {
     return nc_type_has_metatype(Py_TYPE(obj), nc_metatype);
 }
 
-/* The published table of obj's type, NULL when it has none. */
+/* Return the published table of obj's type, or NULL. */
 NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
 {
     PyTypeObject *type = Py_TYPE(obj);
@@ -57,7 +54,8 @@ NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
         &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
 }
 
-/* Where obj keeps the pointer to a slot table of its own; NULL where its type says nothing. */
+/* Return where obj stores the pointer to its own slot table, or NULL if its type has no such
+ * slot. */
 NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);
@@ -68,23 +66,23 @@ NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
     return slot != NULL ? (char *)obj + slot->data.objoffset : NULL;
 }
 
-/* Rows of the table, skip rows included; 0 for an object without slots. */
+/* Return the number of rows, including skip rows; 0 without slots. */
 NC_STATIC_INLINE Py_ssize_t PyCustomSlots_Count(PyObject *obj)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);
     return table != NULL ? (Py_ssize_t)table->count : 0;
 }
 
-/* The first row, or NULL; read only. */
+/* Return the first row, or NULL. Read-only. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Table(PyObject *obj)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);
     return table != NULL ? nc_slottable_rows(table) : NULL;
 }
 
-/* The row whose key is id, or NULL. expected_pos is where well-behaved types keep it (0 if none is
- * defined): that row is compared first, which the processor predicts; else one probe of the
- * perfect hash decides. */
+/* Return the row with the key `id`, or NULL. The row at expected_pos, where types should put it, is
+ * compared first (pass 0 if no position is defined). If it differs, one perfect-hash probe
+ * decides. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t id,
                                                         Py_ssize_t expected_pos)
 {
@@ -95,16 +93,16 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t
     return nc_slottable_find_expected(table, id, (intptr_t)expected_pos);
 }
 
-/* The slot table of the object itself, or NULL. */
+/* Return the object's own slot table, or NULL. */
 NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of_object(PyObject *obj)
 {
     const void *place = nc_object_slots_place(obj);
     return place != NULL ? (const PyCustomSlotTable *)NC_ABI_LOAD(place) : NULL;
 }
 
-/* The row whose key is id: that of the object itself, else that of its type, or NULL. An object's
- * own row stays valid as long as the object. Costs what PyCustomSlots_Find costs twice, or three
- * times where the object has slots of its own. */
+/* Return the row with the key `id` of the object itself, else of its type, or NULL. An object's own
+ * row stays valid as long as the object. Costs two PyCustomSlots_Find, or three if the object has
+ * its own slots. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *obj, uintptr_t id,
                                                                 Py_ssize_t expected_pos)
 {
@@ -114,14 +112,14 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *obj, u
     return slot != NULL ? slot : PyCustomSlots_Find(obj, id, expected_pos);
 }
 
-/* The word of flags under a key, of the object itself or of its type; 0 where there is none. */
+/* Return the flags word for a key, of the object itself or of its type, or 0. */
 NC_STATIC_INLINE uintptr_t PyCustomSlots_Flags(PyObject *obj, uintptr_t id, Py_ssize_t expected_pos)
 {
     const PyCustomSlot *slot = PyCustomSlots_FindOnObject(obj, id, expected_pos);
     return slot != NULL ? slot->data.flags : 0;
 }
 
-/* The row whose key is an interned string (nc_key_intern), or NULL. */
+/* Return the row whose key is an interned string (nc_key_intern), or NULL. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);

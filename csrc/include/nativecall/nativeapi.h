@@ -1,41 +1,39 @@
-/* nativecall/nativeapi.h: native entries of types that cannot have our metaclass, the second tier.
+/* nativecall/nativeapi.h: tier 2: native entries of types that cannot have our metaclass.
  *
  *     static NcNativeApi api = {sizeof api, NC_NATIVEAPI_NAME, NULL, find, entry};
  *
- *     PyObject *capsule = PyCapsule_New(&api, NC_NATIVEAPI_CAPSULE, NULL);     a provider's
+ *     PyObject *capsule = PyCapsule_New(&api, NC_NATIVEAPI_CAPSULE, NULL);     provider
  *     PyDict_SetItemString(Type.tp_dict, NC_NATIVEAPI_ATTRIBUTE, capsule);
  *
- *     nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK, &entry);    a consumer's
+ *     nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK,  &entry);    consumer
  *
- * For providers. A type whose metaclass is not `extensibletype`, a static type or a Cython class
- * for instance, has an attribute
+ * For providers. A type whose metaclass is not `extensibletype` (a static type or a Cython class,
+ * for instance) stores this attribute in its dictionary:
  *
  *     __nativecall_api__      a capsule named "nativecall_api_v1" around a static NcNativeApi
  *
- * in its dictionary. Nothing but nativecall_abi.h, which has the structs, is needed for that.
+ * nativecall_abi.h, which defines the structs, is all that you need.
+ *     find    required. Returns the entry of obj with this canonical signature and none of the
+ *             flags in `refuse`, or NULL. Compare the characters: the string need not be interned.
+ *             The entry stays readable, and its function callable, while obj is alive. Works
+ *             without the GIL and never acquires it. If the caller holds the GIL, it may run
+ *             Python code to create the entry, and may return NULL with an exception.
+ *     entry   optional (may be NULL), for promotions and messages. Returns the entry at a position
+ *             from 0 on, NULL after the last. Readers stop at NC_NATIVEAPI_MAX_ENTRIES.
+ *     release optional (may be NULL). Part of the interface base of PEP 809, with which the struct
+ *             begins.
  *
- *     find    must be there. It gives the entry of obj with this canonical signature (any string
- *             equal to it: compare the characters) and none of the flags in `refuse`, or NULL. The
- *             entry is readable, and its function callable, as long as obj lives. Needs no GIL, and
- *             never takes it. For a caller that has it, Python code may run and make the entry;
- *             then an exception may come with NULL.
- *     entry   gives the entry at a position from 0 on, NULL behind the last: for promotions and
- *             messages. Readers stop at NC_NATIVEAPI_MAX_ENTRIES. May be NULL: nothing is told.
- *     release is of the interface base of PEP 809, which the struct begins with; NULL: there is
- *             nothing to release.
+ * The struct must live as long as the capsule. Callers hold a reference to obj. A later struct of
+ * the same name only adds fields; an incompatible one gets a new name.
  *
- * The struct lives as long as the capsule. All functions are called with a reference to obj held. A
- * later struct of the same name has the same fields and more of them; one that cannot be used like
- * this has another name.
+ * For consumers. nc_nativeapi_find() reads the interface of the object's type and caches it. It
+ * needs the GIL. As with every entry, you may call the function while the object is alive.
  *
- * For consumers. nc_nativeapi_find() asks the type of an object, whose answer is kept. It needs the
- * GIL; what it gives may be called as long as the object lives, as every entry.
+ * Inheritance. A subclass inherits the attribute unless it overrides `__call__`; native code would
+ * otherwise get a different result than Python. `__nativecall_api__ = None` removes it.
  *
- * Inheritance. A subclass inherits the attribute, unless it overrides `__call__`: then native code
- * would get another result than Python. `__nativecall_api__ = None` takes it away.
- *
- * Errors. An attribute that is something else is TypeError: it is a mistake of the provider's,
- * which the user would otherwise notice as slowness only. */
+ * Errors. Any other attribute value raises TypeError. It is a bug in the provider, which the user
+ * would otherwise notice only as slowness. */
 #ifndef NATIVECALL_NATIVEAPI_H
 #define NATIVECALL_NATIVEAPI_H
 
@@ -49,14 +47,14 @@ NC_C_BEGIN
 #define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
 #define NC_NATIVEAPI_CAPSULE "nativecall_api_v1"
 
-/* The most positions that entry() is asked for, so that one which never gives NULL ends. What
- * stands behind them is found by its signature only. */
+/* The number of positions that readers try, in case entry() never returns NULL. Entries beyond it
+ * are found only by signature. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
 
-/* Raises TypeError for what a class has under the attribute. */
+/* Raise TypeError for an invalid value of the attribute. */
 NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
 {
-    char numbers[128]; /* PyErr_Format knows no hexadecimal of this width */
+    char numbers[128]; /* PyErr_Format has no 64-bit hexadecimal */
     const NcNativeApi *api;
     int whole;
     if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
@@ -67,7 +65,7 @@ NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
         return;
     }
     api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
-    whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else nothing behind is there */
+    whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else the later fields are missing */
     PyOS_snprintf(numbers, sizeof numbers, "%zu bytes and the name %llx, where %zu bytes and %llx",
                   api->size, whole ? (unsigned long long)api->name : 0,
                   NC_ABI_SIZE(NcNativeApi, entry), (unsigned long long)NC_NATIVEAPI_NAME);
@@ -76,7 +74,7 @@ NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
                  whole && api->name == NC_NATIVEAPI_NAME ? ", with a 'find' that is not NULL" : "");
 }
 
-/* Raises TypeError for a type whose attribute nc_abi_api finds wrong. -1. */
+/* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */
 NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
     PyObject *value = NULL;
@@ -91,7 +89,8 @@ NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
     return -1;
 }
 
-/* The interface of obj's type: 0 with *out (NULL: none), or -1 with TypeError. GIL required. */
+/* Store the interface of obj's type in *out (NULL: none). Return 0, or -1 with TypeError. GIL
+ * required. */
 NC_STATIC_INLINE int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
 {
     const NcNativeApi *api = nc_abi_api(Py_TYPE(obj));
@@ -100,8 +99,8 @@ NC_STATIC_INLINE int nc_nativeapi_of(PyObject *obj, const NcNativeApi **out)
     return NC_LIKELY(!wrong) ? 0 : nc_nativeapi_wrong(Py_TYPE(obj));
 }
 
-/* The entry of a canonical signature: 0 with *out (NULL: none), or -1 with an exception, which may
- * be the provider's. */
+/* Store the entry of a canonical signature in *out (NULL: none). Return 0, or -1 with an exception,
+ * possibly the provider's. */
 NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t refuse,
                                 const PyNativeCallableEntry **out)
 {
@@ -114,8 +113,8 @@ NC_STATIC int nc_nativeapi_find(PyObject *obj, const char *signature, uintptr_t 
     return api != NULL && *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
-/* The next entry that the provider tells and that can be used, from *position on, which is 0 at
- * first; NULL behind the last, and where nothing is told. `api` is of nc_nativeapi_of, or NULL. */
+/* Return the provider's next usable entry, or NULL at the end. *position starts at 0. `api` comes
+ * from nc_nativeapi_of and may be NULL. */
 NC_STATIC const PyNativeCallableEntry *nc_nativeapi_entry(PyObject *obj, const NcNativeApi *api,
                                                           size_t *position)
 {
@@ -125,7 +124,7 @@ NC_STATIC const PyNativeCallableEntry *nc_nativeapi_entry(PyObject *obj, const N
     }
     while (*position < NC_NATIVEAPI_MAX_ENTRIES &&
            (entry = api->entry(obj, (*position)++)) != NULL) {
-        /* A provider may know less than we do about flags, or have no function yet. */
+        /* A provider may set flags of a later ABI, or have no function yet. */
         if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
             NC_ABI_LOAD(&entry->funcptr) != NULL) {
             return entry;

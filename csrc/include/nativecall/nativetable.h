@@ -1,4 +1,4 @@
-/* nativecall/nativetable.h: for providers: both tables of an object from one registration.
+/* nativecall/nativetable.h: for providers: fills both tables of an object from one registration.
  *
  *     typedef struct {
  *         PyObject_HEAD
@@ -10,25 +10,23 @@
  *     slots[1].id = PYCUSTOMSLOT_PACKEDCALLABLE_ID;
  *     slots[1].data.objoffset = (intptr_t)(offsetof(Object, native) + NC_NATIVETABLE_PACKED);
  *
- *     nc_nativetable_init(&self->native);                        when the object is made
- *     nc_nativetable_add(&self->native, signature, 0, function)  an entry, or nc_native_add
- *     nc_nativetable_clear(&self->native);                       when it is deallocated
+ *     nc_nativetable_init(&self->native);                        when you create the object
+ *     nc_nativetable_add(&self->native, signature, 0, function)   or nc_native_add
+ *     nc_nativetable_clear(&self->native);                       in tp_dealloc
+ * Idea:       SEP 201 defines two formats for the same entries; each consumer chooses one. A
+ *             provider registers an entry once, and it appears in both tables or in neither.
  *
- * Idea:       SEP 201 has two formats of the same entries, and consumers choose. A provider says
- *             each entry once; it is in both tables or in none.
+ * Invariants: the packed table holds all entries of the call table, in the same order. It omits the
+ *             flags that readers ignore, which have no packed form.
  *
- * Invariants: the packed table has the entries of the call table, all of them, in the same order,
- *             without the flags that readers ignore: they have no packed form.
+ * Threads:    the caller serialises writers of one NcNativeTable (with the GIL or a lock). Readers
+ *             need no lock. A reader may see a new entry or function in one table before the other.
  *
- * Threads:    writers of one NcNativeTable are serialised by the caller (the GIL or a lock).
- *             Readers are not restrained. A reader may see a new entry, or a new function of an
- *             entry, in one of the tables earlier than in the other.
- *
- * Errors:     NC_E_NOMEM, NC_E_RANGE, NC_E_FORMAT, NC_E_TOOLONG; readers then see what they saw.
- * Memory:     superseded tables of either format take less together than the one in use. After
- *             NC_E_NOMEM a packed table may be kept in reserve for the next entry.
- * Ownership:  tables belong to the NcNativeTable; signatures are immortal; what functions lead to
- *             is the object's to keep alive, replaced functions included.
+ * Errors:     NC_E_NOMEM, NC_E_RANGE, NC_E_FORMAT, NC_E_TOOLONG; the tables are then unchanged.
+ * Memory:     in each format, the superseded tables together are smaller than the one in use. After
+ *             NC_E_NOMEM a packed table may stay allocated for the next entry.
+ * Ownership:  the NcNativeTable owns the tables. Signatures are immortal. The object must keep
+ *             alive whatever its functions use, including functions that were replaced.
  * Source:     SEP 201, "Native dispatch table", both approaches. */
 #ifndef NATIVECALL_NATIVETABLE_H
 #define NATIVECALL_NATIVETABLE_H
@@ -44,31 +42,31 @@ typedef struct {
     NcPackedTable packed;
 } NcNativeTable;
 
-/* Where in an NcNativeTable the pointers are that the slots' objoffsets lead to. */
+/* Offsets in an NcNativeTable of the published pointers, for the slots' objoffset. */
 #define NC_NATIVETABLE_CALLS (offsetof(NcNativeTable, calls) + offsetof(NcCallTable, published))
 #define NC_NATIVETABLE_PACKED (offsetof(NcNativeTable, packed) + offsetof(NcPackedTable, published))
 
-/* No entries. Allocates nothing, cannot fail. */
+/* Initialize an empty table. Allocates nothing and cannot fail. */
 NC_STATIC_INLINE void nc_nativetable_init(NcNativeTable *table)
 {
     nc_calltable_init(&table->calls);
     nc_packedtable_init(&table->packed);
 }
 
-/* Memory in bytes of the tables in use. */
+/* Return the bytes of the tables in use. */
 NC_STATIC_INLINE size_t nc_nativetable_live_bytes(const NcNativeTable *table)
 {
     return nc_growth_live_bytes(&table->calls.growth) + nc_growth_live_bytes(&table->packed.growth);
 }
 
-/* Memory in bytes of superseded tables; less than nc_nativetable_live_bytes once there is one. */
+/* Return the bytes of superseded tables; less than nc_nativetable_live_bytes, if there are any. */
 NC_STATIC_INLINE size_t nc_nativetable_retired_bytes(const NcNativeTable *table)
 {
     return table->calls.growth.retired_bytes + table->packed.growth.retired_bytes;
 }
 
-/* Adds an entry after the last one, to both tables, when its packed words (nc_signature_pack
- * without flags) are known: nothing is read of the signature, which is interned. */
+/* Append an entry to both tables, given its packed words (nc_signature_pack without flags). The
+ * interned signature is not read. */
 NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signature,
                                         const uint64_t *words, size_t count, uintptr_t flags,
                                         void *function)
@@ -78,7 +76,7 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
     if (count == 0 || count > NC_PACKED_MAX_WORDS || function == NULL) {
         return NC_E_RANGE;
     }
-    /* What can fail comes before anything is seen. */
+    /* Do all that can fail before publishing anything. */
     int status = nc_packedtable_reserve(&table->packed, count);
     if (status == NC_OK) {
         status = nc_calltable_append(&table->calls, signature, flags, function);
@@ -91,9 +89,8 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
     return nc_packedtable_append(&table->packed, flagged, count, function);
 }
 
-/* The same by the interned signature alone, which must be canonical (NC_E_FORMAT, NC_E_TOOLONG).
- * The same signature may come more than once, with other flags; readers take the first that
- * suits. */
+/* The same, given only the interned signature, which must be canonical (NC_E_FORMAT, NC_E_TOOLONG).
+ * A signature may be added again with other flags; readers take the first match. */
 NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                                  void *function)
 {
@@ -114,8 +111,8 @@ NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, ui
                : status;
 }
 
-/* Puts another function of the same signature and flags at a position, counted in the call table's
- * entries, in both tables. Readers may call the old one for as long as the object lives. */
+/* Replace the function of the entry at `position` in both tables; signature and flags stay. Readers
+ * may call the old function as long as the object is alive. */
 NC_STATIC int nc_nativetable_replace(NcNativeTable *table, size_t position, void *function)
 {
     const int status = nc_calltable_replace(&table->calls, position, function);
@@ -123,7 +120,7 @@ NC_STATIC int nc_nativetable_replace(NcNativeTable *table, size_t position, void
     return status == NC_OK ? nc_packedtable_replace(&table->packed, position, function) : status;
 }
 
-/* Frees every table and leaves no entries. No reader may be left. */
+/* Free all tables and remove all entries. No reader may be left. */
 NC_STATIC void nc_nativetable_clear(NcNativeTable *table)
 {
     nc_calltable_clear(&table->calls);
