@@ -1,12 +1,15 @@
-"""Arrays that have no buffer: their memory, as the protocols tell that they follow.
+"""Read the memory of arrays without a buffer through the protocols that they support.
 
-Arrow's C data interface, DLPack and NumPy's array interface, and what a bridge says of the objects
-of its library (`foreign.array`). No library is imported. What is found becomes a buffer, which the
-core judges as any other: elements, order, alignment, whether it may be written to.
+These are Arrow's C data interface, DLPack, NumPy's array interface, and the bridge of a library
+(`foreign.array`). No library is imported. The memory becomes a buffer, which the core checks like
+any other: elements, memory layout, alignment, writability.
 
-Guarantees: no element is copied; whoever exported the memory gets it back when the call has
-returned, and just once, for a capsule that nobody has renamed frees what is in it with itself.
-Memory of another device, nulls, and elements that no C type has are refused.
+Guarantees:
+
+- No element is copied.
+- The memory is released to its exporter once, when the call has returned: a capsule that was not
+  renamed releases its content when it is freed.
+- Memory of another device, nulls, and elements without a C type are refused.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ if TYPE_CHECKING:
 
     from .._ext import Foreign
 
-    #: A buffer, and what keeps its memory.
+    #: A buffer, and the object that keeps its memory alive.
     _Found: TypeAlias = tuple[object, object]
 
 _ffi = _lib.ffi
 _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 _LONG_DOUBLE = ctypes.sizeof(ctypes.c_longdouble)
-#: PEP 3118's letters of NumPy's kinds and bytes.
+#: PEP 3118 letters by NumPy kind and size.
 _LETTERS = {
     **dict(zip(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"], "bhiqBHIQ", strict=True)),
     "b1": "?",
@@ -47,32 +50,32 @@ _LETTERS = {
 
 
 def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found | None:
-    """The memory of an array without a buffer, and what keeps it; None for what is no array.
+    """Return the memory of an array without a buffer, and its owner; None if it is no array.
 
     Raises
     ------
     TypeError, ValueError, BufferError
-        When it is an array, but not of such memory as C code can read; `text` is the type that is
-        wanted, and `what` it is called.
+        If C code cannot read the memory of the array. The message names the type `text`, which is
+        called a `what`.
     """
     try:
         return _memory(value)
     except MemoryError:
         raise
-    except Exception as error:  # whatever the library of the array raises
+    except Exception as error:  # any exception of the array's library
         kind = type(error) if type(error) in (TypeError, ValueError) else BufferError
         given = type(value).__name__
         problem = kind(f"{who} must be a {text!r} {what}, and this {given} is none: {error}")
-    raise problem  # without a traceback of what was exported
+    raise problem  # here, so that no traceback keeps the export alive
 
 
 def _memory(value: object) -> _Found | None:
     inner = foreign.array(value)
     if inner is not None:
-        # What is a view by another class has a buffer.
+        # A view of the same memory by another class has a buffer.
         return (inner, value) if isinstance(value, type(inner)) else _memory(inner)
     for name, read in _PROTOCOLS.items():
-        # Of NumPy's interface alone instances may have one of their own.
+        # Only NumPy's interface may be an attribute of an instance.
         if hasattr(type(value), name) or (name == _INTERFACE and hasattr(value, name)):
             found = read(value)
             if found is not None:
@@ -94,7 +97,7 @@ _ARROW = dict(zip("cCsSiIlLefg", "bBhHiIqQefd", strict=True))
 
 
 def _arrow(value: Foreign) -> _Found:
-    """A primitive array without nulls, which nobody writes to."""
+    """Read a primitive array without nulls, as read-only memory."""
     capsules = value.__arrow_c_array__()
     (name,) = _unpack("@P", get_pointer(capsules[0], b"arrow_schema"))
     form = _ffi.string(_ffi.cast("char *", name)).decode()
@@ -105,7 +108,7 @@ def _arrow(value: Foreign) -> _Found:
         what = str(getattr(value, "type", form))
         raise TypeError(f"its elements are {what!r} to Arrow, no numbers of C")
     valid, data = _unpack("@2P", buffers)
-    if nulls and valid:  # a negative number is not known
+    if nulls and valid:  # a negative count means unknown
         bits = int.from_bytes(_bytes(valid, (offset + length + 7) // 8), "little") >> offset
         nulls = length - (bits & ((1 << length) - 1)).bit_count()
         if nulls:
@@ -118,7 +121,7 @@ def _arrow(value: Foreign) -> _Found:
 
 _DLTENSOR = "PiiiBBHPPQ"
 _READONLY, _COPIED = 1, 2
-#: Devices whose memory is the CPU's: its own, and what CUDA and ROCm keep in place for theirs.
+#: Devices with CPU memory: the CPU, and the pinned host memory of CUDA and ROCm.
 _HOST = (1, 3, 11)
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA", 14: "oneAPI"}
 _DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}

@@ -1,9 +1,9 @@
-"""Call interfaces: what a trampoline and the core's conversions need to know of a signature.
+"""Call interfaces: the parts of a signature that trampolines and the core's conversions read.
 
-The core makes them and keeps in them what it asked here once (csrc/layout.h). There is one
-for all callables whose types, argument names, read-only promises, policies (calloptions.py) and
-hidden arguments, those of the error convention, are equal. It describes the arguments that Python
-passes.
+A call interface describes the arguments that Python passes. The core creates it and caches in it
+the answers of this module (csrc/layout.h). Callables share one if they agree in types, argument
+names, read-only promises, policies (calloptions.py) and hidden arguments. Hidden arguments are
+those of the error convention.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "of_text")
 
 _HIDDEN = {one.flags: one.hidden for one in CONVENTIONS.values()}
-# Of what buffers have elements that the core looks at itself: structs in views, and what holds
-# pointers, are looked at in Python.
+# Element types of buffers that the core checks itself. Structs in views, and elements that hold
+# pointers, are checked in Python.
 _ITEMS = {one.letter for one in SCALARS.values()}
 _POINTEES = {*_ITEMS, "T", "v"}
 #: The core's letters for the characters of text (csrc/values/text.h).
@@ -47,13 +47,13 @@ _LETTERS = {
     "union": "T",
     "record": "T",
     "view": "V",
-    "array": "a",  # an out-parameter alone, which no trampoline has
+    "array": "a",  # out-parameters only, which have no trampoline
     "object": "O",
 }
 
 
 def letter(ctype: CType) -> str:
-    """The core's letter for a type: a scalar's code, or what the argument is to a trampoline."""
+    """Return the core's letter for a type: the code of a scalar, or the kind of anything else."""
     if isinstance(ctype, Scalar):
         return ctype.letter
     return _LETTERS[ctype.kind]
@@ -63,15 +63,16 @@ _made: Cache[object, CallInterface] = Cache(4096)
 
 
 def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallInterface:
-    """The call interface of an entry: one for equal types, names, promises and policies, but for
-    those that have a function of the user's.
+    """Return the call interface of an entry, shared if types, names, promises and policies agree.
+
+    Policies with a `check` of the user are not shared.
     """
     return _of(signature, _HIDDEN[flags & _lib.ERRORS_MASK], policies)
 
 
 def _of(signature: Signature, hidden: int, policies: Policies) -> CallInterface:
     if policies.check is not None:
-        # It is the user's: it may have no hash, and should not live on here.
+        # The user's check may be unhashable, and the cache must not keep it alive.
         return _ext.callinterface(signature, hidden, policies)
     key = signature.function.named, *_said(signature), hidden, policies
     found = _made.get(key)
@@ -81,13 +82,13 @@ def _of(signature: Signature, hidden: int, policies: Policies) -> CallInterface:
 
 
 def _said(signature: Signature) -> tuple[object, ...]:
-    """What calls follow beside the types."""
+    """Return the parts of a signature, other than its types, that affect calls."""
     said = signature.names, signature.readonly, signature.characters, signature.lengths
     return *said, written(signature.written)
 
 
 def written(text: str) -> str:
-    """What was written of the types of a signature in C, which messages quote; else ``""``."""
+    """Return a C signature as written but without the name, for messages; ``""`` for codes."""
     if ":" in text:
         return ""
     before, _, behind = text.partition("(")
@@ -99,7 +100,7 @@ def written(text: str) -> str:
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
-    """The arguments whose lengths are the last ones, which Python does not pass."""
+    """Return the text arguments whose lengths, the last arguments, Python does not pass."""
     if not policies.fortran:
         return ()
     from .fortran import lengths
@@ -108,16 +109,14 @@ def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
 
 
 def of_text(signature: str | Signature) -> CallInterface:
-    """The call interface of a signature in any spelling; the core keeps what it asked for a
-    text.
-    """
+    """Return the call interface of a signature in any spelling; the core caches it by text."""
     from .._cdecl.spelling import parse
 
     return of(parse(signature))
 
 
 def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
-    """The call interface of a signature that is kept as plain data."""
+    """Return the call interface of a signature stored as plain data."""
     if policies is not DEFAULT:
         return of(from_row(row), 0, policies)
     known = _made.get((f"X{{{row[0]}}}", *row[1:-1], written(row[-1]), _HIDDEN[0], policies))
@@ -125,17 +124,17 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
 
 
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
-    """The parts of a call interface; the core asks, and relies on what they say of memory."""
+    """Return the parts of a call interface. The core trusts their sizes and offsets."""
     if type(signature) is not Signature:
         raise TypeError(f"a call interface is made of a Signature (got {type(signature).__name__})")
     texts = text_lengths(signature, policies)
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
-    # Those of functions that are arguments count when one is passed (_callable/arguments.py).
+    # The text of function-pointer arguments matters when one is passed (_callable/arguments.py).
     said = signature.characters or ("",) * (len(signature.args) + 1)
     text = [_TEXT.get(text_of(one, policies), "") for one in said]
     if said[-1] in BYTES and _checks(policies.check)[1] is not None:
-        text[-1] = ""  # what is to be freed stays a pointer
+        text[-1] = ""  # a result to be freed stays a pointer
     return (
         signature,
         signature.text,
@@ -158,12 +157,12 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
 
 
 def text_of(said: str, policies: Policies) -> str:
-    """Which characters are text: not bytes without an encoding."""
+    """Return the character type of text; ``""`` for bytes without an encoding."""
     return "" if said in BYTES and policies.encoding is None else said
 
 
-#: How long C keeps functions (csrc/call/kept.h); from `_KEEP_ARGUMENT` on as long as an
-#: argument.
+#: How long C keeps functions (csrc/call/kept.h). Values from `_KEEP_ARGUMENT` on mean as long as
+#: an argument.
 _KEEP = {"call": 0, "process": 1, "library": 2}
 _KEEP_ARGUMENT = 3
 
@@ -175,7 +174,7 @@ def _keep(keep: str | int, passed: Sequence[tuple[int, CType]]) -> int:
 
 
 def _checks(check: Check | None) -> tuple[object, ...]:
-    """What sees results, what they own, and what ends an argument, and which."""
+    """Return the check, the destructor of results, and the argument closed by calls, as `parts`."""
     if check is None:
         return None, None, None, -1
     from .handles import parts
@@ -186,11 +185,13 @@ def _checks(check: Check | None) -> tuple[object, ...]:
 def _outs(
     signature: Signature, policies: Policies, passed: Sequence[tuple[int, CType]]
 ) -> tuple[tuple[object, ...], ...]:
-    """The letter, the place and the type of each out-parameter, the letter of its text, how a call
-    has its memory, how many items it has, by which argument, which one is passed, and the bytes and
-    the alignment of an item. -1 stands for none.
+    """Return a row for each out-parameter; -1 stands for none.
+
+    A row has its letter, offset, type, and letter of text; the kind of its memory; its length, the
+    argument that is its length, the argument that is its initial value; and the size and alignment
+    of an item.
     """
-    # What is to be freed stays a pointer.
+    # A pointer to be freed stays a pointer.
     _, owns, *_ = _checks(policies.check)
     characters = () if owns is not None else signature.characters
     places = {index: place for place, (index, _) in enumerate(passed)}
@@ -210,8 +211,8 @@ def _outs(
 
 
 def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, int, int, bool, str]:
-    """Letter, letter of the elements or "", size, count, alignment, whether it is read-only, and
-    the letter of its text or "".
+    """Return an argument's row: letter, letter of the elements, size, count, alignment, whether it
+    is read-only, and letter of its text. Missing letters are ``""``.
     """
     code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
     if arg.kind == "voidptr":
@@ -235,23 +236,24 @@ _of_arguments: Cache[tuple[str, Policies, bool, str], CallInterface] = Cache(409
 def of_argument(
     ctype: CType, policies: Policies = DEFAULT, readonly: bool = False, spelled: str = ""
 ) -> CallInterface:
-    """The call interface of a function of one argument, for `pin` and `match`; messages call its
-    type as it is `spelled` in C, if it is.
+    """Return the call interface of a function of one argument, for `pin` and `match`.
+
+    Messages show the type as `spelled` in C, if given.
     """
     if policies.check is not None:
-        policies = policies._replace(check=None)  # it may have no hash, and should not live on here
+        policies = policies._replace(check=None)  # may be unhashable; the cache must not keep it
     key = ctype.named, policies, readonly, spelled
     found = _of_arguments.get(key)
     if found is None:
         written = f"void ({spelled})" if spelled else None
-        # Wide characters are known by the type, others as C declares them.
+        # The type identifies wide characters, the C declaration all others.
         name = ctype.name if isinstance(ctype, Pointer) and ctype.name in _TEXT else ""
         text = name or spelled.removesuffix(" *")
         said = (text if text in _TEXT else "", "")
         signature = Signature(
             VOID, (ctype,), readonly=(readonly,), characters=said, written=written
         )
-        # What is said of a function's arguments by their places is not said of this one.
+        # Drop the policies that refer to arguments by position.
         policies = policies._replace(out=(), keep="call")
         found = _of_arguments.keep(key, of(signature, 0, policies))
     return found

@@ -1,8 +1,8 @@
-"""The options of calls, which `wrap` and the other makers of native callables take by ``**``.
+"""The call options, which `wrap` and similar functions accept as ``**options``.
 
-Each has one place here: its type in `CallOptions`, its check in `CHECKS`, and its default. The
-docstring of `wrap` says what each means. None is the same as not giving it. `Policies`, a part of
-the call interface, has the options that calls from Python follow and C does not see.
+Each option has its type in `CallOptions`, its check in `CHECKS`, and its default here. The
+docstring of `wrap` documents them. None means the option is not given. `Policies`, a part of the
+call interface, holds the options that affect only calls from Python.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., object])
 
     Gil = Literal["hold", "release", "need"]
-    #: Order of arrays of several dimensions in memory: C's, Fortran's, or either.
+    #: Memory layout of multidimensional arrays: C, Fortran, or either.
     Order = Literal["C", "F", "A"]
     #: Called with a result, the function and the arguments; returns what the call returns.
     Check = Callable[[object, Callable[..., object], tuple[object, ...]], object]
 
     #: Names or positions of arguments; or a mapping of these to "inout", to a number of items, or
-    #: to the name of the argument that has it.
+    #: to the name of the argument that is the number of items.
     Outs = str | int | Sequence[str | int | Out] | Mapping[str | int, str | int | None]
 
     class CallOptions(TypedDict, total=False):
-        """What calls by an entry do."""
+        """Options of calls through an entry."""
 
         gil: Gil | None
         errors: Errors | None
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         keep: str | int | None
 
     class CallOptionsByName(TypedDict, total=False):
-        """The same of a library's functions: for all of them, or by their names."""
+        """The same for a library: one value for all its functions, or values by name."""
 
         gil: Gil | Mapping[str, Gil] | None
         errors: Errors | Mapping[str, Errors] | None
@@ -65,12 +65,12 @@ if TYPE_CHECKING:
         keep: str | Mapping[str, str | int] | None
 
     class EntryOptions(CallOptions, total=False):
-        """What calls do, and what keeps the function alive."""
+        """Options of calls, and the object that keeps the function alive."""
 
         owner: object
 
     class WrapOptions(EntryOptions, total=False):
-        """The same, and what the callable is called."""
+        """The same, and the name and docstring of the callable."""
 
         name: str | None
         doc: str | None
@@ -88,18 +88,20 @@ class Policies(
     Attributes
     ----------
     order : {"C", "F", "A"}
-        Of arrays of several dimensions behind pointers.
+        The memory layout of multidimensional arrays behind pointers.
     encoding : str or None
-        Of text behind pointers to const char; None for bytes.
+        The encoding of text behind pointers to const char; None for bytes.
     check : callable or None
-        What sees each result before the caller does.
+        Called with each result before it is returned.
     fortran : bool
-        Whether numbers stand for pointers to them, and lengths of texts follow the arguments.
+        Whether Python passes numbers for pointers to them, and lengths of texts follow the
+        arguments.
     out : tuple
-        Out-parameters: what was said of them, or `Out` once the signature is known.
+        The out-parameters: as given, or as `Out` once the signature is known.
     keep : str or int
-        How long C keeps functions that are passed: ``"call"``, ``"library"``, ``"process"``, or as
-        long as an argument, by name or position, and by position once the signature is known.
+        How long C keeps functions passed to it: ``"call"``, ``"library"``, ``"process"``, or as
+        long as an argument. The argument is given by name or position; once the signature is known,
+        it is a position.
     """
 
     __slots__ = ()
@@ -111,7 +113,7 @@ class Policies(
     keep: str | int
 
     def options(self) -> dict[str, Foreign]:
-        """What `wrap` takes for them."""
+        """Return them as options of `wrap`."""
         return self._asdict()
 
     @property
@@ -121,19 +123,19 @@ class Policies(
         return [name for name, is_given in has.items() if is_given]
 
     def spelled(self, signature: Signature, index: int) -> str:
-        """The type in C of an argument, counted as Python passes them (`Signature.spelled`)."""
+        """Return the C type of an argument, counted among those that Python passes."""
         return signature.spelled(visible(signature, 0, self.out)[max(index, 0)][0])
 
 
 DEFAULT = Policies()
 
 
-#: What the GIL's option says to native callers.
+#: The flags of entries for each value of the option `gil`.
 GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 
 
 def of_type(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callable[[object], object]:
-    """The check of an option that is of a type; text ends where C's would."""
+    """Return a check of an option's type, which also refuses null characters in text."""
 
     def checked(value: object) -> object:
         require(repr(option), value, kinds, wanted)
@@ -163,7 +165,7 @@ def _one_of(option: str, choices: Iterable[str], way_out: str = "") -> Callable[
 def _check_encoding(encoding: Foreign) -> object:
     require("'encoding'", encoding, str, "a str")
     try:
-        "".encode(encoding)  # codecs.lookup finds what encodes no text, too
+        "".encode(encoding)  # codecs.lookup also finds codecs that do not encode text
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
         raise ValueError(
@@ -179,7 +181,8 @@ def _check_check(check: object) -> object:
 
 _KEEP = "'call', 'library', 'process', or the name or position of an argument"
 _PYTHON_CHECK = "; 'check' takes a Python function, which may look for any other sign of failure"
-#: Of each option what returns the value as it is kept, or raises for what can never be right.
+#: For each option, a function that returns the stored form of a value, or raises if no function
+#: could use it.
 CHECKS: dict[str, Callable[[object], object]] = {
     "name": _check_name,
     "doc": of_type("doc", str, "a str or None"),
@@ -194,28 +197,28 @@ CHECKS: dict[str, Callable[[object], object]] = {
     "out": check_out,
     "keep": of_type("keep", (str, int), _KEEP),
 }
-#: What is meant where nobody says it, but for what is None then.
+#: The defaults other than None.
 DEFAULTS = {"gil": "hold", "errors": "none", "errno": False}
 
 
 def checked(
     options: Mapping[str, object], checks: Mapping[str, Callable[[object], object]] = CHECKS
 ) -> dict[str, Foreign]:
-    """The options that are not None, as they are kept.
+    """Check the options that are not None; return their stored forms.
 
     Raises
     ------
     ValueError, TypeError
-        When one can never be right.
+        If a value is invalid for every function.
     TypeError
-        When there is no such option.
+        If there is no such option.
     """
     refuse_unknown(options, checks)
     return {name: checks[name](value) for name, value in options.items() if value is not None}
 
 
 def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a name that no option has."""
+    """Raise TypeError for a name that is not an option."""
     for name in options:
         if name not in known:
             close = did_you_mean(closest(name, known, 1))
@@ -223,14 +226,14 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
 
 
 class _Spelled:
-    """What `inspect` and `help` are told of a function: every option that it takes by its name."""
+    """Shows `inspect` and `help` every option of a function as a keyword parameter."""
 
     def __init__(self, function: Callable[..., object], names: Iterable[str]) -> None:
         self._function = function
         self._names = names
 
     def __get__(self, obj: object, owner: object) -> object:
-        return self  # so that doctest takes it for a function
+        return self  # so that doctest treats it as a function
 
     def __call__(self, *values: object, **named: object) -> object:
         return self._function(*values, **named)
@@ -246,7 +249,7 @@ class _Spelled:
 
 
 def spelled(*names: str) -> Callable[[Function], Function]:
-    """A decorator of functions that take these options by ``**``, and say so to `inspect`."""
+    """Decorate a function with ``**options`` so that `inspect` shows these options."""
 
     def decorated(function: Function) -> Function:
         function.__wrapped__ = _Spelled(function, names)  # type: ignore[attr-defined]  # functions have any

@@ -1,7 +1,7 @@
-"""What PyCapsules hold.
+"""Read PyCapsules through ctypes.
 
-The prototypes are our own: the argtypes of ctypes.pythonapi's functions belong to the whole
-process.
+We use prototypes of our own, since the argtypes of functions in ctypes.pythonapi are shared by the
+whole process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NumPy's types of C types: what an array over C memory of that type has."""
+"""NumPy dtypes of C types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LETTERS = {"bool": "b", "float": "f", "complex": "c"}
 
 
 def zeros(shape: tuple[int, ...], ctype: CType, alignment: int) -> Foreign:
-    """An array of numbers of a type, in memory of its own that is aligned."""
+    """Return an aligned array of zeros of a type."""
     import numpy
 
     dtype = dtype_of(ctype)
@@ -28,7 +28,7 @@ def zeros(shape: tuple[int, ...], ctype: CType, alignment: int) -> Foreign:
 
 
 def dtype_of(ctype: Foreign) -> Foreign:
-    """NumPy's type of what is in memory: pointers are integers.
+    """Return the dtype of a C type in memory; pointers are integers.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Error conventions: how a C function reports failure, and which exception that becomes.
+"""Error conventions: how a C function reports failure, and which exception that raises.
 
-The table has all there is to know of each. What calls functions, converts them or reports failure
-to C obeys its row; names and flags are the core's (csrc/call/failure.c).
+One table row defines each convention for calls, conversions and callbacks. The core defines the
+names and flags (csrc/call/failure.c).
 """
 
 from __future__ import annotations
@@ -40,57 +40,58 @@ class Convention(
     ----------
     name : str
     shown_by : {"nothing", "exception", "result", "errno", "argument"}
-        Where a caller sees a failure: nowhere, or in a Python exception that is set, in the result,
-        or in errno or the int that the last argument points to, 0 before the call and not after it.
+        Where a failure shows: nowhere; in a set Python exception; in the result; in errno; or in
+        the int behind the last argument. The last two are 0 before the call and nonzero after a
+        failure.
     needs : {"any", "integer", "pointer"}
-        What the result must be.
+        The required type of the result.
     relation, value : str and int
-        A result that is so related to the value, 0 for NULL, shows a failure.
+        A result that compares so with the value shows a failure; 0 stands for NULL.
     sentinel : int
-        What code that fails returns where it returns an integer, or a pointer.
+        The integer or pointer that failing code returns.
     needs_gil : bool
-        Whether it takes the GIL to see a failure.
+        Whether checking for a failure requires the GIL.
     """
 
     __slots__ = ()
 
     @property
     def flags(self) -> int:
-        """What an entry has for it."""
+        """The flags of entries with this convention."""
         return _lib.ERRORS[self.name]
 
     @property
     def reaches_c(self) -> bool:
-        """Whether C code without Python sees a failure."""
+        """Whether C code can see a failure without Python."""
         return self.shown_by == "result" or self.is_code
 
     @property
     def is_code(self) -> bool:
-        """Whether a number beside the result, not 0, shows a failure."""
+        """Whether a nonzero code beside the result shows a failure."""
         return self.shown_by in ("errno", "argument")
 
     @property
     def hidden(self) -> int:
-        """How many arguments, the last ones, are the convention's: Python passes one less."""
+        """The number of last arguments that belong to the convention; Python does not pass them."""
         return int(self.shown_by == "argument")
 
     @property
     def exception(self) -> type[Exception] | None:
-        """The class of what is raised for a failure, where the convention makes that."""
+        """The class of the exception that the convention raises; None if it raises none itself."""
         return (OSError if self.shown_by == "errno" else NativeFailure) if self.reaches_c else None
 
     @property
     def is_status(self) -> bool:
-        """Whether all results after success are the same, so that they are no values."""
+        """Whether the result is a mere status: the same after every success."""
         return bool(self.relation == "!=")
 
     @property
     def success(self) -> int:
-        """An integer that says that nothing failed."""
+        """An integer result that means success."""
         return int(self.failed(0))
 
     def suits(self, ctype: CType) -> bool:
-        """Whether a result of this type can show a failure."""
+        """Return whether a result of this type can show a failure."""
         if self.needs == "pointer":
             return ctype.kind in ("pointer", "voidptr", "function", "object")
         if self.needs == "any":
@@ -101,11 +102,11 @@ class Convention(
         return bool(low <= self.sentinel <= high)
 
     def passed(self, args: _Each) -> _Each:
-        """What there is of each argument of a C function, for those that Python passes."""
+        """Drop the items of hidden arguments from a sequence with one item per C argument."""
         return args[: len(args) - self.hidden]
 
     def fits(self, signature: Signature) -> bool:
-        """Whether functions of a signature can have it."""
+        """Return whether functions of a signature can follow the convention."""
         last = len(signature.args) - 1
         ends = last >= 0 and signature.args[last].text == "&i" and not signature.readonly[last]
         return self.suits(signature.result) and (
@@ -113,7 +114,7 @@ class Convention(
         )
 
     def failed(self, result: object, code: int = 0) -> bool:
-        """Whether a result, where NULL is None, or the code beside it shows a failure."""
+        """Return whether a result (None for NULL), or the code beside it, shows a failure."""
         if self.shown_by != "result":
             return self.is_code and code != 0
         if self.needs == "pointer":
@@ -152,7 +153,7 @@ _BY_FLAGS = {one.flags: one for one in _TABLE}
 
 
 def convention(flags: int) -> Convention:
-    """The error convention that an entry's flags spell; ValueError for one that is not known."""
+    """Return the error convention in an entry's flags; raise ValueError for an unknown one."""
     found = _BY_FLAGS.get(flags & _lib.ERRORS_MASK)
     if found is None:
         known = ", ".join(map(repr, CONVENTIONS))
@@ -161,7 +162,7 @@ def convention(flags: int) -> Convention:
 
 
 def check_errors(signature: Signature, errors: str) -> None:
-    """Whether functions of a signature can show what an error convention says."""
+    """Raise ValueError unless functions of a signature can follow an error convention."""
     row = CONVENTIONS[errors]
     if not row.fits(signature):
         const = ", where that is const" if row.hidden and any(signature.readonly[-1:]) else ""
@@ -175,10 +176,10 @@ def check_errors(signature: Signature, errors: str) -> None:
 
 
 def raise_failure(name: str, flags: int, result: object, code: int) -> None:
-    """Raise what a call of `name` that returned `result`, with a code beside it, means."""
+    """Raise the exception for a call of `name` that returned `result`, with a code beside it."""
     error = convention(flags).failure(name, result, code)
     try:
         if error is not None:
             raise error
     finally:
-        del error  # its traceback has this frame
+        del error  # breaks the cycle of traceback and frame

@@ -1,52 +1,51 @@
-"""Foreign callables, and other objects of other libraries that hold a pointer; who knows them.
+"""Foreign callables, and other objects of other libraries that hold a pointer.
 
-A bridge knows the objects of one library. It is found by an object's type, or one that this
-inherits from: by the name of the top-level module that defines it (``numba``, and ``_cython`` for
-``_cython_3_2_4``), or by the type's own name if its C code names no module (``PyCapsule``). So are
-built-in functions, by what they are bound to.
+A bridge reads the objects of one library. It is looked up along the MRO of an object's type: by the
+top-level module that defines the type (``numba``, and ``_cython`` for ``_cython_3_2_4``), or by the
+type's name if its C code names no module (``PyCapsule``). A built-in function is looked up by the
+type of its ``__self__``.
 
-The modules in `nativecall._bridges` are bridges, each for the types that its name says; others are
-added with `register_box`, or by an entry point. A bridge is imported when the first object of its
-library is met, and imports nothing that this object's library has not imported. It may have
+Each module in `nativecall._bridges` is a bridge for the types of its name. `register_box` and entry
+points add others. A bridge is imported with the first object of its library, and imports nothing
+that this library has not imported. It may define
 
     native(obj) -> NativeCallable | None
                                           the native callable that an object stands for
     function(obj) -> Function | None      the C function inside an object
-    reason(obj) -> str | None             why something of a library has no C function that can be
-                                          read, and what would work, for messages
+    reason(obj) -> str | None             why an object of the library has no readable C function,
+                                          and what would work, for messages
     own_entry(obj) -> NativeCallable | None
-                                          the entry that an object of ours was made of
-    user_data(obj) -> int | None          what the function inside an object must get for user data
+                                          the entry that a foreign callable of ours came from
+    user_data(obj) -> int | None          the user data that the function inside an object expects
     pointer(obj) -> Pointer | None        the data pointer inside an object
-    array(obj) -> object | None           what follows a protocol of arrays (arrays.py) for an
-                                          object; TypeError, ValueError where it has none
-    struct(obj) -> Struct | None          the struct by value that an object has
-    layout(obj) -> CType | None           the type of the memory that an object has, where its
-                                          buffer does not tell; SignatureError where there is none
+    array(obj) -> object | None           an object with an array protocol (arrays.py); raises
+                                          TypeError or ValueError if there is none
+    struct(obj) -> Struct | None          the struct that an object holds by value
+    layout(obj) -> CType | None           the type of an object's memory, if its buffer does not
+                                          tell; SignatureError if no signature describes it
     instance(obj, signature, errors) -> Function | None
-                                          the C function that it has, or compiles, for a signature
-    signatures(obj) -> list | None        for what signatures there are such functions already
-    count(obj) -> int | None              how many arguments it takes that is compiled for
-                                          signatures, -1 where that differs
+                                          the C function that it has or compiles for a signature
+    signatures(obj) -> list | None        the signatures that it was compiled for
+    count(obj) -> int | None              the number of arguments of a compiler's function, -1 if
+                                          that varies
     called(obj, arguments) -> Signature | None
-                                          for what it would be compiled by a call with arguments;
-                                          TypeError with the reason where it cannot be
+                                          the signature that a call with these arguments compiles;
+                                          raises TypeError with the reason if it does not compile
     parameters(obj) -> inspect.Signature | None
-                                          what calls of such a function pass, by names too
-    loops(obj) -> bool | None             whether it is a ufunc with such functions
-    form(entry) -> tuple | None           what a foreign callable of one entry is made of, as
-                                          the core wants it (csrc/callable/foreign.c)
+                                          the parameters of such a function, with their names
+    loops(obj) -> bool | None             whether it is a ufunc with C functions
+    form(entry) -> tuple | None           the parts of a foreign callable of one entry, for the
+                                          core (csrc/callable/foreign.c)
     from_callable(f, signature, user_data)
-                                          that of whatever entry is meant, where there is no form
+                                          a foreign callable of the matching entry, without `form`
 
-and answers None for objects that it does not know after all. A new library needs a bridge, and
-nothing else. Objects of other providers, which have a call table or `__nativecall_api__`, are known
-by that: `native` is their bridge, whatever module they are of.
+and returns None for objects that it does not recognise. A new library needs nothing but a bridge.
+For objects of other providers, which have a call table or `__nativecall_api__`, the bridge is
+`native`, whatever their module.
 
-Foreign callables that are made here keep the entry that they were made of
-(csrc/callable/foreign.h), because no foreign form says all that an entry does: what C has no type
-for, whether it needs the GIL, how it reports failure. So `function` finds the entry itself in them.
-It is used only if its address is the one in the object.
+A foreign callable created here keeps its entry (csrc/callable/foreign.h), because no foreign object
+records everything about an entry: types that C lacks, whether it needs the GIL, how it reports
+failure. `function` returns that entry, but only if its address equals the one in the object.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ if TYPE_CHECKING:
     from .calloptions import Policies
 
     Reader: TypeAlias = Callable[[Foreign], object]
-    #: What is known of an argument: its type, or of a struct by value that is not known the name,
-    #: and what to take in its place.
+    #: What is known of an argument: its type; or, for an unknown struct by value, its name and what
+    #: to use instead.
     Part: TypeAlias = CType | tuple[str, str | None] | None
 
 
@@ -88,25 +87,26 @@ class Function(
 
     __slots__ = ()
     address: int
-    signature: Signature | None  # None where the object does not know it
-    owner: object  # what keeps the function alive
+    signature: Signature | None  # None if the object does not record it
+    owner: object  # keeps the function alive
     name: str | None
-    flags: int  # what the object says about calls, as an entry has it (docs/abi/find.md)
+    flags: int  # the flags of an entry for it (docs/abi/find.md)
     policies: Policies
-    # Whether the flags are what is to be assumed where nobody knows: the caller may know.
+    # Whether the flags are a default that the caller may override.
     supposed: bool
-    # Whether the signature is that of a machine: integers have no sign, pointers lead nowhere.
+    # Whether the signature has machine types: integers without sign, pointers without pointee.
     machine: bool
-    # What is known of a function without one: the result and the arguments, each None where it is
-    # not; and for messages, what is not, with what the caller can do.
+    # The known parts of an incomplete signature: result and arguments, None for unknown ones.
     partial: tuple[Part, ...] | None
-    forms: tuple[str, ...]  # signatures of which it has one; pointers may be said to be more
+    forms: tuple[str, ...]  # possible signatures; pointers may be declared more precisely
+    # Why the signature is incomplete, and what the caller can do, for messages.
     reason: str | None
 
 
 class Passing:
-    """The owner of a function that passes its arguments on to that of a foreign one, otherwise than
-    it gets them: it is pickled as that.
+    """The owner of a function that converts its arguments and calls a foreign function.
+
+    It is pickled as the foreign object.
     """
 
     __slots__ = ("code", "foreign")
@@ -127,19 +127,19 @@ class Pointer(
 
     __slots__ = ()
     address: int
-    pointee: CType | None  # None for `void`, and for what no type describes
-    # What keeps the data alive, whatever becomes of the object. A Pin of the core, where that has
-    # the memory itself, is asked before the call whether that is still in its place.
+    pointee: CType | None  # None for `void`, and for data that no type describes
+    # Keeps the data alive independently of the object. If the object holds the memory itself, this
+    # is a Pin of the core, which checks before the call that the memory has not moved.
     owner: object
-    # Where the pointer itself lies, if the object is a variable of C that holds it.
+    # The address of the pointer itself, if the object is a C variable that holds it.
     at: int | None
-    # Whether the object has the memory itself, as an array does: then it must be aligned. An
-    # address that a pointer holds is not checked: handles may be odd.
+    # Whether the object holds the memory itself, as an array does; then it must be aligned. The
+    # address in a pointer object is not checked: handles may be odd.
     is_memory: bool
-    struct: bool  # whether `pointee` is a struct, which may have no type
+    struct: bool  # whether `pointee` is a struct, possibly without a type
     kind: Foreign  # the cffi type that such objects convert to
-    may_change: bool  # whether that type does not say all that is said here
-    # How the core can take others like it: what take_ctypes() gets besides the type; or ().
+    may_change: bool  # whether objects of that cffi type may differ in the fields above
+    # Further arguments of take_ctypes(), so that the core reads such objects itself; or ().
     taken: tuple[type, int] | tuple[()]
 
 
@@ -149,16 +149,16 @@ class Struct(
     """A struct by value found in a foreign object."""
 
     __slots__ = ()
-    type: CType | None  # None where no signature describes it
-    shown: str  # for messages: whose it is, and what
+    type: CType | None  # None if no signature describes it
+    shown: str  # its library and name, for messages
     address: int  # of its memory, if it has a type
-    # What keeps that, and all that the pointers in it lead to, whatever becomes of the object.
+    # Keep the memory, and the objects behind its pointers, alive independently of the object.
     kept: list[object]
-    named: tuple[str, int]  # what C calls it, and its size, where no more than that may be known
-    foreign: FFIType | None  # cffi's type of what is a struct of cffi
+    named: tuple[str, int]  # C name and size, if possibly nothing else is known
+    foreign: FFIType | None  # the cffi type of a cffi struct
 
 
-# -- who knows an object -------------------------------------------------------------------------
+# -- the bridge of an object ---------------------------------------------------------------------
 
 _PACKAGE = "nativecall._bridges"
 _BUILTIN_FUNCTION = type(len)
@@ -167,12 +167,12 @@ _PYTHON_FUNCTIONS = (
     type(Passing.__init__),
     type(Passing.__init__.__get__(0)),
 )  # functions, methods
-# Read from types themselves, because metaclasses may have attributes of these names.
+# Read these from `type` itself, because metaclasses may redefine them.
 _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _name_of = type.__dict__["__name__"].__get__
-_bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a module that is not imported yet
-#: The bridges of libraries whose types are defined in a module that has another name.
+_bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a bridge not imported yet
+#: The bridges of libraries whose types are defined in a module of another name.
 _IMPORTED_AS = {
     "ctypes": "_ctypes",
     "cffi": "_cffi_backend",
@@ -181,11 +181,11 @@ _IMPORTED_AS = {
     "pybind11": "pybind11_builtins",
 }
 _entry_points_are_read = False
-_pythons: set[int] = set()  # the types of Python itself that name no module, by their addresses
+_pythons: set[int] = set()  # ids of Python's own types, which name no module
 
 
 class _Registered:
-    """A bridge that was added: what reads the objects of a library, or the name of it."""
+    """A registered bridge: the reader of a library's objects, or its import path."""
 
     def __init__(self, library: str, reader: str | Reader) -> None:
         self.library = library
@@ -216,36 +216,36 @@ class _Registered:
 
 
 def register_box(library: str, reader: str | Reader) -> None:
-    """Teach nativecall the functions inside of another library's objects.
+    """Register a reader for the functions in another library's objects.
 
-    From then on `wrap` and function arguments take these objects as the native callables that
-    `reader` makes of them.
+    `wrap` and function-pointer arguments then accept such an object, as the native callable that
+    `reader` returns for it.
 
     Parameters
     ----------
     library : str
-        The top-level module that defines the types of the objects, or a type that they inherit
-        from; the type's own name if its C code names no module.
+        The top-level module that defines the type of the objects or one of its base classes. If the
+        type's C code names no module, use the name of the type.
     reader : callable or str
-        ``reader(obj)`` returns a native callable, which keeps alive what it needs (see `owner` of
-        `wrap`), or None for an object without a function. It is also asked for built-in functions
-        that are bound to such objects. ``"MODULE:FUNCTION"`` is imported when the first of the
-        objects is met.
+        ``reader(obj)`` returns a native callable, or None for an object without a function. The
+        callable must keep alive what it needs (see `owner` of `wrap`). The reader is also called
+        for built-in functions bound to such objects. A string ``"MODULE:FUNCTION"`` is imported
+        with the first such object.
 
     Raises
     ------
     ValueError
-        When the library's boxes are known already, or a name is none.
+        If the library already has a reader or bridge, or a name is invalid.
 
     Notes
     -----
-    A package that is not imported by then registers with an entry point, which is read when the
-    first object is met that no bridge knows::
+    A package that may not be imported in time can register an entry point instead. Entry points are
+    read with the first object that no bridge reads::
 
         [project.entry-points."nativecall.boxes"]
         their_library = "my_package:reader"
 
-    A library of your own needs none of that: its types can have call tables (docs/abi/provide.md).
+    Your own library needs no reader: its types can have call tables (docs/abi/provide.md).
 
     Examples
     --------
@@ -270,14 +270,14 @@ def register_box(library: str, reader: str | Reader) -> None:
 
 
 def bridge(name: str) -> ModuleType:
-    """A bridge of this package: the one place where one is imported, and only by its name."""
-    # importlib imports more.
+    """Import a bridge of this package by name. Nothing else imports bridges."""
+    # Not importlib.import_module: importlib imports more.
     found: ModuleType = __import__(f"{_PACKAGE}.{name}", fromlist=[name])
     return found
 
 
 def _known() -> dict[str, ModuleType | _Registered | None]:
-    """The bridges, by what they know."""
+    """Return the bridges, by library."""
     if not _bridges:
         folders = __import__(_PACKAGE, fromlist=["__path__"]).__path__
         try:
@@ -291,7 +291,7 @@ def _known() -> dict[str, ModuleType | _Registered | None]:
 
 
 def _read_entry_points() -> None:
-    """Add the bridges of packages that are installed, without importing them."""
+    """Add the bridges of installed packages, without importing them."""
     global _entry_points_are_read
     from importlib.metadata import entry_points
 
@@ -302,7 +302,7 @@ def _read_entry_points() -> None:
 
 
 def _is_pythons(cls: type, root: str) -> bool:
-    """Whether a type is one of Python itself, or of the program."""
+    """Return whether a type belongs to Python itself or to the main program."""
     if root != "builtins":
         return root == "__main__" or root in sys.stdlib_module_names
     if not _pythons:
@@ -314,7 +314,7 @@ def _is_pythons(cls: type, root: str) -> bool:
 
 
 def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
-    """The bridge for a type, by itself; also one that an entry point has, if `registered`."""
+    """Return the bridge for a type, without its base classes; read entry points if `registered`."""
     try:
         root = _module_of(cls)
     except AttributeError:
@@ -322,7 +322,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
     if not isinstance(root, str):
         if type(root) is not _MEMBER:
             return None
-        # It is that of the objects. The type's own is in its name, which only its text has.
+        # __module__ is a member of the instances. Only the repr of the type shows its module.
         root = type.__repr__(cls).partition("'")[2]
         if "." not in root:
             return None
@@ -342,12 +342,12 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
 
 
 def _ask(question: str, obj: object, *given: object) -> Foreign:
-    """The first answer of the bridges that may know `obj`; None when none has one."""
+    """Return the first answer of a bridge for `obj`; None if no bridge has one."""
     if type(obj) in _PYTHON_FUNCTIONS or type(obj) is int:
         return None
     obj = _ext.bare(obj)
     asked = None
-    types = _mro_of(type(obj)) or ()  # a type that is being made has none
+    types = _mro_of(type(obj)) or ()  # a type under construction has no MRO
     if type(obj) is _BUILTIN_FUNCTION:
         types += _mro_of(type(obj.__self__)) or ()  # type: ignore[attr-defined]  # a built-in has one
     for cls in types:
@@ -363,11 +363,11 @@ def _ask(question: str, obj: object, *given: object) -> Foreign:
     return None
 
 
-# -- what it is asked ----------------------------------------------------------------------------
+# -- the questions to bridges --------------------------------------------------------------------
 
 
 def _asking(question: str) -> Callable[..., Foreign]:
-    """A function that asks one question of the bridges."""
+    """Return a function that asks the bridges one question."""
 
     def ask(obj: object, *given: object) -> Foreign:
         return _ask(question, obj, *given)
@@ -376,13 +376,13 @@ def _asking(question: str) -> Callable[..., Foreign]:
 
 
 def native(obj: object) -> Native | None:
-    """The native callable that `obj` is, is the built-in view of, or stands for."""
+    """Return the native callable that `obj` is, stands for, or is the built-in view of."""
     found = _ext.callable_of(obj)
     return _ask("native", obj) if found is None else found
 
 
 def holds_entry(obj: object, address: int) -> bool:
-    """Whether `obj` is a native callable of one entry, whose function is at `address`."""
+    """Return whether `obj` is a native callable with a single entry, at `address`."""
     base = _ext.CallableBase
     if not issubclass(type(obj), base):
         return False
@@ -391,9 +391,7 @@ def holds_entry(obj: object, address: int) -> bool:
 
 
 def beneath(entry: Native) -> Native:
-    """The entry that a foreign callable was made of, where it has a thunk that takes the GIL
-    instead.
-    """
+    """Return the entry behind a thunk that only takes the GIL; any other entry unchanged."""
     owners = entry._owners
     if not owners or type(owners[-1]) is not _ext.Thunk:
         return entry
@@ -404,12 +402,12 @@ def beneath(entry: Native) -> Native:
     return inner if taken and cif.signature.text == entry.signatures[0] else entry
 
 
-#: The entry that a foreign callable of ours was made of, as a callable of that one; else None.
+#: The entry that a foreign callable of ours came from, as a callable; None for other objects.
 own_entry: Callable[[object], Native | None] = _asking("own_entry")
 
 
 def function(obj: object) -> Function | None:
-    """The C function inside `obj`, None when no bridge knows one."""
+    """Return the C function inside `obj`; None if no bridge finds one."""
     entry = own_entry(obj)
     if entry is not None:
         cif, address, flags = entry._chosen(None)
@@ -419,54 +417,54 @@ def function(obj: object) -> Function | None:
 
 
 def reason(obj: object) -> str | None:
-    """Why `obj`, which is of a library that a bridge knows, has no C function that can be read."""
+    """Return why `obj`, of a library with a bridge, has no readable C function."""
     found: str | None = _ask("reason", obj)
     if found is None and type(obj).__name__ in ("instancemethod", "method"):
         found = _ask("reason", getattr(obj, "__func__", None))
     return found
 
 
-# What follows is None when no bridge knows.
+# The following return None if no bridge has an answer.
 
-#: For `pickle`, of a foreign callable, a signature, name, doc and options: how another process
-#: finds the function in it, as a function that makes the native callable and its arguments.
+#: For `pickle`: a function and its arguments that restore a foreign callable in another process.
+#: Takes the foreign callable, a signature, name, doc and options.
 pickled: Callable[..., tuple[object, ...] | None] = _asking("pickled")
-#: The address that the function in an object must get for user data.
+#: The address of the user data for the function in an object.
 user_data: Callable[[object], int | None] = _asking("user_data")
-#: The C function that an object has, or can be compiled to, for a signature and the name of an
-#: error convention, None when it is nothing that has several.
+#: The C function that an object has or compiles for a signature and an error convention; None for
+#: objects with a single function.
 instance: Callable[[object, Signature, str], Function | None] = _asking("instance")
-#: What an object has entries of, or was compiled for already, None when it is nothing of the kind.
+#: The signatures that an object has entries for or was compiled for.
 signatures: Callable[[object], list[Signature] | None] = _asking("signatures")
-#: How many arguments a function takes that compiles to C functions, -1 where that differs; None for
-#: what does not compile.
+#: The number of arguments of a function that compiles to C functions, -1 if it varies; None for
+#: objects that do not compile.
 count: Callable[[object], int | None] = _asking("count")
-#: The signature that a compiler's function has for the arguments of a call, which it is compiled
-#: for; None when it does not say. TypeError when it cannot be.
+#: The signature for which a compiler's function is compiled in a call with these arguments; None if
+#: unknown. TypeError if it does not compile for them.
 called: Callable[[object, tuple[object, ...]], Signature | None] = _asking("called")
-#: What calls of a compiler's function pass, which may have names; None for all else.
+#: The parameters of a compiler's function; None for other objects.
 parameters: Callable[[object], inspect.Signature | None] = _asking("parameters")
-#: All arguments of a call of a compiler's function in their order, of its values and of those that
-#: have names, a dict; None when it has none for them. TypeError when it does not take these.
+#: All arguments of a call of a compiler's function by position, from its positional values and a
+#: dict of its keyword arguments. TypeError if the function does not accept them.
 by_position: Callable[..., tuple[object, ...] | None] = _asking("by_position")
 #: The data pointer inside an object.
 pointer: Callable[[object], Pointer | None] = _asking("pointer")
-#: What has the memory of an array.
+#: The object that has the memory of an array.
 array: Callable[[object], object | None] = _asking("array")
-#: The struct by value that an object is.
+#: The struct that an object holds by value.
 struct: Callable[[object], Struct | None] = _asking("struct")
-#: The type of the memory that an object has, None when its buffer is all there is to go by;
-#: SignatureError when no signature describes it.
+#: The type of an object's memory, None if only its buffer describes it; SignatureError if no
+#: signature does.
 layout: Callable[[object], CType | None] = _asking("layout")
 
 
 def loops(obj: object) -> bool:
-    """Whether `obj` is a ufunc, or like one, that has C functions of numbers by now."""
+    """Return whether `obj` is a ufunc, or like one, with C functions of numbers."""
     return bool(_ask("loops", obj))
 
 
 def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
-    """Whether `obj` can be called from Python, and holds or compiles to no C function."""
+    """Return whether `obj` is callable in Python, and neither holds nor compiles to C functions."""
     if type(obj) in _PYTHON_FUNCTIONS:
         return True
     if not callable(obj) or native(obj) is not None or function(obj) is not None:

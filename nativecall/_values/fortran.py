@@ -1,8 +1,8 @@
-"""Fortran's ways: the lengths of texts, which follow the arguments, and the names of symbols.
+"""Fortran's calling convention: hidden lengths of text arguments, and symbol names.
 
-A compiler of Fortran passes the length of each ``character`` argument by value, after all others
-and in their order, as `size_t`. Where a signature has these arguments, calls from Python do not
-pass them: they are what `lengths` tells of. Its C callers do.
+Fortran compilers pass the length of each ``character`` argument by value as `size_t`, after all
+other arguments and in the same order. Calls from Python do not pass these lengths, calls from C do.
+`lengths` finds them in a signature.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _is_text(arg: CType) -> bool:
 
 
 def lengths(signature: Signature) -> tuple[int, ...]:
-    """Of which arguments the lengths are the last arguments; of none where they are not there.
+    """Return the text arguments whose lengths are the last arguments; none without lengths.
 
     Examples
     --------
@@ -39,24 +39,24 @@ def lengths(signature: Signature) -> tuple[int, ...]:
 
 
 def texts(signature: Signature) -> int:
-    """How many arguments may be texts."""
+    """Return how many arguments may be text."""
     return len([arg for arg in signature.args if _is_text(arg)])
 
 
 def with_lengths(signature: Signature) -> Signature:
-    """The signature with the lengths of texts, which it may have already."""
+    """Return the signature with the lengths of its texts, unless it already has them."""
     return signature if lengths(signature) else _extended(signature)
 
 
 def with_wide_lengths(signature: Signature) -> Signature:
-    """The same, where integers of another size than `size_t` are no lengths."""
+    """Like `with_lengths`, but only integers of the size of `size_t` count as lengths."""
     last = signature.args[len(signature.args) - len(lengths(signature)) :]
     has = last and all([arg.size == _SIZE.size for arg in last])
     return signature if has else _extended(signature)
 
 
 def _extended(signature: Signature) -> Signature:
-    """The signature and the lengths of texts after it."""
+    """Append the lengths of texts to a signature."""
     count = texts(signature)
     if not count or signature.variadic:
         return signature
@@ -64,6 +64,6 @@ def _extended(signature: Signature) -> Signature:
 
 
 def symbols(name: str) -> tuple[str, ...]:
-    """What compilers of Fortran may call a procedure."""
+    """Return the symbol names that Fortran compilers may give a procedure."""
     lower = name.lower()
     return tuple(dict.fromkeys([name, f"{name}_", lower, f"{lower}_"]))

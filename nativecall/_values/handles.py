@@ -1,14 +1,14 @@
-"""Pointers that the caller is to free or close, and what becomes of them: `free=` and `close=`.
+"""Pointers that the caller must free or close: the options `free=` and `close=`.
 
-The core makes an object of ffi.gc() of each pointer that a function with such a policy returns
-(csrc/values/destructor.h). With `free=` the function that is named runs when the object goes, or at
-``ffi.release(object)``. When Python calls such a function, the object that it was called with is
-refused from then on, by all functions, unless that call raises an exception. It is freed once, also
-where several threads try.
+The core wraps each pointer that a function with such an option returns in an ``ffi.gc()`` object
+(csrc/values/destructor.h). With `free=`, the named function runs when the object is deallocated, or
+at ``ffi.release(object)``. After Python calls a freeing or closing function with the object, all
+functions refuse the object, unless that call raised an exception. The pointer is freed once, even
+if several threads try.
 
-Where a call raises, what it has given all the same, as its result or in out-parameters, is the
-attribute `out` of the exception: freed with that, or by the first function that `close=` names and
-that takes nothing more, since nobody else has it. The same holds where a check raises.
+If a call or its check raises, pointers that it returned or stored in out-parameters become the
+attribute `out` of the exception. They are freed with the exception. With `close=`, the first named
+function that takes no further argument closes them, since no other code can.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from .._ext import FFIData
     from .calloptions import Check
 
-#: The name of the function that has closed a handle; None for one that is open.
+#: The name of the function that closed a handle; None for an open one.
 ended_by = _ext.ended_by
 
 
 def check_open(handle: object, who: str) -> None:
-    """ValueError for a handle that a function has closed; `who` is its part in the message."""
+    """Raise ValueError for a handle that a function has closed; `who` begins the message."""
     closer = ended_by(handle)
     if closer is not None:
         raise ValueError(f"{who} must be open, but {closer!r} was called with it")
 
 
 def handle(obj: object) -> FFIData:
-    """The address of a Python object as a ``void *``: user data for C code.
+    """Return the address of a Python object as a ``void *``: user data for C code.
 
-    It keeps the object. With ``keep=``, C code that keeps a function keeps the handles that are
-    passed beside it. A callback gets the object if its signature has ``PyObject *`` where C passes
-    the ``void *``: then C **must pass such an address**, or the process crashes.
+    The handle keeps the object alive. With ``keep=``, handles are kept as long as the function
+    passed in the same call. To get the object in a callback, declare the parameter as
+    ``PyObject *``: C then **must pass such an address**, or the process crashes.
 
     Parameters
     ----------
@@ -69,24 +69,24 @@ def handle(obj: object) -> FFIData:
 
 
 def is_cdata(value: object) -> bool:
-    """Whether a value is data of cffi's, of any kind."""
+    """Return whether a value is a cffi object of any kind."""
     backend = sys.modules.get("_cffi_backend")
     return backend is not None and isinstance(_ext.bare(value), backend._CDataBase)
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
-    """A check of results whose pointers the caller is to free or close, or of a function that frees
-    or closes an argument.
+    """The check of a function whose results the caller must free or close, or that frees or closes
+    an argument.
 
     Attributes
     ----------
     then : callable or None
-        Another check, which sees the results.
+        Another check, called with the results.
     owns : tuple or None
-        The name of the function that frees, and it, or None where the object is not to call it;
-        then the same of what frees or closes pointers that a call gave before it raised.
+        The destructor's name and the destructor, or None if the object must not call it. Then the
+        same for the function that frees or closes the pointers of a call that raised.
     ends : str or None
-        The name of the function, where it ends argument `index`.
+        The name of the function, if it frees or closes argument `index`.
     """
 
     __slots__ = ()
@@ -98,10 +98,10 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]
     ) -> object:
-        """What the check alone makes of a result; the core does the rest in calls."""
+        """Apply `then` alone; in calls, the core does the rest."""
         return result if self.then is None else self.then(result, function, values)
 
 
 def parts(check: Check | None) -> tuple[Check | None, object, str | None, int]:
-    """What sees the results of calls, what they own, and the name and the argument of what ends."""
+    """Return the check, the destructor of results, and the name and argument of a destructor."""
     return check if isinstance(check, Handled) else (check, None, None, -1)

@@ -1,12 +1,12 @@
-"""Out-parameters: arguments that point to where C writes results, and are results for Python.
+"""Out-parameters: pointer arguments through which C writes results.
 
-`resolved` reads what was said of a function and checks it against its signature; what is known
-then lives in the policies of its call interface. Such an argument is left out of a call from
-Python, which returns what C wrote: the value alone, or a tuple of the function's own result and
-these in the order of the arguments. The function's own result is none where that is void, or a
-status that was checked. The memory is zero before the call, unless its value is given.
+`resolved` checks the option ``out=`` against a signature; its result is stored in the policies of
+the call interface. Python does not pass an out-parameter. The call returns what C wrote: the value
+alone, or a tuple of the function's result and the out-parameters in the order of the arguments. The
+function's own result is dropped if it is void, or a status that was checked. The memory is zero
+before the call unless Python passes a value for it.
 
-The core has their memory (csrc/values/outparameters.h).
+The core allocates the memory (csrc/values/outparameters.h).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.signature import Signature
 
-#: How a call has the memory of an out-parameter.
+#: Where a call puts the memory of an out-parameter.
 VALUE, BLOCK, ARRAY, RECORD = range(4)
-_MOST_BYTES = 4096  # of a value in the frame
+_MOST_BYTES = 4096  # the largest value that is stored in the frame
 _ALIGNMENT = 16
 _MEMORY_BYTES = 24  # struct NcOutMemory
 
@@ -38,12 +38,12 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(Fal
     Attributes
     ----------
     index : int
-        Of the argument.
+        The index of the argument.
     given : bool
-        Whether Python passes the value that is there before the call.
+        Whether Python passes the initial value.
     length : int or None
-        Of an array, whose items may be rows; None for one value or row, or where an argument says
-        it.
+        The number of items, which may be rows, of an array; None for a single value or row, or if
+        an argument is the length.
     sized : int or None
         The index of the argument that is the array's length.
     """
@@ -60,8 +60,9 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(Fal
 
 
 def check_out(out: object) -> object:
-    """What is said of out-parameters, before there is a signature: names or positions, or a mapping
-    of these to what else is said of them.
+    """Check the option ``out=`` without a signature; return (argument, description) pairs.
+
+    The option is one name or position, a sequence of these, or a mapping of these to descriptions.
     """
     if isinstance(out, (str, int)) and not isinstance(out, bool):
         out = (out,)
@@ -90,7 +91,7 @@ def check_out(out: object) -> object:
 
 
 def arguments(out: object) -> list[str | int]:
-    """The arguments that it names or counts, out of `check_out`."""
+    """Return the names and positions of arguments in a result of `check_out`."""
     found: list[str | int] = []
     for which, how in out:  # type: ignore[attr-defined]  # it was checked
         found.append(which)
@@ -100,7 +101,7 @@ def arguments(out: object) -> list[str | int]:
 
 
 def _is_read(one: object) -> bool:
-    """Whether it has come out of `check_out` or `resolved`."""
+    """Return whether an item is a result of `check_out` or `resolved`."""
     return isinstance(one, Out) or (isinstance(one, tuple) and len(one) == 2)
 
 
@@ -110,15 +111,15 @@ def resolved(
     given: Sequence[Out | tuple[str | int, str | int | None]],
     by_reference: bool = False,
 ) -> tuple[Out, ...]:
-    """The out-parameters of a function, in the order of its arguments.
+    """Return the out-parameters of a function, in the order of its arguments.
 
-    The last ones, `hidden` in number, are passed by nobody who calls from Python; `by_reference`
-    says that numbers stand for pointers to them.
+    Calls from Python do not pass the last `hidden` arguments. `by_reference`: Python passes numbers
+    for pointers to them.
 
     Raises
     ------
     ValueError
-        When there is no such argument, or it points to nothing that C can write.
+        If there is no such argument, or C cannot write through it.
     """
     count = len(signature.args) - hidden
     found: dict[int, Out] = {}
@@ -154,7 +155,7 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
     if how is None or how == "inout":
         given = how is not None
         if not isinstance(declared, str):
-            # An array of one item is how libraries pass a struct by reference.
+            # Libraries declare an array of one item to pass a struct by reference.
             return Out(index, given, declared if declared and declared > 1 else None)
         if declared not in signature.names[:count]:
             raise ValueError(
@@ -168,7 +169,7 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
 def _check_length(
     signature: Signature, out: Out, found: Mapping[int, Out], by_reference: bool
 ) -> None:
-    """Refuse an array whose length is no integer that Python passes."""
+    """Refuse an array unless its length is an integer that Python passes."""
     assert out.sized is not None
     ctype = signature.args[out.sized]
     array, length = _shown(signature, out.index), _shown(signature, out.sized)
@@ -189,12 +190,12 @@ def _check_length(
 
 
 def position(signature: Signature, count: int, which: str | int, option: str) -> int:
-    """The position of an argument, of the first `count`, that an option names or counts.
+    """Return the position of the argument that an option names, among the first `count`.
 
     Raises
     ------
     ValueError
-        When there is none; it says which there are.
+        If there is none; the message lists the arguments.
     """
     index = place(signature.names[:count], which)
     if index is None:
@@ -204,13 +205,13 @@ def position(signature: Signature, count: int, which: str | int, option: str) ->
 
 
 def place(names: Sequence[str | None], which: str | int) -> int | None:
-    """Where arguments of these names have one that is named or counted; None where they do not."""
+    """Return the position of an argument given by name or position; None if there is none."""
     if isinstance(which, int):
         index = which + len(names) if which < 0 else which
         return index if 0 <= index < len(names) else None
     if which in names:
         return names.index(which)
-    # Headers of the C library have reserved names.
+    # Headers of the C library use reserved names, such as __s.
     bare = [None if name is None else name.strip("_") for name in names]
     return bare.index(which.strip("_")) if which.strip("_") in bare else None
 
@@ -236,7 +237,7 @@ def _check_type(signature: Signature, out: Out) -> None:
 
 
 def _problem_of_type(signature: Signature, out: Out) -> str:
-    """Why an argument of its type is no out-parameter; nothing if it can be one."""
+    """Return why an argument's type excludes it as an out-parameter, or ``""``."""
     ctype = signature.args[out.index]
     found = _record(ctype)
     if found is None and not isinstance(ctype, Pointer):
@@ -260,7 +261,7 @@ def _problem_of_type(signature: Signature, out: Out) -> str:
 
 
 def pointee(signature: Signature, out: Out) -> CType:
-    """What an out-parameter points to."""
+    """Return the type that an out-parameter points to."""
     ctype = signature.args[out.index]
     found = None if out.given else _record(ctype)
     if found is not None:
@@ -270,12 +271,12 @@ def pointee(signature: Signature, out: Out) -> CType:
 
 
 def is_array(signature: Signature, out: Out) -> bool:
-    """Whether an out-parameter is an array for Python: of several items, or of rows."""
+    """Return whether an out-parameter is an array in Python: several items, or rows."""
     return out.is_array or isinstance(pointee(signature, out), Array)
 
 
 def _record(ctype: CType) -> Record | None:
-    """What a pointer to a struct or union leads to whose members cffi alone knows."""
+    """Return the struct or union behind a pointer if only cffi knows its members."""
     if not isinstance(ctype, Handle) or ctype.opaque or ctype.owner is None:
         return None
     pointer = ctype.owner.pointer(ctype.name)
@@ -290,8 +291,9 @@ def _record(ctype: CType) -> Record | None:
 
 
 def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tuple[int, CType]]:
-    """What Python passes: the index of each argument, and its type; of what is `given` that of the
-    value, but for arrays.
+    """Return the index and the type of each argument that Python passes.
+
+    For a `given` out-parameter this is the type of the value, unless it is an array.
     """
     left_out = {out.index: out for out in outs}
     found: list[tuple[int, CType]] = []
@@ -305,7 +307,7 @@ def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tupl
 
 
 def kind_of(signature: Signature, out: Out) -> int:
-    """How a call has the memory of an out-parameter (csrc/layout.h)."""
+    """Return where a call puts the memory of an out-parameter (csrc/layout.h)."""
     ctype = pointee(signature, out)
     if isinstance(ctype, Record):
         return RECORD
@@ -317,7 +319,7 @@ def kind_of(signature: Signature, out: Out) -> int:
 
 
 def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
-    """Where a call has each of them, or what says where it is, and the bytes of all."""
+    """Return the offset of each value or its `NcOutMemory` in the frame, and the total size."""
     found: list[int] = []
     end = 0
     for out in outs:
@@ -329,5 +331,5 @@ def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
 
 
 def drops_result(signature: Signature, flags: int) -> bool:
-    """Whether the function's own result is no value."""
+    """Return whether calls drop the function's own result."""
     return signature.result.kind == "void" or convention(flags).is_status

@@ -1,6 +1,6 @@
-"""Why a pointer argument does not take a buffer: what the core asks for when it refuses one.
+"""Error messages for buffers that a pointer argument refuses.
 
-The core decides (csrc/values/exporters.c); here is what the errors say.
+The core decides (csrc/values/exporters.c) and calls this module for the exception.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import CallInterface, Foreign
 
-#: What NumPy calls the elements that pointers of a letter lead to.
+#: The NumPy dtype of a pointer's elements, by letter.
 _DTYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
 _DTYPES |= {"q": "int64", "Q": "uint64", "f": "float32", "d": "float64"}
 _DTYPES |= {"z": "complex64", "Z": "complex128"}
-#: NumPy's kinds, each of which the later ones hold: astype to an earlier one drops fractions or
-#: imaginary parts. Integers may be of either kind.
+#: NumPy kinds, each of which converts to the later ones without loss. Conversion to an earlier one
+#: drops fractions or imaginary parts. Signed and unsigned integers count as equal.
 _KINDS = "buifc"
 
 
@@ -30,10 +30,11 @@ def refuse(
     why: str,
     letter: str,
 ) -> None:
-    """Raise why argument `index` of a call interface does not take the buffer of `value`.
+    """Raise the exception for the buffer of `value` as argument `index` of a call interface.
 
-    Messages tell of `shown`, of the type `found`. `why` is ``"short"``, ``"rows"``, which may be
-    right after all, ``"alignment"``, ``"suits"`` for elements that are right, or ``""``.
+    Messages describe `shown`, of the type `found`. `why` is the core's reason: ``"short"``,
+    ``"alignment"``, ``"suits"`` if the elements are right but the memory is not, or ``""``. For
+    ``"rows"``, return without an exception if the rows have the right shape.
     """
     wanted = cif.policies.spelled(cif.signature, index)
     record = value._layout.about.name if type(value) is Record else None
@@ -69,8 +70,10 @@ def refuse(
 
 
 def _check_rows(cif: CallInterface, index: int, view: memoryview, who: str) -> None:
-    """ValueError unless the rows of a buffer are the arrays that a pointer leads to: the lengths of
-    all dimensions but the first are theirs, or the last dimensions are one array of a single one.
+    """Raise ValueError unless the rows of a buffer match the arrays that a pointer points to.
+
+    Either the lengths of all dimensions except the first agree, or the last dimensions together
+    have the length of a one-dimensional array.
     """
     array: Foreign = cif.types[index]
     lengths, shape = array.pointee.shape, view.shape or ()
@@ -88,7 +91,7 @@ def _check_rows(cif: CallInterface, index: int, view: memoryview, who: str) -> N
 
 
 def _refuse_memory(cif: CallInterface, view: memoryview, found: str, who: str) -> None:
-    """Raise that a buffer of the right elements is in another order, has gaps, or is read-only."""
+    """Raise ValueError for a buffer that is read-only, has gaps, or has the wrong memory layout."""
     order = cif.policies.order
     is_fortran = order == "F"
     if {"C": view.c_contiguous, "F": view.f_contiguous, "A": view.contiguous}[order]:
@@ -109,7 +112,7 @@ def _refuse_memory(cif: CallInterface, view: memoryview, found: str, who: str) -
 
 
 def _dtype_hint(letter: str, array: Foreign) -> str:
-    """The end of a message about the elements of an array of NumPy's kind."""
+    """Return the end of a message about elements: the dtype of an array, and perhaps ``astype``."""
     wanted = _DTYPES.get(letter)
     if wanted is None or not hasattr(array, "astype"):
         return ""

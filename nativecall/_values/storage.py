@@ -1,12 +1,13 @@
-"""Values: between Python objects and C memory, for what the compiled core leaves to Python.
+"""Conversions of structs, arrays and strided views between Python objects and C memory.
 
-The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c). Here
-are the aggregates, structs, arrays and strided views; what else a pointer may be made of is in
-arguments.py. Structs take Records, tuples, mappings, structs of ctypes and cffi, and NumPy records:
-as bytes where these are laid out alike, else field by field. They come back as Records.
+The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c);
+arguments.py converts other objects to pointers. A struct accepts a Record, a tuple, a mapping, a
+struct of ctypes or cffi, or a NumPy record. It copies the bytes if the memory layouts agree,
+otherwise field by field. Structs come back as Records.
 
-Guarantees: a failed conversion raises TypeError, ValueError or OverflowError that begins with what
-was being converted (``argument 1 of 'f'``, ``field 'x' of argument 1 of 'f'``), and keeps nothing.
+Guarantees: a failed conversion raises TypeError, ValueError or OverflowError and keeps nothing
+alive. The message begins with what was converted: ``argument 1 of 'f'``, or ``field 'x' of argument
+1 of 'f'``.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ def store(
     policies: Policies = DEFAULT,
     spelled: str = "",
 ) -> None:
-    """Write `value` as a `ctype` at `address`; what must outlive the call goes to `keep`.
+    """Write `value` as a `ctype` at `address`; append objects that must outlive the call to `keep`.
 
-    `who` begins every message. `readonly`: the callee promises not to write to the elements of a
-    view. `spelled`: how C declares a pointer, or those in an array.
+    Every message begins with `who`. `readonly`: the callee promises not to write to the elements of
+    a view. `spelled`: the C declaration of a pointer, or of the pointers in an array.
     """
     if isinstance(ctype, Scalar):
         _ext.store_scalar(ctype.letter, value, address, who)
@@ -86,7 +87,7 @@ def store(
 def store_whole(
     ctype: CType, value: object, address: int, who: str, keep: list[object], *how: Foreign
 ) -> None:
-    """`store`; when it fails, no traceback keeps a buffer exported."""
+    """Call `store`; if it fails, clear `keep`, so that the traceback keeps no buffer exported."""
     try:
         store(ctype, value, address, who, keep, *how)
     except BaseException:
@@ -103,7 +104,7 @@ def replace(
     policies: Policies,
     spelled: str = "",
 ) -> None:
-    """`store`, into memory of ours first: a value that does not fit changes nothing."""
+    """Call `store` on scratch memory and then copy: a value that does not fit changes nothing."""
     _, place = _scratch(ctype)
     start = int(_lib.ffi.cast("uintptr_t", place))
     store_whole(ctype, value, start, who, keep, False, policies, spelled)
@@ -111,7 +112,7 @@ def replace(
 
 
 def _scratch(ctype: CType) -> tuple[FFIData, FFIData]:
-    """Memory for a value, and the aligned address in it."""
+    """Return memory for a value, and the aligned address in it."""
     memory = _lib.ffi.new("char[]", ctype.size + 16)
     return memory, memory + -int(_lib.ffi.cast("uintptr_t", memory)) % 16
 
@@ -143,7 +144,8 @@ def _store_struct(
             raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, places))}")
         names, values = [*given], tuple(given.values())
     elif isinstance(value, (tuple, list)):
-        # Conversions may run code that changes a list. A subclass may give what it does not count.
+        # Conversions may run code that changes a list, and the iterator of a subclass may disagree
+        # with its length.
         values = tuple(islice(value, len(names) + 1))
         if not len(values) == len(value) == len(names):
             count: object = len(values) if len(values) < len(names) else "more"
@@ -167,8 +169,9 @@ def _store_struct(
 
 
 def _spelled(struct: Struct, name: str) -> str:
-    """How C declares a member that is a pointer or an array of these, without `const`; "" for
-    others, and where no declaration of the struct is known.
+    """Return the C declaration of a member that is a pointer or an array of pointers.
+
+    It omits `const`. Other members, and structs without a known declaration, give ``""``.
     """
     if struct.owner is None or not leads_on(struct):
         return ""
@@ -180,16 +183,16 @@ def _spelled(struct: Struct, name: str) -> str:
 
 
 def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
-    """Whether a mapping has a field, or one of those of a field without a name."""
+    """Return whether a mapping has a field, or one of the fields inside an anonymous struct."""
     field = struct.members[name]
     if name in given or field.name is not None or not isinstance(field.type, Struct):
         return name in given
     return not field.type.places.keys().isdisjoint(given)
 
 
-# Bit-fields are numbers of their own in the bytes that they have bits in; the rest stays.
+# Bit-fields are read and written as part of the bytes that hold their bits; other bits stay.
 
-_changing = allocate_lock()  # held where what a Record has is read and then changed
+_changing = allocate_lock()  # held during read-modify-write on the memory or state of a Record
 
 
 def _bytes_of(field: Field, address: int) -> Foreign:
@@ -227,9 +230,9 @@ def _store_bits(field: Field, value: object, address: int, who: str) -> None:
 def copy_same_bytes(
     struct: Struct, value: object, address: int, who: str, keep: list[object]
 ) -> bool:
-    """Copy a struct that exists in memory already: a foreign object's, a NumPy record.
+    """Copy a struct from the memory of a foreign object or a NumPy record; return False if none.
 
-    What it leads to goes to `keep`, whatever the struct is set to later.
+    The objects behind its pointers go to `keep`, since the struct may be reassigned later.
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
@@ -253,7 +256,7 @@ def copy_same_bytes(
         try:
             held, _, form, itemsize, shape, _, _ = _ext.export(value)
         except (BufferError, TypeError, ValueError):
-            return False  # NumPy has no format for some layouts
+            return False  # NumPy cannot describe some memory layouts
         from .._types.bufferformat import suits
 
         if shape or not suits(struct, form, itemsize):
@@ -266,7 +269,7 @@ def copy_same_bytes(
     objects = object_offsets(struct)
     if found is not None and found.foreign is not None and not objects:
         _ext.take_cffi(struct, value, found.foreign, 1)
-    held = found = None  # or a traceback would keep them exported
+    held = found = None  # otherwise a traceback would keep them exported
     for offset in objects:
         word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
         if word == 0:
@@ -276,7 +279,7 @@ def copy_same_bytes(
 
 
 def _is_named(found: foreign.Struct, struct: Struct) -> bool:
-    """Whether what only has a name, and a size, has those of a struct."""
+    """Return whether a foreign struct known only by name and size has those of `struct`."""
     from .._cdecl.cffitype import is_same_name
 
     name, size = found.named
@@ -284,23 +287,23 @@ def _is_named(found: foreign.Struct, struct: Struct) -> bool:
 
 
 def by_name(value: Foreign) -> dict[str, object] | None:
-    """The items of a mapping, a Record or a NumPy record, None for anything else."""
+    """Return the items of a mapping, a Record or a NumPy record; None for anything else."""
     if isinstance(value, Record):
         return dict(value._asdict())
     if hasattr(value, "keys"):
-        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # a mapping without __iter__, too
+        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # works without __iter__
     names = _record_names(value)
     return None if names is None else {name: value[name] for name in names}
 
 
 def _record_names(value: object) -> tuple[str, ...] | None:
-    """The fields of one NumPy record, as a scalar or an array without dimensions."""
+    """Return the field names of a NumPy record: a scalar or an array without dimensions."""
     names = getattr(getattr(value, "dtype", None), "names", None)
     return tuple(names) if names and getattr(value, "ndim", None) == 0 else None
 
 
 def _encoded(array: Array, value: Foreign, who: str, policies: Policies) -> Foreign:
-    """The bytes of text for an array of characters; any other value as it is."""
+    """Encode a `str` for an array of characters; return any other value unchanged."""
     if not (array.is_text and len(array.shape) == 1 and isinstance(value, str)):
         return value
     if policies.encoding is None:
@@ -320,22 +323,23 @@ def store_items(
     policies: Policies,
     spelled: str = "",
 ) -> None:
-    """Write a sequence of `count` items, one behind the other from `address` on, and never more:
-    conversions may run code that changes it.
+    """Write a sequence of `count` items from `address` on.
+
+    Conversions may run code that changes the sequence; never write more items.
     """
     if isinstance(value, (bytes, bytearray)) and item.text in ("b", "B"):
         if len(value) > count:
             raise ValueError(f"{who} must have at most {count} bytes (got {len(value)})")
-        text = bytes(value).ljust(count, b"\0")  # as C has an array that text initialises
+        text = bytes(value).ljust(count, b"\0")  # as C initialises an array with a string literal
         _lib.ffi.memmove(_lib.ffi.cast("char *", address), text, count)
         return
-    # Nothing is built before the number of items is known.
+    # Check the length before storing anything.
     try:
         if isinstance(value, memoryview) and value.ndim > 1:
-            value = value.tolist()  # it has no views of its rows
+            value = value.tolist()  # memoryviews cannot be indexed by row
         found = len(value)
         values = iter(value)
-    except (TypeError, NotImplementedError):  # a memoryview does not list every format
+    except (TypeError, NotImplementedError):  # memoryviews cannot list every format
         raise wrong_type(who, f"a sequence of {count} items", value) from None
     if found != count:
         raise ValueError(f"{who} must have {count} items (got {found})")
@@ -349,7 +353,7 @@ def store_items(
 
 
 def _view(view: View, value: object, who: str, keep: list[object], readonly: bool) -> int:
-    """A descriptor (`View.descriptor`) of an array or another object with a buffer; its address."""
+    """Create the descriptor (`View.descriptor`) of a buffer or array; return its address."""
     if value is None:
         return 0
     given = type(value).__name__
@@ -374,7 +378,7 @@ def _view(view: View, value: object, who: str, keep: list[object], readonly: boo
     held = exported[0]
     problem = view_problem(view, given, readonly, held.address, *exported[1:])
     if problem is not None:
-        del held, exported, owner  # or the traceback would keep the buffer exported
+        del held, exported, owner  # otherwise the traceback would keep the buffer exported
         raise type(problem)(f"{who} must {problem}")
     _, _, _, _, shape, strides, _ = exported
     words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
@@ -394,7 +398,7 @@ def view_problem(
     strides: tuple[int, ...],
     locked: bool,
 ) -> Exception | None:
-    """Why a buffer cannot be passed as a view, as what it must do."""
+    """Return why a buffer cannot be passed as a view; the message completes "must"."""
     item = view.item
     if len(shape) != view.ndim:
         plural = "" if view.ndim == 1 else "s"
@@ -424,7 +428,7 @@ def misaligned(item: CType, given: str) -> str:
 
 
 def _is_indirect(value: Foreign) -> bool:
-    """Whether a buffer has pointers to its rows instead of strides."""
+    """Return whether a buffer has pointers to its rows instead of strides (PEP 3118 suboffsets)."""
     try:
         with memoryview(value) as whole:
             return any([offset >= 0 for offset in whole.suboffsets or ()])
@@ -433,7 +437,7 @@ def _is_indirect(value: Foreign) -> bool:
 
 
 def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether C may access every element as what it is."""
+    """Return whether every element is aligned."""
     if 0 in shape:
         return True
     steps = [step for length, step in zip(shape, strides, strict=True) if length > 1]
@@ -441,7 +445,7 @@ def _is_aligned(alignment: int, address: int, shape: Sequence[int], strides: Seq
 
 
 def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
-    """Whether a buffer's elements are those of a view."""
+    """Return whether a buffer's elements have the element type of a view."""
     if not isinstance(item, Scalar):
         from .._types.bufferformat import suits
 
@@ -451,7 +455,7 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
 
 
 def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
-    """What C gets for want of a result: NaN, an integer, else zeros."""
+    """Return the bytes that C gets without a result: NaN, an integer, or else zeros."""
     if ctype.kind in ("bool", "int"):
         return integer.to_bytes(ctype.size, sys.byteorder, signed=integer < 0)
     if ctype.kind not in ("float", "complex"):
@@ -460,7 +464,7 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
     memory = _lib.ffi.new("char[]", part.size)
     address = int(_lib.ffi.cast("uintptr_t", memory))
     _ext.store_scalar(callinterface.letter(part), float("nan"), address, "the sentinel")
-    # Six bytes of a long double of x87 are whatever was there.
+    # The last six bytes of an x87 long double are padding with arbitrary content.
     used = _lib.ffi.buffer(memory, 10 if part.digits == 64 else part.size)
     return bytes(used).ljust(part.size, b"\0") * (ctype.size // part.size)
 
@@ -471,9 +475,9 @@ def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
 def load(
     ctype: CType, address: int, *, owned: bool = False, policies: Policies = DEFAULT
 ) -> object:
-    """The Python value of a `ctype` at `address`; nothing refers to the memory afterwards.
+    """Return the Python value of a `ctype` at `address`, independent of that memory.
 
-    `owned`: the references to Python objects in the memory are taken from it, as from a result.
+    `owned`: steal the references to Python objects in the memory, as from a result.
     """
     if isinstance(ctype, Scalar):
         return _ext.load_scalar(ctype.letter, address)
@@ -486,7 +490,7 @@ def load(
 
 
 def pointer_result(ctype: CType, address: int) -> object:
-    """What a pointer result becomes: a cffi pointer, None for NULL."""
+    """Return a pointer result as a cffi pointer; None for NULL."""
     if address == 0:
         return None
     from .._cdecl import cffitype
@@ -500,27 +504,29 @@ def load_result(ctype: CType, address: int, policies: Policies) -> object:
 
 # -- Records -------------------------------------------------------------------------------------
 
-#: What a Layout says; the core looks at all but the last, by their places.
+#: The description of a Layout; the core reads all fields except the last, by position.
 About = namedtuple(
     "About", ["type", "form", "encoding", "places", "objects", "extents", "name", "policies"]
 )
-_MOST_SHOWN = 16  # items of an array, as text
+_MOST_SHOWN = 16  # items of an array in its repr
 
 
 class Record(_ext.RecordBase):
-    """A value of a C struct or union: its own C memory, which can be changed.
+    """A mutable value of a C struct or union, in C memory of its own.
 
-    Calls return structs as Records, and Python functions that C calls get them. A Record is taken
-    wherever its struct is, or a pointer to that. Fields are read and assigned by name or by index,
-    with the checks of arguments. A struct or an array in it is a view: it shares the memory and
-    keeps the Record alive, so ``r.inner.x = 1`` changes ``r``; `copy.copy` makes it independent. An
-    array of `char` is text: `bytes` up to the first null character, `str` with ``encoding=``.
+    Calls return structs as Records, and Python functions called from C get them as Records. You can
+    pass a Record for its struct or for a pointer to it. Read and assign fields by name or by index;
+    values are checked like arguments. A nested struct or array is a view: it shares the memory and
+    keeps the Record alive, so ``r.inner.x = 1`` changes ``r``. `copy.copy` of a view is
+    independent. An array of `char` is text: `bytes` up to the first null character, or `str` with
+    ``encoding=``.
 
-    A field whose name a Record has itself, ``_fields`` or ``__len__``, is reached by its index.
+    If the name of a field is an attribute of Record, such as ``_fields`` or ``__len__``, use its
+    index.
 
-    A Record equals a Record with the same names and values, and a tuple or list of the values. It
-    can be copied, and pickled unless there are pointers in it. It exports a buffer (PEP 3118),
-    which NumPy takes for a structured array without dimensions.
+    A Record equals a Record with the same names and values, and a tuple or list of the same values.
+    You can copy it, and pickle it unless it contains pointers. It exports a buffer (PEP 3118),
+    which NumPy reads as a structured array without dimensions.
 
     Examples
     --------
@@ -546,7 +552,7 @@ class Record(_ext.RecordBase):
         return dict(zip(self._layout.about.places, self, strict=False))
 
     def _replace(self, **fields: object) -> Record:
-        """Return a copy with other values of some fields."""
+        """Return a copy with some fields replaced."""
         made: Record = self.__copy__()
         for name, value in fields.items():
             setattr(made, name, value)
@@ -558,7 +564,7 @@ class Record(_ext.RecordBase):
         if not leads_on(self._layout.about.type):
             return self._layout(self._address)
         made = self._layout(0)
-        # All: a view's offsets are not its owner's.
+        # Keep everything: the offsets of a view differ from its owner's.
         made._kept[None] = self._copy_to(made._address, self._kept)
         return made
 
@@ -606,12 +612,12 @@ class Record(_ext.RecordBase):
 
     @property
     def _root(self) -> Record:
-        """What has the memory, and keeps what was stored in it leads to."""
+        """The Record that owns the memory, and keeps the objects behind its pointers."""
         return self._owner if isinstance(self._owner, Record) else self
 
     @property
     def _kept(self) -> dict[object, object]:
-        """That, by offset and size."""
+        """The kept objects, by offset and size."""
         root = self._root
         with _changing:
             kept = root._held
@@ -621,7 +627,7 @@ class Record(_ext.RecordBase):
         return kept
 
     def _take_objects(self, owned: bool) -> None:
-        """Keep the Python objects in the memory, with the references that it owns, or others."""
+        """Keep the Python objects in the memory; if `owned`, take over its references."""
         for offset in self._layout.about.objects:
             word = int(_lib.ffi.cast("uintptr_t *", self._address + offset)[0])
             if word:
@@ -634,13 +640,13 @@ class Record(_ext.RecordBase):
         raise AttributeError(f"{about.name!r} has no field {name!r}; {its}")
 
     def _bits(self, field: Field, address: int) -> int:
-        """The value of a bit-field. The core asks."""
+        """Return the value of a bit-field. Called by the core."""
         return _load_bits(field, address)
 
     def _assign(
         self, index: int, ctype: CType | Field, who: str, address: int, value: object
     ) -> None:
-        """Store what is no number: all of it or nothing. The core asks."""
+        """Store a value other than a number, whole or not at all. Called by the core."""
         about = self._layout.about
         if isinstance(ctype, Field):
             _store_bits(ctype, value, address, who)
@@ -665,7 +671,7 @@ _layouts: Cache[tuple[str, str | None], Layout] = Cache(1024)
 
 
 def layout(ctype: Struct | Array, policies: Policies = DEFAULT) -> Layout:
-    """The description of the Records of a type; it makes them of memory."""
+    """Return the description of a type's Records; call it to create one."""
     key = ctype.named, policies.encoding
     return _layouts.get(key) or _layouts.keep(key, _layout(ctype, policies.encoding))
 
@@ -722,7 +728,7 @@ def _is_text(ctype: CType) -> bool:
 def _record_again(
     ctype: Struct | Array, encoding: str | None, values: tuple[object, ...] | bytes
 ) -> RecordBase:
-    """For `pickle`."""
+    """Restore a pickled Record."""
     made: RecordBase = layout(ctype, DEFAULT._replace(encoding=encoding))(0)
     if isinstance(values, bytes):
         _lib.ffi.memmove(_lib.ffi.cast("char *", made._address), values, len(values))
@@ -738,8 +744,10 @@ def _record_again(
 def out_array(
     ctype: CType, policies: Policies
 ) -> tuple[Callable[..., object], object, str, tuple[int, ...]]:
-    """What makes an array as an out-parameter, called with the shape, NumPy's type and the order;
-    then these two, and the shape of an item, or row, of that C type.
+    """Return what the core needs to create an array for an out-parameter.
+
+    That is a function of shape, dtype and memory layout; then the dtype, the layout, and the shape
+    of an item (or row) of that C type.
     """
     from .dtypes import dtype_of, zeros
 
@@ -766,9 +774,9 @@ def out_store(
     keep: list[object],
     policies: Policies,
 ) -> None:
-    """Store what Python passes for an out-parameter in the memory that `owner` has."""
+    """Store the initial value of an out-parameter in the memory of `owner`."""
     if getattr(owner, "ndim", 0) > 1 and _order(policies) == "F":
-        rows = owner.copy("C")  # one after the other
+        rows = owner.copy("C")  # makes the rows contiguous
         plain = policies._replace(order="C", fortran=False)
         out_store(ctype, length, value, rows.ctypes.data, rows, who, keep, plain)
         owner[...] = rows

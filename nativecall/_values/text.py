@@ -1,7 +1,7 @@
-"""`string`: the text at a pointer, which ends with a null character.
+"""`string`: read the NUL-terminated text at a pointer.
 
-The core converts results and arguments that C declares as text (csrc/values/text.c); this is for
-other pointers: ``char *``, ``unsigned char *``, elements of arrays, arguments of callbacks.
+The core converts results and arguments that C declares as text (csrc/values/text.c). This function
+is for other pointers: ``char *``, ``unsigned char *``, elements of arrays, arguments of callbacks.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
-# For others bytes.decode() hands over a view of the bytes, which a codec may keep for longer.
+# For other encodings, bytes.decode() gives the codec a view of the bytes, which it may keep.
 _WITHOUT_CODEC = ("utf-8", "ascii", "latin-1")
 _typeof, _string_at = _lib.ffi.typeof, _ext.string_at
-# What the core reads itself: cffi's types, the pointers that they convert to, and the bytes of a
-# character. cffi has one object for a type in all of a process.
+# The types that the core reads itself: cffi type to pointer type and character size. cffi has one
+# object per type in a process.
 _texts = _ext.texts
 _CHARACTERS = (
     *("char", "signed char", "int8_t", "unsigned char", "uint8_t"),
@@ -34,29 +34,29 @@ _MOST_TEXTS = 256
 
 
 def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
-    """The text at a pointer, up to the first null character.
+    """Read the text at a pointer, up to the first null character.
 
     Parameters
     ----------
     pointer : cffi or ctypes pointer or array, buffer of bytes, str, or None
-        To characters or bytes, wide ones too. **The caller vouches for what is there**: memory
-        without a null character, or that was freed, crashes the process or gives what lies behind.
-        Arrays and buffers end the text themselves.
+        A pointer to characters, wide characters or bytes. **You must make sure that it is valid**:
+        memory that was freed or is not NUL-terminated can crash the process, or yields what lies
+        behind it. Arrays and buffers end the text themselves.
     encoding : str, optional
-        Of the bytes; what comes back is a `str` then. Wide characters need none.
+        Decodes the bytes to a `str`. Wide characters need none.
 
     Returns
     -------
     bytes, str or None
-        A copy; `str` for wide characters and with an encoding; None for None and NULL.
+        A copy; `str` for wide characters or with an encoding; None for None and NULL.
 
     Raises
     ------
     TypeError
-        For what leads to no characters.
+        If `pointer` does not point to characters.
     ValueError
-        For an encoding that Python does not have, and a pointer that a function of `free=` or
-        `close=` was called with; `UnicodeDecodeError` for text that the encoding has not.
+        If the encoding is unknown, or the pointer was freed or closed by a function of `free=` or
+        `close=`. `UnicodeDecodeError` if the text does not decode.
 
     Examples
     --------
@@ -86,8 +86,9 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
 
 
 def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
-    """Text as C reads it, without what would end it before its end; `without` says what is wrong
-    where there is no encoding.
+    """Encode text for C; refuse null characters.
+
+    Without an encoding, raise TypeError with `without` as its message.
     """
     if encoding is None:
         raise TypeError(f"{who} {without}")

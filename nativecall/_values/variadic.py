@@ -1,7 +1,6 @@
-"""What values are to C that follow the fixed arguments of a variadic function.
+"""C types of the arguments after the fixed ones of a variadic function.
 
-They are not declared, so each has the C type that the value itself suggests, after C's default
-argument promotions.
+C does not declare them. The type follows from the value, after C's default argument promotions.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ _DOUBLE = scalar("d")
 def extra_argument(
     value: Foreign, index: int, name: str, encoding: str | None = None
 ) -> tuple[CType, object]:
-    """An argument after the fixed ones: its C type (C99 6.5.2.2), and what to convert to that.
+    """Return the C type (C99 6.5.2.2) of a variadic argument, and the value to convert to it.
 
-    Numbers of NumPy, ctypes and cffi are of the type that they are there, promoted, and so are
-    structs of ctypes and cffi, and Records. What holds one C function is a pointer to it, of its
-    own signature; text needs the function's `encoding`.
-    `index`, from 0, and the callable's `name` are for messages.
+    Numbers of NumPy, ctypes and cffi keep their C type, promoted. Structs of ctypes and cffi, and
+    Records, keep theirs. An object with one C function is passed as a pointer of its signature.
+    Text needs the function's `encoding`. `index`, from 0, and `name` are for messages.
     """
     kind = type(value)
-    # The commonest, as the rules below have it.
+    # Fast path with the same results as the rules below.
     if kind is float:
         return _DOUBLE, value
     if kind is int:
@@ -39,7 +37,7 @@ def extra_argument(
     if kind is bytes:
         return VOIDPTR, value
     code, given = "", kind.__name__
-    # A Record is its struct, by value; one of an array is a pointer to that, as in C.
+    # A Record is passed by value. A Record of an array is passed as a pointer, as in C.
     record = foreign.struct(value) if isinstance(value, _ext.RecordBase) else None
     if record is not None and record.type is not None:
         return record.type, value
@@ -59,12 +57,12 @@ def extra_argument(
         else:
             if shape:
                 return VOIDPTR, value
-            # A long double is more than Python's own numbers hold.
+            # Python's float cannot hold every long double.
             whole = code == "g" and hasattr(value, "__float__")
             value = value if whole or not code else _ext.load_scalar(code, held.address)
-            del held  # or a traceback would keep it exported
+            del held  # otherwise a traceback would keep it exported
     if code in SCALARS:
-        # Nobody takes a half there.
+        # C has no half-precision varargs; pass a double.
         return promoted(SCALARS[code]) if SCALARS[code].native else _DOUBLE, value
     if isinstance(value, int):
         return _integer_type(value), value
@@ -90,8 +88,9 @@ _NO_ENCODING = (
 
 
 def _function_type(value: Foreign, who: str) -> CType | None:
-    """The type of a pointer to the C function that an object holds; None where it is no function.
-    Of a Python function nothing says it.
+    """Return the function-pointer type of the C function in an object; None if it is no function.
+
+    A Python function raises TypeError, since its signature is unknown.
     """
     native = foreign.native(value)
     if native is not None:
@@ -119,7 +118,7 @@ def _integer_type(value: int) -> CType:
 
 
 def _cffi_number(value: Foreign) -> tuple[str, object]:
-    """The letter of a number in cffi's object and its Python value, ``""`` for another object."""
+    """Return the letter and the Python value of a cffi number; ``""`` for other cffi objects."""
     from .._cdecl import cffitype
 
     kind = _lib.ffi.typeof(value)
