@@ -17,14 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 
-# The words of the struct that have functions, by their types; the first one is the state.
-# `next_raw` is left out: its type is that of `next_uint64`.
+# Word index of each function in the struct, by its type; word 0 is the state. `next_raw` is omitted
+# because it has the type of `next_uint64`.
 _WORDS = {"d:P": 3, "Q:P": 1, "I:P": 2}
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """The functions of a generator of bits, or of that of a `numpy.random.Generator` or a
-    `RandomState`; None for all else, and where the struct is not as `obj` says.
+    """Return the functions of a bit generator, or of the one inside a `numpy.random.Generator` or a
+    `RandomState`. Return None for other objects, and if the struct does not match `obj`.
     """
     bits: Foreign = getattr(obj, "bit_generator", getattr(obj, "_bit_generator", obj))
     capsule = getattr(bits, "capsule", None)
@@ -39,7 +39,7 @@ def native(obj: Foreign) -> NativeCallable | None:
 
 
 def native_at(address: int, owner: object) -> NativeCallable | None:
-    """The functions of the struct at an address; `owner` has its memory."""
+    """Return the functions of the struct at an address; `owner` owns its memory."""
     if not address:
         return None
     state = _lib.ffi.cast("void *", word(address, 0))
@@ -51,5 +51,5 @@ def native_at(address: int, owner: object) -> NativeCallable | None:
 
 
 def word(address: int, index: int) -> int:
-    """One of the words of memory, from an address on."""
+    """Return a word of memory by its index from an address."""
     return int(_lib.ffi.cast("uintptr_t *", address)[index])

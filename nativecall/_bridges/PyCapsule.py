@@ -32,15 +32,15 @@ _BITS = b"BitGenerator"
 
 
 def own_entry(obj: object) -> NativeCallable | None:
-    """The entry that a capsule of ours was made of."""
+    """Return the entry of a capsule that nativecall made."""
     found: NativeCallable | None = _ext.capsule_entry(obj)
     return found
 
 
 def function(obj: object) -> Function | None:
-    """The function in a capsule: its name is its signature, if it reads as one."""
+    """Return the function in a capsule; if the name parses, it is the signature."""
     if type(obj).__name__ != "PyCapsule":
-        return None  # what is bound to a capsule
+        return None  # an object bound to a capsule
     name = get_name(obj)
     place = get_pointer(obj, name) or 0
     if name is None:
@@ -51,7 +51,7 @@ def function(obj: object) -> Function | None:
         return None
     from . import _cython
 
-    # The name says nothing of calls; the .pxd beside the module that exports a capsule does.
+    # The name does not describe calls; the .pxd beside the exporting module does.
     flags, supposed, own = _cython.promised(obj)
     found = Function(
         place,
@@ -70,8 +70,8 @@ def function(obj: object) -> Function | None:
 
 
 def native(obj: object) -> NativeCallable | None:
-    """The functions of a capsule that has several, as a generator of random bits of NumPy's has;
-    or that of one with user data, which is bound.
+    """Return the functions of a capsule that holds several, such as NumPy's bit generators. If the
+    capsule has user data, return its function with the data bound.
     """
     if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None:
         return None
@@ -83,7 +83,7 @@ def native(obj: object) -> NativeCallable | None:
 
 
 def user_data(obj: object) -> int | None:
-    """The context of a capsule, if its function takes a void pointer last: its user data."""
+    """Return the context of a capsule, its user data, if its function takes a void pointer last."""
     if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or get_name(obj) is None:
         return None
     data = get_context(obj)
@@ -94,15 +94,16 @@ def user_data(obj: object) -> int | None:
 
 
 def takes_data(signature: Signature) -> bool:
-    """Whether the last argument can be for user data."""
+    """Return whether the last argument can take user data."""
     return bool(signature.args) and signature.args[-1].kind in ("voidptr", "pointer")
 
 
 def with_data(
     target: Native | Function | None, data: object, owner: object
 ) -> NativeCallable | None:
-    """A function with user data bound, an address or what an argument can be, which keeps `owner`;
-    None if it takes none.
+    """Return a function with its user data bound, or None if it takes none.
+
+    `data` is an address or any value that the argument accepts. The result keeps `owner`.
     """
     if isinstance(target, Function):
         if target.signature is None or not target.address:
@@ -121,7 +122,7 @@ def with_data(
 
 
 def reason(obj: object) -> str | None:
-    """Why a capsule holds no function, or what is bound to one is none."""
+    """Return why a capsule, or what an object is bound to, holds no function."""
     if type(obj).__name__ != "PyCapsule":
         older: str = bridge("pybind11_builtins").of_capsule(obj)
         return older
@@ -136,16 +137,16 @@ def reason(obj: object) -> str | None:
 
 
 def declared(obj: object, types: Foreign) -> str | None:
-    """A capsule's name as a declaration in C, with types of Cython's by the names of `types`."""
+    """Return a capsule's name as a C declaration, with Cython's types as `types` names them."""
     name = get_name(obj) if type(obj).__name__ == "PyCapsule" else None
     names = getattr(getattr(types, "_owner", None), "names", None)
     return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"), names)
 
 
 def _without_optional(found: Function, signature: Signature, optional: str) -> Function:
-    """A function whose arguments that may be left out are left out, for which C passes 0 and NULL.
+    """Bind the optional arguments of a function to 0 and NULL.
 
-    Where nothing can pass these, they stay arguments.
+    If they cannot be bound, they stay arguments.
     """
     whole = Signature(signature.result, (*signature.args, *parse(f"v:{optional}").args))
     known: Gil = "need" if found.flags & _lib.FLAG_NEEDS_GIL else "hold"
@@ -153,7 +154,7 @@ def _without_optional(found: Function, signature: Signature, optional: str) -> F
     made = NativeCallable(found.address, whole, owner=found.owner, gil=known, errors=errors)
     try:
         bound = made.bind(*[...] * len(signature.args), *[0, None][-len(optional) :])
-    except SignatureError:  # without generated code
+    except SignatureError:  # no code can be generated
         return found._replace(signature=whole)
     cif, target, kept = bound._entry()
     flags, owner = found.flags | kept, Passing(found.owner, bound)
@@ -161,7 +162,7 @@ def _without_optional(found: Function, signature: Signature, optional: str) -> F
 
 
 def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: a capsule by the module that exports it to C; None for others."""
+    """For `pickle`: return a capsule by the module that exports it to C; None for others."""
     from . import _cython
 
     found = _cython.place(obj)
@@ -180,28 +181,28 @@ def _exported_again(module: str, key: str, *how: Foreign) -> object:
 
 
 def address(obj: object, name: bytes | None) -> int:
-    """What a capsule of a name, or of none, holds; 0 where it is of another name."""
+    """Return the pointer in a capsule with the given name (or none); 0 if the name differs."""
     return (get_pointer(obj, name) or 0) if get_name(obj) == name else 0
 
 
 def to_capsule(signature: Foreign = None, *, name: Foreign = None) -> tuple[Foreign, Foreign]:
-    """The arguments of `NativeCallable.to_capsule`, for the core, which reads plain ones itself."""
+    """Parse the arguments of `NativeCallable.to_capsule` that the core does not parse itself."""
     return signature, name
 
 
 def form(entry: NativeCallable) -> tuple[bytes]:
-    """What capsules of an entry are made of: the name, which is its C declaration."""
+    """Return the data for an entry's capsules: the name, which is its C declaration."""
     return (words(entry._chosen(None)[0].signature).encode(),)
 
 
 def typed(
     callable: NativeCallable, signature: str | Signature | None, name: object
 ) -> tuple[NativeCallable, tuple[bytes]]:
-    """The entry that a consumer means, and the name of its capsule; the empty one is none."""
+    """Return the requested entry and the name of its capsule; the empty name means no name."""
     if not isinstance(name, str):
         raise wrong_type("'name'", "a str, '' for no name, or None", name)
     if signature is None and (callable._cif is None or callable._overloads is not None):
-        # A declaration tells which entry is meant, where there may be several.
+        # A declaration selects one of several entries.
         with suppress(TypeError, ValueError):
             parse(name)
             signature = name

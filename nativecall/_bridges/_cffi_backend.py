@@ -35,7 +35,7 @@ _FROM_BUFFER = "__CDataFromBuf"
 
 
 def _api_mode(obj: Foreign) -> FFIData:
-    """The function pointer behind `lib.f` of an API-mode module, which is a plain built-in."""
+    """Return the function pointer behind `lib.f` of an API-mode module, a plain built-in."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     ffi = getattr(module, "ffi", None)
     if ffi is None:
@@ -46,7 +46,7 @@ def _api_mode(obj: Foreign) -> FFIData:
 
 
 def function(obj: FFIData) -> Function | None:
-    """The function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
+    """Return the function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
     owner = obj
     name = None
     if not is_cdata(obj):
@@ -63,7 +63,7 @@ def function(obj: FFIData) -> Function | None:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why something of cffi's has no C function, and what has."""
+    """Return why a cffi object has no C function, and what to pass instead."""
     if is_ffi_type(obj):
         return f"{obj!r} is a type of cffi's; pass a function pointer of it"
     if not is_cdata(obj) or _lib.ffi.typeof(obj).cname != "void *":
@@ -75,7 +75,7 @@ def reason(obj: Foreign) -> str | None:
 
 
 def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: a function of an API-mode module, by its name there; None for others."""
+    """For `pickle`: return a function of an API-mode module by its name there; None for others."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     symbol: str = getattr(obj, "__name__", "")
     lib: Foreign = getattr(module, "lib", None)
@@ -89,25 +89,25 @@ def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
 
 
 def own_entry(obj: FFIData) -> NativeCallable | None:
-    """The entry that a cffi function pointer of ours was made of."""
+    """Return the entry of a cffi function pointer that nativecall made."""
     if not is_cdata(obj) or _lib.ffi.typeof(obj).kind != "function":
         return None
     address = int(_lib.ffi.cast("uintptr_t", obj))
     while True:
-        # Only the collector can see what holds a pointer's destructor.
+        # Only the garbage collector exposes a pointer's destructor.
         held = gc.get_referents(obj)
         for one in held:
             if isinstance(one, _ext.Destructor) and holds_entry(one.owner, address):
                 entry: Foreign = one.owner
                 return beneath(entry)
-        # Another ffi.gc() around ours keeps ours.
+        # A user's ffi.gc() around our pointer keeps that pointer.
         obj = [*[one for one in held if is_cdata(one)], None][0]
         if obj is None:
             return None
 
 
 def pointer(obj: FFIData) -> Pointer | None:
-    """The address in a cffi pointer or array."""
+    """Return the address in a cffi pointer or array."""
     if not is_cdata(obj):
         return None
     ffi = _lib.ffi
@@ -135,7 +135,7 @@ def pointer(obj: FFIData) -> Pointer | None:
 
 
 def struct(obj: FFIData) -> Struct | None:
-    """The struct or union that one of cffi is, or that a pointer to one points to."""
+    """Return a cffi struct or union, or the one that a cffi pointer points to."""
     if not is_cdata(obj):
         return None
     ffi = _lib.ffi
@@ -152,22 +152,23 @@ def struct(obj: FFIData) -> Struct | None:
 
 
 def kept(obj: FFIData) -> list[object]:
-    """What keeps the memory of a cffi object: ffi.release() ends the export of
-    ffi.from_buffer().
+    """Return the objects that keep the memory of a cffi object alive.
+
+    ffi.release() ends the export of ffi.from_buffer(), so the exporter is held as well.
     """
     found = [obj]
     if type(obj).__name__ == _FROM_BUFFER:
         for exporter in gc.get_referents(obj):
-            # Those of a __buffer__ in Python export nothing themselves.
+            # An object with `__buffer__` in Python exports nothing itself.
             try:
                 found.append(_ext.hold(exporter))
-            except TypeError:  # what has no buffer
+            except TypeError:  # no buffer
                 continue
     return found
 
 
 def _pointee(kind: FFIType) -> CType | None:
-    """What a pointer points to; None for void and for types that have no name here."""
+    """Return the type that a pointer points to; None for void and unsupported types."""
     while kind.kind == "array" and kind.length is None:
         kind = kind.item
     try:
@@ -180,14 +181,12 @@ def _pointee(kind: FFIType) -> CType | None:
 
 
 def to_cffi(signature: Foreign = None, *, ffi: Foreign = None) -> tuple[Foreign, Foreign]:
-    """The arguments of `NativeCallable.to_cffi`, for the core, which reads plain ones itself."""
+    """Parse the arguments of `NativeCallable.to_cffi` that the core does not parse itself."""
     return signature, ffi
 
 
 def form(entry: NativeCallable) -> tuple[object, ...]:
-    """What cffi's function pointers are made of, which have their entry with them: cast, the type,
-    and what adds a destructor.
-    """
+    """Return what creates cffi function pointers that keep their entry: the cast and the type."""
     cif, _, flags = entry._chosen(None)
     signature = cif.signature
     if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:
@@ -198,7 +197,7 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
     return _cffi_backend.cast, _usual(signature.function)
 
 
-# What C code mostly calls a type of a width; the letters of a text that tell C's types apart.
+# The commonest C name for a type of each width; the codes that distinguish C's types.
 _LONG = "long" if _lib.ffi.sizeof("long") == 8 else "long long"
 _USUAL = {code: NAMES[code] for code in "?bBhHiIfdg"} | {"q": _LONG, "Q": "size_t"}
 _WRITTEN = {
@@ -220,12 +219,12 @@ def _primitive(name: str) -> FFIType:
 
 
 def _usual(ctype: CType) -> FFIType:
-    """cffi's type by the names that C code mostly has for its parts."""
+    """Return the cffi type with the commonest C names for its parts."""
     if ctype.text in _USUAL:
         return _primitive(_USUAL[ctype.text])
     if isinstance(ctype, FunctionPointer):
         _refuse_gap(ctype)
-        made = cffitype.to_ffi(ctype)  # which refuses what cffi cannot list
+        made = cffitype.to_ffi(ctype)  # rejects what cffi cannot express
         if "T" in ctype.text or ctype.variadic:
             return made
         args = tuple(map(_usual, ctype.args))
@@ -248,7 +247,7 @@ def _refuse_gap(function: FunctionPointer) -> None:
 
 
 def _as_written(text: str) -> FFIType | None:
-    """The function type that a plain text in our letters says, None for another text."""
+    """Return the function type of a signature in plain codes, None for other texts."""
     result, colon, args = re.sub(r"\s", "", text).partition(":")
     parts = _FLAT.findall(args)
     if not colon or not _FLAT.fullmatch(result) or "".join(a + b for a, b in parts) != args:
@@ -267,20 +266,21 @@ def _as_written(text: str) -> FFIType | None:
 
 
 def _declared(ffi: Foreign, text: str) -> FFIType | None:
-    """The type of function pointers that a text in C says to an FFI, None for one of ours; None for
-    another text.
+    """Return the function pointer type that a C text declares in an FFI; None for other texts.
+
+    Without an FFI, a new one is used.
     """
-    # C declarations are ASCII, and an FFI of API mode ends the process for a lone surrogate.
+    # C declarations are ASCII, and an API-mode FFI aborts on a lone surrogate.
     if not text.isascii():
         return None
     if ffi is None:
         from cffi import FFI
 
-        ffi = FFI()  # which keeps all texts that it was given
+        ffi = FFI()  # it caches all texts that it parses
     for form in (text, re.sub(r"\(", "(*)(", text, count=1)):
         try:
             found = ffi.typeof(form)
-        except Exception:  # as many classes as cffi has parsers
+        except Exception:  # cffi's parsers raise many classes
             continue
         if found.kind == "function":
             return found
@@ -288,7 +288,7 @@ def _declared(ffi: Foreign, text: str) -> FFIType | None:
 
 
 def _named(text: Foreign, ffi: Foreign) -> Signature:
-    """The signature that a text says which is no function type to the FFI."""
+    """Return the signature of a text that is not a function type to the FFI."""
     try:
         return parse(text)
     except SignatureError as error:
@@ -301,7 +301,7 @@ def _named(text: Foreign, ffi: Foreign) -> Signature:
             ) from None
         try:
             found = ffi.typeof(text)
-        except Exception as refusal:  # as many classes as cffi has parsers
+        except Exception as refusal:  # cffi's parsers raise many classes
             reason = (str(refusal).splitlines() or [type(refusal).__name__])[0]
             raise SignatureError(f"the FFI has no type {text!r}: {reason}") from None
         raise SignatureError(f"{found.cname!r} is no function pointer to cffi") from None
@@ -310,8 +310,7 @@ def _named(text: Foreign, ffi: Foreign) -> Signature:
 def typed(
     callable: NativeCallable, signature: Foreign, ffi: Foreign
 ) -> tuple[NativeCallable, tuple[object, ...] | None]:
-    """The entry that a consumer means, and what its function pointers are made of; None for what
-    `form` says."""
+    """Return the requested entry and what creates its function pointers; None means `form`."""
     if ffi is not None and not hasattr(ffi, "typeof"):
         raise TypeError(f"'ffi' must be an FFI of cffi's or None (got {type(ffi).__name__})")
     if signature is None:

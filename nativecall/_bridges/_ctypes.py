@@ -28,29 +28,29 @@ _CData: Foreign = ctypes.Structure.__mro__[1]
 _CFuncPtr: Foreign = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Foreign = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _SimpleCData: Foreign = ctypes.c_int.__mro__[1]
-_FORTRAN = 2  # NumPy's flag for the order of arrays; 1 is that of C
-_POINTER, _BYREF = 2, 3  # how the core takes such objects: csrc/values/ctypespointers.c
-_MOST_KEPT = 1000  # objects that are looked through for the entry of a pointer
+_FORTRAN = 2  # NumPy's flag for Fortran order; C order is 1
+_POINTER, _BYREF = 2, 3  # how the core reads such objects: csrc/values/ctypespointers.c
+_MOST_KEPT = 1000  # limit on the objects searched for a pointer's entry
 _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
-# Not as attributes, which a class of the user's may define anew.
+# Not through attribute look-up, which a user's class may override.
 _base_of: Foreign = _CData.__dict__["_b_base_"].__get__
 _objects_of: Foreign = _CData.__dict__["_objects"].__get__
 _ext.know_ctypes(_CData.__dict__["_b_base_"], _CData.__dict__["_objects"])
 
 
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
-    """Our type for a ctypes type, inside the Structure `holder` if that is given.
+    """Return the C type of a ctypes type, inside the Structure `holder` if given.
 
-    A pointer that leads back to the struct that holds it is `void *`, as in `cffitype`. What was
-    found for the parts of a type is in `known`: types that share parts take no longer for it.
+    A pointer back to the struct that contains it is `void *`, as in `cffitype`. `known` caches the
+    results for parts, so that shared parts are converted once.
 
     Raises
     ------
     SignatureError
-        For types that no C function takes by value here.
+        For types that C functions cannot take by value here.
     """
     known = {} if known is None else known
-    # By identity, for classes may say of others that they are equal; `kind` is kept for that.
+    # Compare by identity, since classes may claim to equal others; `kind` is kept for that.
     key = id(kind), id(holder)
     if key not in known:
         try:
@@ -108,8 +108,9 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
 
 
 def _elements(kind: Foreign) -> CType | None:
-    """The numbers that a type for arrays leads to, which NumPy makes for argtypes (``ndpointer``);
-    None for other types, and for numbers of other machines.
+    """Return the element type of an array type that NumPy makes for argtypes (``ndpointer``).
+
+    Return None for other types, and for numbers in foreign byte order.
     """
     dtype: Foreign = getattr(kind, "_dtype_", None)
     if not getattr(dtype, "isnative", False) or dtype.kind not in "biufc":
@@ -122,9 +123,9 @@ def _elements(kind: Foreign) -> CType | None:
 
 
 def _is_swapped(kind: Foreign) -> bool:
-    """Whether a simple type is the one that ctypes made of another for the other byte order.
+    """Return whether ctypes made a simple type from another for the other byte order.
 
-    Types of one byte are both at once.
+    A type of one byte is its own counterpart.
     """
     orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
     native, other = orders if sys.byteorder == "little" else reversed(orders)
@@ -132,7 +133,7 @@ def _is_swapped(kind: Foreign) -> bool:
 
 
 def _same_layout(struct: Struct, kind: Foreign) -> bool:
-    """Whether a Structure lies in memory as `struct` does, whatever laid it out."""
+    """Return whether a Structure has the memory layout of `struct`."""
     if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
         return False
     return all(
@@ -141,19 +142,19 @@ def _same_layout(struct: Struct, kind: Foreign) -> bool:
 
 
 def _first_bit(kind: Foreign, field: Field) -> int:
-    """Where a member of a Structure begins, in bits; -1 for what is none."""
+    """Return the first bit of a Structure's member; -1 if it is not a member."""
     found = getattr(kind, field.name or "")
     bits = 0 if field.width is None else getattr(found, "size", 0) & 0xFFFF  # width << 16 | shift
     return 8 * int(getattr(found, "offset", -1)) + bits
 
 
 def _wide() -> str:
-    """The type of wchar_t, which is unsigned on AArch64 and Windows, signed on x86-64 Linux."""
+    """Return the code of wchar_t: unsigned on AArch64 and Windows, signed on x86-64 Linux."""
     code = {2: "h", 4: "i"}[ctypes.sizeof(ctypes.c_wchar)]
     return code if int(_lib.ffi.cast("wchar_t", -1)) < 0 else code.upper()
 
 
-#: What ctypes' simple types are, by their letters; most mean the same as ours.
+#: C types of ctypes' simple types, by their letters; most letters equal nativecall's codes.
 _SIMPLE: dict[str, CType] = {
     **{letter: scalar(letter) for letter in "?bBhHiIlLqQfdgc"},
     **{letter: scalar(f"Z{part}") for letter, part in zip("CDEFG", "ddffg", strict=True)},
@@ -165,7 +166,7 @@ _SIMPLE: dict[str, CType] = {
 
 
 def _all_fields(kind: Foreign) -> list[Foreign]:
-    """The fields of a Structure, those of its bases first."""
+    """Return the fields of a Structure, base classes first."""
     fields: list[Foreign] = []
     for cls in reversed(kind.__mro__):
         fields += cls.__dict__.get("_fields_", ())
@@ -173,7 +174,7 @@ def _all_fields(kind: Foreign) -> list[Foreign]:
 
 
 def _parts(kind: Foreign) -> list[Foreign]:
-    """The types of ctypes that a type contains or leads to at once."""
+    """Return the ctypes types that a type directly contains or points to."""
     own = kind.__dict__
     parts = [field[1] for field in _all_fields(kind)]
     parts += [getattr(kind, "_type_", None), own.get("_restype_"), *(own.get("_argtypes_") or ())]
@@ -183,7 +184,7 @@ def _parts(kind: Foreign) -> list[Foreign]:
 def _signature(
     argtypes: Foreign, restype: Foreign, holder: Foreign = None, known: _Known | None = None
 ) -> Signature | None:
-    """The signature that argtypes and restype give, None when there are no argtypes."""
+    """Return the signature of argtypes and restype; None without argtypes."""
     if argtypes is None or not (restype is None or isinstance(restype, type)):
         return None
     if _untold(argtypes) is not None:
@@ -194,7 +195,7 @@ def _signature(
 
 
 def _untold(argtypes: Foreign) -> int | None:
-    """The first of the argtypes that is no type of ctypes', or that converts arguments itself."""
+    """Return the index of the first argtype that is no ctypes type or converts arguments."""
     told = [
         isinstance(one, type) and issubclass(one, _CData) and not _converts(one) for one in argtypes
     ]
@@ -202,8 +203,10 @@ def _untold(argtypes: Foreign) -> int | None:
 
 
 def _converts(kind: Foreign) -> bool:
-    """Whether a ctypes type has a `from_param` in Python, by its class or metaclass; NumPy's
-    `ndpointer` types only check with it what a call of ours checks too, unless that is the order.
+    """Return whether a ctypes type has a Python `from_param`, in its class or metaclass.
+
+    NumPy's `ndpointer` types count only if they require Fortran order: nativecall makes their other
+    checks itself.
     """
     if type(kind.from_param) is type(ctypes.c_double.from_param):
         return False
@@ -212,14 +215,14 @@ def _converts(kind: Foreign) -> bool:
 
 
 def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:
-    """Our type for one of the argtypes: for an array C gets a pointer to its first element."""
+    """Return the C type of one of the argtypes; an array becomes a pointer to its first element."""
     if issubclass(kind, ctypes.Array):
         return pointer_to(ctype_of(kind._type_, holder, known))
     return ctype_of(kind, holder, known)
 
 
 def function(obj: Foreign) -> Function | None:
-    """The function behind a ctypes function pointer; its signature when argtypes are set."""
+    """Return the function of a ctypes function pointer, with its signature if argtypes are set."""
     if not isinstance(obj, _CFuncPtr):
         return None
     check = _check_of(obj)
@@ -232,7 +235,7 @@ def function(obj: Foreign) -> Function | None:
     name = getattr(obj, "__name__", None)
     flags = 0
     if type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
-        # Such functions are called with the GIL, and raise what they set.
+        # ctypes holds the GIL for such functions, and raises the exception that they set.
         flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
     if type(obj)._flags_ & FUNCFLAG_USE_ERRNO:
         flags |= _lib.FLAG_ERRNO
@@ -240,7 +243,7 @@ def function(obj: Foreign) -> Function | None:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why something of ctypes' has no C function, and what has."""
+    """Return why a ctypes object has no C function, and what to pass instead."""
     if isinstance(obj, type) and issubclass(obj, _CFuncPtr):
         return f"{obj.__name__} is a class of function pointers of ctypes'; pass an instance of it"
     if isinstance(obj, ctypes.c_void_p):
@@ -264,21 +267,21 @@ def reason(obj: Foreign) -> str | None:
 
 
 def _address(obj: Foreign) -> int:
-    """The pointer in an object that holds one; a cast would make the object keep itself alive."""
+    """Return the pointer in an object. A cast would create a reference cycle."""
     return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
 
 
 def _check_of(obj: Foreign) -> str | None:
-    """The Python code, if any, that looks at the function's results before its callers do."""
+    """Return the name of Python code that checks the function's results before its callers."""
     if hasattr(obj.restype, "_check_retval_"):
         return f"{obj.restype.__name__}._check_retval_"
     return None if getattr(obj, "errcheck", None) is None else "its errcheck"
 
 
 def own_entry(obj: Foreign) -> NativeCallable | None:
-    """The entry that a ctypes function pointer of ours was made of.
+    """Return the entry of a ctypes function pointer that nativecall made.
 
-    ctypes itself hands on what a pointer keeps alive: to what is cast from it, and to structs and
+    ctypes propagates the objects that a pointer keeps alive: to casts of it, and to structs and
     arrays that it is assigned to.
     """
     if not isinstance(obj, _CFuncPtr) or _check_of(obj) is not None:
@@ -301,7 +304,7 @@ def own_entry(obj: Foreign) -> NativeCallable | None:
 
 
 def kept(obj: Foreign) -> list[object]:
-    """What keeps all that the pointers in an object lead to, whatever they are set to later."""
+    """Return what keeps all targets of an object's pointers alive, even after changes."""
     root = obj
     while (base := _base_of(root)) is not None:
         root = base
@@ -313,19 +316,19 @@ def kept(obj: Foreign) -> list[object]:
         if type(one) is not dict:
             found.append(one)
         elif id(one) not in seen:
-            # ctypes changes these, and puts some into others.
+            # ctypes modifies these dicts, and nests some in others.
             seen.add(id(one))
             pending += one.values()
     return found
 
 
 def layout(obj: Foreign) -> CType | None:
-    """The type of the memory that an object of ctypes has: ctypes' formats leave padding out."""
+    """Return the type of a ctypes object's memory; ctypes' buffer formats omit padding."""
     return ctype_of(type(obj)) if issubclass(type(obj), _CData) else None
 
 
 def struct(obj: Foreign) -> FoundStruct | None:
-    """A Structure, in the memory that ctypes gave it, not what a ``__buffer__`` of it says."""
+    """Return a Structure in its own memory, ignoring any ``__buffer__`` of its class."""
     kind = type(obj)
     if not issubclass(kind, (ctypes.Structure, ctypes.Union)) or not hasattr(kind, "_fields_"):
         return None
@@ -338,7 +341,7 @@ def struct(obj: Foreign) -> FoundStruct | None:
 
 
 def pointer(obj: Foreign) -> Pointer | None:
-    """The address in a ctypes pointer, array, byref() or function pointer."""
+    """Return the address in a ctypes pointer, array, byref() or function pointer."""
     if isinstance(obj, _CFuncPtr):
         found = function(obj)
         assert found is not None
@@ -349,17 +352,17 @@ def pointer(obj: Foreign) -> Pointer | None:
         if isinstance(obj, ctypes.Array):
             memory = _ext.hold(obj)
             return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
-        # Together, after all that may run code of the user's.
+        # Read these together, after all code of the user's that may run.
         taken = type(obj), _POINTER
         return Pointer(_address(obj), pointee, kept(obj), struct=is_struct, taken=taken)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
         pointee = getattr(ctype_of(type(obj)), "pointee", None)
         return Pointer(_address(obj), pointee, kept(obj), ctypes.addressof(obj))
-    if type(obj) is _CArgObject:  # what byref() makes, and from_param() of other kinds
+    if type(obj) is _CArgObject:  # from byref(), or from_param() of other kinds
         try:
             ctypes.c_void_p.from_param(obj)
         except TypeError:
-            return None  # of a number, or of text
+            return None  # of a number or of text
         held = obj._obj
         pointee, is_struct = _pointee(type(held))
         address = _cast(obj, ctypes.c_void_p).value or 0
@@ -372,14 +375,14 @@ def pointer(obj: Foreign) -> Pointer | None:
 
 
 def _pointee(kind: Foreign) -> tuple[CType | None, bool]:
-    """What a pointer leads to, None if no type describes it; and whether that is a struct."""
+    """Return the pointee type, None if no C type describes it; and whether it is a struct."""
     element = kind
     while issubclass(element, ctypes.Array):
         element = element._type_
         kind = kind if kind._length_ else element
     is_struct = issubclass(element, (ctypes.Structure, ctypes.Union))
     if element is ctypes.c_wchar or hasattr(element, "_swappedbytes_") or _is_swapped(element):
-        # To this machine numbers of another are bytes.
+        # Numbers in foreign byte order are bytes here.
         return scalar(_wide() if element is ctypes.c_wchar else "B"), is_struct
     try:
         return ctype_of(kind), is_struct
@@ -388,7 +391,7 @@ def _pointee(kind: Foreign) -> tuple[CType | None, bool]:
 
 
 def _cast(obj: Foreign, kind: Foreign) -> Foreign:
-    """`ctypes.cast` of what it takes: all that it can want for is memory, which it does not say."""
+    """Call `ctypes.cast` on a valid object: its ArgumentError can only mean lack of memory."""
     try:
         return ctypes.cast(obj, kind)
     except ctypes.ArgumentError:
@@ -396,15 +399,15 @@ def _cast(obj: Foreign, kind: Foreign) -> Foreign:
 
 
 def to_ctypes(signature: Foreign = None) -> tuple[Foreign, Foreign]:
-    """The arguments of `NativeCallable.to_ctypes`, for the core, which reads plain ones itself."""
+    """Parse the arguments of `NativeCallable.to_ctypes` that the core does not parse itself."""
     return signature, None
 
 
 def form(entry: NativeCallable) -> tuple[Foreign, ...]:
-    """What function pointers of ctypes are made of, which have their entry with them: the class, a
-    class that ctypes casts, and what casts it.
+    """Return what creates ctypes function pointers that keep their entry: the class, a class that
+    ctypes can cast, and the cast.
 
-    Calls drop the GIL where the entry asks for that, else they hold it.
+    Calls release the GIL if the entry requests it; otherwise they hold it.
     """
     from .ctypestype import prototype
 
@@ -416,9 +419,7 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
 
 
 class Unfit:
-    """Stands for a callable that ctypes cannot pass, and says why when ctypes asks it for what it
-    passes instead.
-    """
+    """Stand-in for a callable that ctypes cannot pass; `_as_parameter_` raises the reason."""
 
     def __init__(self, callable: NativeCallable) -> None:
         self._callable = callable
@@ -439,7 +440,7 @@ class Unfit:
 def typed(
     callable: NativeCallable, kind: Foreign, _: None
 ) -> tuple[NativeCallable, tuple[Foreign, ...]]:
-    """The entry that a class of function pointers means, and what instances of that are made of."""
+    """Return the entry that a function pointer class selects, and what creates its instances."""
     name = getattr(kind, "__name__", repr(kind))
     if not issubclass(kind, _CFuncPtr):
         raise TypeError(
@@ -465,7 +466,7 @@ def _refuse_gap(signature: Signature) -> None:
 
 
 def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: how another process finds a function of a ``ctypes.CDLL``; None for others."""
+    """For `pickle`: return how to find a function of a ``ctypes.CDLL`` again; None for others."""
     symbol = getattr(obj, "__name__", None)
     kept = _objects_of(obj) if isinstance(obj, _CFuncPtr) else None
     loaded = kept.get("0") if isinstance(kept, dict) else None

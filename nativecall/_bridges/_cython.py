@@ -30,31 +30,31 @@ if TYPE_CHECKING:
     from .._ext import Foreign
     from .._values.foreign import Function
 
-# What Cython puts before the name of a variant of a function with fused types, or after it.
+# Cython's prefix or suffix in the name of a variant of a function with fused types.
 _VARIANT = re.compile(r"__pyx_fuse_(?:\d+_)*\d+|\[.*\]$")
 _BEFORE = re.compile(r"(__pyx_fuse_(?:\d+_)*\d+)(.+)$")
 
 
 def table(module: object) -> dict[str, object]:
-    """The capsules that a module exports, by name; empty where it exports none."""
+    """Return the capsules that a module exports, by name; empty if it exports none."""
     found = getattr(module, "__dict__", {}).get("__pyx_capi__")
     return found if isinstance(found, dict) else {}
 
 
 def plain_name(key: str) -> str:
-    """The name of a function without what says which variant it is."""
+    """Return the name of a function without the mark of its variant."""
     return _VARIANT.sub("", key, count=1)
 
 
 def _variants(capsules: dict[str, object], name: str) -> list[str]:
-    """The names of the capsules of a function with fused types."""
-    # Beside names there may be aliases that warn, which are no texts.
+    """Return the capsule names of the variants of a function with fused types."""
+    # Some keys are deprecated aliases, which are not of type str.
     names = [key for key in capsules if isinstance(key, str) and name in key]
     return [key for key in names if plain_name(key) == name]
 
 
 def _inside(package: ModuleType) -> list[str]:
-    """The modules in a package that have a .pxd beside them."""
+    """Return the modules of a package that have a .pxd beside them."""
     import pkgutil
 
     folders = [one for one in getattr(package, "__path__", ()) if isinstance(one, str)]
@@ -67,15 +67,16 @@ def _inside(package: ModuleType) -> list[str]:
 
 
 def exported(module: ModuleType, name: str) -> list[object]:
-    """The capsules of a function that a module of Cython's exports to C: one, or one a variant of a
-    function with fused types.
+    """Return the capsules of a function that a Cython module exports to C.
+
+    A function with fused types has one capsule per variant.
 
     Raises
     ------
     TypeError
-        For a module that exports none.
+        If the module exports none.
     SymbolError
-        When there is no such function; close matches are named.
+        If there is no such function; the message lists close matches.
     """
     capsules = table(module)
     if not capsules:
@@ -102,24 +103,24 @@ def exported(module: ModuleType, name: str) -> list[object]:
     return found
 
 
-# -- what is known of calls ----------------------------------------------------------------------
+# -- call behaviour ------------------------------------------------------------------------------
 
-# The module that exports a capsule and the name there, by the capsule's address; and how many
-# modules there were when they were looked through, and which was the last: imports add at the end.
+# The exporting module and the name there, by the address of the capsule. `_looked` is the number of
+# modules at the last search, and the last module: imports append.
 _places: dict[int, tuple[str, str]] = {}
 _looked: tuple[int, str] = 0, ""
 
 
 def place(capsule: object) -> tuple[ModuleType, str] | None:
-    """The module that exports a capsule, and its name there."""
+    """Return the module that exports a capsule, and its name there."""
     global _looked, _places
     found = _known(capsule)
     modules = [*sys.modules.items()]
     seen = len(modules), modules[-1][0]
     if found is None and seen != _looked:
         _places = {
-            id(one): (name, key if type(key) is str else "")  # an alias that warns is no text
-            for name, module in reversed(modules)  # the first that has it counts
+            id(one): (name, key if type(key) is str else "")  # a deprecated alias is no str
+            for name, module in reversed(modules)  # the first module wins
             if isinstance(module, ModuleType)
             for key, one in table(module).items()
         }
@@ -139,8 +140,8 @@ def _known(capsule: object) -> tuple[ModuleType, str] | None:
 
 
 def promised(capsule: object) -> tuple[int, bool, str | None]:
-    """What is known of calls of the function in a capsule, as an entry's flags; whether that is no
-    more than what is supposed where nobody knows; and the function's name.
+    """Return how to call the function in a capsule: an entry's flags, whether these are only the
+    default assumption, and the function's name.
     """
     found = place(capsule)
     if found is None:
@@ -157,11 +158,11 @@ def promised(capsule: object) -> tuple[int, bool, str | None]:
     return errors | (_lib.FLAG_TAKES_GIL if errors else 0), False, name
 
 
-# -- functions as Python has them ----------------------------------------------------------------
+# -- Python objects ------------------------------------------------------------------------------
 
 
 def _behind(obj: Foreign) -> tuple[ModuleType, str] | None:
-    """The module and the name there of the C function that a `cpdef` function calls."""
+    """Return the module of the C function that a `cpdef` function calls, and its name there."""
     name, module = getattr(obj, "__name__", None), getattr(obj, "__module__", None)
     module = sys.modules.get(module) if isinstance(module, str) else None
     if not isinstance(name, str) or not isinstance(module, ModuleType) or not table(module):
@@ -183,9 +184,7 @@ def _behind(obj: Foreign) -> tuple[ModuleType, str] | None:
 
 
 def function(obj: Foreign) -> Function | None:
-    """The C function of a `cpdef` function; None for one that has several, and for one that Python
-    alone can call.
-    """
+    """Return the C function of a `cpdef` function; None if it has several or none."""
     found = _behind(obj)
     if found is None:
         return None
@@ -195,18 +194,18 @@ def function(obj: Foreign) -> Function | None:
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """The C functions of a `cpdef` function that has several."""
+    """Return the C functions of a `cpdef` function that has several."""
     found = _behind(obj)
     if found is None or len(exported(*found)) == 1:
         return None
     try:
         return wrap(found[0], found[1], name=plain_name(found[1]))
     except (SignatureError, TypeError):
-        return None  # `reason` says what of it is not known
+        return None  # `reason` gives the details
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why a function of Cython's has no C function that can be called."""
+    """Return why a Cython function has no C function that can be called."""
     if not hasattr(obj, "__name__"):
         return None
     found = _behind(obj)

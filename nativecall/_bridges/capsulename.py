@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 
 class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
-    """What a capsule's name says.
+    """Content of a capsule's name.
 
     Attributes
     ----------
     signature : Signature or None
     partial : tuple of (CType, (str, str or None) or None), or None
-        The result and the arguments where there is no signature: of a struct by value that is not
-        known the name, and what to take in its place; None for what else is not.
+        The result and the arguments if there is no signature. An unknown struct by value is its
+        name and what to use instead; other unknown types are None.
     reason : str or None
-        Why there is none, and how to tell it.
+        Why there is no signature, and how to supply it.
     is_data : bool
-        Whether the name says that no function is in the capsule.
+        Whether the name says that the capsule holds no function.
     """
 
     __slots__ = ()
@@ -78,8 +78,8 @@ _MACROS = {"PY_LONG_LONG": "long long", "Py_UCS4": "uint32_t", "Py_hash_t": "Py_
 _MACROS["PyThread_type_lock"] = "void *"
 _NAME = re.compile(r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_(?:t|ctuple)_\w+)\b")
 _MACRO = re.compile(rf"\b(?:{'|'.join(_MACROS)})\b")
-# The last parameter of a `cpdef` function, which that of a module does not look at; and one more
-# that has those that may be left out, NULL where all are.
+# The last parameter of a `cpdef` function, which module-level functions ignore; and a second one
+# with the optional arguments, NULL if all are omitted.
 _SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
 _OPTIONAL = re.compile(
     r",?\s*(?:\b(int __pyx_skip_dispatch)\s*,\s*)?"
@@ -87,13 +87,13 @@ _OPTIONAL = re.compile(
 )
 _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
 _MEMORYVIEW = "__Pyx_memviewslice"
-#: What a function can take in place of it.
+#: What a function can take instead of a memoryview.
 _WAY_OUT = (
     "a typed memoryview of Cython's is a struct of its own; write a function that takes "
     "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
 )
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
-#: What Pythran calls types beyond NumPy's sizes.
+#: Pythran's names for types beyond NumPy's sized ones.
 _PYTHRAN_TYPES = {
     "int": "long",
     "float": "double",
@@ -106,7 +106,7 @@ _PYTHRAN_TYPES = {
     "uintc": "unsigned",
     **SIZED,
 }
-#: What capsules of these names hold, which is no function.
+#: Capsules with these names hold no function.
 _DATA = {
     "dltensor": "an array by DLPack's protocol",
     "dltensor_versioned": "an array by DLPack's protocol",
@@ -119,10 +119,10 @@ _DATA = {
 }
 
 
-#: Names by which modules export a table of functions to C, for PyCapsule_Import.
+#: Names under which modules export their C API table for PyCapsule_Import.
 _TABLE = re.compile(r"^\w+(?:\.\w+)*\._?\w*C_?API_?$")
 
-#: The functions of XLA's that capsules of this name hold; neither XLA nor JAX tells which.
+#: Signatures of XLA's functions in capsules of this name; neither XLA nor JAX records which.
 XLA = "xla._CUSTOM_CALL_TARGET"
 XLA_SIGNATURES = ("P:P", "v:PP", "v:PPPN")
 _XLA_FORMS = (
@@ -132,7 +132,7 @@ _XLA_FORMS = (
 
 
 def read(name: str) -> Name:
-    """What a capsule's name says; never raises."""
+    """Parse a capsule's name; never raises."""
     if name == XLA:
         reason = f"a custom call of XLA's does not tell which kind it is: write {_XLA_FORMS}"
         return Name(None, None, reason, False)
@@ -150,17 +150,18 @@ def read(name: str) -> Name:
 
 
 def optional(name: str) -> str:
-    """The types, as codes, of what a function takes behind its signature: zero and NULL.
+    """Return the codes of the arguments that a function takes after its signature: zero and NULL.
 
-    A pointer for the arguments that may be left out; before it an int, if the function is `cpdef`.
+    A pointer for the optional arguments, preceded by an int if the function is `cpdef`.
     """
     found = _OPTIONAL.search(name)
     return "" if found is None else "iP" if found[1] else "P"
 
 
 def in_c(name: str, names: Foreign = None) -> str:
-    """A name as a declaration in C, with Cython's types by their own names, or by the tags that
-    `names` (TypeNames) has for these.
+    """Return a name as a C declaration, with the unmangled names of Cython's types.
+
+    If `names` (TypeNames) knows such a type, its tag is used.
     """
 
     def own(found: re.Match[str]) -> str:
@@ -172,7 +173,7 @@ def in_c(name: str, names: Foreign = None) -> str:
 
 
 def _declaration(name: str) -> Name:
-    """What a declaration of a function says."""
+    """Parse a declaration of a function."""
     if len(name) > MAX_TEXT:
         return Name(None, None, None, False)
     reader = _Reader(_plain(name))
@@ -193,7 +194,7 @@ def _declaration(name: str) -> Name:
 
 
 class _Gap(Unusable):
-    """A type that nobody knows; `is_struct` says that it is known to be a struct or union."""
+    """An unknown type; `is_struct` is true if it is known to be a struct or union."""
 
     def __init__(self, name: str, is_struct: bool) -> None:
         super().__init__("nobody here knows it", cname=name)
@@ -201,9 +202,9 @@ class _Gap(Unusable):
 
 
 class _Reader(Parser):
-    """Reads one declaration, in which words that nobody knows are types where one must be.
+    """Parser of one declaration that accepts an unknown word where a type is required.
 
-    `scope` has the words that stand for types of a .pxd: the module and the name there of each.
+    `scope` maps words to types of a .pxd: the module, and the name there.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class _Reader(Parser):
         super().__init__(CSource(text).tokens, strict=True)
         self.typedefs = Found(self._typedef, common_types())
         self.scope = scope or {}
-        self.declares = False  # whether a type is declared elsewhere
+        self.declares = False  # whether another file declares a type
         self.unknown = False
         self._made: dict[object, Node] = {} if outer is None else outer._made
 
@@ -236,7 +237,7 @@ class _Reader(Parser):
         return self._named(self.tokens[self.at - 1], "enum")
 
     def _named(self, word: str, kind: str) -> Node:
-        """The type of a word, or of a tag of that kind."""
+        """Return the type of a word, or of a tag of that kind."""
         if word in self.scope:
             return self._from_pxd(*self.scope[word])
         if word.startswith("__pyx_ctuple_"):
@@ -257,14 +258,14 @@ class _Reader(Parser):
         return self._made.setdefault(text, _Gap(text, bool(kind)))
 
     def _from_pxd(self, module: str, own: str) -> Node:
-        """A type of the .pxd of a module."""
+        """Return a type from the .pxd of a module."""
         self.declares = True
         text = _declared(module).get(own)
         if text is None:
             return self._made.setdefault(own, _Gap(own, False))
         found = self._made.get((module, own))
         if found is None:
-            self._made[module, own] = _Gap(own, True)  # what leads to the type itself is opaque
+            self._made[module, own] = _Gap(own, True)  # pointers to the type itself are opaque
             scope: dict[str, tuple[str, str]] = {}
 
             def word(match: re.Match[str]) -> str:
@@ -274,13 +275,13 @@ class _Reader(Parser):
                 return made
 
             inner = _Reader(f"typedef {re.sub('@([^@]+)@', word, text)};", scope, self)
-            inner.strict = False  # a struct may hold what nobody knows
+            inner.strict = False  # a struct may contain unknown types
             inner.read()
             found = self._made[module, own] = inner.typedefs[own][0]
         return found
 
     def _ctuple(self, word: str) -> Node:
-        """A tuple of Cython's, a struct."""
+        """Return the struct of a Cython ctuple."""
         kinds = word.removeprefix("__pyx_ctuple_").split("__and_")
         if not {*kinds} <= _CTUPLE:
             return _Gap(word, True)
@@ -292,8 +293,9 @@ class _Reader(Parser):
 
 
 def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
-    """The types that nobody knows and that a value of a type has, or a function that it leads to
-    passes: each with the type in the name that has it.
+    """Yield the unknown types in a value, or in a function that it points to.
+
+    Each comes with the type in the capsule's name that contains it.
     """
     node = node.main or node
     function = function_of(node)
@@ -310,8 +312,9 @@ def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _known(convert: Converter, node: Node) -> Part:
-    """A type, or the name of a struct or union that nobody knows, and what to take in its place;
-    None for what may be anything.
+    """Return the type; for an unknown struct or union, its name and what to use instead.
+
+    Return None if it may be anything.
     """
     if isinstance(node, _Gap):
         way_out = _WAY_OUT if node.cname == _MEMORYVIEW else None
@@ -330,7 +333,7 @@ def _plain(text: str) -> str:
 
 
 def _is_type(name: str) -> bool:
-    """Whether a name is that of a type that can be a variable's."""
+    """Return whether a name is a type that a variable can have."""
     reader = _Reader(_plain(name))
     try:
         return reader.whole().kind != "void" and not reader.unknown
@@ -339,7 +342,7 @@ def _is_type(name: str) -> bool:
 
 
 def _own(name: str) -> str:
-    """The name of a type without its module, or C's for it."""
+    """Return a type's name without its module, or its C name."""
     if name.startswith("enum"):
         module, own = unmangled(name.rpartition(" ")[2], "__pyx_t_")
         return _declared(module).get(own, "int").partition(" @")[0]
@@ -354,13 +357,13 @@ def _own(name: str) -> str:
 
 
 def _declared(module: str) -> dict[str, str]:
-    """The types that the .pxd of a module declares."""
+    """Return the types that the .pxd of a module declares."""
     found = of_module(module) if module else None
     return {} if found is None else found.types
 
 
 def _unknown(name: str, outer: dict[str, str]) -> str:
-    """What to say of types that nobody knows, each with the one in the name that has it."""
+    """Return the message for unknown types, each with the type in the name that contains it."""
     if _MEMORYVIEW in outer:
         return f"in the capsule's name, {name!r}, {_WAY_OUT}"
     spelt = [
@@ -377,7 +380,7 @@ def _unknown(name: str, outer: dict[str, str]) -> str:
 
 
 def _unread(name: str, error: SignatureError) -> str:
-    """What to say of types that are declared, but so that they cannot be read."""
+    """Return the message for types that are declared but cannot be parsed."""
     return (
         f"the types in the capsule's name, {name!r}, cannot be read: {error.reason}; write the "
         "signature, or name a library that declares them with 'types'"
@@ -385,7 +388,7 @@ def _unread(name: str, error: SignatureError) -> str:
 
 
 def _pythran(name: str) -> Name | None:
-    """What a name of Pythran's says: a function's own name, and Python's types of arguments."""
+    """Parse a Pythran name: the function's own name, and Python types of the arguments."""
     match = _PYTHRAN.match(name)
     if match is None or not match[1].isidentifier() or _is_type(match[1]):
         return None

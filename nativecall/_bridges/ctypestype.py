@@ -19,24 +19,24 @@ from .._types.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    #: Here a class of ctypes', or what one makes: typeshed knows too little of what both have.
+    #: A ctypes class or an instance: typeshed covers too little of both.
     from .._ext import Foreign
 
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
 
-#: The ctypes types of scalars, by code; it has those of C, but for complex numbers.
+#: The ctypes types of scalars, by code: all of C's except complex numbers.
 SIMPLE: dict[str, Foreign] = {
     one.text: found
     for one in SCALARS.values()
     if (found := getattr(ctypes, f"c_{one.c_name.removesuffix('_t').replace(' ', '')}", None))
 }
-# ctypes has one type for pointers of a kind, which people's types have to be, too, and keeps it:
-# so a type that anything refers to is the one that is found here.
+# ctypes has one pointer type per target type and caches it, and user types must match it. So a type
+# that anything still references must be found here.
 _made: WeakValueDictionary[str, Foreign] = WeakValueDictionary()
 
 
 def foreign_type(ctype: CType) -> Foreign:
-    """The ctypes type of a C type; SignatureError where it has none."""
+    """Return the ctypes type of a C type; raises SignatureError if there is none."""
     key = ctype.named
     found = _made.get(key)
     return _made.setdefault(key, _make(ctype)) if found is None else found
@@ -90,8 +90,11 @@ def _result_type(result: CType) -> Foreign:
 
 
 def _set(pointer: Foreign, name: str, value: object) -> None:
-    """`__setattr__` of function pointers that people use: one that was changed is not given to
-    anybody else, which a callable sees from its entry (csrc/callable/foreign.h)."""
+    """`__setattr__` of exported function pointers.
+
+    A pointer that was changed is not shared any more: a callable detects this by its entry
+    (csrc/callable/foreign.h).
+    """
     CFuncPtr.__setattr__(pointer, name, value)
     kept = pointer._objects
     if kept is not None and "nativecall" in kept:
@@ -102,9 +105,9 @@ _prototypes: Cache[tuple[str, bool], Foreign] = Cache(1024)
 
 
 def prototype(signature: Signature, *, hold: bool) -> Foreign:
-    """A class of function pointers, whose calls keep the GIL (`hold`) or drop it."""
+    """Return a class of function pointers whose calls hold the GIL (`hold`) or release it."""
     count = len(signature.args)
-    if count > _MAX_ARGUMENTS:  # ctypes would say so once memory was made for them
+    if count > _MAX_ARGUMENTS:  # ctypes checks this only after allocating memory
         raise SignatureError(
             f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call by ctypes",
             hint="pass a pointer to a struct of them",
@@ -119,6 +122,6 @@ def prototype(signature: Signature, *, hold: bool) -> Foreign:
             "__setattr__": _set,
         }
         base = foreign_type(signature.function)
-        # ctypes says no more than the class's name of an argument that it refuses.
+        # ctypes' error for a rejected argument shows only the class name.
         found = _prototypes.keep(key, type(f"NativeFunction[{signature.text}]", (base,), members))
     return found

@@ -51,13 +51,13 @@ _KINDS = {
 _REFUSED = re.compile(r"\((\w+)\) can't be converted to (\w+)")
 _NUMBER = re.compile(r" : input (float|int|long|complex)\b")
 _TEXT = re.compile(r" : (?:input |in/output )?(?:rank-\d+ array\('[Sc]\d*'\)|bytes|string\()")
-_WRAPPER = "f2pywrap"  # begins the names of subroutines that call functions
-_PLAIN = "function "  # begins the names of objects, but of those that have such a subroutine
-_BY_VALUE = ("void", "bool", "int", "float", "complex")  # kinds that have a form by value
+_WRAPPER = "f2pywrap"  # prefix of f2py's subroutines that call functions
+_PLAIN = "function "  # prefix of object names, except those with such a subroutine
+_BY_VALUE = ("void", "bool", "int", "float", "complex")  # kinds that can be passed by value
 
 
 def _address(obj: Foreign) -> int:
-    """Where a function of Fortran is; 0 for an object that is none."""
+    """Return the address of a Fortran function; 0 for other objects."""
     pointer = getattr(obj, "_cpointer", None)
     if type(obj).__name__ != "fortran" or type(pointer).__name__ != "PyCapsule":
         return 0
@@ -67,31 +67,31 @@ def _address(obj: Foreign) -> int:
 
 
 class _Told:
-    """What the texts of a function say."""
+    """Contents of a function's docstring."""
 
     def __init__(self, obj: Foreign) -> None:
         text = obj.__doc__ if isinstance(obj.__doc__, str) else ""
-        text = text.replace("``", "")  # some versions quote what is code
+        text = text.replace("``", "")  # some versions quote code
         self.usage = text.partition("\n")[0]
         self.listed = _section(text, "Parameters")
-        # What is for f2py alone is no argument of the procedure.
+        # Parameters for f2py itself are not arguments of the procedure.
         self.others = [
             one
             for one in _section(text, "Other Parameters")
             if not one.startswith("overwrite_") and " : input tuple" not in one
         ]
-        # Of those that have the memory of an argument, this is told already.
+        # Results that share an argument's memory are already listed.
         returned = [one for one in _section(text, "Returns") if not one.endswith(" storage")]
         known = {_name(one) for one in (*self.listed, *self.others)}
         self.returned = [one for one in returned if _name(one) not in known]
-        # With optional arguments the order is not that of Fortran; with texts there are lengths.
+        # Optional arguments change the order, and strings add lengths.
         self.is_whole = "[" not in self.usage and "string(" not in text
         self.result = self.usage.partition(" = ")[0] if " = " in self.usage else ""
         shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
-        # What f2py's subroutines take of arrays of assumed shape.
+        # Arguments of f2py's subroutines for assumed-shape arrays.
         self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", shapes)}
-        # There may be arguments that are not told: lengths of arrays without a name here, or what
-        # f2py was told to do otherwise than by itself.
+        # Some arguments may be missing from the text: lengths of unnamed arrays, or those whose
+        # default was changed in the .pyf file.
         known.update(self.assumed, map(_name, self.returned))
         by_itself = re.compile(r"shape\(\w+, ?\d+\)|len\(\w+\)")
         defaults = re.findall(r"^    Default:? (.*)", text, re.MULTILINE)
@@ -101,14 +101,14 @@ class _Told:
         self.texts = len([one for one in everything if _TEXT.search(one)])
 
     def kind(self, obj: Foreign) -> tuple[int, str] | None:
-        """The position of an argument and its code, as f2py says when it refuses objects."""
+        """Return the position of an argument and its code, from f2py's error for a bad object."""
         numbers = [bool(_NUMBER.search(one)) for one in self.listed]
         if not self.is_whole or not any(numbers):
             return None
-        # No object is a number: the procedure is not called, whatever else is taken.
+        # A plain object is never a number, so the procedure is not called.
         try:
             obj(*[object() for _ in self.listed])
-        except Exception as error:  # the module's own class: its text says the argument
+        except Exception as error:  # the module's own class; its text names the argument
             found = _REFUSED.search(str(error))
             if found is None or found[2] not in _KINDS:
                 return None
@@ -119,7 +119,7 @@ class _Told:
 
 
 def _section(text: str, title: str) -> list[str]:
-    """The arguments under a heading, each with what it is."""
+    """Return the arguments under a heading, each with its description."""
     listed = f"\n{text}".partition(f"\n{title}\n{'-' * len(title)}\n")[2].partition("\n\n")[0]
     return [line for line in listed.split("\n") if re.match(r"\w+ : ", line)]
 
@@ -129,7 +129,7 @@ def _name(listed: str) -> str:
 
 
 def reason(obj: Foreign) -> str | None:
-    """What is told, and how to say the rest."""
+    """Return what is known, and how to supply the rest."""
     if type(obj).__name__ != "fortran":
         return None
     if not _address(obj):
@@ -143,13 +143,13 @@ def reason(obj: Foreign) -> str | None:
 
 
 def _array(listed: str) -> str | None:
-    """The code of an array's elements."""
+    """Return the code of an array's elements."""
     array = re.search(r"array\('(\w)'\)", listed)
     return None if array is None else {"F": "Zf", "D": "Zd"}.get(array[1], array[1])
 
 
 def signatures(obj: Foreign) -> list[Signature] | None:
-    """What SciPy's procedures of BLAS and LAPACK take, by reference; None for all others."""
+    """Return the by-reference signatures of SciPy's BLAS and LAPACK procedures; None for others."""
     known = foreign.bridge("scipy").of_fortran(obj, _named(obj)) if _address(obj) else None
     return None if known is None else [known]
 
@@ -159,12 +159,13 @@ def _named(obj: Foreign) -> str:
 
 
 def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None:
-    """The function for a signature: the pointer as it is, or one that passes scalars by reference.
+    """Return the function for a signature: the pointer itself, or a wrapper that takes scalars by
+    value and passes them by reference.
 
     Raises
     ------
     SignatureError
-        When the function is of another kind, or what calls it cannot be made.
+        If the function has another type, or the wrapper cannot be made.
     """
     address = _address(obj)
     if not address:
@@ -212,8 +213,10 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
 
 
 def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -> nodes.Plan:
-    """How a procedure is called that takes an argument by reference where that is one of `values`,
-    and writes the result, if that is `written`, to where its first argument points.
+    """Return the call plan of a procedure with by-reference arguments.
+
+    `values` marks the arguments that the caller passes by value. With `written`, the procedure
+    writes its result through the first argument.
     """
     args = [
         pointer_to(one) if by_value else one
@@ -227,7 +230,7 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
     result = signature.result
     answer: nodes.Node | None = nodes.Result(result) if result.kind != "void" else None
     if written:
-        # With room for any number: of a wider one than was said the frame is not overwritten.
+        # A slot for the widest number: a result wider than declared must not overflow it.
         arguments.insert(0, nodes.OutSlot(SCALARS["Zg"]))
         args.insert(0, pointer_to(result))
         result, answer = VOID, nodes.OutValue(result)
@@ -243,45 +246,45 @@ def _not_made(reason: str) -> SignatureError:
 
 
 def _points_to(known: Signature, result: CType) -> bool:
-    """Whether a procedure without a result writes such a one to where its first argument points."""
+    """Return whether a procedure without a result writes this type through its first argument."""
     first = known.args[0]
     is_one = isinstance(first, Pointer) and result.kind == "complex"
     return known.result.kind == "void" and is_one and first.text == f"&{result.text}"
 
 
 def _is_wrapper(obj: Foreign, address: int) -> bool | None:
-    """Whether a function's result is what its first argument points to, as in f2py's subroutines
-    that call functions; None where nothing tells.
+    """Return whether a function writes its result through its first argument, as f2py's subroutines
+    that call functions do; None if that is unknown.
 
-    A symbol tells by its name. Without one, f2py has named the object again if it has such a
-    subroutine, but not the procedures of a module of Fortran's.
+    A symbol shows it by its name. Without a symbol, the object's name does: f2py renames objects
+    with such a subroutine, except those of Fortran module procedures.
     """
     found = _lib.address_origin(address)
     if found is not None and found[1]:
         return found[1].startswith(_WRAPPER)
     if not str(obj.__name__).startswith(_PLAIN):
-        # Such a subroutine there is for assumed shapes, too, whose lengths are called so.
+        # Assumed shapes also need such a subroutine; their lengths have these names.
         return None if _Told(obj).assumed else True
     try:
-        obj(**{"": None})  # which no procedure takes
+        obj(**{"": None})  # no procedure accepts this
     except TypeError as error:
         path = str(error).partition("()")[0].rpartition(" ")[2]
         return False if path.count(".") == 1 else None
-    except Exception:  # the module's own
+    except Exception:  # the module's own class
         return None
     return None
 
 
-# -- what contradicts a signature ------------------------------------------------------------------
+# -- checks of a signature -------------------------------------------------------------------------
 
 _UNCHECKED = "nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer without a check"
 
 
 def _refuse_unlike(signature: Signature, known: Signature) -> None:
-    """Refuse a signature that is not the known one, with scalars by reference or by value."""
+    """Reject a signature other than the known one; scalars may be by reference or by value."""
     args = signature.args
     if len(lengths(signature)) == len(args) - len(known.args):
-        args = args[: len(known.args)]  # what follows are the lengths of texts
+        args = args[: len(known.args)]  # string lengths follow
     pairs = zip(args, known.args, strict=False)
     same = len(args) == len(known.args) and signature.result.text == known.result.text
     if same and all([_is_like(one, other) for one, other in pairs]):
@@ -293,7 +296,7 @@ def _refuse_unlike(signature: Signature, known: Signature) -> None:
 
 
 def _is_like(given: CType, known: CType) -> bool:
-    """Whether an argument is passed as the known one, or is the value that it points to."""
+    """Return whether an argument is passed as the known one, or is the value it points to."""
     if given.text == known.text or given.kind == "voidptr":
         return True
     if isinstance(given, (Pointer, FunctionPointer)) and known.kind == "voidptr":
@@ -307,7 +310,7 @@ def _is_like(given: CType, known: CType) -> bool:
 
 
 def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -> None:
-    """Refuse a signature that is not that of what the texts describe."""
+    """Reject a signature that contradicts the docstring."""
     told = _Told(obj)
     arguments = list(signature.args)
     returned = told.returned
@@ -316,7 +319,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
     if told.assumed and is_wrapper is False:
         raise SignatureError(f"{said}, whose arrays of assumed shape no signature has")
     if signature.result.kind != "void":
-        # f2py writes a subroutine for each function, unless it is told otherwise.
+        # f2py writes a subroutine for each function by default.
         is_function = bool(returned) and (is_wrapper is not False or hidden)
         if not is_function or not _can_be(signature.result, returned[0]):
             raise SignatureError(f"{said}, which returns no such value", hint=_UNCHECKED)
@@ -350,8 +353,8 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
 
 
 def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
-    """The first of the needed arguments that none of a signature can be, each for one; or None."""
-    # What few can be comes first, and what can be all comes last.
+    """Return the first needed argument that no argument of the signature fits, or None."""
+    # Arguments that fit few come first, those that fit anything last.
     left = sorted(arguments, key=lambda one: one.kind == "voidptr")
     for one in sorted(needed, key=lambda one: _array(one) is None):
         found = next((arg for arg in left if _can_be(arg, one)), None)
@@ -362,7 +365,7 @@ def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
 
 
 def _can_be(ctype: CType, listed: str) -> bool:
-    """Whether an argument can be what f2py says, by its kind; what it does not say can be all."""
+    """Return whether an argument fits f2py's description; an unknown one fits everything."""
     if ctype.kind == "voidptr":
         return True
     array = _array(listed)

@@ -15,13 +15,13 @@ from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._types.signature import Signature
 
-#: The letters of types, and their codes.
+#: Type letters, and their codes.
 _SCALARS = dict(zip("vbcahstijlmxyfde", "v?cbBhHiIlLqQfdg", strict=True))
 _COMPLEX = "St7complexI"
 
 
 class _Type(namedtuple("_Type", ["code", "const", "name"], defaults=(False, ""))):
-    """A type: its code, whether it is const, and what to say where C cannot pass it."""
+    """A type: its code, whether it is const, and a name for errors if C cannot pass it."""
 
     __slots__ = ()
     code: str
@@ -33,7 +33,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.known: list[_Type] = []  # what S_, S0_, S1_ … stand for
+        self.known: list[_Type] = []  # targets of S_, S0_, S1_ …
 
     def error(self, why: str) -> SignatureError:
         return SignatureError(f"the C++ type {self.text!r} {why}")
@@ -74,13 +74,13 @@ class _Parser:
         return self.named()
 
     def pointer(self, inner: _Type) -> _Type:
-        if inner.code in ("", "v"):  # a class, or nothing
+        if inner.code in ("", "v"):  # a class, or empty
             return _Type("P", inner.const)
         is_function = inner.code.startswith("X{")
         return _Type(inner.code if is_function else f"&{inner.code}", inner.const)
 
     def matched(self, pattern: str) -> str | None:
-        """What follows, if it matches."""
+        """Consume a match, and return it."""
         found = re.compile(pattern).match(self.text, self.at)
         self.at = self.at if found is None else found.end()
         return None if found is None else found[0]
@@ -121,12 +121,12 @@ class _Parser:
 
 
 def read(name: str) -> Signature:
-    """The signature of the functions that a type of pointers to functions has.
+    """Return the signature for the mangled type of a function pointer.
 
     Raises
     ------
     SignatureError
-        When it is no such type, or C code cannot call functions of it.
+        If it is another type, or C code cannot call such functions.
     """
     parser = _Parser(name)
     if not parser.accept("PF") and not parser.accept("PDoF"):

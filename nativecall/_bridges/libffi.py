@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from .._ext import Foreign
 
 _WORD = 8
-_REGISTERS = 16  # bytes up to which a struct may travel in two registers
-# The last general register and the first vector register of x86-64, in a block.
+_REGISTERS = 16  # maximum bytes of a struct in two registers
+# Offsets of the last general and the first vector register of x86-64 in the register block.
 _R9, _XMM0 = 40, 48
 
 
 def gap(signature: Signature, *, flattened: bool) -> str | None:
-    """Why callers that know only the C types of ctypes or cffi would go wrong, None when they would
-    not: they make such a call, but look for a value in the wrong place.
+    """Return why callers that know only ctypes or cffi types would fail; None if they would not.
 
-    `flattened`: to the caller an array of several dimensions is one of all its items; to cffi it
-    is, to ctypes not.
+    They would make such a call, but look for a value in the wrong place.
+
+    `flattened`: the caller treats an array of several dimensions as one flat array; cffi does,
+    ctypes does not.
     """
     result = signature.result
     unknown = _unknown((*signature.args, result))
@@ -42,7 +43,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
     is_one = isinstance(result, Struct) and result.size == long_double.size
     if is_one and _scalars(result, 0) == [(0, long_double)]:
         return "it looks for a struct of one long double in memory"
-    small = 16 if steps.ABI is SYSV_X86_64 else 32  # as ctypes has it
+    small = 16 if steps.ABI is SYSV_X86_64 else 32  # ctypes' limit
     for one in (*signature.args, result):
         if not isinstance(one, Struct):
             continue
@@ -55,7 +56,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         if steps.ABI is AAPCS64 and one.size > small and homogeneous(one) and _has_array(one):
             return "it takes the array in a struct of long doubles for a pointer"
     for passing in steps.place(signature).args if steps.ABI in (SYSV_X86_64, AAPCS64) else ():
-        # The struct is copied to the general registers whole, and then the float to its place.
+        # libffi copies the whole struct to the general registers, then moves the float.
         kinds, places = [piece.kind for piece in passing.pieces], passing.places
         if kinds == ["general", "vector"] and places[0] == _R9 and places[1] != _XMM0:
             return "it writes the float of a struct over another argument"
@@ -66,7 +67,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
 
 
 def _unknown(ctypes: Sequence[CType]) -> str:
-    """The C name of a number among types, or in one of them, that ctypes has no type for."""
+    """Return the C name of a number, possibly nested, for which ctypes has no type."""
     for ctype in ctypes:
         found = _unknown(inner_types(ctype)) if is_native(ctype) else ctype.c_declaration()
         if found:
@@ -75,13 +76,13 @@ def _unknown(ctypes: Sequence[CType]) -> str:
 
 
 def _has_array(ctype: CType, least: int = 1) -> bool:
-    """Whether a type has an array of so many dimensions or more in it."""
+    """Return whether a type contains an array of at least this many dimensions."""
     found = isinstance(ctype, Array) and len(ctype.shape) >= least
     return found or any([_has_array(one, least) for one in inner_types(ctype)])
 
 
 def _loose(ctype: CType) -> Foreign:
-    """The type without packing, in whatever is inside it either."""
+    """Return the type without packing, recursively."""
     if isinstance(ctype, Struct):
         return Struct([(field.name, _loose(field.type)) for field in ctype.fields])
     return Array(_loose(ctype.item), ctype.shape) if isinstance(ctype, Array) else ctype
@@ -93,7 +94,7 @@ def _is_packed(ctype: CType) -> bool:
 
 
 def _is_unaligned(struct: Struct) -> bool:
-    """Whether packing moves anything in a struct."""
+    """Return whether packing moves anything in a struct."""
     if not _is_packed(struct):
         return False
     loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)
@@ -101,7 +102,7 @@ def _is_unaligned(struct: Struct) -> bool:
 
 
 def _scalars(ctype: CType, offset: int) -> list[tuple[int, CType]]:
-    """What a value consists of, and where."""
+    """Return the scalars of a value, with their offsets."""
     if isinstance(ctype, Struct):
         parts = [_scalars(field.type, offset + field.offset) for field in ctype.fields]
     elif isinstance(ctype, Array):

@@ -42,17 +42,17 @@ _PASSED_OTHERWISE = re.compile(
 )
 _NAME = r'@(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))'
 _HEAD = re.compile(r"^(define|declare)\b([^@\n]*)" + _NAME + r"\s*\((.*)$", re.M)
-_COMMA = re.compile(r",(?![^{<\[(]*[}>\])])")  # not inside of a type
+_COMMA = re.compile(r",(?![^{<\[(]*[}>\])])")  # not inside a type
 _DECLARED = re.compile(r"^declare\b[^@\n]*" + _NAME, re.M)
 
 
 class Compiled(namedtuple("Compiled", ["code", "name", "text"])):
-    """A function's code, which this keeps, and its IR: loops of ufuncs are compiled with it."""
+    """A function's IR and its machine code, which this owns; ufunc loops are compiled with it."""
 
     __slots__ = ()
 
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
-        """For `pickle`: the IR, which another process compiles."""
+        """For `pickle`: return the IR, which another process compiles."""
         return _restore, (self.text, self.name, *how)
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Compiled(namedtuple("Compiled", ["code", "name", "text"])):
 
 
 def _kind(obj: Foreign) -> str | None:
-    """Whether an object is a function of IR that is being written, or of a module of LLVM's."""
+    """Return "ir" for a function under construction, "binding" for one in an LLVM module."""
     kinds = [cls.__name__ for cls in type(obj).__mro__]
     if "Function" in kinds and hasattr(obj, "function_type"):
         return "ir"
@@ -68,14 +68,15 @@ def _kind(obj: Foreign) -> str | None:
 
 
 def function(obj: Foreign) -> Function | None:
-    """The function, compiled.
+    """Return the function, compiled.
 
     Raises
     ------
     SignatureError
-        When C does not pass what it takes or returns as LLVM IR does, or no code can be generated.
-    ValueError
-        When it is declared only, LLVM refuses its module, or that needs what the process has not.
+            If C passes an argument or the result differently, or no code can be generated.
+        ValueError
+            If the function is only declared, LLVM rejects its module, or the module needs a symbol
+            that the process lacks.
     """
     kind = _kind(obj)
     if kind is None:
@@ -98,7 +99,7 @@ def function(obj: Foreign) -> Function | None:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why a module has no C function, and what does."""
+    """Return why a module has no C function, and what to pass instead."""
     kinds = {"Module": "module.globals['f']", "ModuleRef": "module.get_function('f')"}
     way = kinds.get(type(obj).__name__)
     return None if way is None else f"a module of LLVM's has many functions: pass one, as {way}"
@@ -146,7 +147,7 @@ def _code(name: str, type_: str) -> str:
 
 
 def _refuse_target(name: str, text: str) -> None:
-    """Refuse a module for another machine."""
+    """Reject a module for another machine."""
     found = re.search(r'^target triple = "([^"]*)"', text, re.M)
     triple = "" if found is None else found[1]
     if triple and not triple.startswith("unknown"):
@@ -158,7 +159,7 @@ def _refuse_target(name: str, text: str) -> None:
 
 
 def _require_declared(name: str, text: str) -> None:
-    """Refuse a module that declares what the process has not."""
+    """Reject a module that declares symbols missing from the process."""
     process = _lib.library_open(None, 0)
     for one in _DECLARED.finditer(text):
         symbol = one[1] or one[2]

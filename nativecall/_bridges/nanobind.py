@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why there is no C function."""
+    """Return why there is no C function."""
     kind = type(obj).__name__
     if not kind.startswith(("nb_func", "nb_method", "nb_bound_method")):
         return None

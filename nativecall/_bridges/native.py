@@ -16,7 +16,7 @@ from .._values.foreign import Function
 
 
 def _refusal(signature: Signature, flags: int) -> str | None:
-    """Why an entry cannot be called, None when it can."""
+    """Return why an entry cannot be called, None if it can."""
     try:
         check_errors(signature, convention(flags).name)
     except ValueError as error:
@@ -25,7 +25,7 @@ def _refusal(signature: Signature, flags: int) -> str | None:
 
 
 def signatures(obj: object) -> list[Signature] | None:
-    """What an object tells of its entries, each signature once; more may be found by asking."""
+    """Return the signatures that an object lists, each once; it may have more on request."""
     offer = _ext.native_offer(obj)
     if offer is None:
         return None
@@ -41,8 +41,9 @@ def signatures(obj: object) -> list[Signature] | None:
 
 
 def instance(obj: object, signature: Signature, errors: str) -> Function | None:
-    """The entry of a signature; SignatureError when there is none that can be called. What the
-    provider raises is raised.
+    """Return the entry of a signature; raises SignatureError if there is none that can be called.
+
+    The provider's exceptions propagate.
     """
     offer = _ext.native_offer(obj)
     if offer is None:
@@ -61,5 +62,5 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
             f"the entry {signature.text!r} of a {type(obj).__name__} cannot be called: {refusal}"
         )
     if convention(flags).needs_gil or "O" in signature.text:
-        flags &= ~_lib.FLAG_RELEASE_GIL  # which is a request
+        flags &= ~_lib.FLAG_RELEASE_GIL  # it is only a request
     return Function(address, signature, obj, None, flags)

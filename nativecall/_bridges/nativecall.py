@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def struct(obj: Foreign) -> Struct | None:
-    """The struct that a Record is."""
+    """Return the struct of a Record."""
     if not isinstance(obj, Record) or not obj._layout.about.places:
         return None  # an array
     about = obj._layout.about
@@ -20,7 +20,7 @@ def struct(obj: Foreign) -> Struct | None:
 
 
 def pointer(obj: Foreign) -> Pointer | None:
-    """The memory of a Record."""
+    """Return the memory of a Record."""
     if not isinstance(obj, Record):
         return None
     return Pointer(obj._address, obj._layout.about.type, obj, is_memory=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """The native callable that a ufunc of ours was made of, or the functions of a generator."""
+    """Return the native callable that a ufunc was made from, or the functions of a generator."""
     import numpy
 
     if not isinstance(obj, numpy.ufunc):
@@ -30,12 +30,12 @@ def native(obj: Foreign) -> NativeCallable | None:
 
 
 def array(obj: Foreign) -> Foreign:
-    """The array that a masked array is without its mask; None for what is none.
+    """Return the data of a masked array; None for other objects.
 
     Raises
     ------
     ValueError
-        When elements are masked, of which C code would know nothing.
+            If elements are masked, since C code would ignore the mask.
     """
     import numpy
 
@@ -48,7 +48,7 @@ def array(obj: Foreign) -> Foreign:
 
 
 def _ufunc_of(obj: Foreign) -> numpy.ufunc | None:
-    """The ufunc that an object is, or that one of Numba's has."""
+    """Return an object if it is a ufunc, or the ufunc of a Numba object."""
     import numpy
 
     if type(obj).__module__.partition(".")[0] == "numba":
@@ -57,12 +57,12 @@ def _ufunc_of(obj: Foreign) -> numpy.ufunc | None:
 
 
 def signatures(obj: Foreign) -> list[Signature] | None:
-    """What the loops of a ufunc are as C functions of numbers, each once.
+    """Return the signatures of a ufunc's loops as C functions of numbers, each once.
 
     Raises
     ------
     SignatureError
-        When it has none.
+            If it has none.
     """
     found = _ufunc_of(obj)
     if found is None:
@@ -73,7 +73,7 @@ def signatures(obj: Foreign) -> list[Signature] | None:
 
 
 def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None:
-    """The C function that a loop of a ufunc is; SignatureError when there is none."""
+    """Return the C function of a ufunc's loop; raises SignatureError if there is none."""
     ufunc = _ufunc_of(obj)
     if ufunc is None:
         return None
@@ -86,8 +86,9 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
 
 
 def count(obj: Foreign) -> int | None:
-    """How many arguments a ufunc's loops take as C functions; None for one that has none such,
-    which is called as a Python function.
+    """Return how many arguments a ufunc's loops take as C functions.
+
+    Return None if no loop is one; such a ufunc is called as a Python function.
     """
     found = _ufunc_of(obj)
     if found is None or found.signature is not None:
@@ -98,7 +99,7 @@ def count(obj: Foreign) -> int | None:
 
 
 def loops(obj: Foreign) -> bool | None:
-    """Whether a ufunc has C functions of numbers."""
+    """Return whether a ufunc has C functions of numbers."""
     if count(obj) is None:
         return None
     found = _ufunc_of(obj)
@@ -106,7 +107,16 @@ def loops(obj: Foreign) -> bool | None:
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
-    """The C function of one loop of a NumPy ufunc, as it is, and as one of its elements.
+    """Return the C function of one loop of a NumPy ufunc, and the C function of its elements.
+
+    `wrap` converts every loop of a ufunc to a C function of numbers. C code that has arrays can
+    call the loops themselves: ``void (char **args, const intptr_t *dimensions, const intptr_t
+    *steps)``, on most machines ``v:&&b&q&q``. This is NumPy's `PyUFuncGenericFunction` with its
+    last argument bound.
+
+    `args` has the address of each operand, inputs first. `dimensions` has the number of elements
+    and then, for generalised ufuncs, the lengths of the core dimensions. `steps` has the stride in
+    bytes between elements for each operand, and then the strides of its core dimensions.
 
     `wrap` of a ufunc makes every loop a C function of numbers. C code that has arrays wants the
     loops themselves: ``void (char **args, const intptr_t *dimensions, const intptr_t *steps)``,
@@ -118,24 +128,24 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     Parameters
     ----------
     ufunc : numpy.ufunc
-        Kept as long as the callable.
+        Kept alive by the callable.
     types : str
-        Of the loop, as in `numpy.ufunc.types`: ``"dd->d"``. Dates and times, ``M`` and ``m``, are
-        counts of 64 bits for C.
+        The types of the loop, as in `numpy.ufunc.types`: ``"dd->d"``. Dates and times, ``M`` and
+        ``m``, are 64-bit counts in C.
 
     Returns
     -------
     NativeCallable
-        With the entries ``d:dd``, but for generalised ufuncs, and ``v:&&b&q&q``. NumPy calls loops
-        without the GIL. C code gets no word of an exception that a loop sets; the call from Python
-        that is under way raises it.
+        With the entries ``d:dd``, except for generalised ufuncs, and ``v:&&b&q&q``. NumPy calls
+        loops without the GIL. If a loop sets an exception, C code is not notified; the Python call
+        in progress raises it.
 
     Raises
     ------
     SignatureError
-        When there is no such loop, or it is one over Python objects, text or records.
+        If there is no such loop, or it operates on Python objects, text or records.
     TypeError
-        When it is no ufunc, or one of a NumPy whose C structs are not known.
+        If it is not a ufunc, or this version of NumPy has unknown C structs.
 
     Examples
     --------
@@ -163,7 +173,7 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
 def from_callable(
     f: NativeCallable, name: str | None, doc: str | None, signature: str | None
 ) -> numpy.ufunc:
-    """`f.to_ufunc`."""
+    """Implement `f.to_ufunc`."""
     from .._ufunc.make import ufunc
 
     return ufunc(f, name, doc, signature)

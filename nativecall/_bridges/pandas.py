@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def array(obj: Foreign) -> Foreign:
-    """The array of NumPy or Arrow that has the elements; None for what is no column.
+    """Return the NumPy or Arrow array of a column's elements; None if it is no column.
 
     Raises
     ------
     TypeError, ValueError
-        When there is none, or elements are missing.
+            If there is no such array, or elements are missing.
     """
     if getattr(obj, "ndim", None) == 2:
         raise TypeError("a table is many columns; pass one of them")
@@ -32,7 +32,7 @@ def array(obj: Foreign) -> Foreign:
     is_numpy = hasattr(dtype, "newbyteorder")
     if not is_numpy and not hasattr(dtype, "numpy_dtype"):
         raise TypeError(f"its elements, of dtype {str(dtype)!r}, are no numbers in memory")
-    # Of pandas' own types of numbers, those with a mask have a value that stands for a missing one.
+    # Of pandas' own number types, masked ones have a value for missing elements.
     if is_numpy or type(dtype.na_value).__name__ != "NAType":
         return obj.to_numpy(copy=False)
     missing = int(obj.isna().sum())

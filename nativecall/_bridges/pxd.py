@@ -21,7 +21,7 @@ from .._fifo import Cache
 
 MOST_BYTES = 1 << 22
 
-#: Types by the names that NumPy and Cython have for them, beyond those that C declarations have.
+#: NumPy's and Cython's names of types, beyond those of C declarations.
 SIZED = {
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "intp": "intptr_t",
@@ -31,20 +31,20 @@ SIZED = {
     "complex64": "float _Complex",
     "complex128": "double _Complex",
 }
-#: C's types by Cython's names.
+#: C types by Cython's names.
 COMPLEX = {f"{name}_complex": f"{name} _Complex" for name in ("float", "double")}
 COMPLEX["long_double_complex"] = "long double _Complex"
 
 
 class Pxd(namedtuple("Pxd", ["functions", "types"])):
-    """What is declared.
+    """The declarations of a .pxd file.
 
     Attributes
     ----------
     functions : dict of str to Promise
     types : dict of str to str
-        By the names of types, the C declaration of each, with other types of the same file by
-        their names between ``@``, and cimported ones with the module, as ``@package.module.name@``.
+                The C declaration of each type, by name. Other types of the file stand between
+                ``@``, and cimported ones with their module, as ``@package.module.name@``.
     """
 
     __slots__ = ()
@@ -53,15 +53,15 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
 
 
 class Promise(namedtuple("Promise", ["nogil", "raises"])):
-    """What a declaration says of calls.
+    """What a declaration promises to callers.
 
     Attributes
     ----------
     nogil : bool
         Whether the function may be called without the GIL.
     raises : bool or None
-        Whether it may set an exception: not with ``noexcept``; None where it is not written, which
-        means one thing before Cython 3, and another since.
+                Whether it may set an exception; False with ``noexcept``. None if the declaration
+                does not say: its meaning changed in Cython 3.
     """
 
     __slots__ = ()
@@ -91,7 +91,7 @@ _OF_CYTHON |= {name: meant for name, meant in SIZED.items() if not name.startswi
 
 
 def read(text: str) -> Pxd:
-    """What the text of a .pxd file declares."""
+    """Parse the text of a .pxd file."""
     text = _COMMENT.sub("", text.replace("\\\n", " ").replace("\r\n", "\n"))
     found = Pxd({}, {})
     for name, _, clauses in _FUNCTION.findall(text):
@@ -123,7 +123,7 @@ def read(text: str) -> Pxd:
 
 
 def _cimported(text: str) -> dict[str, str]:
-    """What names are cimported, and what each stands for, with its module: ``pkg.other.real``."""
+    """Return the cimported names, and what each stands for, with its module: ``pkg.other.real``."""
     found: dict[str, str] = {}
     for module, several, one in _CIMPORT.findall(text):
         for name in (several or one).split(","):
@@ -140,7 +140,7 @@ def _cimported(text: str) -> dict[str, str]:
 
 
 def _integer(members: list[str]) -> str:
-    """The type of an enum, which its values tell; int where these are not known."""
+    """Return the type of an enum, which its values determine; int if these are unknown."""
     if not members:
         return "int"
     values = ", ".join([member.rstrip(", ") for member in members])
@@ -152,7 +152,7 @@ def _integer(members: list[str]) -> str:
 
 
 def _declared(alias: str) -> str | None:
-    """The name that an alias gives to a type."""
+    """Return the name that an alias defines."""
     pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", alias)
     if pointer is not None:
         return pointer[1]
@@ -161,7 +161,7 @@ def _declared(alias: str) -> str | None:
 
 
 def _in_c(text: str, names: dict[str, str]) -> str:
-    """A declaration as C has it, the types that `names` knows between ``@``."""
+    """Return a declaration in C, with the types in `names` between ``@``."""
     text = re.sub(r"\b(float|double)\s+complex\b", r"\1 _Complex", text)
 
     def word(match: re.Match[str]) -> str:
@@ -181,7 +181,7 @@ _read: Cache[tuple[str, int, int], Pxd] = Cache(16)
 
 
 def beside(file: object) -> Pxd | None:
-    """The .pxd file of the extension module in a file, None where there is none."""
+    """Return the .pxd of an extension module's file, None if there is none."""
     if not isinstance(file, str):
         return None
     folder, name = os.path.split(file)
@@ -199,7 +199,10 @@ def beside(file: object) -> Pxd | None:
 
 
 def of_module(name: str) -> Pxd | None:
-    """The .pxd file of a module, which need not be imported; None where there is none.
+    """Return the .pxd file of a module, which need not be imported; None if there is none.
+
+    For a module that is not imported, search where Python would import it from: the directories of
+    its package, as far as that is imported.
 
     One that is not imported has it where it would be imported from: in the folders of the package,
     as far as that is imported.
@@ -222,7 +225,7 @@ def of_module(name: str) -> Pxd | None:
 
 
 def absolute(name: str, module: str) -> tuple[str, str]:
-    """The module and the own name of a cimported type, as a file of a module has it."""
+    """Return the module and the name there of a type cimported by a module's file."""
     path, _, own = name.rpartition(".")
     dots = len(name) - len(name.lstrip("."))
     if dots:
@@ -234,7 +237,7 @@ def absolute(name: str, module: str) -> tuple[str, str]:
 
 
 def unmangled(name: str, prefix: str) -> tuple[str, str]:
-    """The module and the own name in the name that Cython has for something in C."""
+    """Return the module and the name there of a mangled Cython name."""
     parts, own = [], name.removeprefix(prefix)
     while length := re.match(r"\d+", own):
         end = length.end() + int(length[0])

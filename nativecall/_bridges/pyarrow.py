@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def array(obj: Foreign) -> object | None:
-    """The only chunk of an array in chunks."""
+    """Return the only chunk of a chunked array."""
     if not hasattr(type(obj), "num_chunks"):
         return None
     if obj.num_chunks != 1:

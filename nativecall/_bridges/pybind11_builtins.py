@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _RECORD = "pybind11_detail_function_record_"
 _VERSION = "v1"
-_PLATFORM = "gxx_abi_"  # std::vector is three pointers, and types are named as `itanium` reads them
-# Of a record, in words: name, doc, signature, std::vector of arguments, what is called with Python
-# objects, three words of data, a destructor, bits and counts, the method's definition, its scope
-# and the function before it, the next overload.
+_PLATFORM = "gxx_abi_"  # std::vector is three pointers, and `itanium` reads type names
+# The words of a record: name, doc, signature, std::vector of arguments, the callee for Python
+# objects, three words of data, a destructor, bits and counts, the method definition, the scope, its
+# preceding function, and the next overload.
 _DATA, _BITS, _DEF, _NEXT = 7, 11, 13, 16
-_STATELESS = 1 << (8 + 2)  # in the word of bits: after the policy, the third
+_STATELESS = 1 << (8 + 2)  # in the word of bits: the third bit after the policy
 _MOST = 64  # overloads
 _ADVICE = (
     "export the pointer of a C function beside it, as in "
@@ -44,8 +44,9 @@ _ADVICE = (
 
 
 def _is_of_c(kind: type) -> bool:
-    """Whether a type is of C code that has one pointer in its objects: Python's classes have no
-    `__new__` of CPython's that is their own.
+    """Return whether a type is a C type with one pointer in its objects.
+
+    Python classes do not define CPython's `__new__` themselves.
     """
     new = vars(kind).get("__new__")
     return (
@@ -57,26 +58,26 @@ def _is_of_c(kind: type) -> bool:
 
 
 def _records(obj: Foreign) -> list[int] | None:
-    """The records of a function, one an overload; None where their layout is not known."""
+    """Return the records of a function, one per overload; None if their layout is unknown."""
     record = obj.__self__
     kind = type(record).__name__
     if not kind.startswith(_RECORD + _VERSION + "_") or _PLATFORM not in kind:
         return None
     if _lib.ffi.sizeof("void *") != 8 or not _is_of_c(type(record)):
         return None
-    # An object's own fields follow the header that all objects have.
+    # An object's own fields follow the object header.
     first = word(id(record) + object.__basicsize__, 0)
     definition = word(id(obj) + object.__basicsize__, 0)
     found: list[int] = []
     while first and len(found) < _MOST:
         found.append(first)
         first = word(first, _NEXT)
-    # The definition belongs to one of the overloads, whose names are all the same.
+    # The definition belongs to one of the overloads, which share a name.
     return found if any([word(one, _DEF) == definition for one in found]) else None
 
 
 def _read(record: int) -> tuple[int, Signature] | str:
-    """The function of a record and its signature, or why there is none."""
+    """Return the function of a record and its signature, or why there is none."""
     if not word(record, _BITS) & _STATELESS:
         return "it is not bound as a pointer: it is a method, or a lambda or another object"
     address, kind = word(record, _DATA), word(record, _DATA + 1)
@@ -88,7 +89,7 @@ def _read(record: int) -> tuple[int, Signature] | str:
 
 
 def _functions(obj: Foreign) -> dict[Signature, int]:
-    """The functions that can be read, by their signatures."""
+    """Return the readable functions by signature."""
     if type(obj) is not type(len):
         return {}
     found: dict[Signature, int] = {}
@@ -100,7 +101,7 @@ def _functions(obj: Foreign) -> dict[Signature, int]:
 
 
 def function(obj: Foreign) -> Function | None:
-    """The function of a pointer that was bound, where it is the only one."""
+    """Return the function of a bound pointer, if it is the only one."""
     found = _functions(obj)
     if len(found) != 1:
         return None
@@ -109,7 +110,7 @@ def function(obj: Foreign) -> Function | None:
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """The functions of several pointers that were bound by one name."""
+    """Return the functions of several pointers bound under one name."""
     found = _functions(obj)
     if len(found) < 2:
         return None
@@ -117,7 +118,7 @@ def native(obj: Foreign) -> NativeCallable | None:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why there is nothing that can be read."""
+    """Return why nothing can be read."""
     if type(obj) is not type(len):
         return None
     records = _records(obj)
@@ -133,8 +134,9 @@ def reason(obj: Foreign) -> str | None:
 
 
 def of_capsule(obj: Foreign) -> str:
-    """Why a built-in function is refused that is bound to a capsule, as all of pybind11's were
-    before its version 3.
+    """Return why a built-in function bound to a capsule is rejected.
+
+    All pybind11 functions before version 3 were such functions.
     """
     known = re.search(r"__pybind11_internals_(v\d+)_", " ".join(map(str, vars(builtins))))
     if known is None and "pybind11" not in repr(obj.__self__):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .._ext import Foreign, Native
     from .._types.ctype import CType
 
-# All that SciPy's functions take, best first, each by a spelling that every version knows.
+# All signatures that SciPy accepts, best first, each with a spelling that every version knows.
 _QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"
 _FILTER, _FILTER1D, _TRANSFORM = map(canonical, ("i:&dn&dP", "i:&dn&dnP", "i:&n&diiP"))
 _SPELLINGS = {
@@ -53,12 +53,12 @@ _SPELLINGS = {
     _FILTER1D: "int (double *, npy_intp, double *, npy_intp, void *)",
     _TRANSFORM: "int (npy_intp *, double *, int, int, void *)",
 }
-# The results that scipy.ndimage asks for say whether to go on: 0 is failure. quad does not ask.
+# Results for scipy.ndimage report success: 0 is failure. quad ignores failures.
 _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
 def own_entry(obj: LowLevelCallable) -> Native | None:
-    """The entry that the function in a LowLevelCallable was made of."""
+    """Return the entry that the function in a LowLevelCallable was made from."""
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
@@ -67,14 +67,14 @@ def own_entry(obj: LowLevelCallable) -> Native | None:
     called = foreign.function(tuple.__getitem__(obj, 0))
     if entry is None or called is None:
         return None
-    # A thunk that takes the GIL has an address of its own.
+    # A thunk that acquires the GIL has its own address.
     found_pointer = foreign.pointer(obj.function)
     same = called.address in (entry.address(), found_pointer and found_pointer.address)
     return entry if same else None
 
 
 def function(obj: LowLevelCallable) -> Function | None:
-    """The function inside a LowLevelCallable that was made from a capsule or a foreign callable."""
+    """Return the function in a LowLevelCallable made from a capsule or a foreign callable."""
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
@@ -85,7 +85,7 @@ def function(obj: LowLevelCallable) -> Function | None:
         inner = said
     elif said is not None:
         known, other = inner.signature, said.signature
-        # The function's own says more of what pointers lead to.
+        # The function's own signature has more detail about pointees.
         alike = known is not None and other is not None and agreement(known, other)
         if not alike or alike < Agreement.POINTER:
             inner = inner._replace(signature=other, partial=said.partial, reason=said.reason)
@@ -93,8 +93,9 @@ def function(obj: LowLevelCallable) -> Function | None:
 
 
 def native(obj: LowLevelCallable) -> NativeCallable | None:
-    """What a LowLevelCallable with user data is called as: its function with the data bound, which
-    keeps that. None where there is no data, or no last argument that it is for.
+    """Return the function of a LowLevelCallable with its user data bound and kept alive.
+
+    Return None if there is no data, or no last argument for it.
     """
     data = user_data(obj)
     if not data:
@@ -104,18 +105,18 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
         if _has_function(given):
             raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
         given = None
-    # What is no capsule is checked as in a call.
+    # Other user data than capsules is checked as in a call.
     return with_data(own_entry(obj) or function(obj), data if given is None else given, obj)
 
 
 def _has_function(capsule: object) -> bool:
-    """Whether the name of a capsule says that it holds a function."""
+    """Return whether a capsule's name says that it holds a function."""
     found = foreign.function(capsule)
     return found is not None and found.signature is not None
 
 
 def reason(obj: Foreign) -> str | None:
-    """Why one of SciPy's functions that choose among ufuncs has no C function."""
+    """Return why one of SciPy's functions that choose among ufuncs has no C function."""
     if type(obj).__name__ != "MultiUFunc":
         return None
     return (
@@ -125,8 +126,10 @@ def reason(obj: Foreign) -> str | None:
 
 
 def user_data(obj: LowLevelCallable) -> int | None:
-    """The user data of a LowLevelCallable, which SciPy keeps in the context of its capsule; that of
-    the capsule it was made of, if the user gave none."""
+    """Return the user data of a LowLevelCallable, which SciPy stores in its capsule's context.
+
+    If the user gave none, that is the context of the capsule it was made from.
+    """
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
@@ -139,12 +142,17 @@ _FORTRAN = (
     ("scipy.linalg._fblas", "scipy.linalg.cython_blas"),
     ("scipy.linalg._flapack", "scipy.linalg.cython_lapack"),
 )
-_FORTRAN_KNOWN = ((1, 14), (1, 18))  # the first and the last SciPy whose objects were looked at
+_FORTRAN_KNOWN = ((1, 14), (1, 18))  # the first and the last checked version of SciPy
 
 
 def of_fortran(obj: Foreign, name: str) -> Signature | None:
-    """What the procedure of an f2py object takes that is SciPy's BLAS or LAPACK: what Cython's
-    module of the same library says. None for all others, and for versions that are not known.
+    """Return the signature of SciPy's BLAS or LAPACK procedure in an f2py object.
+
+    It comes from the Cython module for the same library. Return None for other objects, and for
+    unchecked versions.
+
+    A complex result is written through the first argument: SciPy calls these four procedures
+    through its own subroutines, however its compilers return complex numbers.
 
     A complex result is written to where the first argument points: these four procedures
     SciPy calls through subroutines of its own, whatever its compilers return such a result by.
@@ -176,12 +184,14 @@ def _low_level_callable() -> type[LowLevelCallable]:
 
 
 def to_scipy(signature: Foreign = None, user_data: Foreign = None) -> tuple[Foreign, Foreign]:
-    """The arguments of `NativeCallable.to_scipy`, for the core, which reads plain ones itself."""
+    """Parse the arguments of `NativeCallable.to_scipy` that the core does not parse itself."""
     return signature, user_data
 
 
 def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
-    """What the LowLevelCallable of an entry is made of: the class, and the name of its capsule.
+    """Return the data for an entry's LowLevelCallable: the class, and the capsule's name.
+
+    Return None if SciPy cannot call the entry unchanged.
 
     None for an entry that SciPy does not call as it is.
     """
@@ -195,7 +205,7 @@ def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
 def from_callable(
     callable: NativeCallable, signature: str | Signature | None, user_data: object
 ) -> LowLevelCallable:
-    """A LowLevelCallable of one entry, converted where need be, which has the entry with it."""
+    """Return a LowLevelCallable of one entry, converted if necessary; it keeps the entry."""
     cls = _low_level_callable()
     part, meant = _chosen(callable, signature, user_data is not None)
     entry = part._alone(None)
@@ -215,14 +225,16 @@ def from_callable(
     return cls(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
 
 
-# -- which function ------------------------------------------------------------------------------
+# -- choice of the function ----------------------------------------------------------------------
 
 
 def _chosen(
     callable: NativeCallable, signature: str | Signature | None, data: bool
 ) -> tuple[NativeCallable, Signature]:
-    """The entry that is meant, as it is or converted, and the signature that tells what is const:
-    its own, or the one that it was converted to."""
+    """Return the requested entry, converted if necessary, and the signature with its const.
+
+    That signature is the entry's own, or the target of the conversion.
+    """
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
         try:
@@ -230,7 +242,7 @@ def _chosen(
         except NoEntryError:
             given = [_meant(callable[text]) for text in callable.signatures if data]
             typed = [one for one in given if takes_data(one) and len(one.args) == len(meant.args)]
-            # Of a 'void *' that is named the function itself may say more.
+            # For a 'void *' in the request, the function itself may have more detail.
             return _converted(callable, meant), typed[0] if len(typed) == 1 else meant
         return _as(part, meant.text), part._chosen(None)[0].signature
     exact = _called_as_they_are(callable, data)
@@ -243,7 +255,7 @@ def _chosen(
     if exact:
         part = callable[exact[0]]
         return _as(part, exact[0]), part._chosen(None)[0].signature
-    # Of several that SciPy could call, the first of those that lose least: doubles before floats.
+    # Of several candidates, prefer the least loss: doubles before floats.
     suited = [
         (meant, _forms_of(meant, data), text)
         for text in available
@@ -270,14 +282,15 @@ def _chosen(
 
 
 def _called_as_they_are(callable: NativeCallable, data: bool) -> list[str]:
-    """The entries that SciPy calls as they are, the best first."""
+    """Return the entries that SciPy can call unchanged, best first."""
     wanted = [text for text in _SPELLINGS if text.endswith("P") or not data]
     return [text for text in wanted if text in callable.signatures]
 
 
 def _make_for(callable: NativeCallable, data: bool) -> None:
-    """Ask a callable's hook, if it has one, for what SciPy calls, the likeliest first: of numbers,
-    as many as it takes, and then what the names above say.
+    """Ask a callable's hook, if any, for a signature that SciPy calls, the likeliest first.
+
+    Doubles, as many as the callable takes, come first; then the signatures above.
     """
     specializer = callable._specializer
     if specializer is None:
@@ -287,7 +300,7 @@ def _make_for(callable: NativeCallable, data: bool) -> None:
     if count > 0:
         wanted.insert(0, f"d:{'d' * (count - data)}{'P' if data else ''}")
         wanted = [text for text in wanted if len(parse(text).args) == count]
-        # What takes no numbers may be a filter, of views.
+        # A function that takes no numbers may be a filter of views.
         wanted += [] if data else {1: ["d:[1]d"], 2: ["v:[1]d[1]d"]}.get(count, [])
     for text in wanted:
         specialize.ask(callable, text)
@@ -300,7 +313,9 @@ def _make_for(callable: NativeCallable, data: bool) -> None:
 
 
 def _as(part: NativeCallable, form: str) -> NativeCallable:
-    """One entry by the signature that SciPy calls, and with failures reported as it expects.
+    """Return one entry in the form that SciPy calls, reporting failures as SciPy expects.
+
+    A status without an error convention is used unchanged.
 
     A status without a convention is what SciPy takes it for.
     """
@@ -310,7 +325,7 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
 
 
 def _converted(callable: NativeCallable, meant: Signature) -> NativeCallable:
-    """What a callable is converted to for a signature that was named, as `_as` does it."""
+    """Convert a callable to a requested signature, reporting failures as `_as` does."""
     if meant.text in _REPORTING:
         try:
             return callable.convert(meant, errors="zero")
@@ -320,7 +335,7 @@ def _converted(callable: NativeCallable, meant: Signature) -> NativeCallable:
 
 
 def _reports(part: NativeCallable, form: str) -> bool:
-    """Whether failures of an entry are shown as SciPy expects it of a signature."""
+    """Return whether an entry reports failures as SciPy expects for a signature."""
     cif, _, flags = part._chosen(None)
     found = cif.signature
     errors = convention(flags).name
@@ -329,7 +344,7 @@ def _reports(part: NativeCallable, form: str) -> bool:
 
 
 def _meant(part: NativeCallable) -> Signature:
-    """The signature of an entry, without the argument that tells of failure."""
+    """Return the signature of an entry without its error argument."""
     cif, _, flags = part._chosen(None)
     found = cif.signature
     errors = convention(flags)
@@ -340,7 +355,17 @@ def _meant(part: NativeCallable) -> Signature:
 
 
 def _forms_of(signature: Signature, data: bool) -> list[str]:
-    """What to convert a function to, one after the other, so that SciPy can call it.
+    """Return the successive signatures to convert a function to, so that SciPy can call it.
+
+    With `data`, a last argument of any pointer type takes user data; otherwise only a void pointer
+    does. The other arguments determine the form:
+
+    - one or more numbers, or the number of coordinates and their address (quad)
+    - a buffer and its length, or a view, with a result or a pointer to it (generic_filter)
+    - two buffers or views (generic_filter1d)
+    - output and input coordinates (geometric_transform)
+
+    Return an empty list if none of these fits.
 
     With `data`, the last argument is for user data, whatever it points to; without, only a void
     pointer is. The rest tells: one number or several (quad), the number of coordinates and where
@@ -359,7 +384,7 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     if signature.result.kind == "float":
         several = _NQUAD_DATA if has_data else _NQUAD
         if args and all(map(_is_float, args)):
-            # Numbers of one type come from an array; of several, or by reference, one by one.
+            # Numbers of one type come from an array; otherwise, or by reference, one by one.
             numbers = f"d:{'d' * len(args)}{'P' if has_data else ''}"
             return [numbers] if len(args) == 1 else [numbers, several]
         if _are(args, "int", "d"):
@@ -376,12 +401,12 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
 
 
 def _is_float(ctype: CType) -> bool:
-    """Whether an argument is a real number, by value or, as Fortran has it, by reference."""
+    """Return whether an argument is a real number, by value or (as in Fortran) by reference."""
     return ctype.kind == "float" or (isinstance(ctype, Pointer) and ctype.pointee.kind == "float")
 
 
 def _are(args: Sequence[CType], *wanted: str) -> bool:
-    """Whether arguments are what is wanted: of kind "int", or pointers to the types named."""
+    """Return whether arguments match: "int" means that kind, others pointers to the named types."""
     return len(args) == len(wanted) and all(
         [
             arg.kind == "int" if what == "int" else arg.text == f"&{what}"
@@ -391,7 +416,7 @@ def _are(args: Sequence[CType], *wanted: str) -> bool:
 
 
 def _views(args: Sequence[CType]) -> int:
-    """How many views of doubles arguments are, if they are nothing else; else 0."""
+    """Return the number of arguments if all are views of doubles; else 0."""
     return len(args) if all([arg.text == "[1]d" for arg in args]) else 0
 
 
@@ -399,7 +424,9 @@ def _views(args: Sequence[CType]) -> int:
 
 
 def _user_data(value: object, ctype: CType, readonly: bool) -> object:
-    """What SciPy takes for a pointer of a type, which keeps alive what it points to; None for NULL.
+    """Return the pointer that SciPy accepts, which keeps its target alive; None for NULL.
+
+    It is checked like that argument of a call.
 
     It is checked as that argument is in a call.
     """
@@ -409,5 +436,5 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
         return value
     cif = callinterface.of_argument(ctype, readonly=readonly)
     pin = _ext.pin(cif, "'user_data'", -1, value)
-    # Nothing may have an address; SciPy would take the capsule of NULL for a mistake.
+    # An empty buffer may have an address; SciPy would reject a capsule of NULL.
     return _ext.capsule(pin.address, b"void *", pin) if pin.address else None

@@ -56,27 +56,29 @@ if TYPE_CHECKING:
     from ..._types.ctype import CType
     from .types import NumbaObject, NumbaType
 
-_STARRED = 0x04 | 0x08  # code's flags for *args and **kwargs
+_STARRED = 0x04 | 0x08  # flags of code objects for *args and **kwargs
 
 
 def _is_const(kind: NumbaType) -> bool:
-    """Whether a type is that of arrays which may not be written to."""
+    """Return whether a type is a read-only array type."""
     return isinstance(kind, core("types").Array) and not kind.mutable
 
 
 def _is_vectorized(obj: object) -> bool:
-    """Whether it is what `numba.vectorize` makes, which has a ufunc of NumPy's."""
+    """Return whether an object comes from `numba.vectorize`, and so has a NumPy ufunc."""
     return type(obj).__name__ in ("DUFunc", "GUFunc") and hasattr(obj, "ufunc")
 
 
 def loops(obj: object) -> bool | None:
-    """Whether it has loops of NumPy's that are C functions of numbers."""
+    """Return whether an object has NumPy loops that are C functions of numbers."""
     return bool(foreign.bridge("numpy").loops(obj)) if _is_vectorized(obj) else None
 
 
 def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature | None:
-    """The signature of the loop for arguments, which is compiled unless there is one; None where
-    there is none, and no more are compiled."""
+    """Return the signature of the loop for these arguments, compiling it if necessary.
+
+    Return None if there is none and no more are compiled.
+    """
     bridge = foreign.bridge("numpy")
     if any([one.kind not in ("bool", "int", "float", "complex") for one in args]):
         # Numba would keep a loop that nothing can call.
@@ -96,7 +98,7 @@ def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature |
 
 
 def function(obj: NumbaObject) -> Function | None:
-    """The function behind a cfunc, and that of a jitted function, which has none by itself."""
+    """Return the function behind a cfunc. Jitted functions have no such function."""
     module = sys.modules.get("numba.core.ccallback")
     if module is None or not isinstance(obj, module.CFunc):
         return None
@@ -108,8 +110,9 @@ def function(obj: NumbaObject) -> Function | None:
 
 
 def _check_cfunc(signature: Signature) -> None:
-    """Refuse what a cfunc does not pass as C does: it says of a complex number that it is a struct
-    of two, and of a record that it is a pointer."""
+    """Reject types that a cfunc passes differently from C: it passes a complex number as a struct
+    of two numbers, and a record as a pointer.
+    """
     from ..._plan import steps
     from ..._plan.sysv import SYSV_X86_64
 
@@ -134,8 +137,9 @@ def _check_cfunc(signature: Signature) -> None:
 
 
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
-    """The C function of a signature that a jitted function is compiled to; SignatureError when
-    Numba does not compile it for these arguments, or to something else than the result.
+    """Return the C function that a jitted function compiles to for a signature.
+
+    Raise SignatureError if Numba cannot compile it for these arguments, or the result differs.
     """
     if _is_vectorized(obj):
         if len(signature.args) == obj.ufunc.nin:
@@ -146,8 +150,10 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
 
 
 def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
-    """The signature that a jitted function, or a loop, has for the arguments of a call; TypeError
-    with the reason where it has none."""
+    """Return the signature of a jitted function, or of a loop, for the arguments of a call.
+
+    Raise TypeError with the reason if it has none.
+    """
     is_vectorized = _is_vectorized(obj)
     if not is_vectorized and not jitted.is_jitted(obj):
         return None
@@ -171,8 +177,10 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
 
 
 def _typeof(value: object) -> NumbaType:
-    """Numba's type of an argument; of what has an array, as columns of pandas do, or is a buffer,
-    that of an array."""
+    """Return Numba's type of an argument.
+
+    For buffers, and for objects that contain an array, as pandas columns do, return an array type.
+    """
     typeof = sys.modules["numba.core.typing.typeof"].typeof
     types = core("types")
     try:
@@ -188,15 +196,17 @@ def _typeof(value: object) -> NumbaType:
 
 
 def parameters(obj: NumbaObject) -> inspect.Signature | None:
-    """What calls of a jitted function pass, as its Python function has it."""
+    """Return the parameters of a jitted function's Python function."""
     return obj._compiler.pysig if jitted.is_jitted(obj) else None
 
 
 def by_position(
     obj: NumbaObject, values: tuple[object, ...], named: dict[str, object]
 ) -> tuple[object, ...] | None:
-    """The arguments of a call in their order: before one with a name, defaults are given for those
-    that are left out. TypeError for a name that there is not."""
+    """Return the arguments of a call in order; defaults fill the gaps before a keyword argument.
+
+    Raise TypeError for an unknown name.
+    """
     if not jitted.is_jitted(obj):
         return None
     bound = obj._compiler.pysig.bind(*values, **named)
@@ -212,7 +222,7 @@ def by_position(
 
 
 def count(obj: NumbaObject) -> int | None:
-    """How many arguments a jitted function takes, -1 where that differs."""
+    """Return how many arguments a jitted function takes, -1 if that varies."""
     if _is_vectorized(obj):
         inputs: int | None = foreign.bridge("numpy").count(obj)
         return inputs
@@ -224,7 +234,7 @@ def count(obj: NumbaObject) -> int | None:
 
 
 def signatures(obj: NumbaObject) -> list[Signature] | None:
-    """What a jitted function has been compiled for already, as far as C functions can have it."""
+    """Return the signatures that are already compiled, as far as C functions can have them."""
     if _is_vectorized(obj):
         if not obj.ufunc.types and obj.ufunc.signature is not None:
             raise SignatureError(
@@ -252,16 +262,20 @@ def signatures(obj: NumbaObject) -> list[Signature] | None:
 
 
 def type_of(obj: object) -> object:
-    """The type of a native callable, or of its built-in view, in jitted functions; TypingError of
-    Numba's where these cannot call it."""
+    """Return the Numba type of a native callable or its built-in view.
+
+    Raise Numba's TypingError if jitted functions cannot call it.
+    """
     from .callables import type_of
 
     return type_of(obj)
 
 
 def wrapper_address(function: NativeCallable) -> int:
-    """The C function that Numba calls for a first-class function; TypeError where there is no such
-    one, or more."""
+    """Return the C function that Numba calls for a first-class function.
+
+    Raise TypeError unless there is exactly one that it can call.
+    """
     entries = function._resolved()
     if jitted.wrapped_by(function) is not None:
         raise TypeError(

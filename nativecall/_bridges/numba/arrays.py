@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 def suspect(
     values: Values, order: str, ctype: CType, kind: NumbaType, value: ir.Value
 ) -> tuple[ir.Value, ir.Value] | None:
-    """Whether an argument is refused, and the lengths of its dimensions; None for one that need not
-    be looked at."""
+    """Return whether to reject an argument, and the lengths of its dimensions.
+
+    Return None if the argument needs no check.
+    """
     builder = values.builder
     if isinstance(kind, types.Record) and isinstance(ctype, Pointer):
         word = values.context.get_value_type(types.intp)
@@ -56,7 +58,7 @@ def suspect(
 def refusal(
     name: str, index: int, order: str, ctype: CType, given: str, shape: tuple[int, ...]
 ) -> ValueError:
-    """The exception for an argument that is refused."""
+    """Return the exception for a rejected argument."""
     who = f"argument {index + 1} of {name!r} must"
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
         pointee, size = ctype.pointee, math.prod(shape)
@@ -72,13 +74,13 @@ def refusal(
 
 
 def _element(ctype: CType) -> CType:
-    """What C accesses through a pointer to an array, or a view of one."""
+    """Return the element type that C accesses through a pointer to an array or a view."""
     inner: Foreign = ctype.item if isinstance(ctype, View) else getattr(ctype, "pointee", ctype)
     return inner.item if isinstance(inner, Array) else inner
 
 
 def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: int) -> ir.Value:
-    """Whether C cannot access every element as what it is; of a view the steps count, too."""
+    """Return whether any element is misaligned for C; for a view, strides count too."""
     word = array.nitems.type
     places = builder.ptrtoint(array.data, word)
     for index in range(ndim if isinstance(ctype, View) else 0):
@@ -93,7 +95,10 @@ def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: in
 
 
 def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
-    """Whether the rows of an array of several dimensions are the arrays that a pointer leads to.
+    """Return whether the rows of an array of several dimensions match the pointee of a pointer.
+
+    Either all dimensions except the first have the pointee's lengths, or a whole number of
+    dimensions forms one one-dimensional pointee.
 
     The lengths of all dimensions but the first are theirs, or a whole number of dimensions is one
     array of a single dimension.
@@ -107,7 +112,7 @@ def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
 
 
 def _has_other_rows(builder: ir.IRBuilder, pointee: Array, shape: ir.Value, ndim: int) -> ir.Value:
-    """The opposite of `_fits`, in code."""
+    """Emit code for the negation of `_fits`."""
     lengths = [builder.extract_value(shape, index) for index in range(ndim)]
     word = lengths[0].type
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
 
-    #: Position in the table, signature, flags, which arguments are const, and the order of arrays.
+    #: Position in the table, signature, flags, const arguments, and memory layout of arrays.
     _Key = tuple[int, str, int, tuple[bool, ...], str]
 
 _ENTRY = 3 * _lib.ffi.sizeof("void *")  # bytes of an entry: signature, flags, function
@@ -71,7 +71,7 @@ _POINTER = _lib.ffi.sizeof("void *")
 
 
 class Row:
-    """An entry as a type has it: all that a call of it must know, but the function."""
+    """An entry in a type: all data for a call except the function."""
 
     __slots__ = ("args", "convention", "flags", "key", "order", "position", "result", "signature")
 
@@ -90,10 +90,12 @@ class Row:
         calls.check(self.signature, flags)
 
     def formals(self, actuals: Sequence[NumbaType]) -> tuple[NumbaType, ...] | None:
-        """The types that arguments of these types are passed as; None for another number of them,
-        and for a record of another layout, of which Numba sees the names alone.
+        """Return the types to which arguments of these types are converted.
 
-        What no conversion of Numba's makes an argument is passed as it is, and becomes one here.
+        Return None for a wrong number of arguments, and for a record with another layout: Numba
+        compares only the names of records.
+
+        An argument that Numba cannot convert is passed unchanged; the generated call converts it.
         """
         if len(actuals) != len(self.args):
             return None
@@ -107,20 +109,21 @@ class Row:
     def _each(
         self, actuals: Sequence[NumbaType]
     ) -> Iterator[tuple[CType, NumbaType, NumbaType, bool, bool]]:
-        """Of each argument the C type, the type that Numba converts it to, its own, whether it is
-        read-only, and whether it is passed as it is."""
+        """Yield for each argument the C type, the type after Numba's conversion, its own type,
+        whether it is read-only, and whether it is passed unchanged.
+        """
         passed = zip(self.signature.args, self.args, actuals, self.key[3], strict=False)
         for ctype, formal, actual, readonly in passed:
             taken = calls.takes(ctype, actual, readonly, self.order)
             yield ctype, formal, actual, readonly, taken
 
     def why_not(self, context: NumbaObject, actuals: Sequence[NumbaType]) -> str:
-        """What a message says of the first argument that is refused; "" where none is by itself."""
+        """Return the message for the first rejected argument; "" if no single one is to blame."""
         if len(actuals) != len(self.args):
             counts = f"{len(self.args)} argument{'s' * (len(self.args) != 1)}"
             return f", which takes {counts}, not {len(actuals)}"
         for index, (ctype, formal, actual, readonly, taken) in enumerate(self._each(actuals), 1):
-            # Of records Numba would warn where it is asked.
+            # For records, can_convert would print a warning.
             converts = not isinstance(actual, types.Record) and context.can_convert(actual, formal)
             if not taken and not converts:
                 return f": argument {index} {_why_not(ctype, actual, readonly, self.order)}"
@@ -128,13 +131,13 @@ class Row:
 
 
 class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
-    """The type of native callables in jitted functions: their entries, and where they are."""
+    """The type of native callables in jitted functions: their entries and their memory layout."""
 
     mutable = False
     cconv = None
 
     def __init__(self, offset: int, is_view: bool, rows: tuple[_Key, ...]) -> None:
-        self.offset = offset  # of the call table's address, in the object
+        self.offset = offset  # offset of the call table's address in the object
         self.is_view = is_view  # whether the object is a built-in view
         self.rows = tuple([Row(*row) for row in rows])
         offered = ", ".join([row.signature.text for row in self.rows])
@@ -170,17 +173,17 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
             formals = row.formals(args)
             if formals is not None:
                 cases.append(typing.signature(row.result, *formals))
-        # Numba takes the first of equally good ones, and an integer for as good a complex number
-        # as a real one; calls from Python make the real one of it.
+        # Numba takes the first of equally good cases, and ranks complex and real numbers equally
+        # for an integer. Calls from Python prefer the real one, so order real cases first.
         cases.sort(key=lambda case: sum([isinstance(one, types.Complex) for one in case.args]))
         return cases
 
     def chosen(self, result: NumbaType, args: tuple[NumbaType, ...]) -> tuple[int, Row]:
-        """The entry that a call was typed as: its number, and what it is."""
+        """Return the entry that a call was typed as, with its index."""
         for number, row in enumerate(self.rows):
             if row.result == result and row.formals(args) == args:
                 return number, row
-        raise errors.LoweringError(f"{self} has no entry for {args}")  # not reached
+        raise errors.LoweringError(f"{self} has no entry for {args}")  # unreachable
 
     def get_call_signatures(self) -> tuple[list[NumbaObject], bool]:
         return [typing.signature(row.result, *row.args) for row in self.rows], False
@@ -189,13 +192,13 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
         return NativeType
 
     def can_convert_to(self, context: NumbaObject, other: NumbaType) -> NumbaObject:
-        """A first-class function of Numba's, where an entry passes all as that does."""
+        """Convert to a first-class function, if an entry passes everything the same way."""
         if isinstance(other, types.FunctionType) and self.plain(other.signature) is not None:
             return typing.context.Conversion.safe
         return None
 
     def plain(self, wanted: NumbaObject) -> int | None:
-        """The entry that C code calls as Numba calls a first-class function of a signature."""
+        """Return the entry that C can call like a first-class function of a signature."""
         for number, row in enumerate(self.rows):
             args = tuple(map(types.unliteral, wanted.args))
             same = row.args == args and row.result == wanted.return_type
@@ -205,7 +208,7 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
 
 
 def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str:
-    """What is wrong with an argument that is refused, and what would be taken."""
+    """Return what is wrong with a rejected argument, and which types are accepted."""
     given = f"is {actual}"
     if isinstance(ctype, Pointer) and isinstance(actual, (types.Array, types.Record)):
         is_record = isinstance(actual, types.Record)
@@ -220,17 +223,24 @@ def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str
     return f"{given}, and {ctype.text!r} is wanted"
 
 
-# -- of objects ------------------------------------------------------------------------------------
+# -- objects ---------------------------------------------------------------------------------------
 
 
 class Unusable(errors.TypingError, AttributeError):  # type: ignore[misc]  # Numba has no types
-    """Nothing of a callable can be called by jitted code. Code that asks whether a callable has
-    `_numba_type_` sees that it has none: CPython tells of other exceptions there."""
+    """Raised if jitted code can call no entry of a callable.
+
+    It derives from AttributeError so that hasattr(callable, `_numba_type_`) returns False; CPython
+    propagates other exceptions.
+    """
 
 
 def type_of(obj: object) -> NumbaType:
-    """The type of a native callable, or of its built-in view; of a jitted function that was wrapped
-    the jitted function's, for Numba compiles that for the arguments of each call.
+    """Return the type of a native callable or its built-in view.
+
+    A wrapped jitted function has the jitted function's type, because Numba compiles that for the
+    arguments of each call.
+
+    Raise `Unusable`, with the reasons, if jitted code can call none of its entries.
 
     `Unusable` where nothing of it can be called by jitted code, with the reasons.
     """
@@ -248,7 +258,7 @@ def type_of(obj: object) -> NumbaType:
     if wrapped is not None:
         return wrapped._numba_type_
     entries = function._resolved()
-    # What they say, told by the objects that say it, which callables share.
+    # Identify signatures by their call interfaces, which callables share.
     told = tuple([(_teller(part._entry()[0]), flags) for part, _, _, flags in entries])
     key = offset, function is obj, told
     known = _known.get(key)
@@ -264,27 +274,30 @@ def type_of(obj: object) -> NumbaType:
 
 
 def _teller(cif: CallInterface) -> object:
-    """What tells a call interface here: itself, but for one with a function of the user's, which
-    should not live on here."""
+    """Return the cache key of a call interface.
+
+    This is the call interface itself, unless it refers to a user's function, which the cache must
+    not keep alive.
+    """
     policies = cif.policies
     return cif if policies.check is None else (cif.signature, policies.order)
 
 
 def _typeof(obj: NativeCallable, context: object) -> NumbaType:
-    """Where Numba comes when `_numba_type_` was not there: to say why."""
+    """Report why `_numba_type_` is missing: Numba calls this after the attribute look-up fails."""
     return type_of(obj)
 
 
 typeof_impl.register(NativeCallable)(_typeof)
 
-#: Numba asks for the type of an argument in every call, and tells types by their addresses.
+#: Numba asks for the type of an argument in every call, and compares types by address.
 _known: Cache[object, NativeType] = Cache(1024)
 
 
 def _callable_rows(
     entries: Sequence[tuple[NativeCallable, Signature, int, int]],
 ) -> tuple[list[_Key], list[str]]:
-    """The entries that jitted code can call, and why it cannot call others."""
+    """Return the entries that jitted code can call, and why it cannot call the others."""
     rows: list[_Key] = []
     refused = []
     for position, (part, signature, _, flags) in enumerate(entries):
@@ -300,14 +313,14 @@ def _callable_rows(
 
 
 def _shown(signature: Signature) -> str:
-    """A signature's text, with the names of fields where these are all that it names."""
+    """Return a signature's text, with the names of fields if those are its only names."""
     args = "".join([arg.named for arg in signature.args])
     named = f"{signature.result.named}:{args}{'.' if signature.variadic else ''}"
     return signature.text if "<" in named else named
 
 
 def _function(obj: object) -> NativeCallable:
-    """The native callable that an object is, or is a view of."""
+    """Return the native callable of an object, which may be its view."""
     if isinstance(obj, NativeCallable):
         return obj
     viewed = _ext.viewed(obj)
@@ -317,7 +330,7 @@ def _function(obj: object) -> NativeCallable:
 
 @register_model(NativeType)
 class NativeModel(models.StructModel):  # type: ignore[misc]  # Numba has no types
-    """The object, what keeps it, and the functions of the entries, in their order."""
+    """The object, its owner, and the functions of the entries in order."""
 
     def __init__(self, manager: NumbaObject, kind: NativeType) -> None:
         members = [("meminfo", types.MemInfoPointer(types.voidptr)), ("object", types.voidptr)]
@@ -327,7 +340,7 @@ class NativeModel(models.StructModel):  # type: ignore[misc]  # Numba has no typ
 
 @unbox(NativeType)  # type: ignore[untyped-decorator]  # Numba has no types
 def _unbox(kind: NativeType, obj: ir.Value, c: NumbaObject) -> NumbaObject:
-    """Read the functions from the call table, as every consumer in C does."""
+    """Read the functions from the call table, as every C consumer does."""
     builder = c.builder
     made = cgutils.create_struct_proxy(kind)(c.context, builder)
     made.object = builder.bitcast(obj, made.object.type)
@@ -335,7 +348,7 @@ def _unbox(kind: NativeType, obj: ir.Value, c: NumbaObject) -> NumbaObject:
     holder = obj
     if kind.is_view:
         holder = c.pyapi.object_getattr_string(obj, "__self__")
-        c.pyapi.decref(holder)  # the view has it
+        c.pyapi.decref(holder)  # the view holds it
     holder = builder.bitcast(holder, POINTER)
     table = builder.load(at_bytes(builder, holder, kind.offset), typ=POINTER)
     for number, row in enumerate(kind.rows):
@@ -416,6 +429,6 @@ def _is(
     return builder.icmp_unsigned("==", first, second)
 
 
-# Numba may be compiling the function that the first native callable is a constant of: it looks for
-# what is new before that, and not again.
+# Numba may be compiling the function that has the first native callable as a constant. It checks
+# for new registrations before that and not again, so refresh now.
 cpu_target.target_context.refresh()

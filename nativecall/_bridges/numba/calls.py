@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
 
-    Row: TypeAlias = Foreign  # an entry, as `callables` has it
+    Row: TypeAlias = Foreign  # an entry; see `callables`
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 _WORD = ir.IntType(8 * _lib.ffi.sizeof("void *"))
-#: The function that tells where errno is, by `sys.platform` of where compiled code may run.
+#: Name of the function that returns errno's address, by `sys.platform` of the target.
 _ERRNO = {"linux": "__errno_location", "darwin": "__error", "win32": "_errno"}
 
 __all__ = ["Call", "check", "constants", "formal", "is_plain", "result_type", "takes"]
 
 
-# -- what may be passed ----------------------------------------------------------------------------
+# -- accepted arguments ----------------------------------------------------------------------------
 
 
 def check(signature: Signature, flags: int) -> None:
-    """SignatureError for an entry that jitted code cannot call, with the reason."""
+    """Raise SignatureError, with the reason, if jitted code cannot call an entry."""
     if signature.variadic:
         raise SignatureError("Numba has no variadic functions")
     if flags & _lib.FLAG_ERRNO:
@@ -70,7 +70,7 @@ def check(signature: Signature, flags: int) -> None:
 
 
 def is_plain(signature: Signature, flags: int) -> bool:
-    """Whether a plain call passes all as the C ABI does, and there is nothing to do around it."""
+    """Return whether a plain call follows the C ABI and needs no code around it."""
     whole = (signature.result, *signature.args)
     numbers = ("int", "float", "voidptr", "pointer", "void")
     return not flags & (_lib.ERRORS_MASK | _lib.FLAG_NEEDS_GIL) and all(
@@ -79,16 +79,16 @@ def is_plain(signature: Signature, flags: int) -> bool:
 
 
 def formal(ctype: CType) -> NumbaType:
-    """The type that arguments are converted to, for a C type."""
+    """Return the type that Numba converts arguments to for a C type."""
     return types.voidptr if ctype.kind == "function" else numba_type(ctype)
 
 
-#: A class by its fields, which Numba tells from others by identity.
+#: Named tuple classes by their fields, cached because Numba compares classes by identity.
 _named_tuple: Foreign = functools.cache(lambda names: namedtuple("Struct", names, rename=True))
 
 
 def result_type(ctype: CType) -> NumbaType:
-    """The type of a result: of a struct a named tuple, which Numba can make."""
+    """Return Numba's type of a result; a struct becomes a named tuple, which Numba can create."""
     if isinstance(ctype, Struct):
         items = tuple([result_type(field.type) for field in ctype.fields])
         return types.BaseTuple.from_types(items, _named_tuple(ctype.field_names))
@@ -100,7 +100,7 @@ def result_type(ctype: CType) -> NumbaType:
 
 
 def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
-    """Whether an argument of a type is passed by code here, and not converted by Numba first."""
+    """Return whether code here passes an argument, without a conversion by Numba first."""
     match ctype:
         case CType(kind="voidptr" | "pointer") if actual == types.none:
             return True
@@ -113,7 +113,7 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
         case Pointer() if isinstance(actual, types.ArrayCTypes):
             return leads_to(ctype, actual.dtype)
         case CType(kind="voidptr" | "pointer") if isinstance(actual, types.Record):
-            # Numba does not tell whether a record may be written to.
+            # Numba does not record whether a record is writable.
             several = isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array)
             return readonly and not several and leads_to(ctype, actual)
         case Struct(kind="struct") if isinstance(actual, (types.Record, types.BaseTuple)):
@@ -126,14 +126,14 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
             entries = getattr(actual, "rows", ())
             return _passed(ctype, entries) is not None
         case View() if isinstance(actual, types.Array):
-            # Numba would not take a read-only array for one that is only read.
+            # Numba would reject a read-only array for a parameter that is only read.
             same = is_item(actual.dtype, ctype.item)
             return same and actual.ndim == ctype.ndim and readonly
     return False
 
 
 def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
-    """Which entry is passed for a function pointer."""
+    """Return the index of the entry that is passed for a function pointer."""
     wanted = ctype.text[2:-1]
     for number, row in enumerate(rows):
         if row.signature.text == wanted and not row.flags & _lib.FLAG_NEEDS_GIL:
@@ -142,7 +142,7 @@ def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
 
 
 def _compiled(ctype: FunctionPointer, kind: NumbaType) -> NativeCallable | None:
-    """What is passed for a jitted function where C wants a function pointer."""
+    """Return the callable that is passed for a jitted function where C takes a function pointer."""
     try:
         return NativeCallable(kind.dispatcher, ctype.text[2:-1])
     except SignatureError:
@@ -150,7 +150,7 @@ def _compiled(ctype: FunctionPointer, kind: NumbaType) -> NativeCallable | None:
 
 
 def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
-    """An argument as the lowering takes it."""
+    """Return an argument in the form that the lowering takes."""
     builder = values.builder
     if ctype.kind in ("voidptr", "pointer", "function"):
         if kind == types.none:
@@ -161,7 +161,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
             value = values.context.make_helper(builder, kind, value=value).data
         elif isinstance(kind, types.Dispatcher):
             made = _compiled(ctype, kind)
-            assert made is not None  # as `takes` has found
+            assert made is not None  # `takes` has checked this
             value = constants(values.context, builder, made, [made])[1]
         elif ctype.kind == "function" and hasattr(kind, "rows"):
             number = _passed(ctype, kind.rows)
@@ -179,8 +179,8 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
 def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
     """Leave the jitted function with the exception that is set.
 
-    Numba's optimiser takes back the references that the function has where it raises: it knows
-    such a place by a store of what is raised.
+    Numba's optimiser releases the references that the function holds at a raise. It recognizes a
+    raise by a store of the exception.
     """
     calls = context.call_conv
     raised = calls._get_excinfo_argument(builder.function)
@@ -190,7 +190,7 @@ def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
 
 
 class Call(Values):
-    """Writes the call of an entry, of a callable that `callee` is."""
+    """Emits the call of an entry of the callable `callee`."""
 
     def __init__(
         self, context: NumbaObject, builder: ir.IRBuilder, row: Row, callee: ir.Value
@@ -203,7 +203,7 @@ class Call(Values):
     def write(
         self, function: ir.Value, kinds: Sequence[NumbaType], args: Sequence[ir.Value]
     ) -> ir.Value:
-        """Call the function, and raise what failed; the result as Numba has it."""
+        """Emit the call and the raising of failures; return the result as Numba has it."""
         builder, row = self.builder, self.row
         suspects = [
             (index, one, *found)
@@ -214,7 +214,7 @@ class Call(Values):
         ]
         if not suspects:
             return self._call(function, kinds, args)
-        # In a block with `except` the code goes on after a refusal, and must not come to the call.
+        # In a try block, execution continues after a rejected argument; it must skip the call.
         result = cgutils.alloca_once(builder, self.context.get_value_type(row.result), zfill=True)
         refused = functools.reduce(builder.or_, [is_wrong for _, _, is_wrong, _ in suspects])
         with builder.if_else(refused, likely=False) as (then, otherwise):
@@ -229,7 +229,7 @@ class Call(Values):
     def _call(
         self, function: ir.Value, kinds: Sequence[NumbaType], args: Sequence[ir.Value]
     ) -> ir.Value:
-        """The call itself, of arguments that are not refused."""
+        """Emit the call itself, after the checks of the arguments."""
         builder, row, errors = self.builder, self.row, self.row.convention
         signature, result = row.signature, row.signature.result
         lowering = lowered(signature, "cannot be called")
@@ -258,7 +258,7 @@ class Call(Values):
         if code is not None:
             code = builder.load(code, align=4, typ=_INT32)
         if errors.shown_by == "exception" and not needs_gil:
-            # A function that takes the GIL to raise has let go of it.
+            # A function that acquired the GIL to raise has released it.
             state = self.python.gil_ensure()
         if state is not None:
             raised = self.python.err_occurred()
@@ -276,7 +276,7 @@ class Call(Values):
         return found
 
     def _look_for_left(self, core: Sequence[ir.Value]) -> None:
-        """End where a Python function that C called left an exception in this thread."""
+        """Return early if a Python function that C called left an exception in this thread."""
         builder, (table, ask) = self.builder, core
         count = builder.load(table, align=8, typ=_WORD)
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
@@ -289,7 +289,7 @@ class Call(Values):
     # -- failures --------------------------------------------------------------------------------
 
     def _look(self, result: ir.Value, returned: ir.Value, code: ir.Value) -> None:
-        """Raise the failure that a result, or the code beside it, shows."""
+        """Raise the failure that a result, or the error code beside it, shows."""
         builder, errors = self.builder, self.row.convention
         if not errors.reaches_c:
             return
@@ -306,7 +306,7 @@ class Call(Values):
             self._raise(_note_failure, [flags, (shown_type, shown), (types.int32, number)])
 
     def _refuse(self, index: int, kind: NumbaType, shape: ir.Value) -> None:
-        """Raise for an array or a record that the function cannot take."""
+        """Raise for an array or a record that the function cannot accept."""
         given = "numpy.ndarray" if isinstance(kind, types.Array) else "buffer"
         if isinstance(kind, types.Record):
             given = "record"
@@ -317,7 +317,7 @@ class Call(Values):
     def _raise(
         self, note: Callable[..., None], given: Sequence[tuple[NumbaType, ir.Value]]
     ) -> None:
-        """Raise what is noted by a function that gets the callable and these values."""
+        """Raise the failure that `note` records; `note` gets the callable and these values."""
         builder, python, calls = self.builder, self.python, self.context.call_conv
         state = python.gil_ensure()
         noting = python.unserialize(python.serialize_object(note))
@@ -326,20 +326,23 @@ class Call(Values):
         noted = python.call_function_objargs(noting, [callee, *boxes])
         for obj in (noting, *boxes, noted):
             python.decref(obj)
-        python.err_clear()  # of what could not be noted
+        python.err_clear()  # in case `note` failed
         python.gil_release(state)
         calls.set_static_user_exc(builder, CallFailure)
-        # In a block with `except` Numba looks for what was raised after every call.
+        # In a try block, Numba checks for an exception after every call.
         in_try = calls.check_try_status(builder).in_try
         with builder.if_then(builder.not_(in_try)):
             calls._return_errcode_raw(builder, RETCODE_USEREXC)
 
 
-# -- what is raised --------------------------------------------------------------------------------
+# -- exceptions ------------------------------------------------------------------------------------
 
 
 class CallFailure(Exception):
-    """What jitted code raises; what Python sees is the exception of a call from Python.
+    """Exception type in jitted code; Python sees the exception that a call from Python raises.
+
+    Numba leaks the arguments of exceptions, and exceptions that are caught. So this one has no
+    arguments, and `_note_failure` stores its data.
 
     Numba never gives back what an exception has for arguments, nor the exceptions that are caught:
     so this one has none, and `_note_failure` keeps what it is made of.
@@ -348,12 +351,12 @@ class CallFailure(Exception):
     def __new__(  # type: ignore[misc]  # what it makes is another exception
         cls, made: BaseException | None = None
     ) -> BaseException:
-        # Numba and CPython may make it twice, the second time of what they made before.
+        # Numba and CPython may instantiate it twice, the second time from the first instance.
         return _last.made() if made is None else made
 
 
 class _Last(threading.local):
-    """Of each thread, what makes the exception of the call that failed last in jitted code."""
+    """Thread-local constructor of the exception for the last failed call in jitted code."""
 
     made: Callable[[], BaseException] = functools.partial(RuntimeError, "no call has failed")
 
@@ -362,12 +365,12 @@ _last = _Last()
 
 
 def _note_failure(callee: NativeCallable, flags: int, result: object, code: int) -> None:
-    """Keep what a call returned that failed, and the code beside it."""
+    """Store what a failed call returned, and the error code beside it."""
     _last.made = functools.partial(_failure, callee.__name__, flags, result, code)
 
 
 def _failure(name: str, flags: int, result: object, code: int) -> BaseException:
-    """The exception for what a call returned, or for the code beside it."""
+    """Return the exception for what a call returned, or for the code beside it."""
     row = convention(flags)
     made = row.failure(name, None if row.needs == "pointer" else result, code)
     return SystemError(f"{name!r} did not fail") if made is None else made
@@ -381,7 +384,7 @@ def _note_refusal(
     callee: NativeCallable,
     shape: tuple[int, ...],
 ) -> None:
-    """Keep what says why an array is refused."""
+    """Store the reason why an array is rejected."""
     _last.made = functools.partial(
         arrays.refusal, callee.__name__, index, order, ctype, given, shape
     )
@@ -391,12 +394,14 @@ def _note_refusal(
 
 
 class Constants:
-    """The words that compiled code asks for where it runs first: an object, and functions of it.
+    """Words that compiled code requests when it first runs: an object, and functions of it.
+
+    It pickles as a recipe. In the process that compiled it, the existing one is found.
 
     It pickles as what makes it anew. In the process that compiled it is found as it was.
     """
 
-    #: What has been asked for, which compiled code refers to as long as the process lives.
+    #: Constants that were requested: compiled code refers to them as long as the process lives.
     kept: dict[object, Constants] = {}
     _numbers = itertools.count()
     _process = os.urandom(8)
@@ -419,7 +424,7 @@ class Constants:
 
 
 def _source(part: NativeCallable) -> NativeCallable:
-    """The callable that an entry of another one was made of, which knows where it is from."""
+    """Return the callable that an entry was taken from; it knows the entry's origin."""
     owner = part._owners[-1:]
     while owner and isinstance(owner[0], NativeCallable) and holds_entry(owner[0], part.address()):
         part = owner[0]
@@ -428,7 +433,7 @@ def _source(part: NativeCallable) -> NativeCallable:
 
 
 def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> int:
-    """The address of a constant's words, in the process that runs the code."""
+    """Return the address of a constant's words in the process that runs the code."""
     found = Constants.kept.get(token)
     if found is None:
         owner = parts[0]
@@ -440,7 +445,7 @@ def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> i
 
 
 class _Core:
-    """The words of the core: its table of symbols, and what raises exceptions that were left."""
+    """The words of the core: its symbol table, and the function that raises left exceptions."""
 
     words = _lib.ffi.new(
         "uintptr_t[]",
@@ -453,22 +458,22 @@ class _Core:
 
 
 def _core_words() -> int:
-    """The address of the core's words."""
+    """Return the address of the core's words."""
     return int(_lib.ffi.cast("uintptr_t", _Core.words))
 
 
 def constants(
     context: NumbaObject, builder: ir.IRBuilder, owner: object, parts: Sequence[NativeCallable]
 ) -> list[ir.Value]:
-    """A native callable and the functions of its entries, as pointers.
+    """Return a native callable and the functions of its entries, as pointers.
 
-    By name where the entries pickle, so that the code can be kept in files; else by address, which
-    Numba is told of.
+    If the entries pickle, they are referred to by name, so that the code can be cached on disk.
+    Otherwise they are addresses, and Numba is told not to cache.
     """
     made = Constants(owner, parts)
     try:
         serialize.dumps(made)
-    except Exception:  # whatever an owner of a function raises: then there is no name
+    except Exception:  # an owner may raise anything when pickled; then there is no name
         with builder.goto_entry_block():
             address = context.add_dynamic_addr(builder, made.address(), info=repr(owner))
             address = builder.bitcast(address, POINTER)
@@ -477,7 +482,7 @@ def constants(
 
 
 def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Value]:
-    """The words at an address, which do not change, read where the function begins."""
+    """Return the words at an address, loaded at function entry; they never change."""
     found = []
     with builder.goto_entry_block():
         for index in range(count):
@@ -488,7 +493,10 @@ def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Valu
 
 
 def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core) -> ir.Value:
-    """The address of a constant's words. The first function that needs it asks Python.
+    """Return the address of a constant's words. The first function that needs it calls Python.
+
+    The call is at function entry, outside all loops. If it fails there, the words are all 0, and
+    the exception is raised where the constant is used.
 
     It is asked where the function begins, so that loops need not. If it fails there, the words are
     all 0; the exception is raised where the constant is used.
@@ -509,7 +517,7 @@ def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core
 
 
 def _asking(context: NumbaObject, module: ir.Module, asked: Constants | _Core) -> ir.Function:
-    """The function of a module that has the address of a constant's words."""
+    """Return the module's function that returns the address of a constant's words."""
     digest = hashlib.sha256(serialize.dumps(asked)).hexdigest()[:16]
     name = f"nativecall.constant.{digest}"
     if name in module.globals:

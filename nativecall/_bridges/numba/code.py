@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from ..._types.signature import Signature
     from .types import NumbaObject
 
-_number = itertools.count()  # symbols are the process's
+_number = itertools.count()  # symbol names are global to the process
 
 
 def enclose(
     owner: object, compiled: NumbaObject, name: str, signature: Signature, errors: str
 ) -> tuple[int, NumbaObject]:
-    """Compile the C function around what Numba compiled, in a library of Numba's that is made for
-    it: its address, and the library. `owner` is shown where an exception is reported.
+    """Compile the C function around a compiled function, in a Numba library of its own.
+
+    Return its address and the library. Reports of exceptions show `owner`.
     """
     context = cpu_target.target_context
     symbol = f"nativecall_{next(_number)}_{name}"
@@ -54,7 +55,7 @@ def enclose(
 
 
 class _Writer(Values):
-    """Writes the C function around a compiled one."""
+    """Emits the C function around a compiled one."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class _Writer(Values):
         self.passed, self.memory = self.lowering.emit_prologue(self.builder, function)
 
     def write(self, described: NumbaObject, owner: object, name: str) -> None:
-        """Write all of it."""
+        """Emit the whole function."""
         builder, calls, result = self.builder, self.context.call_conv, self.signature.result
         kinds, returns = described.argtypes, described.restype
         kind = calls.get_function_type(returns, kinds)
@@ -82,8 +83,7 @@ class _Writer(Values):
         )
 
         def fail(raised: Callable[[NumbaObject], None]) -> None:
-            """Write what C gets when there is no result; `raised` writes what raises the
-            exception."""
+            """Emit what C gets without a result; `raised` emits the raising of the exception."""
             self.keep_exception(raised, owner)
             if self.errors.hidden:
                 builder.store(ir.IntType(32)(1), self.passed[-1], align=4)
@@ -91,7 +91,7 @@ class _Writer(Values):
 
         def out_of_range(ctype: CType, value: ir.Value, signed: bool) -> None:
             low, high = integer_range(ctype)
-            shown = name.replace("%", "%%")  # it is a format
+            shown = name.replace("%", "%%")  # it is a format string
             text = f"the result of '{shown}' is %ll{'d' if signed else 'u'}, out of range for "
             text += f"{words(ctype)!r} ({low} to {high})"
             fail(lambda python: python.err_format("PyExc_OverflowError", text, value))
@@ -100,7 +100,7 @@ class _Writer(Values):
             fail(lambda python: calls.raise_error(builder, python, status))
         if result.kind == "void":
             self.give(None)
-        elif returns == types.none:  # it only raises
+        elif returns == types.none:  # the function only raises
             self.give(self.sentinel())
         else:
             self.refuse = out_of_range
@@ -110,8 +110,10 @@ class _Writer(Values):
         self.lowering.emit_return(self.builder, self.memory, value)
 
     def arguments(self, kinds: tuple[NumbaObject, ...]) -> list[ir.Value]:
-        """What a jitted function gets of the arguments that C passes: nothing for those that have
-        their defaults, and a tuple for `*args`."""
+        """Return the arguments of the jitted function from those that C passes.
+
+        Omitted ones have their defaults and get nothing; `*args` becomes a tuple.
+        """
         args = self.errors.passed(self.signature.args)
         rest = iter(zip(args, self.passed, strict=False))
         found = []
@@ -130,7 +132,7 @@ class _Writer(Values):
         return found
 
     def keep_exception(self, raised: Callable[[NumbaObject], None], owner: object) -> None:
-        """Raise what `raised` writes, unless an earlier one is still to be noticed."""
+        """Raise what `raised` emits, unless an earlier exception is pending."""
         builder = self.builder
         python = self.context.get_python_api(builder)
         state = python.gil_ensure()
@@ -147,7 +149,7 @@ class _Writer(Values):
         python.gil_release(state)
 
     def sentinel(self) -> ir.Value:
-        """What C gets when the function raises."""
+        """Return what C gets when the function raises."""
         ctype, memory = self.signature.result, self.memory
         if ctype.kind == "void":
             return None

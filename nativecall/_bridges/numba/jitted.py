@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 def is_jitted(obj: object) -> bool:
-    """Whether it is what `numba.njit` makes."""
+    """Return whether an object comes from `numba.njit`."""
     registry = sys.modules.get("numba.core.registry")
     return registry is not None and isinstance(obj, registry.CPUDispatcher)
 
 
 def check(obj: NumbaObject) -> None:
-    """SignatureError where no C functions can be made of a jitted function, whatever it is for."""
+    """Raise SignatureError if a jitted function can never become a C function."""
     check_version()
     if obj.targetoptions.get("forceobj"):
         raise SignatureError(
@@ -53,7 +53,7 @@ def check(obj: NumbaObject) -> None:
 
 
 class Instance:
-    """One instance of a jitted function, a dispatcher of Numba's: what keeps its machine code."""
+    """An instance of a jitted function (a Numba dispatcher); it keeps the machine code."""
 
     __slots__ = ("_library", "compiled", "function", "signature")
 
@@ -67,12 +67,12 @@ class Instance:
         return f"<{self.signature.text!r} of {self.function!r}>"
 
     def inspect_llvm(self) -> str:
-        """The LLVM IR of the C function, after Numba's optimisations."""
+        """Return the LLVM IR of the C function, after Numba's optimisations."""
         text: str = self._library.get_llvm_str()
         return text
 
     def enclosed(self, errors: str) -> Function:
-        """The C function, which is compiled."""
+        """Return the compiled C function."""
         from .code import enclose
 
         name = self.function.py_func.__name__
@@ -88,8 +88,9 @@ class Instance:
 
 
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
-    """The C function of a signature that a jitted function is compiled to; SignatureError when
-    Numba does not compile it for these arguments, or to something else than the result.
+    """Return the C function that a jitted function compiles to for a signature.
+
+    Raise SignatureError if Numba cannot compile it for these arguments, or the result differs.
     """
     check(obj)
     check_errors(signature, errors)
@@ -99,8 +100,8 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
     readonly = CONVENTIONS[errors].passed(signature.readonly)
     with core("compiler_lock").global_compiler_lock:
         compiled, promised = _compile(obj, signature, args, readonly)
-        # Kept by the jitted function: Numba keeps its own libraries until that is collected, so
-        # they must not lead back to it.
+        # Stored on the jitted function. Numba keeps its own libraries until that is collected, so
+        # they must not refer back to it.
         known = obj.__dict__.setdefault("_nativecall", {})
         key = signature.text, errors, promised
         owner, found = known.get(key, (None, None))
@@ -117,8 +118,10 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
 def _compile(
     obj: NumbaObject, signature: Signature, args: tuple[CType, ...], readonly: tuple[bool, ...]
 ) -> tuple[NumbaObject, tuple[bool, ...]]:
-    """Numba's result of compiling a jitted function for those of a signature's arguments, and which
-    of these it does not write to."""
+    """Compile a jitted function for these arguments of a signature.
+
+    Return Numba's result, and which arguments it does not write to.
+    """
     compiled, promised = compiled_for(obj, repr(signature.text), args, readonly)
     returned = compiled.signature.return_type
     if not becomes(returned, signature.result) and not _only_raises(obj, returned):
@@ -130,7 +133,7 @@ def _compile(
 
 
 def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
-    """Whether a function returns nothing because it never returns: its result can be any."""
+    """Return whether a function never returns, so that any result type suits it."""
     if returned != core("types").none:
         return False
     return all([not one.opname.startswith("RETURN_") for one in dis.get_instructions(obj.py_func)])
@@ -139,24 +142,26 @@ def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
 def compiled_for(
     obj: NumbaObject, wanted: str, args: tuple[CType, ...], readonly: tuple[bool, ...]
 ) -> tuple[NumbaObject, tuple[bool, ...]]:
-    """Numba's result of compiling a jitted function for arguments, which `wanted` tells, and which
-    of these it does not write to: at least the `readonly` ones.
+    """Compile a jitted function for arguments, which `wanted` describes.
 
-    Numba tells of arrays that may not be written to. What it compiles with them takes all.
+    Return Numba's result, and which arguments it does not write to: at least the `readonly` ones.
+
+    Numba distinguishes read-only arrays; code compiled for them accepts all arrays.
     """
     for promised in _promises(args, readonly):
         try:
             return _instance(obj, wanted, args, promised), promised
         except SignatureError as error:
-            # What it says of a wrong type names that.
+            # A type error about read-only arrays mentions them.
             if "readonly" not in str(error.__cause__):
                 break
     return _instance(obj, wanted, args, readonly), readonly
 
 
 def _promises(args: tuple[CType, ...], readonly: tuple[bool, ...]) -> Iterator[tuple[bool, ...]]:
-    """What a function may promise not to write to, beyond what is said: all arrays, or all but the
-    last ones, or the first ones, where results usually are."""
+    """Yield the candidates for further read-only arrays: all, all except the last ones, or except
+    the first ones, where results usually are.
+    """
     views = [at for at, one in enumerate(args) if one.kind == "view" and not readonly[at]]
     for count in range(len(views)):
         for written in dict.fromkeys([(*views[len(views) - count :],), (*views[:count],)]):
@@ -171,10 +176,10 @@ def _promises(args: tuple[CType, ...], readonly: tuple[bool, ...]) -> Iterator[t
 def _instance(
     obj: NumbaObject, wanted: str, args: tuple[CType, ...], readonly: tuple[bool, ...]
 ) -> NumbaObject:
-    """The same for these promises. Arguments that are left out have their defaults."""
+    """Compile for exactly these read-only arrays; omitted arguments have their defaults."""
     kinds = tuple([numba_type(one, const) for one, const in zip(args, readonly, strict=True)])
     name = obj.py_func.__name__
-    try:  # Numba says a wrong number of arguments in a page of text
+    try:  # Numba reports a wrong number of arguments in a page of text
         obj._compiler.pysig.bind(*args)
     except TypeError as error:
         raise SignatureError(f"{name!r} does not take the arguments of {wanted}: {error}") from None
@@ -187,7 +192,7 @@ def _instance(
             obj.compile(kinds)
         except MemoryError:
             raise
-        except Exception as error:  # of the compiler's own code, too
+        except Exception as error:  # also from the compiler's own code
             if any(readonly):
                 wanted += ", with arrays that may not be written to"
             raise refusal(name, wanted, error) from error
@@ -198,7 +203,7 @@ def _instance(
 
 
 def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
-    """The error for what Numba does not compile: of its page of text the line that tells most."""
+    """Return the error for a failed compilation: the most useful line of Numba's page of text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith("Failed in ")]
     reason = (telling or lines or [type(error).__name__])[0].removeprefix("- ")
@@ -206,8 +211,10 @@ def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
 
 
 def wrapped_by(function: NativeCallable) -> NumbaObject | None:
-    """The jitted function that a native callable has compiled for each signature; None for others,
-    and where it has entries that are not made of that."""
+    """Return the jitted function that a native callable compiles for each signature.
+
+    Return None for other callables, and if some entries have another origin.
+    """
     hook = function.specialize
     target = hook.target if isinstance(hook, OnDemand) else None
     if not is_jitted(target):

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
     from ..._ext import Foreign
 
-    # Numba has types in part only, and other ones in every version.
+    # Numba is only partly typed, and differently in every version.
     NumbaType: TypeAlias = Foreign
-    NumbaObject: TypeAlias = Foreign  # a dispatcher, what it compiled, and what that is made with
+    NumbaObject: TypeAlias = Foreign  # a dispatcher, what it compiled, and the objects used for it
 
-#: The first and the last of Numba's versions that are known here.
+#: The first and the last supported version of Numba.
 KNOWN = ((0, 62), (0, 68))
-_checked: list[str] = []  # the version of this process, once it is known to be one of these
+_checked: list[str] = []  # the version of this process, once it is known to be supported
 
 
 def core(name: str) -> ModuleType:
-    """A module of Numba's, which is loaded if there is any object of Numba's."""
+    """Return a module of Numba's; it is loaded if any Numba object exists."""
     return sys.modules["numba.core." + name]
 
 
 def unknown_version() -> str | None:
-    """Why this Numba is not used, None for a version that is known."""
+    """Return why this version of Numba is not used, None if it is supported."""
     text: str = sys.modules["numba"].__version__
     if text in _checked:
         return None
@@ -52,14 +52,14 @@ def unknown_version() -> str | None:
 
 
 def check_version() -> None:
-    """SignatureError with a version of Numba that is not known."""
+    """Raise SignatureError for an unsupported version of Numba."""
     reason = unknown_version()
     if reason is not None:
         raise SignatureError(reason, hint="a cfunc's address can be wrapped with a signature")
 
 
 def ctype_of(kind: NumbaType) -> CType:
-    """The C type of a type of Numba's."""
+    """Return the C type of a Numba type."""
     types = core("types")
     kind = types.unliteral(kind)
     if isinstance(kind, types.Boolean):
@@ -76,7 +76,7 @@ def ctype_of(kind: NumbaType) -> CType:
         return pointer_to(VOID)
     if isinstance(kind, types.CPointer):
         return pointer_to(ctype_of(kind.dtype))
-    if isinstance(kind, types.NestedArray):  # which Numba derives from Array
+    if isinstance(kind, types.NestedArray):  # Numba derives it from Array
         return Array(ctype_of(kind.dtype), kind.shape)
     if isinstance(kind, types.Array):
         return View(ctype_of(kind.dtype), kind.ndim)
@@ -86,7 +86,7 @@ def ctype_of(kind: NumbaType) -> CType:
 
 
 def struct_of(record: NumbaType) -> Struct:
-    """The struct that lies in memory as a record does."""
+    """Return the struct with the memory layout of a record."""
     fields = sorted(record.fields.items(), key=lambda item: item[1].offset)
     typed = [(name, ctype_of(field.type)) for name, field in fields]
     for packed in (False, True):
@@ -98,8 +98,7 @@ def struct_of(record: NumbaType) -> Struct:
 
 
 def numba_type(ctype: CType, const: bool = False) -> NumbaType:
-    """The type of Numba's that a C type is in a jitted function; of a `const` view that of arrays
-    which may not be written to."""
+    """Return Numba's type for a C type in jitted functions; a `const` view is a read-only array."""
     types = core("types")
     match ctype:
         case CType(kind="void"):
@@ -124,15 +123,16 @@ def numba_type(ctype: CType, const: bool = False) -> NumbaType:
                 part: Foreign = field.type
                 while part.kind == "array":
                     part = part.item
-                if part.kind != "pointer":  # which is a number to NumPy
+                if part.kind != "pointer":  # a number to NumPy
                     numba_type(part)
             return sys.modules["numba"].from_dtype(dtype_of(ctype))
     raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
 
 
 def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
-    """The types of what a call passes, of those that a jitted function was compiled for: without
-    defaults, and with what is in `*args`."""
+    """Return the types that a call passes, from the types of a compiled instance: without defaults,
+    and with the contents of `*args`.
+    """
     types = core("types")
     found: list[NumbaType] = []
     left_out = False
@@ -149,7 +149,9 @@ def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
 
 
 def becomes(kind: NumbaType, ctype: CType) -> bool:
-    """Whether a value in jitted code can be an argument or a result of C's, or a field of one.
+    """Return whether a value in jitted code can become an argument, a result or a field in C.
+
+    Records are compared by memory layout; the names of fields do not matter.
 
     Records are told by how they lie in memory, whatever their fields are called.
     """
@@ -181,15 +183,15 @@ def becomes(kind: NumbaType, ctype: CType) -> bool:
 
 
 def is_struct(kind: NumbaType, ctype: CType) -> bool:
-    """Whether a record or a tuple can be a struct."""
+    """Return whether a record or a tuple can become a struct."""
     try:
         return becomes(kind, ctype)
     except SignatureError:
-        return False  # a record that lies in memory as no struct does
+        return False  # no struct has the record's layout
 
 
 def is_item(kind: NumbaType, ctype: CType) -> bool:
-    """Whether the elements of an array are what a pointer or a view leads to."""
+    """Return whether array elements match the pointee of a pointer or the items of a view."""
     try:
         return suits(ctype_of(kind), ctype)
     except SignatureError:
@@ -197,14 +199,14 @@ def is_item(kind: NumbaType, ctype: CType) -> bool:
 
 
 def leads_to(ctype: CType, kind: NumbaType) -> bool:
-    """Whether a pointer leads to elements of a type of Numba's."""
+    """Return whether a pointer points to elements of a Numba type."""
     if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
         return True
     return is_item(kind, getattr(ctype.pointee, "item", ctype.pointee))
 
 
 def result_of(kind: NumbaType) -> CType:
-    """The C type of a result; of a tuple the struct of what is in it."""
+    """Return the C type of a result; a tuple becomes a struct."""
     if isinstance(kind, core("types").BaseTuple) and len(kind):
         names: Iterable[str | None] = getattr(kind, "fields", None) or [None] * len(kind)
         return Struct([(name, result_of(one)) for name, one in zip(names, kind, strict=True)])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def lowered(signature: Signature, refusal: str) -> abi.Lowering:
-    """How a signature is passed; SignatureError where that is not known, or too much."""
+    """Return how a signature is passed; raises SignatureError if that is unsupported."""
     try:
         return abi.lower(signature.result, signature.args)
     except abi.Unsupported as error:
@@ -37,19 +37,19 @@ def lowered(signature: Signature, refusal: str) -> abi.Lowering:
 
 
 class Values:
-    """Writes conversions of values at the place where a builder stands."""
+    """Emits conversions of values at a builder's position."""
 
     def __init__(self, context: NumbaObject, builder: ir.IRBuilder) -> None:
         self.context = context
         self.builder = builder
-        #: Writes what becomes of an integer that its C type has no room for, given in 64 bits, and
-        #: whether these are signed; None: it is cut off.
+        #: Emits the handling of an integer that does not fit its C type; gets it as 64 bits, and
+        #: whether it is signed. With None, integers are truncated.
         self.refuse: Callable[[CType, ir.Value, bool], None] | None = None
 
     # -- from C ----------------------------------------------------------------------------------
 
     def from_c(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """A value of C's as Numba has it."""
+        """Return a C value in Numba's representation."""
         if ctype.kind == "view":
             return self._array(kind, value)
         if ctype.kind == "bool":
@@ -61,7 +61,7 @@ class Values:
         return self.builder.bitcast(value, self.context.get_value_type(kind))
 
     def _array(self, kind: NumbaType, descriptor: ir.Value) -> ir.Value:
-        """An array over what a view's descriptor says."""
+        """Return an array over the memory that a view's descriptor describes."""
         builder, ndim = self.builder, kind.ndim
         word = self.context.get_value_type(types.intp)
         data = builder.load(descriptor, typ=POINTER)
@@ -82,7 +82,7 @@ class Values:
         return array._getvalue()
 
     def loaded(self, ctype: Foreign, kind: NumbaType, memory: ir.Value, offset: int) -> ir.Value:
-        """What is in memory as C has it; of a struct a tuple."""
+        """Return a value in memory in Numba's representation; a struct becomes a tuple."""
         builder = self.builder
         if isinstance(kind, types.BaseTuple):
             values = [
@@ -98,7 +98,7 @@ class Values:
     # -- to C ------------------------------------------------------------------------------------
 
     def number(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """A number or pointer."""
+        """Return a number or a pointer for C."""
         if ctype.kind in ("voidptr", "pointer"):
             return self.builder.bitcast(value, POINTER)
         if self.refuse is not None and ctype.kind == "int":
@@ -107,7 +107,10 @@ class Values:
         return self.builder.zext(value, ir.IntType(8)) if ctype.kind == "bool" else value
 
     def _check(self, ctype: Scalar, kind: NumbaType, value: ir.Value) -> None:
-        """Write the check that an integer is in the range of a C type, where it may not be.
+        """Emit a check that an integer is in the range of a C type, where it may not be.
+
+        64-bit integers are not checked: in Numba, the sum of a `uint64` and a number may be
+        `int64`.
 
         Not one of 64 bits: Numba has a sum of `uint64` and a number as `int64`.
         """
@@ -134,7 +137,7 @@ class Values:
     def store(
         self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
     ) -> None:
-        """Write a value to memory as C has it."""
+        """Store a value in memory in C's representation."""
         builder = self.builder
         if isinstance(kind, types.BaseTuple):
             for index, (at, part) in enumerate(_parts(ctype)):
@@ -158,7 +161,9 @@ class Values:
     def given(
         self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value = None
     ) -> ir.Value:
-        """A value as a lowering takes it: what is given in memory is put there, or into some."""
+        """Return a value as a lowering takes it; if it is passed in memory, store it in `memory` or
+        in a new slot.
+        """
         if not abi.in_memory(ctype):
             return self.number(ctype, kind, value)
         if memory is None:
@@ -167,7 +172,7 @@ class Values:
         return memory
 
     def described(self, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """The descriptor of a view over an array, in the function's frame."""
+        """Return the descriptor of a view over an array, in the stack frame."""
         array = make_array(kind)(self.context, self.builder, value)
         memory = reserve(self.builder, 8 * (1 + 2 * kind.ndim), 8)
         self.builder.store(self.builder.bitcast(array.data, POINTER), memory, align=8)
@@ -179,7 +184,7 @@ class Values:
 
 
 def _parts(ctype: Foreign) -> list[tuple[int, CType]]:
-    """Where the items of an array, or the fields of a struct, are, and what they are."""
+    """Return the offset and the type of each item of an array, or field of a struct."""
     if ctype.kind == "array":
         return [(i * ctype.item.size, ctype.item) for i in range(ctype.length)]
     return [(field.offset, field.type) for field in ctype.fields]
