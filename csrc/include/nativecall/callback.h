@@ -1,11 +1,11 @@
-/* nativecall/callback.h: for C libraries that take callbacks: what is in an object that was passed.
+/* nativecall/callback.h: for C libraries that take callbacks: gets a C function from any object.
  *
  *     static NcCallbackSignature accepted[] = {
  *         NC_CALLBACK_ACCEPT("double (double)"),
  *         NC_CALLBACK_ACCEPT_WITH_DATA("double (double, void *)"),
  *     };
  *
- *     static double call(double x, void *data)                    what the library calls
+ *     static double call(double x, void *data)                    called by the library
  *     {
  *         NcCallback *f = (NcCallback *)data;
  *         NcCallbackCall python;
@@ -26,45 +26,42 @@
  *     NcCallback f;
  *     if (nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) return NULL;
  *     while (... && !nc_callback_failed(&f)) ...                  call(x, &f)
- *     if (nc_callback_release(&f) < 0) return NULL;               raises what the callback raised
- *
- * It needs no package and imports nothing. In this order, each for the first accepted signature:
+ *     if (nc_callback_release(&f) < 0) return NULL;               raises the callback's exception
+ * The header needs no package and imports nothing. nc_callback_prepare() accepts, in this order:
  *
  *   1. native callables and their built-in views (nativecallable.h)
- *   2. objects whose type has __nativecall_api__ (nativeapi.h); a native callable has it for the
- *      entries that its specialize hook makes
- *   3. capsules, and SciPy's LowLevelCallables, by the capsule's name, a C declaration of the
+ *   2. objects whose type has __nativecall_api__ (nativeapi.h); native callables use it for the
+ *      entries that their specialize hook creates
+ *   3. capsules and SciPy's LowLevelCallables; the capsule's name is the C declaration of the
  *      function (detail/prototype.h)
- *   4. what Python can call: `function` is NULL, and the consumer calls `object` as it likes
+ *   4. any other Python callable: `function` is NULL, and the consumer calls `object` itself
+ * Within each kind, the first accepted signature that matches is used. If the function of a capsule
+ * or LowLevelCallable has another type, prepare raises ValueError. Any other object raises
+ * TypeError. Function objects of other libraries (ctypes, cffi, Numba's cfuncs, ufuncs) are called
+ * through Python here; convert them to native callables with nativecall.wrap().
  *
- * ValueError: a capsule or LowLevelCallable whose function has another type. TypeError: an object
- * that is none of these. Other boxes (function pointers of ctypes and cffi, Numba's cfuncs, ufuncs)
- * are called by Python here; nativecall.wrap(box) makes native callables of them.
+ * User data is the context of the capsule. A function with user data matches only signatures that
+ * have an argument for it. A function without user data gets NULL there.
  *
- * User data is the context of the capsule. A function that has some fits only signatures with a
- * place for it; one without gets NULL there.
+ * Entries that need the GIL are used only with NC_CALLBACK_HOLDS_GIL. Entries that report failures
+ * (NC_ERRORS_MASK) are used only with NC_CALLBACK_CHECKS_ERRORS, or with
+ * NC_CALLBACK_CHECKS_ARGUMENT for that one convention. Otherwise the callable is called through
+ * Python, which handles both. A capsule's name does not tell whether its function needs the GIL or
+ * sets exceptions, as a Cython `cdef` function without noexcept may. So it is assumed to need the
+ * GIL. With NC_CALLBACK_TRUSTS_NAMES it is assumed not to; the user who passes it is responsible.
  *
- * Entries that need the GIL are passed over unless the consumer says NC_CALLBACK_HOLDS_GIL, entries
- * that report failures (NC_ERRORS_MASK) unless it says NC_CALLBACK_CHECKS_ERRORS, or for one
- * convention NC_CALLBACK_CHECKS_ARGUMENT. Such a callable is then called through Python, which does
- * right by both. A capsule's name does not say whether its function needs the GIL or sets
- * exceptions, as `cdef` functions of Cython may that are not noexcept. So it counts as one that
- * needs the GIL. With NC_CALLBACK_TRUSTS_NAMES it counts as one that does not: who passes it
- * vouches for that.
+ * Errors. nc_callback_leave() stores the call's exception. From then on nc_callback_enter() returns
+ * 0, and the consumer returns its sentinel. nc_callback_failed() costs one load. Release raises the
+ * exception again, with its traceback. If a native function itself runs Python code and leaves an
+ * exception set in the thread, release also returns -1 and the exception stays set.
  *
- * Errors. nc_callback_leave() keeps the exception of the call, and from then on enter is 0, so that
- * the consumer returns its sentinel; nc_callback_failed() is one load; release raises the exception
- * again, with its traceback. A native function that runs Python code itself may leave an exception
- * set in the thread; then release is -1 as well, and the exception stays.
+ * Nesting. If the library passes no user data, call nc_callback_current(). It returns this thread's
+ * innermost callback that was prepared with NC_CALLBACK_NESTS and not yet released.
  *
- * Nesting. A library without a place for user data finds its callback by nc_callback_current(): the
- * innermost one of this thread that was prepared with NC_CALLBACK_NESTS and is not released.
- *
- * Threads. Call prepare and release with the GIL held; a nested callback is released by the thread
- * that prepared it. Calls in between are free: any thread, several at once, also threads that
- * Python has never seen. Between prepare and release the NcCallback stays where it is. Release
- * comes when the C code has ended. Threads enter Python by PyGILState, so in the main interpreter.
- */
+ * Threads. Call prepare and release with the GIL held. Release a nested callback in the thread that
+ * prepared it. In between, any number of threads may call it at once, including threads unknown to
+ * Python. Do not move the NcCallback between prepare and release. Release it after the C code has
+ * finished. Threads enter Python by PyGILState, hence in the main interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
@@ -78,29 +75,29 @@
 
 NC_C_BEGIN
 
-/* options: The C code holds the GIL whenever it calls. Without it, nc_callback_enter() takes it. */
+/* Options: the C code holds the GIL at each call. Otherwise nc_callback_enter() acquires it. */
 #define NC_CALLBACK_HOLDS_GIL 1u
-/* nc_callback_current() finds the callback. */
+/* nc_callback_current() returns the callback. */
 #define NC_CALLBACK_NESTS 2u
-/* The C code looks after each call for the failures that flags & NC_ERRORS_MASK names. */
+/* After each call the C code checks for failure as flags & NC_ERRORS_MASK specifies. */
 #define NC_CALLBACK_CHECKS_ERRORS 4u
-/* The functions of capsules neither need the GIL nor set exceptions. */
+/* Functions in capsules neither need the GIL nor set exceptions. */
 #define NC_CALLBACK_TRUSTS_NAMES 8u
-/* The C code makes the int that the last argument points to 0 before each call and looks at it
- * after it, in all signatures that it accepts: entries with NC_ERRORS_ARGUMENT are taken, too. */
+/* The last argument of every accepted signature is an int *. The C code sets the int to 0 before
+ * each call and checks it afterwards. Entries with NC_ERRORS_ARGUMENT are also used. */
 #define NC_CALLBACK_CHECKS_ARGUMENT 16u
-/* The C code does not call Python: what has no function for it is TypeError. */
+/* The C code does not call Python: an object without a C function raises TypeError. */
 #define NC_CALLBACK_NATIVE_ONLY 32u
 
-/* Any C function; cast to its type before it is called. */
+/* Any C function; cast it to its type before you call it. */
 typedef void (*NcFunction)(void);
 
-/* A signature that a consumer accepts. The array is static: prepare keeps in it what it found. */
+/* A signature that a consumer accepts. The array must be static: prepare caches results in it. */
 typedef struct {
     const char *declaration; /* a C declaration without the function's name */
-    int has_user_data;       /* whether one of its arguments is for user data */
-    const char *signature;   /* the canonical text; NULL until prepare was called */
-    const char *interned;    /* NULL until there are native callables in the process */
+    int has_user_data;       /* whether an argument receives user data */
+    const char *signature;   /* canonical text; NULL before the first prepare */
+    const char *interned;    /* NULL until there is a runtime in the process */
 } NcCallbackSignature;
 
 /* Initialisers. */
@@ -109,28 +106,28 @@ typedef struct {
 
 /* One callback, from prepare to release. */
 typedef struct NcCallback {
-    NcFunction function; /* of the C type that goes with `matched`; NULL: Python is called */
-    void *user_data;     /* what to pass in that signature's argument for it */
-    size_t matched;      /* which of the accepted signatures it is */
+    NcFunction function; /* of the C type of signature `matched`; NULL: call Python */
+    void *user_data;     /* pass it in that signature's user data argument */
+    size_t matched;      /* index of the accepted signature */
     uintptr_t flags;     /* NC_FLAG_* and NC_ERRORS_* of the function */
-    PyObject *object;    /* what was passed; owned */
+    PyObject *object;    /* the object passed; owned */
     unsigned options;    /* NC_CALLBACK_* */
 
-    /* The rest is for this header only. */
+    /* Private to this header. */
     intptr_t failed;          /* atomic: 0, or NC_FAILED_* */
     PyObject *raised;         /* the exception, if it is NC_FAILED_RAISED */
-    struct NcCallback *outer; /* the next one that nc_callback_current() finds */
-    PyThreadState *finalizer; /* that shuts Python down, if it did so at prepare; else NULL */
+    struct NcCallback *outer; /* the next outer one, for nc_callback_current() */
+    PyThreadState *finalizer; /* thread that prepared during shutdown; else NULL */
 } NcCallback;
 
 /* Why a callback failed. */
 #define NC_FAILED_RAISED 1   /* it raised */
-#define NC_FAILED_SHUTDOWN 2 /* it was called when Python could not be entered any more */
+#define NC_FAILED_SHUTDOWN 2 /* it was called after Python could no longer be entered */
 
-/* The function as a pointer of the C type that goes with `matched`. */
+/* The function, cast to the C type of signature `matched`. */
 #define NC_CALLBACK_FUNCTION(callback, type) ((type)(callback)->function)
 
-/* One for each thread and shared object. */
+/* One per thread and shared object. */
 #if defined(NC_MSVC)
 static NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
 #else
@@ -139,34 +136,35 @@ NC_SHARED_VARIABLE NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Whether to stop: the callback raised, or can no longer run. Any thread, with or without GIL. */
+/* Return whether to stop: the callback raised or can no longer run. Any thread; no GIL needed. */
 NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
 {
     return nc_load_relaxed_intptr(&callback->failed) != 0;
 }
 
-/* This thread's innermost callback that nests, or NULL. */
+/* Return this thread's innermost callback with NC_CALLBACK_NESTS, or NULL. */
 NC_STATIC_INLINE NcCallback *nc_callback_current(void)
 {
     return nc_callback_innermost;
 }
 
-/* Says why the callback failed, unless that is said already. Whether this was the first reason. */
+/* Record why the callback failed, unless a reason is recorded. Return whether this was the
+ * first. */
 NC_STATIC_INLINE int nc_callback_fail(NcCallback *callback, intptr_t why)
 {
     return nc_exchange_ptr(&callback->failed, NULL, (void *)why);
 }
 
-/* One call of Python on behalf of a callback. */
+/* One call into Python on behalf of a callback. */
 typedef struct {
     PyObject *callable; /* owned */
     NcCallback *callback;
-    PyObject *before; /* what the C code had raised, which is put aside */
+    PyObject *before; /* exception already set by the C code */
     PyGILState_STATE gil;
-    int error_number; /* errno, which stays as the C code had it */
+    int error_number; /* errno, restored for the C code */
 } NcCallbackCall;
 
-/* Enters Python: 1, and nc_callback_leave() must follow; 0 when the sentinel is to be returned. */
+/* Enter Python. If this returns 1, call nc_callback_leave(); if 0, return the sentinel. */
 NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
 {
     const int holds = (callback->options & NC_CALLBACK_HOLDS_GIL) != 0;
@@ -175,9 +173,9 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
         return 0;
     }
     call->error_number = errno;
-    call->gil = PyGILState_LOCKED; /* not used without; compilers cannot see that */
+    call->gil = PyGILState_LOCKED; /* silences a compiler warning */
     if (!holds) {
-        /* While Python shuts down, one thread alone may enter it: it has the GIL, or prepared. */
+        /* At shutdown only one thread may enter: it holds the GIL, or called prepare. */
         if (NC_UNLIKELY(nc_is_finalizing()) &&
             ((thread = PyGILState_GetThisThreadState()) == NULL ||
              (thread != nc_thread_unchecked() && thread != callback->finalizer))) {
@@ -198,8 +196,8 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
     return 1;
 }
 
-/* Leaves Python: 0, or -1 when the call left an exception, which is kept, and the sentinel is to be
- * returned. */
+/* Leave Python. Return 0, or -1 if the call raised: the exception is stored; return the
+ * sentinel. */
 NC_STATIC int nc_callback_leave(NcCallbackCall *call)
 {
     NcCallback *callback = call->callback;
@@ -224,8 +222,8 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call)
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Finds the signature of a declaration, once. The text lives for ever, as the array does. 0, or -1
- * with an exception. */
+/* Parse a declaration into a signature, once. The text is immortal, as the array is. Return 0, or
+ * -1 with an exception. */
 NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
 {
     char *text = (char *)PyMem_Malloc(strlen(accepted->declaration) + 1);
@@ -245,7 +243,7 @@ NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
     return 0;
 }
 
-/* What no entry may have; `told`: one whose last argument tells of failures. */
+/* Return the flags that rule out an entry; `told`: an entry with NC_ERRORS_ARGUMENT. */
 NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
 {
     const unsigned checks =
@@ -254,7 +252,7 @@ NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
            ((options & checks) != 0 ? 0 : NC_ERRORS_MASK);
 }
 
-/* Takes an entry whose flags suit: 1, else 0. */
+/* Use an entry if its flags suit. Return 1, else 0. */
 NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry *entry, size_t i)
 {
     const int told = (entry->flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
@@ -267,7 +265,7 @@ NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry
     return 1;
 }
 
-/* Entries of the object itself. 1, 0 when none fits, or -1 with an exception. */
+/* Try the object's entries. Return 1, 0 if none matches, or -1 with an exception. */
 NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *accepted,
                                      size_t count)
 {
@@ -306,7 +304,7 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *
     return 0;
 }
 
-/* The function of a capsule: 1, or 0 when it does not fit, and *why not may be told. */
+/* Try the function of a capsule. Return 1, or 0 with a possible reason in *why. */
 NC_STATIC int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
                                        const NcCallbackSignature *accepted, size_t count,
                                        const char **why)
@@ -317,7 +315,7 @@ NC_STATIC int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
     while (name != NULL && i < count && strcmp(name, accepted[i].declaration) != 0) {
         i++;
     }
-    /* The same in another spelling is rare. */
+    /* Rare: the same type, spelled differently. */
     if (i == count && name != NULL && strlen(name) < sizeof text &&
         nc_prototype_signature(name, text) == NC_OK) {
         for (i = 0; i < count && strcmp(text, accepted[i].signature) != 0; i++) {
@@ -340,7 +338,7 @@ NC_STATIC int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
     return 1;
 }
 
-/* The capsule that obj is or, as a LowLevelCallable is a tuple, has in front; NULL: none. */
+/* Return obj if it is a capsule, or the first item of a LowLevelCallable (a tuple), else NULL. */
 NC_STATIC_INLINE PyObject *nc_callback_capsule(PyObject *obj)
 {
     PyObject *first = obj;
@@ -350,7 +348,7 @@ NC_STATIC_INLINE PyObject *nc_callback_capsule(PyObject *obj)
     return PyCapsule_CheckExact(first) ? first : NULL;
 }
 
-/* Raises the error for an object that none of the accepted signatures fits. */
+/* Raise the error for an object that matches none of the accepted signatures. */
 NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *why,
                                 const NcCallbackSignature *accepted, size_t count)
 {
@@ -378,15 +376,15 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
     Py_DECREF(wanted);
 }
 
-/* Callbacks that nest are a stack in the frames of their callers, each of which takes its own off
- * again by nc_callback_release. GCC, from 12 on, does not see that. */
+/* Nested callbacks form a linked stack in their callers' frames. Each caller pops its own with
+ * nc_callback_release, which GCC 12 and later do not see. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdangling-pointer"
 #endif
 
-/* Finds how obj is called by one of the accepted signatures, at least one: 0, and the callback is
- * to be released; or -1 with an exception, and it is not (but may). GIL required. */
+/* Prepare to call obj with one of the accepted signatures (at least one). Return 0, after which the
+ * callback must be released, or -1 with an exception, after which it need not be. GIL required. */
 NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
                                   NcCallbackSignature *accepted, size_t count, unsigned options)
 {
@@ -432,8 +430,8 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
 
 /* ---- release --------------------------------------------------------------------------------- */
 
-/* Ends what prepare began, when the C code has ended: 0; or -1 with an exception, which the
- * callback raised or was set before. The callback's came first: another goes to
+/* Release a prepared callback after the C code has finished. Return 0, or -1 with an exception that
+ * the callback raised or that was already set. If there are both, the latter goes to
  * sys.unraisablehook. GIL required. A second release does nothing. */
 NC_STATIC int nc_callback_release(NcCallback *callback)
 {

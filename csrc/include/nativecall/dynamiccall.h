@@ -1,40 +1,41 @@
-/* nativecall/dynamiccall.h: calls any callable by a signature that is known at run time only.
+/* nativecall/dynamiccall.h: calls any callable with a signature known only at run time.
  *
  *     NcCall call;
  *     if (nc_call_prepare(&call, obj, "d:id") < 0) return NULL;
  *     const void *args[] = {&n, &x};                          // an int and a double
  *     int status = nc_call(&call, &y, args);                  // as often as needed
  *     nc_call_release(&call);
+ * The signature gives the C types of the caller's arguments and result. nc_call_prepare() picks,
+ * once, one of the three ways of CEP 1000 and stores it in `way`:
  *
- * The signature says what the caller has and wants. The three-way dispatch of CEP 1000 decides,
- * once, how obj is called; `way` tells:
+ *   NC_WAY_EXACT      obj has an entry with this signature; its C function is called
+ *                     (registercall.h)
+ *   NC_WAY_PROMOTED   obj has an entry whose arguments can hold every value of the caller's types,
+ *                     and whose result fits the caller's: "d:dd" or "f:qd" here. The entry with the
+ *                     least widening is used, the first of equals. No conversion loses precision:
+ *                     int64 is not promoted to double.
+ *   NC_WAY_BOXED      Python calls obj with the arguments converted to Python objects
  *
- *   NC_WAY_EXACT      it has an entry of this signature: its C function is called (registercall.h)
- *   NC_WAY_PROMOTED   it has one whose arguments hold every value of the caller's, and whose result
- *                     fits the caller's: "d:dd" or "f:qd" here. The least widening counts, then the
- *                     order of entries. Nothing is ever lost: int64 is not promoted to double.
- *   NC_WAY_BOXED      the arguments become Python objects, and Python calls
+ * Entries come from native callables and their views, and from find() and entry() of types with
+ * __nativecall_api__. Python calls function objects of other libraries; convert them to native
+ * callables with nativecall.wrap().
  *
- * Entries are those of native callables and their views, and of types with __nativecall_api__ (what
- * find() gives for the signature, and what entry() tells). Other libraries' boxes are called by
- * Python; nativecall.wrap(box) makes native callables of them.
+ * Types. Integers, floats and complex numbers; pointers; objects, borrowed as arguments and new
+ * references as results. When boxed, a pointer becomes an int in Python, and NULL becomes None;
+ * native callables themselves neither accept nor return such ints. Up to NC_CALL_MAX_ARGUMENTS.
+ * Structs, views and variadic signatures raise ValueError: pass a pointer instead.
  *
- * Types. Integers, floats, complex numbers; pointers, which are integers in Python, None for NULL
- * (native callables themselves neither take nor give such integers when they are boxed); objects,
- * borrowed as arguments and new as a result. Up to NC_CALL_MAX_ARGUMENTS. Structs, views and
- * variadic signatures are ValueError: pass a pointer.
+ * The GIL. nc_call() needs the GIL and returns 0, or -1 with an exception. It releases the GIL
+ * around an entry with NC_FLAG_RELEASE_GIL. It raises exceptions of NC_ERRORS_PYTHON entries and of
+ * those whose flags say that they run Python code. Entries with other error conventions are called
+ * through Python, which handles them; an NC_ERRORS_ARGUMENT argument is then not passed.
+ * nc_call_nogil() is for threads without the GIL. It uses only entries that neither need the GIL
+ * nor report failures, so its entry, and its way `nogil_way`, may differ from nc_call()'s. It
+ * returns NC_OK, or NC_E_GIL without a call or an exception if there is no such entry.
  *
- * The GIL. nc_call() needs it: 0, or -1 with an exception. It drops the GIL around an entry that
- * asks for that, raises what one sets (NC_ERRORS_PYTHON) or leaves whose flags say that it runs
- * Python code, and leaves entries that report failures in other ways to Python, which knows how (an
- * argument that is there to tell of failure, NC_ERRORS_ARGUMENT, is not passed then).
- * nc_call_nogil() is for threads without the GIL, and dispatches among entries that neither need it
- * nor report failures. So it may take another entry than nc_call() does, by another way,
- * `nogil_way`. NC_OK; or NC_E_GIL, no call and no exception, where there is none.
- *
- * Threads. A prepared call is not written to: any number of threads may use it at once. It keeps
- * obj alive, and calls the function that obj had when it was prepared. What nc_call() runs may
- * release the call, as long as the NcCall stays where it is: obj lives until nc_call() returns. */
+ * Threads. Calls do not modify a prepared call: any number of threads may use it at once. It keeps
+ * obj alive and calls the function that obj had at prepare. Code run by nc_call() may release the
+ * call, but must not move the NcCall: obj is alive until nc_call() returns. */
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
@@ -49,36 +50,35 @@ NC_C_BEGIN
 
 enum { NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED };
 
-/* How to call the entry that was chosen; for this header only. */
+/* How to call the chosen entry; private to this header. */
 typedef struct {
-    int cost;                                      /* how far it is from what is wanted; 0: exact */
-    NcRegisterCall how;                            /* of its function */
-    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* its types; their texts may be gone */
+    int cost;                                      /* total widening; 0: exact */
+    NcRegisterCall how;                            /* calls its function */
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* its types; texts may dangle */
 } NcCallChoice;
 
 /* A prepared call. */
 typedef struct {
     PyObject *callable; /* owned */
     size_t count;       /* arguments */
-    size_t boxed;       /* those that Python gets */
+    size_t boxed;       /* arguments passed to Python */
 
-    /* What nc_call() does. */
+    /* For nc_call(). */
     void *function;  /* NULL: Python calls */
     uintptr_t flags; /* NC_FLAG_* and NC_ERRORS_* of its entry */
     int way;         /* NC_WAY_* */
 
-    /* What nc_call_nogil() does: NULL and NC_WAY_BOXED where it is NC_E_GIL. */
+    /* For nc_call_nogil(). NULL and NC_WAY_BOXED if it returns NC_E_GIL. */
     int nogil_way;
     void *nogil_function;
 
-    /* The rest is for this header only. */
+    /* Private to this header. */
     NcCallChoice choice;
     NcCallChoice nogil_choice;
-    NcCallType
-        types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, the result first; texts are gone */
+    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, result first; texts dangle */
 } NcCall;
 
-/* The value of any such type. */
+/* A value of any of these types. */
 typedef union {
     int64_t integer;
     double parts[2];
@@ -88,13 +88,13 @@ typedef union {
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* The entries that are not called, with the GIL and without. All error conventions but
- * NC_ERRORS_NONE and NC_ERRORS_PYTHON have a bit that is not NC_ERRORS_PYTHON's. */
+/* Entries with these flags are not called, with and without the GIL. Every error convention except
+ * NC_ERRORS_NONE and NC_ERRORS_PYTHON has a bit that NC_ERRORS_PYTHON lacks. */
 #define NC_CALL_REFUSE (NC_ERRORS_MASK & ~NC_ERRORS_PYTHON)
 #define NC_CALL_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
 
-/* Takes an entry, for calls with the GIL or without, if it is nearer to what is wanted than the one
- * that was taken. */
+/* Use an entry, for calls with and without the GIL, if it needs less widening than the best so
+ * far. */
 NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
 {
     const char *signature = entry->signature;
@@ -145,7 +145,7 @@ NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
     }
 }
 
-/* All that obj offers to a caller of a canonical signature. 0, or -1 with an exception. */
+/* Search all entries of obj for a canonical signature. Return 0, or -1 with an exception. */
 NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
 {
     const uintptr_t refuse[2] = {NC_CALL_REFUSE, NC_CALL_REFUSE_NOGIL};
@@ -163,7 +163,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     if (nc_nativeapi_of(obj, &api) < 0) {
         return -1;
     }
-    for (size_t i = 0; api != NULL && i < 2; i++) { /* what it finds it need not tell */
+    for (size_t i = 0; api != NULL && i < 2; i++) { /* entry() may omit what find() finds */
         if (nc_nativeapi_find(obj, signature, refuse[i], &entry) < 0) {
             return -1;
         }
@@ -177,7 +177,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     return 0;
 }
 
-/* A signature in a message: for its text and nc_call_ellipsis() of it. */
+/* Message format of a signature: pass its text and nc_call_ellipsis(text). */
 #define NC_CALL_SHOWN "'%.200s%s'"
 
 NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
@@ -185,8 +185,8 @@ NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
     return strlen(signature) > 200 ? "..." : "";
 }
 
-/* Finds how obj is called with values of a signature, in any spelling: 0, and the call is to be
- * released; or -1 with ValueError for the signature or TypeError for obj. GIL required. */
+/* Prepare to call obj with a signature, in any spelling. Return 0, after which the call must be
+ * released, or -1 with ValueError (signature) or TypeError (obj). GIL required. */
 NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature)
 {
     char text[NC_SIGNATURE_MAX_LENGTH + 1];
@@ -233,17 +233,17 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     return status;
 }
 
-/* Ends what prepare began. GIL required; a second release does nothing. */
+/* Release a prepared call. GIL required. A second release does nothing. */
 NC_STATIC_INLINE void nc_call_release(NcCall *call)
 {
     call->function = NULL;
     call->nogil_function = NULL;
-    Py_CLEAR(call->callable); /* last: it may lead back here */
+    Py_CLEAR(call->callable); /* last: it may re-enter this function */
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* A C value as a new reference, or NULL with an exception. */
+/* Convert a C value to Python. Return a new reference, or NULL with an exception. */
 NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
 {
     void *pointer;
@@ -273,7 +273,7 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
     }
 }
 
-/* An integer that is a result. 0, or -1 with an exception. */
+/* Convert a Python result to a C integer. Return 0, or -1 with an exception. */
 NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, void *at)
 {
     const char name[2] = {type->code, '\0'};
@@ -288,7 +288,7 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
     return 0;
 }
 
-/* A number of a result as a float, or as a part of a complex one: 0, or -1 with OverflowError. */
+/* Store a number as a C float or as a part of a complex. Return 0, or -1 with OverflowError. */
 NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, double number, void *at)
 {
     char name[3] = "Z";
@@ -299,7 +299,7 @@ NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, doub
     return nc_overflows((long double)number, (double)held) ? nc_unbox_overflow(result, name) : 0;
 }
 
-/* A result as a C value. 0, or -1 with an exception. */
+/* Convert a Python result to a C value. Return 0, or -1 with an exception. */
 NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
 {
     NC_BOOL truth;
@@ -339,7 +339,7 @@ NC_STATIC int nc_call_unbox(const NcCallType *type, PyObject *result, void *at)
     }
 }
 
-/* The third way. 0, or -1 with an exception. */
+/* Call through Python. Return 0, or -1 with an exception. */
 NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const *args)
 {
     PyObject *values[NC_CALL_MAX_ARGUMENTS + 1];
@@ -372,7 +372,7 @@ NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const 
     return status;
 }
 
-/* The first two ways. */
+/* Call the C function, exact or promoted. */
 NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallChoice *choice,
                               void *result, const void *const *args)
 {
@@ -394,8 +394,9 @@ NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallCh
     }
 }
 
-/* Whether a native call of `callable` failed: 0, or -1 with an exception and without a result. An
- * object that is not wanted is dropped. What runs Python code may leave an exception unreported. */
+/* Check a native call of `callable` for failure. Return 0, or -1 with an exception and no result.
+ * An unwanted object is released. Functions that run Python code may set an exception without
+ * reporting it. */
 NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject **object, int wanted)
 {
     const uintptr_t raising = NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL;
@@ -417,8 +418,8 @@ NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject *
     return status;
 }
 
-/* Calls: args[i] points to the i-th argument, result to memory for the result, or is NULL where
- * there is none or none is wanted. 0, or -1 with an exception. GIL required. */
+/* Call. args[i] points to the i-th argument, and `result` to memory for the result, or is NULL if
+ * there is none or you do not want it. Return 0, or -1 with an exception. GIL required. */
 NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *const *args)
 {
     const int gives_object = call->types[0].kind == NC_KIND_OBJECT;
@@ -429,8 +430,8 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     if (call->function == NULL) {
         return nc_call_boxed(call, result, args);
     }
-    Py_INCREF(callable); /* what the function calls may release the call */
-    /* What needs the GIL or sets exceptions keeps it, whatever else its flags say. */
+    Py_INCREF(callable); /* the callee may release the call */
+    /* NC_FLAG_NEEDS_GIL and error conventions override NC_FLAG_RELEASE_GIL. */
     if ((call->flags & (NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK)) ==
         NC_FLAG_RELEASE_GIL) {
         PyThreadState *thread = PyEval_SaveThread();
@@ -447,7 +448,8 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     return status;
 }
 
-/* The same without the GIL, where that is allowed: NC_OK, or NC_E_GIL and nothing was called. */
+/* The same without the GIL. Return NC_OK, or NC_E_GIL if that is not allowed and nothing was
+ * called. */
 NC_NOINLINE NC_OPAQUE int nc_call_nogil(const NcCall *call, void *result, const void *const *args)
 {
     if (call->nogil_function == NULL || (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {

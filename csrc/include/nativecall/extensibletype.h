@@ -1,11 +1,10 @@
-/* nativecall/extensibletype.h: types with a slot table, and the one metaclass that they all share.
+/* nativecall/extensibletype.h: types with a slot table, and the metaclass that they share.
  *
- * For providers: code that gives its types slots which native code can find by key (SEP 200). The
- * whole metaclass comes with it, so that a project can bundle this folder and need nothing at run
- * time.
+ * For providers, which give their types slots that native code finds by key (SEP 200). The header
+ * contains the whole metaclass: bundle this folder, and your project needs nothing at run time.
  *
- *     static PyCustomSlot slots[2];                          its own rows, and a zero one
- *     static PyHeapExtensibleTypeObject Type;                filled in as for PyType_Ready
+ *     static PyCustomSlot slots[2];                          one row and a zero row
+ *     static PyHeapExtensibleTypeObject Type;                fill in as for PyType_Ready
  *
  *     slots[0].id = OPERATIONS_ID;                           at module initialisation
  *     slots[0].data.pointer = (void *)&operations;
@@ -13,50 +12,47 @@
  *     if (PyExtensibleType_Ready(&Type, 2) < 0) return NULL;
  *
  *     PyCustomSlots_Find(obj, OPERATIONS_ID, 0)              in another module (customslots.h)
+ * Idea. A type whose metatype is `extensibletype` has the layout of PyHeapExtensibleTypeObject: a
+ * PyHeapTypeObject, a pointer to a slot table (slottable.h), and the offset of the call table in
+ * each object (calltable.h, CEP 1000's direct offset). SEP 200 marks such types with bit 22 of
+ * tp_flags. CPython has used that bit since 3.10, so here only the metatype identifies a type.
  *
- * Idea. A type whose metatype is `extensibletype` is laid out as a PyHeapExtensibleTypeObject: a
- * PyHeapTypeObject followed by a pointer to a slot table (slottable.h) and the offset at which each
- * of its objects keeps a call table (calltable.h, CEP 1000's direct offset). SEP 200 marks such
- * types with bit 22 of tp_flags; CPython uses that bit for itself since 3.10, so here a type is
- * known by its metatype alone.
+ * Handshake. A process has one metaclass and one registry of interned keys: those of the first
+ * module. PyExtensibleType_Import() looks up sys.modules["_extensibletype"]:
  *
- * Handshake. A process has one metaclass and one registry of interned keys, the first module's.
- * PyExtensibleType_Import() looks for sys.modules["_extensibletype"]; what it finds there decides:
+ *   if it finds                        it
+ *   nothing                            readies and publishes this copy's metaclass
+ *   a capsule .runtime_v1              uses that runtime, not this copy
+ *   a module without .runtime_v1 (of   publishes this copy in that module
+ *   another version or a draft)
+ *   a .runtime_v1 of another version,  raises ImportError with both names
+ *   too small, or with a NULL pointer
+ *   anything else                      raises ImportError
  *
- *   nothing                            this copy's metaclass is made ready and published
- *   .runtime_v1, a capsule             that runtime is used; this copy stays unused
- *   a module without .runtime_v1: of   this copy's is published beside what is there
- *   another version, or of a draft
- *   .runtime_v1 of another version,    ImportError that names both sides
- *   too small, or with NULL where a
- *   pointer must be
- *   anything else by that name         ImportError
+ * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 requires, unless another
+ * module has stored its own there. The runtime's structs may have more or fewer fields at the end
+ * than this copy's, but always have those of version 1.
  *
- * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 asks, unless another
- * module has put its own there. A runtime may be of a build whose structs have more fields at their
- * ends, or fewer, but for those of version 1, which are all there.
+ * Inheritance (SEP 200, both drafts; for where and why we differ, see docs/abi/departures.md):
  *
- * Inheritance (SEP 200, both drafts; docs/abi/departures.md says where and why we depart from
- * them):
+ *   - Each class has its own table, built with the class. It starts with the rows of the first
+ *     extensible base, in their order. Rows added by other bases and by the class follow. For each
+ *     key, the first class in the MRO that defines it provides the row. The key keeps its first
+ *     position, so expected positions survive subclassing.
+ *   - A static C type over-allocates its array of rows. Ready writes the merged rows back to it,
+ *     and raises an error if the array is too small.
+ *   - A class statement adds or overrides rows with a mapping named __customslots__.
+ *   - Call tables of both formats come from the first class in the MRO that provides one, so all
+ *     lookups reach the same entries.
+ *   - If the tp_call of a class differs from that of the class that provides the call table, it has
+ *     no call table: native callers and Python must get the same results. A mutable class of
+ *     another metaclass, earlier in the MRO, counts as overriding __call__, because one can be
+ *     assigned unnoticed.
+ *   - Changing bases without the metaclass, which would leave the table wrong, is refused.
  *
- *   - every class has a table of its own, made when the class is made: first the rows of its first
- *     extensible base, in their order, then what the other bases and the class add. For each key
- *     the row of the first class in the MRO that defines it wins, at the position where the
- *     key first stood, so that expected positions survive subclassing;
- *   - a static C type over-allocates its array of rows, and Ready writes the merged rows back
- *     to it; an array that is too small is an error;
- *   - a class statement adds or overrides rows with a mapping named __customslots__;
- *   - call tables, of both formats, come from the first class in the MRO that brings any, so that
- *     every way leads to the same entries;
- *   - a class whose tp_call is not the one that this class was made with has no call table: native
- *     callers and Python must not get different results. A mutable class of another metaclass that
- *     comes before the class that has the call counts as one with a __call__, because it can be
- *     given one unnoticed;
- *   - bases that are changed past the metaclass, so that its table would be wrong, are refused.
- *
- * Threads. Import, Ready and everything that makes or changes a class hold the GIL. Readers
- * (customslots.h) need only a reference to the object: a published table is never written again, a
- * new one is published by one release store, and superseded ones live as long as the type.
+ * Threads. Import, Ready and all functions that create or change a class need the GIL. Readers
+ * (customslots.h) need only a reference to the object. A published table is never modified. A new
+ * table is published with one release store. Superseded tables live as long as the type.
  *
  * Errors. Functions that return int return 0, or -1 with a Python exception set. */
 #ifndef NATIVECALL_EXTENSIBLETYPE_H
@@ -68,8 +64,8 @@
 NC_C_BEGIN
 
 #if !defined(_WIN32)
-/* The registry of this copy while it is the published one. A fork may not happen while another
- * thread is inserting: the child would find the mutex locked for ever. */
+/* This copy's registry, if published. fork() waits for inserting threads; otherwise the mutex could
+ * stay locked forever in the child. */
 static NcRegistry *nc_forked_registry = NULL;
 
 NC_STATIC void nc_before_fork(void)
@@ -83,8 +79,8 @@ NC_STATIC void nc_after_fork(void)
 }
 #endif
 
-/* Puts metaclass and capsule at a module, beside what else is there. 0, or -1 with MemoryError: a
- * metaclass that then stands there alone is no runtime. */
+/* Add metaclass and capsule to a module. Return 0, or -1 with MemoryError. A metaclass left there
+ * without a capsule is no runtime. */
 NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObject *capsule)
 {
     PyObject *dict = PyModule_GetDict(module);
@@ -96,8 +92,8 @@ NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObje
     return status;
 }
 
-/* Publishes this copy as the process's runtime, at the module that is there already, or at a new
- * one where `there` is NULL. NULL with an exception. */
+/* Publish this copy as the process's runtime in the existing module `there`, or in a new module if
+ * it is NULL. Return NULL with an exception on failure. */
 NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
 {
     static NcRuntime runtime;
@@ -144,7 +140,7 @@ NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there
     return status == 0 ? &runtime : NULL;
 }
 
-/* What stands in the runtime's place, for a message of one line: a new reference. */
+/* Describe the object found in place of the runtime, on one line. Return a new reference. */
 NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
 {
     PyObject *shown = PyObject_Repr(object);
@@ -156,7 +152,8 @@ NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
     return shown;
 }
 
-/* The runtime that another module published, if it is one we can work with. */
+/* Return the runtime that another module published, or NULL with an exception if it is
+ * incompatible. */
 NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
 {
     const NcRuntime *found = NULL;
@@ -212,8 +209,8 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
     return found;
 }
 
-/* The metaclass of this process, a borrowed reference that lives as long as the process; NULL with
- * ImportError when there is one that this copy cannot work with. Idempotent. GIL required. */
+/* Return the process's metaclass, a borrowed reference to an immortal object. Return NULL with
+ * ImportError if the published one is incompatible. Idempotent. GIL required. */
 NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
 {
     const NcRuntime *runtime = NULL;
@@ -237,14 +234,14 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     return nc_metatype;
 }
 
-/* Makes a static extensible type ready, as PyType_Ready does, or a heap type that
- * PyType_FromMetaclass has made: call it at module initialisation, with the GIL. Before,
- * etp_custom_slots points (NC_STATIC_SLOTS) to an array of slot_table_size rows, the type's own
- * ones first and the rest zero; 0 rows and NULL for a type that brings none. After, the array holds
- * the merged rows (see the inheritance rules on top) and the type is published. -1 with an
- * exception, and no table: no metaclass (ImportError), rows that cannot be (ValueError), a heap
- * type of another metaclass (TypeError), or whatever PyType_Ready says; docs/abi/provide.md has the
- * list. */
+/* Ready a static extensible type, as PyType_Ready does, or a heap type made by
+ * PyType_FromMetaclass. Call it at module initialisation, with the GIL. Before the call, set
+ * etp_custom_slots (NC_STATIC_SLOTS) to an array of slot_table_size rows: the type's own rows
+ * first, the rest zero. A type without rows passes 0 and NULL. Afterwards the array holds the
+ * merged rows (see the inheritance rules above) and the type is published. On failure, return -1
+ * with an exception and no table: no metaclass (ImportError), invalid rows (ValueError), a heap
+ * type of another metaclass (TypeError), or any error of PyType_Ready. docs/abi/provide.md lists
+ * them. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
     if (PyExtensibleType_Import() == NULL) {
@@ -253,10 +250,10 @@ NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_
     return nc_runtime->ready(type, slot_table_size);
 }
 
-/* Allocates an ID that nobody else has in this process: one of registrar 0xFF, in the order in
- * which they are asked for, so it differs from process to process. What has to be the same for
- * modules that do not know each other is an interned key or an ID of a registrar's. GIL. 0, or -1
- * with an exception: OverflowError behind the last of 2^16. */
+/* Allocate an ID that is unique in this process: one of registrar 0xFF, in order of request, so it
+ * differs between processes. If independent modules must agree on a key, use an interned key or a
+ * registrar's ID. GIL required. Return 0, or -1 with an exception: OverflowError after the last of
+ * 2^16. */
 NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 {
     PyObject *ids = PyExtensibleType_Import() != NULL ? nc_runtime_ids() : NULL;
@@ -285,13 +282,13 @@ NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
     return taken == 0 ? 0 : -1;
 }
 
-/* Gives an object a slot table of its own, at the offset that its type's slot
- * PYCUSTOMSLOT_OBJECTSLOTS_ID tells: once, and called by the module whose type it is, which frees
- * the table in tp_dealloc (nc_slottable_free, also of NULL). The rows are copied; readers without
- * the GIL see none of them or all. GIL. 0, or -1 with an exception and the object as it was:
- * TypeError for an object without such a place, ValueError for keys that cannot be, that stand
- * twice, or whose data are followed into the object, which are its type's to say, RuntimeError for
- * an object that has slots of its own already, MemoryError. */
+/* Give an object its own slot table, at the offset in its type's slot PYCUSTOMSLOT_OBJECTSLOTS_ID.
+ * Only the module that owns the type calls this, once per object. It frees the table in tp_dealloc
+ * (nc_slottable_free, which accepts NULL). The rows are copied. Readers without the GIL see all
+ * rows or none. GIL required. Return 0, or -1 with an exception and the object unchanged: TypeError
+ * if the type has no such slot; ValueError for invalid or duplicate keys, and for keys whose data
+ * is an offset into the object (these belong to the type); RuntimeError if the object already has
+ * its own slots; MemoryError. */
 NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot *rows,
                                               Py_ssize_t count)
 {
@@ -338,15 +335,15 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
     return status == NC_OK ? 0 : -1;
 }
 
-/* nc_key_intern of a provider, which brings the runtime where there is none: *out is not NULL. 0,
- * or -1 with an exception. Needs no GIL once Import has succeeded, unless it fails. */
+/* nc_key_intern for providers: publishes a runtime if there is none, so *out is not NULL. Return 0,
+ * or -1 with an exception. Once Import has succeeded, only a failure needs the GIL. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
     return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);
 }
 
-/* The canonical form of a signature, in memory for NC_SIGNATURE_MAX_LENGTH characters and a zero
- * byte. 0, or -1 with ValueError. */
+/* Write the canonical form of a signature to `canonical`, NC_SIGNATURE_MAX_LENGTH + 1 bytes. Return
+ * 0, or -1 with ValueError. */
 NC_STATIC int nc_signature_checked(const char *signature, char *canonical, size_t *length)
 {
     const int status = nc_signature_canonical(signature, strlen(signature), canonical,
@@ -358,10 +355,10 @@ NC_STATIC int nc_signature_checked(const char *signature, char *canonical, size_
     return status == NC_OK ? 0 : -1;
 }
 
-/* For providers: adds an entry to both tables of an object (nativetable.h). The signature need not
- * be canonical. 0, or -1 with an exception and the tables as they were: ValueError for a signature
- * that is malformed, for flags of another ABI or that no function of this signature can have, and
- * for no function; MemoryError. */
+/* Add an entry to both tables of an object (nativetable.h). The signature need not be canonical.
+ * Return 0, or -1 with an exception and the tables unchanged: ValueError for a malformed signature,
+ * for flags of another ABI or impossible with this signature, and for a NULL function;
+ * MemoryError. */
 NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                             void *function)
 {
@@ -373,7 +370,7 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
         PyExtensibleType_Intern(canonical, (Py_ssize_t)length, &interned) < 0) {
         return -1;
     }
-    /* Who has an object, however, needs the GIL. */
+    /* Object arguments and results need the GIL. */
     if (nc_convention_fits(canonical, length, flags) &&
         ((flags & NC_FLAG_NEEDS_GIL) != 0 || strchr(canonical, 'O') == NULL)) {
         status = nc_nativetable_add(table, interned, flags, function);
