@@ -14,34 +14,34 @@
 #         function = <Function>nc.nc_native_function_word(<PyObject *>f, D_D, nc.NC_ERRORS_MASK)
 #         return (function(x) if function != NULL else f(x)) / 2
 #
-# Names, arguments and results are those of the headers, which describe them.
+# For names, arguments and results, see the headers.
 #
-# Build. nativecall.get_include() is the include directory. The headers can be vendored as well: in
-# either case nothing is linked, and nothing of the package is imported when the module runs.
+# Build. nativecall.get_include() is the include directory. You can also vendor the headers. In
+# either case, nothing is linked, and the module imports nothing of the package at run time.
 #
-# Import. Whoever is handed an object calls PyCustomSlots_Import() before it looks anything up, which
-# costs a load once it has given 1: some module has brought the metaclass. Until then every object is
-# one without slots.
+# Import. For each object that you receive, call PyCustomSlots_Import() before any lookup. It
+# returns 1 once some module has published the metaclass, and then costs one load. Until then no
+# object has slots.
 #
-# The GIL. What can be called without it is `nogil` and takes objects as `PyObject *`: write
-# `<PyObject *>f`, which Cython allows in a nogil block too. What needs the GIL takes `object`.
+# The GIL. Functions that do not need the GIL are `nogil` and take `PyObject *`: pass
+# `<PyObject *>f`, which Cython also allows in a nogil block. Functions that need it take `object`.
 #
-# Ownership. All results are borrowed. An entry, a row or a function lives as long as the object
-# that it was found in: hold a reference to it meanwhile. Interned strings live for ever.
+# Ownership. All results are borrowed. Hold a reference to the object while you use its entries,
+# rows and functions. Interned strings are immortal.
 #
-# Exceptions. `except -1` and `except NULL` mark what raises. The functions of signature.h give
-# NC_OK or another NC_* status instead, for nc_status_text(). The types of functions that are looked
-# up are best `noexcept nogil`; without `noexcept`, Cython asks for an exception after each call. A
-# function whose entry says NC_ERRORS_PYTHON may set one: refuse such entries (NC_ERRORS_MASK), or
-# call them by a type with `except *`.
+# Exceptions. Functions that raise are declared `except -1` or `except NULL`. The functions of
+# signature.h return NC_OK or another NC_* status instead; see nc_status_text(). Declare the types
+# of looked-up functions `noexcept nogil`: without `noexcept`, Cython checks for an exception after
+# each call. An entry with NC_ERRORS_PYTHON may set one. Either refuse such entries
+# (NC_ERRORS_MASK), or call them through a type with `except *`.
 #
-# Constants. NATIVECALL_SIG is a macro that wants a string literal. With the whole call for the C
-# name of a constant, as above, it is written out wherever the constant is used, and folded by the C
-# compiler. An `enum` will not do: to Cython it is an `int`.
+# Constants. NATIVECALL_SIG is a macro that takes a string literal. Declare a constant whose C name
+# is the whole macro call, as above: the C compiler then folds each use. Do not use an `enum`, which
+# Cython treats as an `int`.
 #
-# Callbacks. The signatures that are accepted are made by macros, hence in verbatim C. Python
-# functions are called by the consumer itself, between enter and leave, by CPython's functions: an
-# exception that these set is kept by leave, where Cython would print it.
+# Callbacks. Macros create the accepted signatures, hence the verbatim C. The consumer calls Python
+# functions itself, between enter and leave, with functions of the C API. nc_callback_leave() then
+# stores the exception, which Cython would print instead.
 #
 #     cdef extern from "nativecall/callback.h":
 #         """
@@ -71,13 +71,13 @@
 #         nc.nc_callback_prepare(&callback, f, accepted, 2, 0)
 #         try:
 #             with nogil:
-#                 value = ...      # callback.function, cast to the type that `matched` tells, or
-#                                  # call_python where it is NULL
+#                 value = ...      # callback.function, cast to the type of signature `matched`,
+#                                  # or call_python if it is NULL
 #         finally:
-#             nc.nc_callback_release(&callback)       # raises what the callback raised
+#             nc.nc_callback_release(&callback)       # raises the callback's exception
 #         return value
 #
-# Calls by dispatch.h are made by macros, and are declared as what they are:
+# Dispatch. The macros of dispatch.h define functions, which you then declare:
 #
 #     cdef extern from "nativecall/dispatch.h":
 #         """
@@ -86,8 +86,8 @@
 #         int evaluate(object f, double *result, double x, int n) except -1
 #         int evaluate_nogil(PyObject *f, double *result, double x, int n) noexcept nogil
 #
-# Arrays. A typed memoryview goes through a signature's `[n]T` without a copy, both ways, by two
-# macros of view.h, which are declared for each type of memoryview that goes through them:
+# Arrays. Two macros of view.h convert between typed memoryviews and `[n]T` arguments, without
+# copying. Declare them once per memoryview type:
 #
 #     ctypedef struct Matrix:         # NC_VIEW(double, 2): "d:[2]d" is `double (const Matrix *)`
 #         double *data
@@ -100,20 +100,20 @@
 #
 #     ctypedef double (*Norm)(const Matrix *) noexcept nogil
 #
-#     cdef double norm_of(Norm norm, double[:, :] a) noexcept nogil:      # C gets ours
+#     cdef double norm_of(Norm norm, double[:, :] a) noexcept nogil:      # Cython to C
 #         cdef Matrix view
 #         describe(&view, a)
 #         return norm(&view)
 #
 #     cdef double[:, :] like = cython.view.array((1, 1), sizeof(double), "d")
 #
-#     cdef double corner(const Matrix *view) noexcept nogil:              # we get C's
+#     cdef double corner(const Matrix *view) noexcept nogil:              # C to Cython
 #         cdef double[:, :] a = slice_of(like, view)
 #         return a[0, 0]
 #
-# Classes with slots. Cython lays a cdef class out by itself, so it cannot have the metaclass. A
-# class that derives from it can: an ordinary class statement, which adds the slots and nothing else.
-# They lead to C functions that take the cdef class, or say where in it a C field is:
+# Classes with slots. Cython defines the layout of a cdef class, so it cannot have the metaclass.
+# Add the slots in an ordinary subclass instead. A slot points to a C function that takes the cdef
+# class, or holds the offset of a C field in it:
 #
 #     cdef class Field:
 #         cdef double value
@@ -131,9 +131,9 @@
 #             "field.at": <intptr_t>(<char *>&any_field.value - <char *><PyObject *>any_field),
 #         }
 #
-# The keys of call tables are not for __customslots__: a cdef class that is called offers its entries by
-# __nativecall_api__ (NcNativeApi), and needs no metaclass for that. Not here is what providers of
-# static types in C need.
+# Do not put the keys of call tables in __customslots__. A callable cdef class offers its entries
+# through __nativecall_api__ (NcNativeApi), which needs no metaclass. The API for providers of
+# static types in C is not declared here.
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport intptr_t, uint64_t, uintptr_t
@@ -162,7 +162,7 @@ cdef extern from "nativecall/detail/core/base.h" nogil:
 # ---- slots ---------------------------------------------------------------------------------------
 
 cdef extern from "nativecall/detail/core/slottable.h" nogil:
-    # The union has no name in C: use its members only.
+    # The union is unnamed in C: use only its members.
     ctypedef union _PyCustomSlotData:
         void *pointer
         intptr_t objoffset
@@ -187,9 +187,9 @@ cdef extern from "nativecall/detail/core/runtime.h" nogil:
 
 
 cdef extern from "nativecall/extensibletype.h":
-    # Borrowed, and immortal. `<object>` of it is the metaclass.
+    # Borrowed and immortal. Cast it to `<object>` to use the metaclass.
     PyTypeObject *PyExtensibleType_Import() except NULL
-    # A failure raises, so the GIL is required here.
+    # Needs the GIL to raise on failure.
     int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out) except -1
     int PyExtensibleType_AllocateID(uintptr_t *out) except -1
 
@@ -243,7 +243,7 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
         NC_PLACE_ITEM
 
     ctypedef struct NcSignatureType:
-        const char *text    # not zero-terminated: text[:length]
+        const char *text    # not NUL-terminated: text[:length]
         size_t length
         int kind            # NC_KIND_*
         int place           # NC_PLACE_*
@@ -322,10 +322,10 @@ cdef extern from "nativecall/detail/core/calltable.h" nogil:
     ctypedef struct PyNativeCallableEntry:
         const char *signature
         uintptr_t flags
-        void *funcptr       # of a published entry: nc_calltable_funcptr(entry)
+        void *funcptr       # if published, use nc_calltable_funcptr(entry)
 
     ctypedef struct PyNativeCallableTable:
-        intptr_t count      # of a published table: nc_calltable_count(table)
+        intptr_t count      # if published, use nc_calltable_count(table)
         PyNativeCallableEntry entries[1]
 
     int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse) noexcept
@@ -336,7 +336,7 @@ cdef extern from "nativecall/detail/core/calltable.h" nogil:
 
 
 cdef extern from "nativecall/nativecallable.h":
-    # A failure raises, so the GIL is required here.
+    # Needs the GIL to raise on failure.
     int nc_signature_intern(const char *signature, const char **out) except -1
 
 
@@ -384,7 +384,7 @@ cdef extern from "nativecall/nativeapi.h":
 
 # ---- arrays --------------------------------------------------------------------------------------
 
-# NC_VIEW_OF_SLICE and NC_SLICE_OF_VIEW are declared where they are used (see above).
+# Declare NC_VIEW_OF_SLICE and NC_SLICE_OF_VIEW yourself (see above).
 cdef extern from "nativecall/view.h" nogil:
     ctypedef struct NcView:
         void *data
@@ -400,7 +400,7 @@ cdef extern from "nativecall/view.h" nogil:
         const intptr_t *shape, intptr_t *strides, int ndim, size_t itemsize, char order) noexcept
 
 
-# ---- calls by a signature that is known at run time only -----------------------------------------
+# ---- calls by a signature known only at run time -------------------------------------------------
 
 cdef extern from "nativecall/detail/promotion.h" nogil:
     enum:
@@ -441,11 +441,11 @@ cdef extern from "nativecall/callback.h":
     ctypedef struct NcCallbackSignature:
         const char *declaration
         bint has_user_data
-        const char *signature   # NULL at first, as is what follows
+        const char *signature   # NULL at first, as is `interned`
         const char *interned
 
     ctypedef struct NcCallback:
-        NcFunction function     # <the type that goes with `matched`>callback.function; or NULL
+        NcFunction function     # cast to the type of signature `matched`; or NULL
         void *user_data
         size_t matched
         uintptr_t flags

@@ -1,25 +1,24 @@
-/* csrc/conformance/providers.c: the module nativecall.conformance._providers, which does what the
- * conformance kit needs C for: it makes types and objects that no Python code can make, right ones
- * and wrong ones.
+/* csrc/conformance/providers.c: the module nativecall.conformance._providers. It creates types and
+ * objects for the conformance kit, correct and broken ones, that Python code cannot create.
  *
- * It includes nativecall_abi.h alone, as any provider could. The kit puts its cases together in
- * Python (nativecall/conformance/_hostile.py); tables lie in memory that it makes with cffi.
+ * It includes only nativecall_abi.h, as any provider could. The kit builds its cases in Python
+ * (nativecall/conformance/_hostile.py), with tables in memory allocated by cffi.
  *
  *     make_type(name, is_ready, array, room, offset, bases, call)     a static type
  *     view(object)                                       a built-in function bound to it
- *     behind(object)                                     what it is a built-in view of, or itself
- *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 ends in a thread
- *                                                        without a thread state, while this one has
- *                                                        the GIL
+ *     behind(object)                                     the callable of a built-in view, or itself
+ *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 returns in a
+ *                                                        thread without a thread state, while this
+ *                                                        one holds the GIL
  *
- * All that is made lives as long as the process. With the GIL, but for what is said to drop it. */
+ * All created objects are immortal. All functions need the GIL. */
 #define PY_SSIZE_T_CLEAN
 #include "nativecall/nativecall_abi.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
 #define WORDS 4
-#define API_WORD 2 /* where the functions of tier 2 find their entries, ended by a NULL signature */
+#define API_WORD 2 /* address of tier 2's entries, terminated by a NULL signature */
 
 typedef struct {
     PyObject_HEAD
@@ -60,9 +59,9 @@ static PyMethodDef object_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* make_type(name, is_ready, array, room, offset, bases, call): a static type, made ready by the
- * runtime, or of an ordinary metatype. `array`: the address of its rows, 0 for none, of which there
- * are `room`. `call`: 'a' or 'b' for one of two functions, else none. */
+/* make_type(name, is_ready, array, room, offset, bases, call): return a static type, readied by the
+ * runtime or of an ordinary metatype. `array` is the address of `room` rows, or 0. `call` is 'a' or
+ * 'b' for one of two functions, else none. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
@@ -134,7 +133,7 @@ static const PyNativeCallableEntry *find(PyObject *object, const char *signature
     return NULL;
 }
 
-/* One that raises, and yet gives an entry. */
+/* Broken: raises and returns an entry. */
 static const PyNativeCallableEntry *find_and_raise(PyObject *object, const char *signature,
                                                    uintptr_t refuse)
 {
@@ -190,7 +189,7 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     }
     PyLockStatus ended =
         PyThread_acquire_lock_timed(question->done, (PY_TIMEOUT_T)seconds * 1000000, 0);
-    /* Before 3.12 an exception of that thread is this one's. */
+    /* Before 3.12 that thread's exception is set in this one. */
     return PyErr_Occurred() ? NULL : PyBool_FromLong(ended == PY_LOCK_ACQUIRED);
 }
 

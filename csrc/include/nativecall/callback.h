@@ -27,6 +27,7 @@
  *     if (nc_callback_prepare(&f, obj, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0) return NULL;
  *     while (... && !nc_callback_failed(&f)) ...                  call(x, &f)
  *     if (nc_callback_release(&f) < 0) return NULL;               raises the callback's exception
+ *
  * The header needs no package and imports nothing. nc_callback_prepare() accepts, in this order:
  *
  *   1. native callables and their built-in views (nativecallable.h)
@@ -35,6 +36,7 @@
  *   3. capsules and SciPy's LowLevelCallables; the capsule's name is the C declaration of the
  *      function (detail/prototype.h)
  *   4. any other Python callable: `function` is NULL, and the consumer calls `object` itself
+ *
  * Within each kind, the first accepted signature that matches is used. If the function of a capsule
  * or LowLevelCallable has another type, prepare raises ValueError. Any other object raises
  * TypeError. Function objects of other libraries (ctypes, cffi, Numba's cfuncs, ufuncs) are called

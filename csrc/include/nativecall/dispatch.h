@@ -6,6 +6,7 @@
  *
  *     double y;
  *     if (evaluate(obj, &y, 0.5, 3) < 0) return NULL;
+ *
  * The three-way dispatch of CEP 1000, as an inline function. The first match is called:
  *
  *   1. exact      an entry with the signature "d:di"

@@ -5,6 +5,7 @@
  *     const void *args[] = {&n, &x};                          // an int and a double
  *     int status = nc_call(&call, &y, args);                  // as often as needed
  *     nc_call_release(&call);
+ *
  * The signature gives the C types of the caller's arguments and result. nc_call_prepare() picks,
  * once, one of the three ways of CEP 1000 and stores it in `way`:
  *

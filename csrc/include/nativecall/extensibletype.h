@@ -12,6 +12,7 @@
  *     if (PyExtensibleType_Ready(&Type, 2) < 0) return NULL;
  *
  *     PyCustomSlots_Find(obj, OPERATIONS_ID, 0)              in another module (customslots.h)
+ *
  * Idea. A type whose metatype is `extensibletype` has the layout of PyHeapExtensibleTypeObject: a
  * PyHeapTypeObject, a pointer to a slot table (slottable.h), and the offset of the call table in
  * each object (calltable.h, CEP 1000's direct offset). SEP 200 marks such types with bit 22 of

@@ -13,6 +13,7 @@
  *     __nativecall_api__      a capsule named "nativecall_api_v1" around a static NcNativeApi
  *
  * nativecall_abi.h, which defines the structs, is all that you need.
+ *
  *     find    required. Returns the entry of obj with this canonical signature and none of the
  *             flags in `refuse`, or NULL. Compare the characters: the string need not be interned.
  *             The entry stays readable, and its function callable, while obj is alive. Works

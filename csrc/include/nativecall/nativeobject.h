@@ -1,12 +1,12 @@
-/* nativecall/nativeobject.h: objects of both worlds: threads without the GIL make them, count them,
- * read and write their fields, call their methods and end them; Python has the same ones as
- * ordinary objects of ordinary classes.
+/* nativecall/nativeobject.h: objects shared by native code and Python. Threads without the GIL
+ * create them, count references, access fields, call methods and destroy them. Python sees the same
+ * objects as instances of ordinary classes.
  *
  *     static NcField fields[] = {{"x", "d", offsetof(Point, x), NULL}, ...};
- *     static NcClass own = {...};                          what the class itself has
+ *     static NcClass own = {...};                          without inherited members
  *     const NcClass *cls = nc_class_define(&own, NULL, "module", NULL);   once, with the GIL
  *
- *     NcObject *p = nc_object_new(cls);                    from here on in any thread, no GIL
+ *     NcObject *p = nc_object_new(cls);                    any thread from here on, no GIL
  *     NC_FIRST_FIELDS(p, Point)->x = 1;                    a plain load or store
  *     f = nc_object_method(p, key, &self);                 the function, by its interned key
  *     nc_object_retain(p); nc_object_release(p);
@@ -14,94 +14,95 @@
  *     PyObject *object = nc_object_as_python(p);           with the GIL: the same address
  *     NcObject *back = nc_object_from_python(object, cls); checked: TypeError
  *
- * Memory. One block of malloc's, of which threads keep some (detail/objectmemory.h), and the
- * object's address, which is its PyObject's, is inside:
+ * Memory. Each object is one malloc block (threads cache some: detail/objectmemory.h). Its address
+ * is that of its PyObject, inside the block:
  *
  *     | fields of derived classes | fields of the first base | count, class, state |
- *     | 4 words for CPython | PyObject | what a class statement added: __slots__ and the like
+ *     | 4 words for CPython | PyObject | additions of class statements, such as __slots__
  *                             ^ object
  *
- * Fields lie before the object, and CPython is told of a bare one (tp_basicsize). So bases never
- * conflict, and what CPython adds for a subclass without __slots__, it adds behind the object or in
- * the words right before it, never over a field. Fields are found by the class's offset, a row of
- * its slot table (detail/objectclass.h), never by a size that CPython knows.
+ * Fields precede the PyObject, and tp_basicsize covers only a bare object. So base layouts never
+ * conflict. For a subclass without __slots__, CPython adds data after the object or in the words
+ * right before it, never over a field. Code finds fields by the class's offset, a row of its slot
+ * table (detail/objectclass.h), never by a size that CPython stores.
  *
- * nc_objects_new makes many objects in one block, each as above and nc_class_stride(cls) bytes
- * after the one before. Each is counted and ends by itself; which one of its block it is stands in
- * its state, and never changes; the block counts those that have not ended, and goes with the last.
+ * nc_objects_new creates many objects in one block, nc_class_stride(cls) bytes apart, each as
+ * above. Each has its own count and is destroyed separately. Its index in the block is a constant
+ * part of its state. The block counts its live objects and is freed with the last.
  *
  * Counts. Each object has two:
- *
- *     native count  atomic, any thread; the object lives while it is above 0: it alone decides
+ *     native count  atomic, any thread; alone decides the lifetime: the object is alive above 0
  *     ob_refcnt     CPython's, with the GIL, never read here
  *
- * and a state, of which NC_OBJECT_ALIVE says that Python has references. Then one of the native
- * references is Python's, as a whole:
+ * It also has a state. NC_OBJECT_ALIVE is set while Python has references. All of these together
+ * own one native reference:
  *
- *     first cast to Python     not ALIVE   native +1, the PyObject is made anew, ALIVE
+ *     event                    requires    effect
+ *     first cast to Python     not ALIVE   native +1, reinitialize the PyObject, set ALIVE
  *     further casts            ALIVE       ob_refcnt +1
  *     cast back                            native +1
- *     ob_refcnt falls to 0     ALIVE       tp_dealloc: what Python added is taken down, not ALIVE,
+ *     ob_refcnt falls to 0     ALIVE       tp_dealloc: tear down what Python added, clear ALIVE,
  *                                          native -1
- *     native count falls to 0              destructors, references of fields, the memory
+ *     native count falls to 0              run destructors, release fields, free the memory
  *
  * Why each access is safe.
- *  1. Who touches an object holds a native reference, or a Python reference and the GIL. In the
- *     latter case ALIVE's native reference is there: it was added before the first Python reference
- *     was handed out, and tp_dealloc, which takes it away, only runs when no Python reference is
- *     left. So the native count is above 0 for everybody who touches the object.
- *  2. The count only rises by somebody who holds a reference, so once it is 0 it stays 0: one
- *     thread sees the step from 1 to 0, and ends the object, once. Decrements release and acquire:
- *     what any holder wrote before its release is seen by the thread that ends the object. A thread
- *     that reads 1 (with acquire) holds the only reference; nobody else can change it, and the
- *     decrement can be left out.
- *  3. The state is read and written with the GIL by somebody who holds a reference, and at last by
- *     the thread that ends the object, which by 2 is after all of that. So it is not atomic, and
- *     casts from several threads that each have the GIL in turn see one another's.
- *  4. ob_refcnt means something only while ALIVE, and is touched only with the GIL. A first cast
- *     makes the PyObject anew by PyObject_Init, so what it was does not matter: 0 -> 1 -> 0 -> 1.
- *  5. While tp_dealloc takes down what Python added it runs Python code (__del__, callbacks of weak
- *     references, destructors of values in __dict__), which may drop the GIL, and may cast the
- *     object to Python again by a native reference. CPython's count is 0 then, so it would fall to
- *     0 again. Hence ENDING: a nested tp_dealloc returns at once, and a cast marks the object
- *     AGAIN. The outer one, once all is taken down, lets an object AGAIN live on, without what it
- *     lost; else nobody has a reference, for the only source of one is a cast. Python's native
- *     reference is given back after that. An object that __del__ revives is CPython's own matter:
- *     ALIVE never ended.
- *  6. What cls and slots lead to is read only and outlives the object: a class either lasts as long
- *     as the process (`lasting`, which every class has that C code asked for), or its
- *     objects, which only Python makes, own a reference to their type: CPython's while ALIVE, and
- *     after that HOLDS. HOLDS is set before Python's native reference goes (by 3 the ending thread
- *     sees it); where by 2 that is the only one, the object ends there, with the GIL, and the type
- *     is given back behind it. Any other such object takes the GIL to give the type back when it
- *     ends; a thread without it puts the memory in a list (lock-free, pushed one by one and taken
- *     whole, so no ABA), which the next holder of the GIL who makes or ends an object drains.
- *  7. The collector only knows what CPython added: references in fields are native and no part of
- *     it. A cycle through __dict__ is found, and its Python side ends as in 5; a cycle of native
- *     references is not, as with every counted pointer: break one by hand. The reference to the
- *     type is told to the collector only while ALIVE's is the one native reference
- *     (nc_object_traverse): so a class whose object native code has is never taken for garbage,
- *     nor what the class refers to. Nor are fields looked through for objects that only they refer
- *     to: native code that Python called may write them meanwhile, without the GIL and without a
- *     reference of its own. A class whose objects CPython would traverse without asking us, one of
- *     a plain base with __slots__, lasts as long as the process.
+ *  1. Code that accesses an object holds a native reference, or a Python reference and the GIL. In
+ *     the second case the native reference of ALIVE exists: it is taken before the first Python
+ *     reference is handed out, and only tp_dealloc drops it, when no Python reference is left. So
+ *     the native count is positive during every access.
+ *  2. Only the holder of a reference increments the count, so a count of 0 is final: exactly one
+ *     thread sees the step from 1 to 0 and destroys the object. Decrements are acquire-release, so
+ *     that thread sees all writes that others made before they released. A thread that reads 1
+ *     (with acquire) holds the only reference: no other thread can change the count, so it may skip
+ *     the decrement.
+ *  3. The state is accessed with the GIL by the holder of a reference, and finally by the thread
+ *     that destroys the object, which by 2 comes after all others. So it need not be atomic, and
+ *     the GIL orders casts from several threads.
+ *  4. ob_refcnt is valid only while ALIVE, and accessed only with the GIL. The first cast calls
+ *     PyObject_Init, so the earlier value does not matter: 0 -> 1 -> 0 -> 1.
+ *  5. In its teardown tp_dealloc runs Python code: __del__, weak reference callbacks, destructors
+ *     of values in __dict__. That code may release the GIL, and may cast the object to Python again
+ *     from a native reference. CPython's count is 0 at that point and would fall to 0 again. Hence
+ *     ENDING: a nested tp_dealloc returns at once, and a cast marks the object AGAIN. After the
+ *     teardown, the outer tp_dealloc keeps an object marked AGAIN alive, without the data it lost.
+ *     Otherwise no Python reference exists, because only a cast creates one, and Python's native
+ *     reference is released. If __del__ resurrects the object, CPython handles it: ALIVE was never
+ *     cleared.
+ *  6. `cls` and `slots` point to read-only data that outlives the object. Either the class is
+ *     immortal (`lasting`: every class that C code asked for), or its objects are created only by
+ *     Python and own a reference to their type: CPython's while ALIVE, and HOLDS after that. HOLDS
+ *     is set before Python's native reference is released, so by 3 the destroying thread sees it.
+ *     If that was the only reference (by 2), the object is destroyed right there, with the GIL, and
+ *     the type is released after it. Any other such object needs the GIL at its end to release the
+ *     type. A thread without the GIL pushes the memory on a lock-free list. The next thread that
+ *     creates or destroys an object with the GIL drains it. Items are pushed singly and the list is
+ *     taken whole, so there is no ABA problem.
+ *  7. The garbage collector sees only what CPython added. References in fields are native, so it
+ *     does not see them. It finds a cycle through __dict__, whose Python side is then torn down as
+ *     in 5. It does not find a cycle of native references: break it by hand, as with any counted
+ *     pointer. The reference to the type is visited only while ALIVE's is the only native reference
+ *     (nc_object_traverse). So a class is never collected, nor anything it refers to, while native
+ *     code holds one of its objects. Fields are not searched for objects that only they refer to:
+ *     native code called by Python may write them meanwhile, without the GIL and without its own
+ *     reference. If CPython would traverse the objects without calling us (a plain base with
+ *     __slots__), the class is immortal.
  *
- * What ends with the Python side. __dict__, __slots__ of class statements and weak references: when
- * the last Python reference goes, weak references are dead and the attributes gone, although the
- * object lives on natively; a later cast begins with none. Fields stay. __del__ runs each time.
+ * Lost with the last Python reference: __dict__, __slots__ of class statements and weak references.
+ * Weak references die and attributes are gone although the object lives on natively; a later cast
+ * starts without any. Fields stay. __del__ runs each time.
  *
- * Interpreter exit and fork. Nothing here runs at exit: objects that Python still had keep their
- * native reference for ever, those that other threads hold are theirs. Native release needs no
- * Python and may come after finalization. A child of fork has every object as it was; what threads
- * that are not there held is never released.
+ * Interpreter exit and fork. Nothing here runs at exit. Objects still referenced by Python keep
+ * their native reference forever, and other threads keep theirs. Native release needs no Python and
+ * may happen after finalization. A forked child has every object as it was. It never releases the
+ * references of threads that exist only in the parent.
  *
- * Free-threaded builds. The native half is the same. The state needs the object's lock there, which
- * nc_object_as_python and tp_dealloc would have to take; these builds are refused
- * (nc_objects_import) until that is done.
+ * Free-threaded builds. The native half is the same. Access to the state would need a lock on the
+ * object, in nc_object_as_python and tp_dealloc. Until that is done, nc_objects_import refuses
+ * these builds.
  *
- * Errors. Functions that return int return 0, or -1 with an exception; pointers NULL. What needs
- * the GIL says so. Ownership: nc_object_new, nc_object_from_python give a native reference; NcClass
- * pointers are borrowed for ever. */
+ * Errors. Functions that return int return 0, or -1 with an exception; pointers are then NULL.
+ * Functions that need the GIL say so. Ownership: nc_object_new and nc_object_from_python return a
+ * native reference; NcClass pointers are borrowed and immortal. */
 #ifndef NATIVECALL_NATIVEOBJECT_H
 #define NATIVECALL_NATIVEOBJECT_H
 
@@ -113,8 +114,8 @@ NC_C_BEGIN
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* The class that native code works with, of a Python class; it and its bases last as long as the
- * process from now on. NULL with TypeError. GIL. */
+/* Return the NcClass of a Python class, which becomes immortal with its bases. Return NULL with
+ * TypeError on failure. GIL required. */
 NC_STATIC const NcClass *nc_class_of(PyObject *type)
 {
     NcClass *cls = NULL;
@@ -135,7 +136,7 @@ NC_STATIC const NcClass *nc_class_of(PyObject *type)
     return cls;
 }
 
-/* Descriptors of fields and methods are the package's, where it is installed. */
+/* The package, if installed, provides the descriptors of fields and methods. */
 NC_STATIC int nc_objects_ask_package(void)
 {
     PyObject *package = NULL;
@@ -151,12 +152,12 @@ NC_STATIC int nc_objects_ask_package(void)
     return 0;
 }
 
-/* Makes a class, native and Python's, of what it has itself: name, fields_size, fields_align,
- * create, destroy, fields and methods of `own`, which is copied with its name, fields and methods.
- * A field's `cls` may be NC_FIELD_SELF.
- * `bases` is a tuple of Python classes, or NULL for nativecall.NativeObject; `more` a dict of
- * further attributes (without __slots__ objects get no __dict__), or NULL. NULL with an exception:
- * TypeError for bases or names that conflict; ValueError for a type code, MemoryError. GIL. */
+/* Create a class, both native and in Python. Fill in name, fields_size, fields_align, create,
+ * destroy, fields and methods of `own`, without inherited ones; all are copied. A field's `cls` may
+ * be NC_FIELD_SELF. `bases` is a tuple of Python classes, or NULL for nativecall.NativeObject.
+ * `more` is a dict of further attributes, or NULL. Objects have no __dict__ unless its __slots__
+ * adds one. Return NULL with an exception on failure: TypeError for conflicting bases or names,
+ * ValueError for an invalid type code, MemoryError. GIL required. */
 NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, const char *module,
                                          PyObject *more)
 {
@@ -184,8 +185,8 @@ NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, co
     return made;
 }
 
-/* The key of a method: its name and its signature, which need not be canonical, e.g. "norm" and
- * "d:&v". The same for ever. GIL. */
+/* Store the key of a method in *out, for its name and signature, e.g. "norm" and "d:&v". The
+ * signature need not be canonical. A key never changes. GIL required. */
 NC_STATIC int nc_method_key(const char *name, const char *signature, const char **out)
 {
     char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
@@ -213,8 +214,8 @@ NC_STATIC int nc_method_key(const char *name, const char *signature, const char 
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
-/* The Python object that a native object is: a new reference. The caller's native reference stays
- * the caller's. Never fails. GIL. */
+/* Return a native object as a Python object, a new reference. The caller keeps its native
+ * reference. Never fails. GIL required. */
 NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
 {
     NcObjectHead *head = nc_object_head(object);
@@ -228,10 +229,10 @@ NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
     return nc_object_revive(object);
 }
 
-/* Whether a Python object is a native object of this class, or of any for NULL: its own address as
- * one, borrowed; NULL without an exception, and always in a module that has not called
- * nc_objects_import, or what calls it: nc_class_of, nc_class_define, nc_object_from_python. GIL, or
- * a reference to the object. */
+/* Return a Python object as a native object of this class (NULL: any), borrowed, or NULL without an
+ * exception if it is none. Call nc_objects_import before, directly or by nc_class_of,
+ * nc_class_define or nc_object_from_python: otherwise the result is always NULL. Hold the GIL or a
+ * reference to the object. */
 NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *cls)
 {
     if (nc_objects == NULL || !nc_type_is_native(Py_TYPE(object)) ||
@@ -241,8 +242,8 @@ NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *
     return object;
 }
 
-/* The native object that a Python object is, with a native reference for the caller. NULL with
- * TypeError where it never was one, or is none of this class (NULL: any), or ImportError. GIL. */
+/* Return a Python object as a native object of this class (NULL: any), with a new native reference.
+ * Return NULL with TypeError if it is none, or with ImportError. GIL required. */
 NC_STATIC NcObject *nc_object_from_python(PyObject *object, const NcClass *cls)
 {
     NcObject *found;
@@ -269,24 +270,23 @@ NC_C_END
 #include <type_traits>
 #include <utility>
 
-/* A C++ class as a class of native objects.
+/* C++ classes as classes of native objects.
  *
  *     struct Point { double x, y; Point(double x, double y); ~Point(); };
  *     const NcClass *cls = nativecall::define<Point>("Point", "module");     once, with the GIL
  *     nativecall::Ref<Point> p = nativecall::make<Point>(cls, 1.0, 2.0);     in any thread
  *     p->x; p.object();
  *
- * The C++ object is the class's fields: built by its constructor where they lie, destroyed when the
- * native object ends. A Ref counts one native reference; copies retain. Destructors, like all that
- * runs at an object's end, run without the GIL and touch no Python. An object that Python makes
- * (Point() there), or C code, is default-constructed, by a constructor that throws nothing; where T
- * has none it is zero bytes, which the destructor must bear.
- * Errors: std::bad_alloc, std::invalid_argument, and what constructors throw; nothing is left
- * half-made. */
+ * The C++ object is stored in the fields of the native object: constructed in place, and destroyed
+ * with the native object. A Ref owns one native reference; copying it retains the object.
+ * Destructors run without the GIL and must not use Python. Objects created by Python (Point()
+ * there) or by C code are default-constructed; that constructor must not throw. If T has no default
+ * constructor, the fields are zero bytes, which the destructor must accept. Errors: std::bad_alloc,
+ * std::invalid_argument, and exceptions of constructors. A failed construction leaves no object. */
 namespace nativecall
 {
 
-/* A pointer to the C++ part of a native object that holds one native reference. */
+/* A pointer to the C++ part of a native object. Owns one native reference. */
 template <class T> class Ref
 {
     NcObject *object_;
@@ -365,8 +365,8 @@ template <class T> void destroy(void *fields)
     static_cast<T *>(fields)->~T();
 }
 
-/* Makes the class of a C++ class: nc_class_define. `fields` and `methods` are what Python and other
- * native code know of it. */
+/* Define the native class of a C++ class (nc_class_define). `fields` and `methods` expose it to
+ * Python and to other native code. */
 template <class T>
 const NcClass *define(const char *name, const char *module, const NcField *fields = NULL,
                       size_t field_count = 0, const NcMethod *methods = NULL,
@@ -385,10 +385,10 @@ const NcClass *define(const char *name, const char *module, const NcField *field
     return nc_class_define(&own, bases, module, NULL);
 }
 
-/* A new object whose own fields are made by T's constructor. No GIL. std::invalid_argument for a
- * class that define<T> has not made, such as a subclass of Python's, and for an abstract one.
- * Modules have `destroy<T>` at different addresses each, so what is compared is that there is one,
- * and the size. */
+/* Create an object whose own fields are constructed as a T. Needs no GIL. Throws
+ * std::invalid_argument for an abstract class, and for a class not made by define<T>, such as a
+ * Python subclass. Only the size and the presence of a destructor are compared: each module has its
+ * own address of `destroy<T>`. */
 template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...values)
 {
     if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {
@@ -415,7 +415,7 @@ template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...
     return Ref<T>(object, static_cast<T *>(fields));
 }
 
-/* The T in a native object, with a reference; empty where it is none of cls. */
+/* Return the T in a native object, with a new reference, or an empty Ref if it is not of cls. */
 template <class T> Ref<T> cast(NcObject *object, const NcClass *cls)
 {
     void *fields = nc_object_cast(object, cls);

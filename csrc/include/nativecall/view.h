@@ -1,4 +1,5 @@
 /* nativecall/view.h: strided arrays as arguments of C functions: pointer, shape and strides.
+ *
  * Idea:       an argument `[n]T` of a signature is a pointer to a descriptor, which the caller
  *             fills from the array without copying it. The callee is plain C:
  *
