@@ -1,4 +1,4 @@
-/* csrc/layout.c: what few callables have (layout.h). */
+/* csrc/layout.c: rarely used fields, allocated on demand (layout.h). */
 #include "layout.h"
 
 NcMore nc_no_more;

@@ -1,21 +1,22 @@
-/* csrc/layout.h: the structs of a native callable, which trampolines, generated code and all
- * of the core read.
+/* csrc/layout.h: the structs of a native callable, which trampolines, generated code and the whole
+ * core read.
  *
- * Idea. A call interface (`cif`, as in libffi) is everything that a call depends on, except the
- * function: there is one for each (signature, read-only arguments, argument names, policies, hidden
- * arguments: those that the error convention adds, and Python does not pass), shared by all
- * callables. A native callable is either *single*, one entry made of a call interface and a C
- * function pointer, or *overloaded*, a tuple of singles (`parts`) tried by argument types. It is
- * made by the million, so a single has its tables in itself, and what few callables have is apart
- * (`more`). What calls from Python go through reads the pointer from the callable it is given, so
- * nothing is made for a function: common shapes of signatures have trampolines, which are compiled
- * into the core, and all others a call plan, which is made when the first callable of a call
- * interface is called (call/).
+ * How it works. A call interface (`cif`, as in libffi) has everything that a call depends on,
+ * except the function. There is one for each (signature, read-only arguments, argument names,
+ * policies, hidden arguments), shared by all callables. Hidden arguments are those that the error
+ * convention adds, which Python does not pass.
  *
- * What is done with them is in callable/callable.c, which stands above the conversions of values.
+ * A native callable is *single*: one entry, made of a call interface and a C function pointer; or
+ * *overloaded*: a tuple of singles (`parts`), chosen by argument types. There may be millions of
+ * singles, so a single contains its tables, and rarely used fields are separate (`more`).
  *
- * Threads: everything here needs the GIL, but for the call table (calltable.h), which readers use
- * without it. */
+ * Code that makes calls reads the pointer from the callable, so no code is generated for a
+ * function. Common shapes of signatures have trampolines, which are compiled into the core. All
+ * others have a call plan, which is made at the first call of a call interface (call/).
+ *
+ * The operations are in callable/callable.c, a layer above the conversions of values.
+ *
+ * Threads: everything here needs the GIL, except reading the call table (calltable.h). */
 #ifndef NC_LAYOUT_H
 #define NC_LAYOUT_H
 
@@ -32,154 +33,156 @@ typedef struct {
     vectorcallfunc vectorcall; /* the callable form */
 } NcTrampoline;
 
-/* How buffers are taken for a pointer argument, as far as that is the same for all values. */
+/* How buffers are exported for a pointer argument, as far as that does not depend on the value. */
 typedef struct {
     Py_ssize_t size; /* bytes of an element */
-    int flags;       /* PyBUF_* that they are exported with; 0 where that depends on the value */
-    size_t mask;     /* the alignment of an element less 1: bits that no address of one has */
-    char format;     /* the usual format of the elements, one letter; 0 when there is none, or when
-                        more than the elements counts */
+    int flags;       /* PyBUF_* to export with; 0 if that depends on the value */
+    size_t mask;     /* the alignment of an element minus 1: bits that must be 0 in an address */
+    char format;     /* the usual format of the elements, one letter; 0 if there is none, or if more
+                        than the elements matters */
 } NcExport;
 
 typedef struct {
-    NcExport export; /* how buffers are taken for it */
-    size_t size;     /* bytes of a struct, or of what a pointer points to (0 unknown); of a
-                               view the alignment of its elements */
-    size_t count;    /* items of the array that a pointer leads to; else 0 */
+    NcExport export; /* how buffers are exported for it */
+    size_t size;     /* bytes of a struct, or of a pointer's target (0: unknown); for a view, the
+                        alignment of its elements */
+    size_t count;    /* items of the array that a pointer points to; else 0 */
     char code;       /* its letter, as in a shape */
-    char pointee;    /* the letter of a buffer's elements; 0 where Python code looks at them */
-    unsigned char readonly; /* 1 where the callee promises not to write */
-    char text;              /* which characters a text has (values/text.h); 0 for what is none */
-    PyObject *passed;       /* the spec of callbacks for Python functions that are passed, or None;
-                             NULL until it is asked for */
-    PyObject *names;        /* of the last such function (callable/pycallback.h), or NULL */
+    char pointee;    /* the letter of a buffer's elements; 0 if Python code checks them */
+    unsigned char readonly; /* 1 if the callee promises not to write */
+    char text;              /* the character type of a text (values/text.h); 0 if it is none */
+    PyObject *passed;       /* the CallbackSpec for Python functions that are passed, or None; NULL
+                               until the first use */
+    PyObject *names;        /* names of the last such function (callable/pycallback.h), or NULL */
     const char *function;   /* interned signature of such functions; NULL for other pointers */
-    PyObject *callee; /* the Signature of such functions, then its call interface; NULL until it is
-                             asked for */
+    PyObject *callee; /* the Signature of such functions, later its call interface; NULL until the
+                         first use */
 } NcArgument;
 
-/* How a call has the memory of an out-parameter: a small value in its frame; items in a block, an
- * array of NumPy's, or structs that are given out as pointers, of which the frame says where they
- * are (values/outparameters.h). */
+/* Where a call has an out-parameter: a small value in its frame, items in a block, a NumPy array,
+ * or structs that are returned as pointers. For all except values, the frame has the location
+ * (values/outparameters.h). */
 enum { NC_OUT_VALUE, NC_OUT_BLOCK, NC_OUT_ARRAY, NC_OUT_RECORD };
 
 /* An out-parameter (nativecall/_values/outparameters.py). */
 typedef struct {
-    size_t offset;          /* in the part of the frame that all of them have */
-    PyObject *type;         /* ctype of an item; of NC_OUT_RECORD of a pointer to it */
+    size_t offset;          /* in the frame's part for out-parameters */
+    PyObject *type;         /* ctype of an item; for NC_OUT_RECORD, of a pointer to it */
     char code;              /* its letter, as in a shape */
-    char text;              /* as that of an argument */
+    char text;              /* as in NcArgument */
     char kind;              /* NC_OUT_... */
-    Py_ssize_t length;      /* how many items there are; -1: one value, or as `sized` says */
-    Py_ssize_t sized;       /* the index of the argument that says it, or -1 */
-    Py_ssize_t given;       /* the index of the argument that is its value before, or -1 */
+    Py_ssize_t length;      /* number of items; -1: one value, or given by `sized` */
+    Py_ssize_t sized;       /* index of the argument with the length, or -1 */
+    Py_ssize_t given;       /* index of the argument with the initial value, or -1 */
     size_t size;            /* bytes of an item */
     size_t alignment;       /* of an item */
-    PyObject *pointer_type; /* the cffi type of a pointer, once asked for; or NULL */
-    PyObject *array;        /* what makes an array (outparameters.c), once asked for; or NULL */
+    PyObject *pointer_type; /* the cffi type of a pointer; NULL until the first use */
+    PyObject *array;        /* makes an array (outparameters.c); NULL until the first use */
 } NcOut;
 
-/* The foreign callables that an entry becomes (callable/foreign.h); SciPy's of a signature by
- * itself, which is not converted. */
+/* Kinds of foreign callables (callable/foreign.h). NC_TO_SCIPY_NAMED is SciPy's for a given
+ * signature, without conversion. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_FOREIGN_KINDS };
 
-/* How long C keeps functions that are passed (call/kept.h): a number from NC_KEEP_ARGUMENT on
- * means as long as the object that argument `number - NC_KEEP_ARGUMENT` is. */
+/* How long C keeps functions that are passed (call/kept.h). From NC_KEEP_ARGUMENT on: as long as
+ * argument `number - NC_KEEP_ARGUMENT` lives. */
 enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
 
 typedef struct NcCallInterface {
     PyObject_HEAD
-    PyObject *signature; /* the Python Signature */
-    const char *text;    /* interned canonical text: the entry's key */
-    uint64_t *words;     /* the same packed, without flags: the other table's key */
-    size_t word_count;   /* 1, 3, 5 … */
-    Py_ssize_t nargs;    /* fixed arguments, but for those of the error convention */
-    int variadic;        /* more may follow the fixed ones */
-    int has_objects;     /* Python objects, by value, in a struct or behind a pointer */
-    NcArgument *
-        arguments; /* one each; then the result, of which only the letter and the layout are said */
-    PyObject **layouts; /* as many, in the same memory: the Layout of a struct, or the CType behind
-                             a pointer to one, once asked for; or NULL */
+    PyObject *signature;   /* the Python Signature */
+    const char *text;      /* interned canonical text: the entry's key */
+    uint64_t *words;       /* the same packed, without flags: the other table's key */
+    size_t word_count;     /* 1, 3, 5 … */
+    Py_ssize_t nargs;      /* fixed arguments, except those of the error convention */
+    int variadic;          /* additional arguments may follow the fixed ones */
+    int has_objects;       /* it has Python objects, by value, in a struct or behind a pointer */
+    NcArgument *arguments; /* one each; then the result, with only its letter and layout */
+    PyObject **layouts; /* as many, in the same block: the Layout of a struct, or the CType behind a
+                           pointer to one; NULL until the first use */
     PyObject *types;    /* tuple: the ctype of each argument, then of the result */
-    PyObject *names;    /* tuple of str or None an argument, or NULL */
-    PyObject *alone;    /* tuple of the text alone: the signatures of a single */
-    PyObject *policies; /* Python's, of which conversions are told (_values/calloptions.py) */
-    PyObject *encoding; /* str: of text in char; NULL where that is bytes */
-    char text_result;   /* as `text` of an argument */
-    char order;         /* of arrays behind pointers: 'C', 'F' or 'A' for either */
-    int composed;       /* whether policies change what a call takes or returns, or what becomes of
-                              it: plans know them, ahead-of-time trampolines do not */
+    PyObject *names;    /* tuple: str or None for each argument; or NULL */
+    PyObject *alone;    /* tuple of `text` only: the signatures of a single */
+    PyObject *policies; /* Python's Policies, passed to conversions (_values/calloptions.py) */
+    PyObject *encoding; /* str: the encoding of text in char; NULL: it is bytes */
+    char text_result;   /* as NcArgument.text */
+    char order;         /* memory layout of arrays behind pointers: 'C', 'F', or 'A' for either */
+    int composed;       /* whether policies change arguments or results: plans support that,
+                           trampolines do not */
     Py_ssize_t keep;    /* NC_KEEP_... */
-    NcOut *outs;        /* out-parameters; NULL where there are none */
+    NcOut *outs;        /* out-parameters; NULL if there are none */
     Py_ssize_t out_count;
-    int fortran; /* 1 where numbers stand for pointers to them, 2 where lengths of texts, which
-                              Python does not pass, follow the arguments as well */
-    int export;  /* PyBUF_* that they are exported with in that order, to be read */
-    const NcTrampoline *trampoline; /* ahead-of-time code for the shape, or NULL */
-    const char *shape;              /* that of the same, or NULL */
-    const struct NcPlan *plan; /* atomic: how calls are made (call/plan.h); NULL before the first */
-    PyObject *planned;         /* bytes: what has it; or NULL */
-    PyObject *ways; /* dict: of a variadic function the call interfaces for more arguments, by
-                       their types; or NULL */
-    PyObject *pointer_type; /* the cffi type of a pointer result, once asked for; or NULL */
-    PyObject *forms[NC_FOREIGN_KINDS]; /* what those are made of, once asked for; or NULL */
-    struct NcCallInterface *bare;      /* the same without a check; NULL where it has none */
-    PyObject *check;                   /* sees the results of calls; or NULL */
-    PyObject *owns;    /* (name, function or None, name, function or None): how pointers that a
-                                call returns are freed or closed, and if it raises an exception;
-                                or NULL (values/destructor.h) */
-    PyObject *ends;    /* str: its name, where the function frees or closes an argument; NULL */
-    Py_ssize_t ended;  /* which argument */
-    PyObject *checked; /* dict: by the call interfaces of thunks the same with its check, once
-                                  asked for (callable/bind.c); or NULL */
+    int fortran; /* 1: numbers are passed by reference; 2: lengths of texts also follow the
+                    arguments, which Python does not pass */
+    int export;  /* PyBUF_* to export arrays in that memory layout, for reading */
+    const NcTrampoline *trampoline; /* for the shape, or NULL */
+    const char *shape;              /* the trampoline's shape, or NULL */
+    const struct NcPlan *plan; /* atomic: the call plan (call/plan.h); NULL before the first call */
+    PyObject *planned;         /* bytes: owns the plan; or NULL */
+    PyObject *ways; /* dict: for a variadic function, the call interfaces with additional arguments,
+                       by their types; or NULL */
+    PyObject *pointer_type; /* the cffi type of a pointer result; NULL until the first use */
+    PyObject *forms[NC_FOREIGN_KINDS]; /* how foreign callables are made; NULL until the first
+                                          use */
+    struct NcCallInterface *bare;      /* the same without a check; NULL if there is no check */
+    PyObject *check;                   /* called with the results of calls; or NULL */
+    PyObject *owns;    /* (name, function or None, name, function or None): the destructor of
+                          returned pointers, then that for calls that raise; or NULL
+                          (values/destructor.h) */
+    PyObject *ends;    /* str: the function's name if it frees or closes an argument; or NULL */
+    Py_ssize_t ended;  /* the index of that argument */
+    PyObject *checked; /* dict: for thunks' call interfaces, the same with this check
+                          (callable/bind.c); or NULL */
 } NcCallInterface;
 
-/* The choice among the signatures of overloaded callables (overload.c). */
+/* Chooses among the entries of overloaded callables (overload.c). */
 typedef struct NcDispatcher NcDispatcher;
 
-/* Fields that few callables use. The others share nc_no_more, which is never written to;
- * nc_callable_more gives a callable its own. */
+/* Rarely used fields. Callables without any share nc_no_more, which is never written to;
+ * nc_callable_more allocates a callable's own. */
 typedef struct {
-    NcNativeTable native;     /* both tables, once they are no longer in the callable */
+    NcNativeTable native;     /* both tables, after they have moved out of the callable */
     PyObject *wrapper;        /* Python function that makes the calls; or NULL */
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
-    NcDispatcher *dispatcher; /* of the parts, from the first call on; or NULL */
-    PyObject *signatures;     /* of the parts: tuple of str, once asked for; or NULL */
-    PyObject *only;           /* the callable restricted to a single's entry, once asked for */
-    PyObject *owners;         /* list of all that any entry ever pointed into, if several */
-    PyObject *specializer;    /* makes missing entries (specialize.py); NULL: nothing does */
-    PyObject *name;           /* that of a callable which had a view */
+    NcDispatcher *dispatcher; /* for the parts; NULL before the first call */
+    PyObject *signatures;     /* of the parts, a tuple of str; NULL until the first use */
+    PyObject *only;           /* the callable restricted to a single's entry; NULL until the first
+                                 use */
+    PyObject *owners;         /* list of everything that any entry ever pointed into, if several */
+    PyObject *specializer;    /* makes missing entries (specialize.py), or NULL */
+    PyObject *name;           /* of a callable that had a view */
     PyObject *doc;            /* str, or NULL */
     PyObject *view;           /* weak reference to the living built-in view, or NULL */
     struct {
-        PyObject *object; /* NULL until there is one */
-        PyObject *entry;  /* the callable in it */
+        PyObject *object; /* NULL until the first use */
+        PyObject *entry;  /* the callable that it holds */
     } foreign[NC_FOREIGN_KINDS];
-    const struct NcClass *self_class; /* of a method: objects of this class, which the callable
-                                         owns, are its first argument; else NULL */
-    int takes_fields; /* and go to C as the address of what the class declares; else as their own */
-    size_t changes;   /* how often those were forgotten */
-    int is_entry;     /* f[signature] gave it out: it is an entry of another, and stays as it is */
+    const struct NcClass *self_class; /* for a method: the class of its first argument, which the
+                                         callable owns; else NULL */
+    int takes_fields; /* C gets the address of the class's own fields; otherwise that of the
+                         object */
+    size_t changes;   /* how often `foreign` was emptied */
+    int is_entry;     /* f[signature] returned it, so it must not change */
 } NcMore;
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;          /* how the single is called, or the choice among parts */
+    vectorcallfunc vectorcall;          /* calls the single, or chooses among parts */
     const PyNativeCallableTable *calls; /* atomic: the entries that native callers find */
     const uint64_t *packed;             /* atomic: the same, packed */
     PyNativeCallableTable single;       /* the first entry; trampolines call its pointer */
-    const char *end;                    /* with what follows the zero entry that ends `single` */
+    const char *end;                    /* with the next field, the zero entry that ends `single` */
     union {
-        PyMethodDef view; /* of built-in views, whose mark its place is; zero until one is made,
-                             for which the tables leave the callable */
+        PyMethodDef view; /* of built-in views, which are recognized by its address; zero until one
+                             is made, before which the tables move out of the callable */
         struct {
             uintptr_t zero[3];
-            PyObject *name; /* until then: str, or NULL for the symbol's (values/names.h) */
+            PyObject *name; /* before that: str, or NULL for the symbol's (values/names.h) */
         } unviewed;
     } as;
-    uint64_t words[3];    /* `single`, packed; or a block's address, 0, 1 */
-    NcCallInterface *cif; /* of a single with or without `parts`; NULL while empty */
-    PyObject *owner;      /* what the only entry points into; NULL for nothing, or several */
+    uint64_t words[3];    /* `single`, packed; or the address of a block, 0, 1 */
+    NcCallInterface *cif; /* of the first entry, also with `parts`; NULL while empty */
+    PyObject *owner;      /* what the only entry points into; NULL for none or several */
     NcMore *more;         /* never NULL */
     PyObject *weakrefs;   /* weak references to this object */
 } NcCallable;
@@ -188,23 +191,23 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
                    offsetof(NcCallable, as) == offsetof(NcCallable, end) + sizeof(char *),
                "the zero entry follows the first");
 
-/* What a single calls, and the flags of its entry. */
+/* The target and flags of a single. */
 #define NC_SINGLE_TARGET(self) ((self)->single.entries[0].funcptr)
 #define NC_SINGLE_FLAGS(self) ((self)->single.entries[0].flags)
 
 extern NcMore nc_no_more;
 
-/* Whether a callable has one entry, of its own. */
+/* Whether a callable has exactly one entry, and is not overloaded. */
 static inline int nc_has_one(const NcCallable *self)
 {
     return self->cif != NULL && self->more->parts == NULL;
 }
 
-/* The callable's own NcMore, to be written to. NULL with an exception. */
+/* The callable's own NcMore, for writing. NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
 
-/* Keeps what Python code made on demand, unless it was made meanwhile, in another thread: what is
- * kept is used by borrowed references, so it never changes. Takes the reference. */
+/* Stores an object that Python code made on demand, unless another thread stored one meanwhile.
+ * Users hold borrowed references, so a stored object never changes. Takes the reference. */
 static inline void nc_keep_first(PyObject **place, PyObject *made)
 {
     if (*place == NULL) {
@@ -217,8 +220,8 @@ static inline void nc_keep_first(PyObject **place, PyObject *made)
 extern PyHeapExtensibleTypeObject NcCallable_Type;
 extern PyTypeObject NcCallInterface_Type;
 
-/* The addresses of all that generated code may refer to (codegen/symbols.c, which stands above);
- * callables and callbacks have it. Set before the first of them is made. */
+/* The addresses that generated code refers to (codegen/symbols.c, a higher layer). Set before the
+ * first callable or callback is made. */
 extern void *const *const nc_symbols;
 
 #endif

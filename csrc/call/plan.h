@@ -64,8 +64,8 @@ typedef struct {
 
 typedef struct NcPlan {
     uint32_t args;    /* number of steps for arguments that Python passes, in order */
-    uint32_t made;    /* of steps after them for out-parameters outside the frame */
-    uint32_t lengths; /* of steps after these for lengths */
+    uint32_t made;    /* number after them for out-parameters outside the frame */
+    uint32_t lengths; /* number after these for lengths */
     uint32_t extras;  /* whether there are owners, out-parameters, a check, or moves before */
     uint32_t stack;   /* words on the stack, an even number */
     uint32_t how;     /* see nc_invoke */

@@ -1,8 +1,8 @@
-/* csrc/cli/probe.c: calls of a native callable from C, made the way a consumer makes them.
+/* csrc/cli/probe.c: calls a native callable from C, as a consumer does.
  *
- * `nativecall demo` checks and times them, so that it needs no compiler where it runs. The loop
- * uses nothing but the public headers and is compiled once for each way and signature, as it would
- * be in a consumer: no branch on either is left inside it. */
+ * `nativecall demo` checks and times these calls, so that users need no compiler. The loop uses
+ * only the public headers. It is compiled once for each way and signature, as in a consumer, so it
+ * has no branch on either inside. */
 #include "platform/functions.h"
 
 #include <string.h>
@@ -16,23 +16,22 @@ static const char *const way_names[] = {"pointer", "offset", "slot", "object"};
 static const char *const kind_names[KINDS] = {"d:d", "f:f", "d:dd", "d:di"};
 
 typedef struct {
-    PyObject *callable;    /* borrowed from the caller's arguments */
+    PyObject *callable;    /* borrowed from the call's arguments */
     const char *signature; /* interned */
-    void *pointer;         /* what WAY_POINTER calls */
+    void *pointer;         /* for WAY_POINTER */
     Py_ssize_t length;     /* doubles in each array */
     double *results;
     const double *x; /* first arguments */
-    const double *y; /* second arguments, NULL for signatures of one */
+    const double *y; /* second arguments; NULL if there are none */
 } Job;
 
-/* The function to call, NULL when there is no such entry. */
+/* Looks up the function to call; NULL if there is no such entry. */
 #define FOUND_POINTER(job) (job)->pointer
 #define FOUND_OFFSET(job) nc_native_function((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
 #define FOUND_SLOT(job)                                                                            \
     nc_native_function_by_slot((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
 
-/* The loop of a way and a signature, to be run without the GIL. 0, or -1 when an entry was not
- * found. */
+/* The loop for a way and a signature, run without the GIL. 0, or -1 if an entry is missing. */
 #define LOOP(way, kind, function_type, ...)                                                        \
     static int loop_##way##_##kind(const Job *job)                                                 \
     {                                                                                              \
@@ -99,9 +98,9 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
 
 /* call_loop(callable, signature, way, results, x[, y]) -> None
  *
- * results[i] = callable(x[i]) or callable(x[i], y[i]) for every i. The buffers hold as many doubles
- * each; the signature is "d:d", "f:f" or, with y, "d:dd" or
- * "d:di". `way` says how each single call is made:
+ * results[i] = callable(x[i]) or callable(x[i], y[i]) for every i. All buffers hold the same number
+ * of doubles. The signature is "d:d" or "f:f"; with y, it is "d:dd" or "d:di". `way` is how each
+ * call is made:
  *
  *   "pointer"   through the function pointer, which is found once, before the loop
  *   "offset"    found by the offset in the object's type, each time anew
@@ -109,7 +108,7 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
  *   "object"    as code without nativecall must: arguments boxed, a Python call, result unboxed;
  *               takes any Python callable
  *
- * All but "object" run without the GIL. LookupError when there is no such entry. */
+ * All except "object" run without the GIL. Raises LookupError if there is no such entry. */
 PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};

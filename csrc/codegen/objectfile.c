@@ -1,14 +1,12 @@
-/* csrc/codegen/objectfile.c: object files of generated code, loaded without a linker where they
- * refer to nothing outside of themselves.
+/* csrc/codegen/objectfile.c: loads object files of generated code without a linker, if they have no
+ * external references.
  *
- * LLVM's linker takes a sixth of a millisecond for every file, and needs LLVM. Code that finds all
- * it calls through its arguments, as that of nativecall/_codegen does, has nothing to be linked
- * with.
+ * LLVM's linker takes a sixth of a millisecond for every file, and needs LLVM. Code of
+ * nativecall/_codegen finds everything that it calls through its arguments, so it needs no linking.
  *
- * Every number that a file has is checked before it is used: a file that was cut or changed is
- * None, never a crash. The sections that a process needs are laid out one after the other in pages
- * of their own, what they say of each other is filled in, and the pages become executable and
- * read-only. */
+ * Every number in a file is checked before it is used: a truncated or modified file gives None,
+ * never a crash. The loader places the sections that are needed one after the other in separate
+ * pages. It resolves the references between them, and makes the pages executable and read-only. */
 #include "platform/functions.h"
 
 #include "platform/pages.h"
@@ -18,8 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* has_room(bytes): whether so much memory is to be had now, of which nothing is touched. A limit on
- * address space is what Linux enforces. */
+/* has_room(bytes): whether so much memory can be mapped now; touches none of it. Linux enforces a
+ * limit on address space. */
 PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
 {
     size_t wanted = PyLong_AsSize_t(bytes);
@@ -30,8 +28,8 @@ PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(found != NULL);
 }
 
-/* code_refused(): why a page that was written cannot be made executable, as a str, "" where it can
- * be. A process may lose that while it runs, when it gives up rights. */
+/* code_refused(): why a written page cannot be made executable, as a str; "" if it can. A process
+ * may lose the right while it runs, when it drops privileges. */
 PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t bytes = nc_page_bytes();
@@ -40,7 +38,7 @@ PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
     if (memory == NULL) {
         return PyErr_NoMemory();
     }
-    memory[0] = 1; /* some systems refuse only what was written to */
+    memory[0] = 1; /* some systems refuse only pages that were written to */
     errno = 0;
     if (nc_pages_make_executable(memory, bytes)) {
         text = PyUnicode_FromString("");
@@ -56,7 +54,7 @@ PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
 #include <dlfcn.h>
 #include <elf.h>
 
-/* More sections than files of one function have; more bytes than any of them needs. */
+/* Limits above what files of one function need. */
 enum { MOST_SECTIONS = 64, MOST_BYTES = 1 << 24 };
 #define NOWHERE SIZE_MAX
 
@@ -69,20 +67,20 @@ typedef struct {
     size_t symbol_count;
     const char *names; /* of symbols; the last byte is 0 */
     size_t names_size;
-    size_t places[MOST_SECTIONS]; /* of each section in memory, or NOWHERE */
-    size_t bytes;                 /* of all of them */
-    size_t frames;                /* the place of the tables for unwinding, or NOWHERE */
+    size_t places[MOST_SECTIONS]; /* offset of each section in memory, or NOWHERE */
+    size_t bytes;                 /* of all sections */
+    size_t frames;                /* offset of the unwind tables, or NOWHERE */
 } File;
 
-/* What is loaded. */
+/* Loaded code. */
 typedef struct {
     unsigned char *memory;
     size_t bytes;
     unsigned char *frames; /* or NULL */
 } Loaded;
 
-/* Tells the unwinder of C++ exceptions, which may pass through the code, of its tables, or that
- * they go; 0 where there is no such thing here. The library is the compiler's, and mostly there. */
+/* Registers or deregisters unwind tables, since C++ exceptions may pass through the code; returns 0
+ * if there is no unwinder. The library is the compiler's, and usually present. */
 static int tell_unwinder(const char *name, unsigned char *frames)
 {
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -92,11 +90,10 @@ static int tell_unwinder(const char *name, unsigned char *frames)
     if (found != NULL) {
         tell(frames);
     }
-    return found != NULL; /* the library stays: it has been told */
+    return found != NULL; /* not closed: the library refers to the tables */
 }
 
-/* The contents of a section whose parts are `step` bytes long; NULL where they are not all there,
- * or not aligned. */
+/* The contents of a section with items of `step` bytes; NULL if it is truncated or misaligned. */
 static const void *contents(const File *file, const Elf64_Shdr *section, size_t step)
 {
     const unsigned char *found;
@@ -125,8 +122,7 @@ static int read_header(File *file)
     return 1;
 }
 
-/* Gives every section that a process needs its place; 0 where one is of a kind that is not for
- * here. */
+/* Assigns offsets to the sections that are needed; 0 if one is of an unsupported kind. */
 static int lay_out(File *file)
 {
     for (size_t i = 0; i < file->count; i++) {
@@ -159,14 +155,14 @@ static int lay_out(File *file)
         file->bytes = file->places[i] + section->sh_size;
         if (is_frames) {
             file->frames = file->places[i];
-            file->bytes += sizeof(uint32_t); /* 0, their end */
+            file->bytes += sizeof(uint32_t); /* a 0 ends them */
         }
     }
     return file->bytes != 0 && file->bytes <= MOST_BYTES && file->symbols != NULL &&
            file->names != NULL && file->names_size != 0 && file->names[file->names_size - 1] == 0;
 }
 
-/* Where a symbol is among the bytes; NOWHERE where it is not. */
+/* A symbol's offset in memory, or NOWHERE. */
 static size_t place_of(const File *file, const Elf64_Sym *symbol)
 {
     size_t section = symbol->st_shndx;
@@ -176,7 +172,7 @@ static size_t place_of(const File *file, const Elf64_Sym *symbol)
                : file->places[section] + symbol->st_value;
 }
 
-/* Fills in one reference of a section at `place`; 0 where it is not to the file itself. */
+/* Resolves one reference of the section at `place`; 0 if it is external. */
 static int relocate(const File *file, unsigned char *memory, size_t place, size_t size,
                     const Elf64_Rela *reference)
 {
@@ -195,7 +191,7 @@ static int relocate(const File *file, unsigned char *memory, size_t place, size_
     if (type != R_X86_64_64) {
         value -= (uint64_t)(uintptr_t)memory + place;
     }
-    memcpy(memory + place, &value, width); /* its lower half, for a distance */
+    memcpy(memory + place, &value, width); /* only the lower half of a distance */
     return 1;
 }
 
@@ -229,7 +225,7 @@ static int fill(const File *file, unsigned char *memory)
     return 1;
 }
 
-/* The address of what others may refer to by a name, 0 where there is no such thing. */
+/* The address of a global symbol; 0 if there is none. */
 static uintptr_t address_of(const File *file, const unsigned char *memory, const char *name)
 {
     for (size_t i = 0; i < file->symbol_count; i++) {
@@ -244,7 +240,7 @@ static uintptr_t address_of(const File *file, const unsigned char *memory, const
     return 0;
 }
 
-/* What else is torn down at the end of a process may still call the code. */
+/* When Python ends, the code stays: other teardown code may still call it. */
 static void unload(PyObject *capsule)
 {
     Loaded *loaded = (Loaded *)PyCapsule_GetPointer(capsule, NULL);
@@ -259,7 +255,7 @@ static void unload(PyObject *capsule)
     }
 }
 
-/* Loads into fresh pages: the address of what has the name; 0 for what has to be linked. */
+/* Loads a file into new pages: returns the address of the symbol; 0 if the file needs a linker. */
 static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
 {
     const size_t page = nc_page_bytes();
@@ -278,8 +274,8 @@ static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
     return address;
 }
 
-/* The capsule that has the pages, and the address in them; NULL without an exception for what has
- * to be linked. */
+/* (capsule that owns the pages, address in them); NULL without an exception if the file needs a
+ * linker. */
 static PyObject *load(File *file, const char *name)
 {
     if (!read_header(file) || !lay_out(file)) {
@@ -299,11 +295,11 @@ static PyObject *load(File *file, const char *name)
     return Py_BuildValue("(NK)", keep, (unsigned long long)address);
 }
 
-/* load_object(data, name): (keep, address) of the function or constant of that name, valid while
- * `keep` lives, and after that at the end of the process; None for what has to be linked. That is
- * what refers to something outside, what can be written to, a name that is missing, a file that is
- * damaged or of another format than ELF for x86-64, and a system that refuses the pages. With the
- * GIL; of `data` nothing is kept. */
+/* load_object(data, name): (keep, address) of the function or constant with that name. It is valid
+ * while `keep` lives; if that lives until Python ends, until the process ends. Returns None if the
+ * file needs a linker: it has external references or writable data, the name is missing, the file
+ * is damaged or not ELF for x86-64, or the system refuses the pages. Needs the GIL; keeps no
+ * reference to `data`. */
 PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
 {
     File file = {.frames = NOWHERE};

@@ -1,4 +1,4 @@
-/* csrc/codegen/processor.c: what the processor says of itself. */
+/* csrc/codegen/processor.c: identifies the processor by CPUID. */
 #include "platform/functions.h"
 
 #include <stdint.h>
@@ -7,8 +7,8 @@
 
 #include <cpuid.h>
 
-/* What LLVM reads: leaf, part of it, and which of its four registers. Those left out say which core
- * is asked, or how many there are. */
+/* The CPUID data that LLVM reads: leaf, subleaf, and which of the four registers. Registers that
+ * identify the current core or count cores are left out. */
 static const struct {
     uint32_t leaf;
     uint32_t part;
@@ -21,8 +21,8 @@ static const struct {
 };
 enum { LEAVES = sizeof(read_by_llvm) / sizeof(read_by_llvm[0]) };
 
-/* processor(): bytes that are equal where LLVM would find the same processor with the same
- * features, and differ where it would not; b"" where that is not known. */
+/* processor(): bytes that are equal exactly if LLVM would detect the same processor with the same
+ * features; b"" if unknown. */
 PyObject *nc_processor(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     uint32_t words[LEAVES + 1][4] = {{0}};
@@ -37,7 +37,7 @@ PyObject *nc_processor(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         }
     }
     if ((words[1][2] >> 27 & 1) != 0) {
-        /* which registers the system saves: without that, their instructions are not used */
+        /* registers that the system saves; LLVM uses no instructions of others */
         __asm__("xgetbv" : "=a"(words[LEAVES][0]), "=d"(words[LEAVES][3]) : "c"(0));
     }
     return PyBytes_FromStringAndSize((const char *)words, sizeof(words));

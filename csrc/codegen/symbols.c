@@ -1,4 +1,4 @@
-/* csrc/codegen/symbols.c: what generated code needs of the core. */
+/* csrc/codegen/symbols.c: implements symbols.h. */
 #include "symbols.h"
 
 #include "call/convert.h"
@@ -20,9 +20,9 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-/* What generated code refers to, DATA(name, address) or FUNCTION(name). The numbers of its places
- * are in the code, the addresses in a table that it finds through its callback: linking an object
- * file that needs no address takes half the time. */
+/* The symbols of generated code: DATA(name, address) or FUNCTION(name). Code contains only their
+ * indices. It finds the addresses in a table, through its context: linking an object file that
+ * needs no address takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \
@@ -53,13 +53,13 @@ void *const *const nc_symbols = places;
 
 void nc_symbols_ready(void)
 {
-    /* Not static: on Windows the addresses of imported data are known only now. */
+    /* Not static: on Windows, the addresses of imported data are only known at run time. */
     void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
     memcpy(places, addresses, sizeof(places));
     nc_left_mirror(&places[0]);
 }
 
-/* code_symbols(): {name: address}, in the order of that table, whose own is the last. */
+/* code_symbols(): {name: address}, in the order of the table; the last is the table itself. */
 PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *found = PyDict_New();

@@ -1,5 +1,4 @@
-/* csrc/core/core.c: the control plane (core.h): interned keys, and shared libraries on POSIX and
- * Windows. */
+/* csrc/core/core.c: implements core.h: interned keys, and shared libraries on POSIX and Windows. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* dladdr, dlinfo */
 #endif
@@ -20,7 +19,7 @@
 #endif
 #endif
 
-/* Scans the registry: for introspection only. Cells are read as any reader reads them. */
+/* Scans the registry, for introspection only. Reads cells like any reader. */
 int nc_core_interned(uintptr_t address, size_t *length)
 {
     const NcInternTable *table =

@@ -1,6 +1,6 @@
-/* csrc/core/core.csrc.c: what cffi puts before its wrapper of the core: the headers whose functions
- * core.cdef.txt lists, and the functions of cffipointer.h, most of which nothing but a wrapper of
- * cffi's can have. */
+/* csrc/core/core.csrc.c: the preamble of cffi's wrapper of the core: the headers whose functions
+ * core.cdef.txt lists, and the functions of cffipointer.h. Most of the latter can only be written
+ * inside such a wrapper. */
 #include "core/cffipointer.h"
 #include "core/core.h"
 
@@ -15,8 +15,8 @@ int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count
     return nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, count);
 }
 
-/* cffi fills in its functions when the wrapper's module is imported, which Python does only when it
- * needs that. -1 with an exception when it cannot be. */
+/* cffi sets its functions when the wrapper's module is imported, which happens on demand. -1 with
+ * an exception if the import fails. */
 static int has_functions(void)
 {
     if (_cffi_from_c_pointer != NULL) {
@@ -36,7 +36,7 @@ PyObject *nc_of_cffi(PyObject **place, const char *name)
         if (*place == NULL) {
             *place = found;
         } else {
-            Py_XDECREF(found); /* another thread was faster */
+            Py_XDECREF(found); /* another thread was first */
         }
     }
     return *place;

@@ -1,10 +1,10 @@
-/* csrc/native_objects/array.c: native objects side by side in one block of memory, as Python has
- * them.
+/* csrc/native_objects/array.c: ObjectArray, native objects side by side in one block of memory.
  *
- * Guarantees: the array holds one native reference to each of its objects, so what NumPy sees of
- * their fields is there as long as the array; an object that is taken out is counted by itself and
- * may outlive it. The memory of all goes with the last.
- * All need the GIL. */
+ * Guarantees. The array holds one native reference to each object, so NumPy arrays of their fields
+ * stay valid as long as the array lives. An object taken from the array is counted separately and
+ * may outlive it. The block is freed with its last object.
+ *
+ * Threads: everything here needs the GIL. */
 #include "platform/address.h"
 #include "platform/functions.h"
 #include "platform/hooks.h"
@@ -15,7 +15,7 @@
 typedef struct {
     PyObject_HEAD
     PyTypeObject *type;
-    char *first; /* the first object; NULL in an array of none */
+    char *first; /* the first object; NULL in an empty array */
     Py_ssize_t count;
     Py_ssize_t stride;
 } Array;
@@ -54,7 +54,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             return PyErr_NoMemory();
         }
         for (Py_ssize_t i = 0; !lasting && i < count; i++) {
-            Py_INCREF(of); /* each owns one; point 6 in nativeobject.h */
+            Py_INCREF(of); /* each owns a reference; point 6 in nativeobject.h */
         }
     }
     Array *self = (Array *)(void *)type->tp_alloc(type, 0);
@@ -72,7 +72,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* Gives the objects back. */
+/* Releases the objects. */
 static int array_clear(PyObject *object)
 {
     Array *self = (Array *)(void *)object;
@@ -87,8 +87,8 @@ static int array_clear(PyObject *object)
     return 0;
 }
 
-/* What the array alone keeps, and an object that only it refers to: so a class may have an array of
- * its own objects. */
+/* Visits the class once for the array, and once for each object that only the array refers to. So a
+ * class may hold an array of its own objects without a leak. */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Array *self = (Array *)(void *)object;
@@ -126,7 +126,7 @@ static PyObject *array_item(PyObject *object, Py_ssize_t index)
     return nc_object_as_python(self->first + index * self->stride);
 }
 
-/* A view of the field of this name in all objects. */
+/* A view of a field in all objects. */
 static PyObject *array_field(Array *self, PyObject *name)
 {
     const NcClass *cls = nc_type_class(self->type);
@@ -141,7 +141,7 @@ static PyObject *array_field(Array *self, PyObject *name)
         const size_t number = nc_class_defines(part, text, strlen(text), &key);
         if (number != 0 && key == NULL && strlen(text) == (size_t)length) {
             const NcField *field = &part->fields[number - 1];
-            char *place = NULL; /* of an array without objects */
+            char *place = NULL; /* NULL in an empty array */
             if (self->count != 0) {
                 place = self->first + cls->parts[p].offset + (intptr_t)field->offset;
             }
@@ -198,7 +198,7 @@ static PyMethodDef methods[] = {
 static PySequenceMethods as_sequence = {.sq_length = array_length, .sq_item = array_item};
 static PyMappingMethods as_mapping = {.mp_length = array_length, .mp_subscript = array_subscript};
 
-/* ObjectArray(class, count); array[i] is an object, array["x"] what the hook `view` gives. */
+/* ObjectArray(class, count): array[i] is an object; array["x"] is the result of the hook `view`. */
 PyTypeObject NcObjectArray_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.ObjectArray",
     .tp_doc =

@@ -1,9 +1,8 @@
-/* csrc/native_objects/atomic.h: one operation on a number of 1, 2, 4 or 8 bytes that other threads
- * operate on meanwhile. Each is ordered with all others (sequentially consistent), as C's are by
- * default.
+/* csrc/native_objects/atomic.h: single atomic operations on numbers of 1, 2, 4 or 8 bytes that
+ * other threads access. All are sequentially consistent, as C's are by default.
  *
- * `place` is aligned to `size`; what the other pointers lead to is this thread's own, of any
- * type and alignment. No GIL. */
+ * `place` is aligned to `size`. The other pointers are to this thread's own memory, of any type and
+ * alignment. None needs the GIL. */
 #ifndef NC_ATOMIC_H
 #define NC_ATOMIC_H
 
@@ -11,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Does the statements OPERATION(type) for the unsigned integer of a size. */
+/* Expands OPERATION(type) for the unsigned integer type of a size. */
 #define NC_OF_SIZE(size, OPERATION)                                                                \
     switch (size) {                                                                                \
     case 1: {                                                                                      \
@@ -40,7 +39,7 @@ static inline void nc_atomic_load(size_t size, const void *place, void *out)
 #undef LOAD
 }
 
-/* What it was goes to `old`; a sum that does not fit wraps around. */
+/* Stores the previous value in `old`; the sum wraps around. */
 static inline void nc_atomic_add(size_t size, void *place, const void *added, void *old)
 {
 #define ADD(type)                                                                                  \
@@ -52,7 +51,7 @@ static inline void nc_atomic_add(size_t size, void *place, const void *added, vo
 #undef ADD
 }
 
-/* What it was goes to `old`. */
+/* Stores the previous value in `old`. */
 static inline void nc_atomic_exchange(size_t size, void *place, const void *value, void *old)
 {
 #define EXCHANGE(type)                                                                             \
@@ -64,7 +63,7 @@ static inline void nc_atomic_exchange(size_t size, void *place, const void *valu
 #undef EXCHANGE
 }
 
-/* 1 if all its bytes were as those of `expected`, and now are as those of `desired`; else 0. */
+/* Returns 1 if all bytes were equal to `expected`, and sets them to `desired`; else 0. */
 static inline int nc_atomic_compare_exchange(size_t size, void *place, const void *expected,
                                              const void *desired)
 {

@@ -1,12 +1,14 @@
-/* csrc/native_objects/casts.c: the way from a bare pointer back to the object, for
- * nativecall/_native_objects/casts.py. With the GIL. */
+/* csrc/native_objects/casts.c: finds the object behind a bare pointer, for
+ * nativecall/_native_objects/casts.py.
+ *
+ * Threads: everything here needs the GIL. */
 #include "platform/address.h"
 #include "platform/functions.h"
 #include "nativecall/nativeobject.h"
 
-/* The native class that an object at an address was made with, if that is a known one which is or
- * derives from `cls`; NULL without an exception, or with one. Of the memory one word is read, and
- * followed nowhere: find(word) is the class that is known at such an address, or None. */
+/* The native class of the object at an address, if it is known and is `cls` or derives from it.
+ * Otherwise NULL, perhaps with an exception. Reads one word of the memory and does not follow it:
+ * find(word) returns the known class at that address, or None. */
 static const NcClass *made_with(const char *address, PyObject *find, const NcClass *cls)
 {
     if ((uintptr_t)address % NC_OBJECT_ALIGN != 0 || (uintptr_t)address < NC_OBJECT_HEAD) {
@@ -24,8 +26,8 @@ static const NcClass *made_with(const char *address, PyObject *find, const NcCla
     return is_one ? known : NULL;
 }
 
-/* object_with_class(address, find, class, owned): the object of a class at an address, None where
- * there is none. `owned` gives a native reference back, which came with it. */
+/* object_with_class(address, find, class, owned): the object of a class at an address, or None.
+ * `owned` releases a native reference that came with the address. */
 PyObject *nc_object_with_class(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *address;

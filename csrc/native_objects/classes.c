@@ -1,5 +1,7 @@
-/* csrc/native_objects/classes.c: classes of native objects, between Python's description of them
- * and NcClass: what nativecall/_native_objects asks the core for. All need the GIL. */
+/* csrc/native_objects/classes.c: converts classes of native objects between Python's descriptions
+ * and NcClass, for nativecall/_native_objects.
+ *
+ * Threads: everything here needs the GIL. */
 #include "platform/address.h"
 #include "platform/functions.h"
 #include "platform/hooks.h"
@@ -8,7 +10,7 @@
 
 /* ---- from Python ----------------------------------------------------------------------------- */
 
-/* The class of a type, or NULL with TypeError. It need not last. */
+/* The native class of a type, or NULL with TypeError. It may be temporary. */
 static NcClass *class_of(PyObject *type)
 {
     NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
@@ -47,7 +49,7 @@ static int read_method(NcMethod *method, PyObject *row)
     return nc_method_key(name, signature, &method->key);
 }
 
-/* A capsule of a description (size, alignment, fields, methods) of the class of this name. */
+/* A capsule of the class with this name and description: (size, alignment, fields, methods). */
 static PyObject *class_of_description(PyObject *named, PyObject *description)
 {
     Py_ssize_t size, alignment;
@@ -143,14 +145,15 @@ static int publish(PyTypeObject *type, NcClass *cls)
     return status;
 }
 
-/* begin_objects(): makes classes by the hooks from here on; nothing changes the root any more.
- * describe(name, bases, namespace): None, or (size, alignment, fields, methods) of what the class
- *   body says, which is changed in place. A field is (name, code or None, offset, class): of a
- *   reference the class is None for any and ... for the one being made. A method is (name,
- *   canonical signature, address or 0, flags, whether self is the fields).
- * publish(class, address of its NcClass): a dict of attributes for the class.
- * view(array, name, address in the first object, code or None, class that has the field): the
- *   field in all objects of an array. */
+/* begin_objects(): makes classes by the hooks from now on, and freezes the root class. The hooks:
+ *
+ *   describe(name, bases, namespace) -> None, or (size, alignment, fields, methods) as the class
+ *       body declares them; changes the namespace in place. A field is (name, code or None, offset,
+ *       class). For a reference, the class is None for any, or ... for the class being made. A
+ *       method is (name, canonical signature, address or 0, flags, whether self is the fields).
+ *   publish(class, address of its NcClass) -> dict of attributes for the class
+ *   view(array, name, address in the first object, code or None, class that defines the field) ->
+ *       the field in all objects of an array */
 PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     nc_objects->describe = describe;
@@ -159,14 +162,14 @@ PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none
     Py_RETURN_NONE;
 }
 
-/* object_as_python(address): the object of a native pointer. */
+/* object_as_python(address): the Python object of a native pointer. */
 PyObject *nc_object_at_address(PyObject *Py_UNUSED(module), PyObject *address)
 {
     NcObject *object = nc_address(address, "there is no object at address 0");
     return object != NULL ? nc_object_as_python(object) : NULL;
 }
 
-/* native_order(class): the classes along its own order of bases. */
+/* native_order(class): the classes in its own order of bases. */
 PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
 {
     const NcClass *cls = class_of(type);
@@ -177,7 +180,7 @@ PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
     return order;
 }
 
-/* native_parts(class): the fields and the methods that it has itself. */
+/* native_parts(class): its own fields and methods, without its bases'. */
 PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
 {
     const NcClass *cls = class_of(type);
@@ -210,7 +213,7 @@ static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t coun
     return 0;
 }
 
-/* The place of a field among the values that __init__ takes; -1 where there is none. */
+/* The index of a field among the positional values of __init__; -1 if there is none. */
 static Py_ssize_t place_of_field(const NcClass *cls, const char *name)
 {
     Py_ssize_t before = 0;
@@ -256,7 +259,7 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
     return 0;
 }
 
-/* What CPython does for a class without a tp_vectorcall. */
+/* Does what CPython does for a class without a tp_vectorcall. */
 NC_NOINLINE PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t count,
                                     PyObject *names)
 {
@@ -275,7 +278,7 @@ NC_NOINLINE PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssi
     return result;
 }
 
-/* cls(*values), of a class whose __new__ and __init__ are the root's. */
+/* cls(*values), for a class that inherits the root's __new__ and __init__. */
 NC_NOINLINE PyObject *construct_of(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
 {
     PyObject *self = type->tp_alloc(type, 0);
@@ -285,7 +288,7 @@ NC_NOINLINE PyObject *construct_of(PyTypeObject *type, PyObject *const *values, 
     return self;
 }
 
-/* cls(...), of such a class without a tuple in between. */
+/* cls(...), for such a class without building a tuple. */
 static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     PyTypeObject *type = (PyTypeObject *)(void *)cls;
@@ -297,8 +300,8 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
     return count == 0 ? type->tp_alloc(type, 0) : construct_of(type, args, count);
 }
 
-/* Gives the root its __init__, as CPython gives static types theirs: by a descriptor which says
- * that calls from C may go to the function itself. */
+/* Adds __init__ to the root, as CPython does for static types: by a descriptor that lets C code
+ * call the function directly. */
 static int add_init(PyTypeObject *root)
 {
     static struct wrapperbase base;

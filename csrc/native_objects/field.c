@@ -1,9 +1,10 @@
-/* csrc/native_objects/field.c: the descriptor of a field of native objects: what Python reads and
- * writes goes to the memory that native code has, by a load or store of the field's own width.
+/* csrc/native_objects/field.c: the descriptor of a native object's field. Python reads and writes
+ * the memory that native code uses, by a load or store of the field's own width.
  *
- * Guarantees: a value that does not convert leaves the field as it was; the object is checked to be
- * one of the class, by pointer for objects of the class itself, by one probe for others.
- * All need the GIL, which orders nothing that native threads do. */
+ * Guarantees. If a value does not convert, the field is unchanged. The object's class is checked:
+ * by pointer for the class itself, by one probe for others.
+ *
+ * Threads: everything here needs the GIL, which does not order accesses of native threads. */
 #include "platform/functions.h"
 
 #include "atomic.h"
@@ -14,14 +15,14 @@
 
 typedef struct {
     PyObject_HEAD
-    PyTypeObject *type; /* the class that has the field */
+    PyTypeObject *type; /* the class that defines the field */
     const NcClass *cls; /* of `type`, which keeps it */
     intptr_t offset;    /* within the class's own fields */
-    intptr_t at;        /* from objects of the class itself */
+    intptr_t at;        /* offset from objects of the class itself */
     size_t size;
     char letter; /* see field_new */
     char atomic; /* whether each access is one atomic operation */
-    char plain;  /* whether it is a double that is not atomic: what has a way of its own */
+    char plain;  /* whether it is a double that is not atomic: the fast path */
     PyObject *name;
     PyObject *who;  /* "field 'x' of 'Point'", for messages */
     PyObject *of;   /* the class of a reference, or None */
@@ -30,7 +31,7 @@ typedef struct {
     PyObject *doc;
 } Field;
 
-/* Where the field is in an object; NULL with TypeError. */
+/* The field's address in an object; NULL with TypeError. */
 static inline char *field_place(const Field *self, PyObject *object)
 {
     if (NC_LIKELY(Py_TYPE(object) == self->type)) {
@@ -90,7 +91,7 @@ static PyObject *field_get(PyObject *descriptor, PyObject *object, PyObject *typ
     return field_get_any(self, object);
 }
 
-/* A counted reference: retained before the old one is released. */
+/* Stores a counted reference: retains the new object before it releases the old one. */
 static int field_set_reference(const Field *self, NcObject **place, PyObject *value)
 {
     const int any = self->of == Py_None;
@@ -155,8 +156,8 @@ static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
 
 /* ---- atomic fields --------------------------------------------------------------------------- */
 
-/* What a method of an atomic field takes: (object, number, ...), so many `numbers`, which are
- * converted. The place of the field in the object, or NULL with an exception. */
+/* Checks a method's arguments, (object, number, ...), and converts the `wanted` numbers. Returns
+ * the field's address, or NULL with an exception. */
 static char *atomic_arguments(const Field *self, const char *method, PyObject *const *args,
                               Py_ssize_t given, int wanted, uint64_t *numbers)
 {
@@ -231,8 +232,8 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
-/* The field of a class, if there is room for it: what a descriptor reads must be there, and be what
- * it says. NULL with TypeError. */
+/* Looks up a field, and checks that it has the type that the descriptor reads, and lies within the
+ * class's fields. NULL with TypeError. */
 static const NcField *find_field(const NcClass *cls, const char *name, char letter, size_t size)
 {
     const char *key = NULL;
@@ -266,9 +267,9 @@ static const NcField *find_field(const NcClass *cls, const char *name, char lett
     return field;
 }
 
-/* Field(class, name, letter, size, atomic, load, store, doc): `letter` is a scalar's code, "" for
- * what load(object, address) and store(object, value, address) convert, "@" for a counted
- * reference. */
+/* Field(class, name, letter, size, atomic, load, store, doc): `letter` is a scalar's code; "@" for
+ * a counted reference; "" for values that load(object, address) and store(object, value, address)
+ * convert. */
 static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *cls;
@@ -325,7 +326,7 @@ static int field_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: the class, or its namespace, is cleared where a field is part of a cycle. */
+/* No tp_clear: the collector breaks a cycle at the class or its namespace. */
 static void field_dealloc(PyObject *object)
 {
     Field *self = (Field *)(void *)object;

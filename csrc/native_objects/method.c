@@ -1,6 +1,8 @@
-/* csrc/native_objects/method.c: the descriptor of a native method: Python's call of it becomes a
- * call of the native callable, whose trampoline reads the object's address, or that of its class's
- * fields, off the object. `p.f()` makes no bound object. All need the GIL. */
+/* csrc/native_objects/method.c: the descriptor of a native method. A call from Python becomes a
+ * call of the native callable. Its trampoline reads the address of the object, or of its class's
+ * fields. `p.f()` allocates no bound method.
+ *
+ * Threads: everything here needs the GIL. */
 #include "platform/functions.h"
 
 #include "nativecall/nativeobject.h"
@@ -11,16 +13,16 @@
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyTypeObject *type;   /* the class that has the method */
+    PyTypeObject *type;   /* the class that defines the method */
     const NcClass *cls;   /* of `type`, which keeps it */
-    NcCallable *callable; /* or NULL: abstract */
+    NcCallable *callable; /* NULL: abstract */
     PyObject *name;
     PyObject *signature; /* text */
     PyObject *doc;
 } Method;
 
-/* Whether a method is called with an object of its class, or of one below, and has something to
- * call: -1 with TypeError. */
+/* Checks that the first argument is an object of the class or a subclass, and that the method is
+ * not abstract: 0, or -1 with TypeError. */
 static int check_call(const Method *self, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 1) {
@@ -40,7 +42,7 @@ static int check_call(const Method *self, PyObject *const *args, Py_ssize_t narg
     return -1;
 }
 
-/* Of an object of a class below, or of what cannot be called. */
+/* Slow path: objects of subclasses, and errors. */
 NC_NOINLINE PyObject *method_call_checked(const Method *self, PyObject *const *args, size_t nargsf,
                                           PyObject *names)
 {
@@ -68,7 +70,7 @@ static PyObject *method_get(PyObject *descriptor, PyObject *object, PyObject *ty
     return object == NULL ? Py_NewRef(descriptor) : PyMethod_New(descriptor, object);
 }
 
-/* Makes a callable the method's: its first argument may be an object of the class. -1 with an
+/* Binds a callable to the method: its first argument may be an object of the class. -1 with an
  * exception. */
 static int bind_callable(Method *self, PyObject *given, int takes_fields)
 {
@@ -95,8 +97,8 @@ static int bind_callable(Method *self, PyObject *given, int takes_fields)
     return 0;
 }
 
-/* Method(class, name, callable, takes_fields, signature, doc): `callable`, of one entry, becomes
- * the method's; None is an abstract method. */
+/* Method(class, name, callable, takes_fields, signature, doc): a method that calls a callable of
+ * one entry; None for an abstract method. */
 static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *cls;
@@ -139,7 +141,7 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: the class, or its namespace, is cleared where a method is part of a cycle. */
+/* No tp_clear: the collector breaks a cycle at the class or its namespace. */
 static void method_dealloc(PyObject *object)
 {
     Method *self = (Method *)(void *)object;

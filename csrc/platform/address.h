@@ -1,5 +1,7 @@
-/* csrc/platform/address.h: addresses that Python code gives and gets as integers, and other
- * converters for PyArg_Parse. With the GIL. */
+/* csrc/platform/address.h: converts between addresses and Python integers, and other converters for
+ * PyArg_Parse.
+ *
+ * Threads: everything here needs the GIL. */
 #ifndef NC_ADDRESS_H
 #define NC_ADDRESS_H
 
@@ -10,7 +12,7 @@
 /* The type of a PyMemberDef that is an address. */
 #define NC_T_ADDRESS (sizeof(void *) == 8 ? T_ULONGLONG : T_UINT)
 
-/* The address; NULL with an exception, for 0 ValueError with this text. */
+/* The address in an int; NULL with an exception, for 0 a ValueError with this message. */
 static inline void *nc_address(PyObject *number, const char *refusal)
 {
     void *address = PyLong_AsVoidPtr(number);
@@ -20,7 +22,8 @@ static inline void *nc_address(PyObject *number, const char *refusal)
     return address;
 }
 
-/* For PyArg_Parse, by "O&": an int, 0 for NULL, as the address in a `void *`. */
+/* A converter for "O&" in PyArg_Parse: stores an int as an address in a `void *`; 0 becomes
+ * NULL. */
 static inline int nc_take_address(PyObject *number, void *place)
 {
     if (!PyLong_Check(number)) {
@@ -32,8 +35,8 @@ static inline int nc_take_address(PyObject *number, void *place)
     return *(void **)place != NULL || !PyErr_Occurred();
 }
 
-/* The same: any object, NULL for None, as a new reference in a member of an object, which drops it
- * where what follows is refused. */
+/* The same for any object: stores a new reference, or NULL for None, in a member of an object. That
+ * object releases it if parsing fails later. */
 static inline int nc_take_reference(PyObject *object, void *place)
 {
     *(PyObject **)place = object != Py_None ? Py_NewRef(object) : NULL;

@@ -1,5 +1,5 @@
-/* csrc/platform/compat.h: what differs from one version of CPython to the next for the core alone;
- * the public headers have the rest in detail/compat.h, which says what all of it guarantees. */
+/* csrc/platform/compat.h: hides differences between CPython versions that matter only to the core.
+ * The public headers' detail/compat.h has the rest, and states the guarantees for both. */
 #ifndef NATIVECALL_GROUND_COMPAT_H
 #define NATIVECALL_GROUND_COMPAT_H
 
@@ -7,7 +7,7 @@
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* Whether an exception is set in a thread; what PyErr_Occurred asks of the current one. */
+/* Whether an exception is set in a thread; PyErr_Occurred for any thread. */
 NC_STATIC_INLINE int nc_thread_has_exception(const PyThreadState *thread)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -17,8 +17,9 @@ NC_STATIC_INLINE int nc_thread_has_exception(const PyThreadState *thread)
 #endif
 }
 
-/* The exception that is set in a thread, or NULL; borrowed. Before 3.12 it is the value, an object
- * of the exception's class only where nc_exception_put has set it, or the class without one. */
+/* The exception that is set in a thread, or NULL; borrowed. Before 3.12 this is the value, which
+ * may be no exception object unless nc_exception_put has set it. If there is no value, it is the
+ * class. */
 NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -32,9 +33,9 @@ NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 /* ---- threads and the interpreter ------------------------------------------------------------- */
 
 #if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
-/* Py_AddPendingCall but for which threads may run the function: with 0 in the end any thread. It is
- * private to CPython, though exported by 3.12 to 3.15; weak, so that a Python without it loads this
- * and does as 3.11 does. */
+/* Like Py_AddPendingCall, but with `flags` 0 any thread may run the function. Private to CPython,
+ * though exported by 3.12 to 3.15. Weak, so that the core also loads in a Python without it, and
+ * does what it does in 3.11. */
 extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *),
                                   void *argument, int flags) __attribute__((weak));
 #define NC_HAS_ANY_THREAD_CALLS (_PyEval_AddPendingCall != NULL)
@@ -45,8 +46,8 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 #define NC_ADD_ANY_THREAD_CALL(function) ((void)(function), -1)
 #endif
 
-/* The slot of a module whose exec slot itself refuses other interpreters than the main one, with a
- * message of its own; one line of a PyModuleDef_Slot array, which 3.12 brought. */
+/* A module slot for a PyModuleDef_Slot array, from 3.12 on: lets other interpreters run the exec
+ * slot, which refuses them with its own message. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define NC_ANY_INTERPRETER_SLOT                                                                    \
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
@@ -56,13 +57,13 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Whether a class of Python's may export buffers by __buffer__ (PEP 688, 3.12). */
+/* Whether Python classes may export buffers by __buffer__ (PEP 688, 3.12). */
 #define NC_HAS_PYTHON_BUFFERS (PY_VERSION_HEX >= 0x030C0000)
 
-/* Whether the collector leaves a memoryview alone that is still exported (3.13). */
+/* Whether the collector skips a memoryview that is still exported (3.13). */
 #define NC_COLLECTOR_SPARES_MEMORYVIEWS (PY_VERSION_HEX >= 0x030D0000)
 
-/* What a weak reference leads to, a new reference, or NULL without an exception (PyWeakref_GetRef,
+/* The object of a weak reference: a new reference, or NULL without an exception (PyWeakref_GetRef,
  * 3.13). */
 NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
 {
@@ -81,8 +82,8 @@ NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
     return found;
 }
 
-/* A Python int of at most one digit, the usual case, without a call; a digit has 30 bits, or 15.
- * Whether it is one (PyUnstable_Long_IsCompact, 3.12). */
+/* Reads a Python int of at most one digit, the common case, without a call; a digit has 30 bits, or
+ * 15. Returns whether it is one (PyUnstable_Long_IsCompact, 3.12). */
 NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
 {
     if (!PyLong_CheckExact(value)) {
@@ -103,8 +104,8 @@ NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
     return 1;
 }
 
-/* Where an int has its size and its digits. From 3.12 on the size is a tag, below 16 for an int of
- * one digit: the sign in two bits, the number of digits above. Generated code reads both. */
+/* Offsets of an int's size and digits. From 3.12 on, the size is a tag: the sign in two bits, the
+ * number of digits above; ints of one digit have tags below 16. Generated code reads both. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define NC_INT_IS_TAGGED 1
 #define NC_INT_SIZE_OFFSET offsetof(PyLongObject, long_value.lv_tag)

@@ -1,4 +1,4 @@
-/* csrc/platform/exceptions.c: what holds the exceptions of Python functions that C code calls;
+/* csrc/platform/exceptions.c: the holders of exceptions of Python functions that C code calls;
  * exceptions.h has the table. */
 #include "exceptions.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* The C function whose last call in this thread ended with a report. */
+/* The C function whose last call in this thread ended with a report; or NULL. */
 static NC_THREAD_LOCAL const void *reported;
 Py_ssize_t nc_threads_with_reports;
 
@@ -29,8 +29,8 @@ int nc_report_taken(const void *address)
     return 1;
 }
 
-/* Reports an exception, which it takes, to sys.unraisablehook with `object`; the one that is set
- * meanwhile stays. */
+/* Reports an exception, whose reference it takes, to sys.unraisablehook with `object`. An exception
+ * that is set stays. */
 static void report(PyObject *exception, PyObject *object)
 {
     PyObject *raised = nc_exception_take();
@@ -45,8 +45,8 @@ static void report(PyObject *exception, PyObject *object)
 
 static unsigned long long stashed; /* exceptions so far */
 
-/* Puts an exception, which it takes, into a stash, or reports it with `object` where there is one
- * already or the stash is closed. */
+/* Puts an exception, whose reference it takes, into a stash. If the stash is closed or has one
+ * already, reports it with `object`. */
 static void put(NcStash *self, PyObject *exception, PyObject *object)
 {
     if (self->closed || self->exception != NULL) {
@@ -58,7 +58,7 @@ static void put(NcStash *self, PyObject *exception, PyObject *object)
     }
 }
 
-/* Reports the exception that nothing will raise. Another one may be on its way meanwhile. */
+/* Reports an exception that no call will raise. Another one may be set meanwhile. */
 static void stash_report(NcStash *self)
 {
     PyObject *exception = self->exception;
@@ -73,7 +73,7 @@ static void stash_finalize(PyObject *object)
     stash_report((NcStash *)(void *)object);
 }
 
-/* An exception's traceback leads to the frame that holds the stash: a cycle. */
+/* An exception's traceback refers to the frame that holds the stash: a cycle. */
 static int stash_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcStash *)(void *)object)->exception);
@@ -124,11 +124,11 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
     PyObject *exception = stash->exception;
     stash->exception = NULL;
     if (exception == NULL) {
-        Py_DECREF(first); /* a call of __del__ has reported it */
+        Py_DECREF(first); /* a finaliser has reported it */
         return value;
     }
     Py_XDECREF(value);
-    /* What the call itself raised came of the sentinel that C got. */
+    /* The call's own exception followed from the sentinel that C got. */
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
     }
@@ -153,10 +153,10 @@ PyTypeObject NcStash_Type = {
 
 #define PATIENCE 2 /* seconds */
 
-/* One for each thread that was left with an exception, as long as it may be set there. They are a
- * table, because there may be no memory; more threads than that do not wait for C code at once. */
+/* One for each thread with an exception that may still be set. A fixed table, because allocation
+ * may fail; more threads do not wait for C code at once. */
 typedef struct {
-    PyThreadState *thread; /* NULL: a free one */
+    PyThreadState *thread; /* NULL: free */
     PyObject *exception;   /* borrowed, for comparison */
 } Mark;
 
@@ -178,10 +178,10 @@ static void add_left(int change)
     *mirror = (void *)nc_left_count;
 }
 
-static int is_queued; /* whether CPython was asked to look in the main thread */
+static int is_queued; /* whether CPython was asked to check in the main thread */
 
-static int is_queued_anywhere; /* whether CPython was asked to look in any thread */
-static time_t asked;           /* when an exception was last left, or asked for again */
+static int is_queued_anywhere; /* whether CPython was asked to check in any thread */
+static time_t asked;           /* when an exception was last left or found again */
 
 static void free_mark(Mark *mark)
 {
@@ -189,7 +189,7 @@ static void free_mark(Mark *mark)
     add_left(-1);
 }
 
-/* The mark of a thread, or for NULL a free one; NULL if there is none. */
+/* The mark of a thread, or a free one for NULL; NULL if there is none. */
 static Mark *find_mark(const PyThreadState *thread)
 {
     for (Mark *mark = marks; mark < marks + MARKS; mark++) {
@@ -220,8 +220,8 @@ static void sweep(void)
     }
 }
 
-/* The pending call. CPython makes it between two instructions of Python code, where the only
- * exception that can be set is one that was left and that nobody looked for. */
+/* The pending call. CPython makes it between two Python instructions. The only exception that can
+ * be set there is one that was left and that no caller checked for. */
 static int look_here(void)
 {
     sweep();
@@ -239,10 +239,10 @@ static int look(void *Py_UNUSED(nothing))
     return look_here();
 }
 
-/* In whichever thread runs Python code first. Where that is not the one with the mark, whose C code
- * goes on without the GIL, it has to be asked for again at once: nothing tells when that thread
- * comes back, and the call must still be pending then. Until then the others run slower, for which
- * there is a limit. */
+/* The same, in whichever thread runs Python code first. That may be another thread, while the C
+ * code of the marked one runs on without the GIL. Then the call must be queued again at once:
+ * nothing signals that thread's return, and the call must still be pending then. Meanwhile other
+ * threads run slower, hence the time limit. */
 static int look_anywhere(void *Py_UNUSED(nothing))
 {
     is_queued_anywhere = 0;
@@ -254,7 +254,7 @@ static int look_anywhere(void *Py_UNUSED(nothing))
     return raised;
 }
 
-/* Asks CPython to look: in the main thread, which never tires of it, and in any. */
+/* Asks CPython to check: in the main thread, without a time limit, and in any thread. */
 static void ask(void)
 {
     asked = time(NULL);
@@ -290,7 +290,7 @@ int nc_left_here(void)
     if (mark == NULL || mark->exception != nc_thread_exception(thread)) {
         return 0;
     }
-    ask(); /* C code goes on for long, perhaps */
+    ask(); /* C code may run much longer */
     return 1;
 }
 
@@ -310,8 +310,8 @@ int nc_left_raise(void)
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address)
 {
     if (!PyErr_Occurred()) {
-        /* CPython 3.11 sets nothing where it has no memory for the frame of a Python function;
-         * the results of other callables PyObject_Vectorcall checks. */
+        /* CPython 3.11 sets no exception if it has no memory for the frame of a Python function.
+         * For other callables, PyObject_Vectorcall checks that. */
         (void)PyErr_NoMemory();
     }
     PyObject *exception = nc_exception_take();
@@ -354,8 +354,8 @@ typedef struct {
     vectorcallfunc call;
 } Check;
 
-/* (result, function, arguments), as ctypes calls an errcheck: the result. Runs with an exception
- * set, as functions of METH_FASTCALL must not. */
+/* Called by ctypes as an errcheck with (result, function, arguments); returns the result. Runs with
+ * an exception set, which functions of METH_FASTCALL must not. */
 static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *args, size_t nargsf,
                                   PyObject *kwnames)
 {

@@ -1,16 +1,17 @@
-/* csrc/platform/functions.h: the functions and types that only module.c uses, and what makes them
- * ready. NC_FUNCTIONS also makes the module's table of methods. Each is described before its
- * definition; all need the GIL. */
+/* csrc/platform/functions.h: functions and types that only module.c uses. NC_FUNCTIONS also builds
+ * the module's method table. Each function is documented at its definition.
+ *
+ * Threads: everything here needs the GIL. */
 #ifndef NC_FUNCTIONS_H
 #define NC_FUNCTIONS_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* A function that takes more than two arguments as tables of methods have it. */
+/* Casts a function with more than two arguments for a method table. */
 #define NC_METHOD(function) ((PyCFunction)(void (*)(void))(function))
 
-/* ROW(the function in C, its name in Python, how it is called). */
+/* ROW(C function, Python name, flags). */
 #define NC_FUNCTIONS(ROW)                                                                          \
     ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
@@ -65,14 +66,15 @@ NC_FUNCTIONS(NC_DECLARE)
 extern PyTypeObject NcLibrary_Type, NcMemory_Type;
 extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 
-/* Native callables, and the root class of native objects, for the module: 0, or -1 with an
+/* Readies native callables, or the root class of native objects, for the module: 0, or -1 with an
  * exception. */
 int nc_callable_ready(PyObject *module);
-/* Brings the process's metaclass and registry, before anything else is made of them: 0, or -1 with
- * ImportError. Here alone, because each unit of C that calls it has the whole metaclass in it. */
+/* Makes or adopts the process's metaclass and registry, before any other use: 0, or -1 with
+ * ImportError. Called in one place, because each C file that calls it compiles the whole
+ * metaclass. */
 int nc_objects_bring_runtime(void);
 int nc_objects_ready(PyObject *module);
-/* Of METH_FASTCALL, which others have rows of the module's for. */
+/* METH_FASTCALL, so it has its own row in module.c. */
 PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

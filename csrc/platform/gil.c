@@ -1,17 +1,18 @@
-/* csrc/platform/gil.c: how threads acquire and release the GIL (gil.h).
+/* csrc/platform/gil.c: acquires and releases the GIL (gil.h).
  *
- * Kept thread states. A thread that Python has not seen gets a thread state with its first call, by
- * PyGILState_Ensure, and keeps it until it ends. So `threading.local` lasts from one call to the
- * next, and a call makes nothing. PyGILState counts the one Ensure as open, so code of others that
- * ensures and releases in between never deletes the state.
+ * Kept thread states. A thread that Python did not start gets a thread state at its first call, by
+ * PyGILState_Ensure, and keeps it until the thread ends. So `threading.local` data lasts from one
+ * call to the next, and later calls allocate nothing. PyGILState counts that Ensure as open, so
+ * other code that calls Ensure and Release in between never deletes the state.
  *
- * The end of a thread is told by its thread-local value, whose destructor runs without the GIL and
- * must not wait for it: the holder may be waiting for the thread. It puts the state on a list, with
- * an atomic exchange. Whoever makes the next state deletes those on the list, with the GIL. At the
- * end of Python the interpreter deletes all states, and nobody reads the list any more. After a
- * fork CPython deletes the states of all other threads in the child, so the list is emptied there.
+ * When a thread ends, the destructor of a thread-local value runs. It does not hold the GIL and
+ * must not wait for it, since the holder may be joining the thread. So it pushes the state onto a
+ * list, by an atomic compare-exchange. The next thread that gets a new state deletes those on the
+ * list, with the GIL. When Python ends, the interpreter deletes all states, and the list is not
+ * read any more. After a fork, CPython deletes the states of all other threads in the child, so the
+ * list is emptied there.
  *
- * Where the system has no thread-local values with destructors the state ends with its call. */
+ * On systems without thread-local destructors, a state ends with its call. */
 #include "gil.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ typedef struct Kept {
 
 static Kept *ended; /* atomic: the list */
 
-/* Deletes the states of threads that have ended. With the GIL. */
+/* Deletes the states of threads that have ended. Needs the GIL. */
 static void delete_ended(void)
 {
     Kept *kept = __atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE);
@@ -33,7 +34,7 @@ static void delete_ended(void)
         Kept *next = kept->next;
         PyThreadState_Clear(kept->state);
 #if PY_VERSION_HEX >= 0x030C0000
-        /* Else the deletion takes away the state that PyGILState knows of this thread. */
+        /* Otherwise the deletion clears this thread's state in PyGILState. */
         kept->state->_status.bound_gilstate = 0;
 #endif
         PyThreadState_Delete(kept->state);
@@ -59,9 +60,9 @@ int nc_thread_is_kept(void)
 #include <pthread.h>
 
 static pthread_key_t key;
-static int has_key; /* atomic: 1; -1 where there can be none */
+static int has_key; /* atomic: 1; -1 if it cannot be created */
 
-/* A thread ends. */
+/* The destructor of a thread that ends. */
 static void leave(void *value)
 {
     Kept *kept = (Kept *)value;
@@ -76,7 +77,7 @@ static void forget_in_child(void)
     ended = NULL;
 }
 
-/* Keeps the state of this thread, with the GIL: whether it could. */
+/* Keeps this thread's state, with the GIL held. Returns whether it succeeded. */
 static int keep(PyThreadState *state)
 {
     if (has_key == 0) {
@@ -106,16 +107,16 @@ int nc_thread_is_kept(void)
 int nc_gil_acquire_detached(PyThreadState *own)
 {
     if (nc_is_finalizing()) {
-        /* Waiting for the GIL would never end, or end the thread. */
+        /* Waiting for the GIL would hang, or end the thread. */
         return NC_GIL_REFUSED;
     }
     if (own != NULL) {
-        /* As PyGILState_Ensure, but for the count of such calls, which ends at 0 only with the
-         * outermost of those that made the thread state. */
+        /* Like PyGILState_Ensure, but without its call count, which drops to 0 only at the
+         * outermost call that made the thread state. */
         PyEval_RestoreThread(own);
         return NC_GIL_RESTORED;
     }
-    (void)PyGILState_Ensure(); /* with a state that other code of this thread finds */
+    (void)PyGILState_Ensure(); /* makes a state that other code of this thread finds */
     delete_ended();
     return keep(PyThreadState_Get()) ? NC_GIL_RESTORED : NC_GIL_ENSURED;
 }

@@ -1,12 +1,12 @@
-/* csrc/platform/hooks.c: the hooks of hooks.h, and how they set themselves. */
+/* csrc/platform/hooks.c: the hooks of hooks.h, and their import on demand. */
 #include "hooks.h"
 
 #include "functions.h"
 
 NcHooks nc_hooks;
 
-/* A hook until it is set: imports the module that sets it, and calls what is in its place then.
- * `place` is its offset. */
+/* Stands for a hook until it is set: imports the module that sets it, and calls the hook. `place`
+ * is its offset. */
 static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
@@ -14,7 +14,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
                        : hook < &nc_hooks.store          ? "nativecall._callable.arguments"
                                                          : "nativecall._values.storage";
     PyObject *later = *hook;
-    /* What finalizers call would find the module half imported. */
+    /* Finalizers might otherwise run code that finds the module half imported. */
     const int collects = PyGC_Disable();
     PyObject *module = PyImport_ImportModule(name);
     if (collects) {
@@ -24,7 +24,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
         return NULL;
     }
     Py_DECREF(module);
-    if (*hook == later) { /* it is being imported by this thread */
+    if (*hook == later) { /* this thread is importing the module right now */
         PyErr_Format(PyExc_RuntimeError, "%s has not set the hooks yet", name);
         return NULL;
     }
@@ -45,7 +45,7 @@ int nc_hooks_put_off(void)
     return 0;
 }
 
-/* Hooks that are set at once: from `first` on, up to `end`. */
+/* Groups of hooks that are set together: from `first` on, up to `end`. */
 static struct {
     const char *name;
     PyObject **first;
@@ -59,8 +59,8 @@ static struct {
     {"interfaces", &nc_hooks.describe, &nc_hooks.cif_of + 1, 0},
 };
 
-/* set_hooks(group, hook, ...): in the order of NcHooks. Code relies on what they return, so they
- * are set once. */
+/* set_hooks(group, hook, ...): sets a group, in the order of NcHooks. Code relies on what hooks
+ * return, so a group is set only once. */
 PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;
@@ -76,7 +76,7 @@ PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         }
         groups[i].are_set = 1;
         for (Py_ssize_t n = 0; n < count; n++) {
-            /* The one before may be running. */
+            /* The old hook may be running, so keep its reference. */
             groups[i].first[n] = Py_NewRef(PyTuple_GET_ITEM(args, n + 1));
         }
         Py_RETURN_NONE;

@@ -1,4 +1,4 @@
-/* csrc/platform/links.h: doubly linked lists, of structs with two members for it:
+/* csrc/platform/links.h: doubly linked lists of structs with these two members:
  *
  *     struct Node *next;
  *     struct Node **from;    what points to the node: the list's first, or the `next` before it
@@ -7,7 +7,7 @@
 #ifndef NC_LINKS_H
 #define NC_LINKS_H
 
-/* Puts a node first. */
+/* Inserts a node at the front. */
 #define NC_LINK(first, node)                                                                       \
     do {                                                                                           \
         (node)->next = (first);                                                                    \
@@ -18,7 +18,7 @@
         (first) = (node);                                                                          \
     } while (0)
 
-/* Takes a node out. */
+/* Removes a node. */
 #define NC_UNLINK(node)                                                                            \
     do {                                                                                           \
         *(node)->from = (node)->next;                                                              \

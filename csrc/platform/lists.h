@@ -1,13 +1,15 @@
-/* csrc/platform/lists.h: lists that are made row by row, tuples, and dicts with a bound. With the
- * GIL. */
+/* csrc/platform/lists.h: helpers for lists that are built row by row, for tuples, and for bounded
+ * dicts.
+ *
+ * Threads: everything here needs the GIL. */
 #ifndef NC_LISTS_H
 #define NC_LISTS_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Appends a new object, which it takes, to a list; clears that where the object was not made, which
- * is NULL with an exception, or memory is short. */
+/* Appends a new object, whose reference it takes. If that is NULL or the append fails, clears
+ * *list, with an exception set. */
 static inline void nc_list_take(PyObject **list, PyObject *made)
 {
     if (made == NULL || PyList_Append(*list, made) < 0) {
@@ -16,7 +18,7 @@ static inline void nc_list_take(PyObject **list, PyObject *made)
     Py_XDECREF(made);
 }
 
-/* A new tuple of so many arguments of a call; NULL with an exception. */
+/* A new tuple of a call's arguments; NULL with an exception. */
 static inline PyObject *nc_tuple_of(PyObject *const *args, Py_ssize_t count)
 {
     PyObject *made = PyTuple_New(count);
@@ -26,7 +28,7 @@ static inline PyObject *nc_tuple_of(PyObject *const *args, Py_ssize_t count)
     return made;
 }
 
-/* A new tuple of a subclass of tuple, of another one, which it takes; NULL with an exception. */
+/* Converts a tuple, whose reference it takes, to a subclass of tuple; NULL with an exception. */
 static inline PyObject *nc_tuple_as(PyObject *type, PyObject *parts)
 {
     PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
@@ -37,13 +39,13 @@ static inline PyObject *nc_tuple_as(PyObject *type, PyObject *parts)
     return made;
 }
 
-/* Keeps a value in a dict, which is made with the first and cleared when it has `most`: 0, or -1
- * with an exception. */
+/* Stores a value in a bounded dict. The dict is created on first use, and cleared when it has
+ * `most` items: 0, or -1 with an exception. */
 static inline int nc_dict_put(PyObject **dict, Py_ssize_t most, PyObject *key, PyObject *value)
 {
     if (*dict == NULL) {
         PyObject *made = PyDict_New();
-        if (*dict == NULL) { /* a collection may run code that came here, too */
+        if (*dict == NULL) { /* a collection may run code that gets here too */
             *dict = made;
         } else {
             Py_XDECREF(made);

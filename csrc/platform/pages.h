@@ -1,7 +1,7 @@
-/* csrc/platform/pages.h: pages of memory that are written, and then made executable.
+/* csrc/platform/pages.h: memory pages that are first written, and then made executable; never both
+ * at once.
  *
- * A page is written first and executable afterwards, never both at once. Any thread may call these;
- * none needs the GIL. */
+ * Threads: any thread may call these, without the GIL. */
 #ifndef NC_PAGES_H
 #define NC_PAGES_H
 
@@ -18,20 +18,21 @@ static inline size_t nc_page_bytes(void)
     return info.dwPageSize;
 }
 
-/* Zeros to be written, or NULL. */
+/* Writable zeroed pages, or NULL. */
 static inline void *nc_pages_map(size_t bytes)
 {
     return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
-/* Unmaps a part; here all of it, by its start, and nothing where another part begins. */
+/* Unmaps a part of the pages. Windows can only free all of them, by their start; an address inside
+ * does nothing. */
 static inline void nc_pages_unmap(void *memory, size_t bytes)
 {
     (void)bytes;
     VirtualFree(memory, 0, MEM_RELEASE);
 }
 
-/* 0 where the system refuses that. */
+/* Returns 0 if the system refuses. */
 static inline int nc_pages_make_executable(void *memory, size_t bytes)
 {
     DWORD before;

@@ -1,4 +1,4 @@
-/* csrc/platform/stack.c: the bounds of this thread's C stack; stack.h says what for. */
+/* csrc/platform/stack.c: finds the bounds of this thread's C stack; implements stack.h. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* pthread_getattr_np */
 #endif
@@ -17,15 +17,16 @@
 
 NC_STACK_STORAGE NcStackRoom nc_stack_room;
 
-/* Of this thread, once asked for; low and high are equal where the system does not tell. */
+/* This thread's bounds, once known. `low` and `high` are equal if the system does not report
+ * them. */
 static NC_THREAD_LOCAL struct {
     int known;
     uintptr_t low; /* the margin above the lowest address */
     uintptr_t high;
 } bounds;
 
-/* The lowest address of the stack and the first one above it; the same where the system does not
- * tell. */
+/* Sets the lowest address of the stack and the first one above it; both are 0 if the system does
+ * not report them. */
 static void ask(uintptr_t *low, uintptr_t *high)
 {
     *low = *high = 0;
@@ -55,7 +56,7 @@ static void ask(uintptr_t *low, uintptr_t *high)
 #endif
 }
 
-/* Without the margin. */
+/* Finds the bounds, and adds the margin to `low`. */
 static void find_bounds(void)
 {
     ask(&bounds.low, &bounds.high);
@@ -70,7 +71,7 @@ static size_t left_above(uintptr_t here)
     if (here - bounds.low < bounds.high - bounds.low) {
         return (size_t)(here - bounds.low);
     }
-    /* Below, in the margin; or not on this stack at all. */
+    /* In the margin below, or on another stack. */
     return bounds.low - here < 2 * MOST_MARGIN ? 0 : SIZE_MAX;
 }
 
@@ -78,7 +79,7 @@ size_t nc_stack_left(void)
 {
     uintptr_t here = NC_STACK_HERE;
     if (!bounds.known || left_above(here) == 0) {
-        find_bounds(); /* again too: the limit of the main thread's may have been raised */
+        find_bounds(); /* also again: the main thread's stack limit may have been raised */
     }
     return left_above(here);
 }

@@ -1,17 +1,17 @@
-/* csrc/platform/stack.h: how much is left of the C stack of this thread.
+/* csrc/platform/stack.h: measures the free C stack of this thread.
  *
- * CPython counts levels of Python calls, and from 3.14 on bytes too, but not those that C code and
- * generated code take before Python is entered. Every recursion from C into Python and back passes
- * a callback (callable/pycallback.h), which asks here and raises RecursionError in time. What puts
- * large structs on the stack asks beforehand.
+ * CPython counts levels of Python calls, and from 3.14 on also bytes. It does not count C and
+ * generated code between two levels. Every recursion from C into Python and back goes through a
+ * callback (callable/pycallback.c). A callback checks the stack here, and raises RecursionError in
+ * time. Code that puts large structs on the stack checks beforehand.
  *
- * The margin that is kept is an eighth of the stack, but not less than 16 KiB nor more than 256
- * KiB. It is for the Python function, for what it calls, and for the C code up to the next
- * callback.
+ * A margin of one eighth of the stack is reserved, at least 16 KiB and at most 256 KiB. It is for
+ * the Python function, for what it calls, and for C code up to the next callback.
  *
- * A frame outside of the bounds that are known belongs to a stack of other code, made for a
- * coroutine or a signal: nothing is known of that, so there is room. All but nc_stack_left need
- * the GIL. */
+ * A frame outside the known bounds is on another stack, such as a coroutine's or a signal
+ * handler's. Nothing is known about that, so there is room.
+ *
+ * Threads: everything except nc_stack_left needs the GIL. */
 #ifndef NC_STACK_H
 #define NC_STACK_H
 
@@ -22,9 +22,9 @@
 
 #include <stdint.h>
 
-/* The stack without its margin, of the thread that asked last. */
+/* The stack without its margin, for the thread that checked last. */
 typedef struct {
-    uint64_t thread; /* id of its thread state, which is never used again; 0: none */
+    uint64_t thread; /* id of its thread state, never reused; 0: none */
     uintptr_t low;
     uintptr_t size;
 } NcStackRoom;
@@ -42,12 +42,11 @@ extern NC_STACK_STORAGE NcStackRoom nc_stack_room;
 #define NC_STACK_HERE ((uintptr_t)__builtin_frame_address(0))
 #endif
 
-/* Bytes of this thread's stack below the caller, the margin left out; SIZE_MAX where that is not
- * known. */
+/* Bytes of this thread's stack below the caller, without the margin; SIZE_MAX if unknown. */
 size_t nc_stack_left(void);
 
-/* Whether there is room: the usual case, by a glance at the address of something in the frame of
- * the caller, which costs no frame pointer; then nc_stack_left is asked. */
+/* Whether there is room. The fast path compares an address in the caller's frame, which needs no
+ * frame pointer; the slow path calls nc_stack_left. */
 int nc_stack_look(const PyThreadState *thread);
 static inline int nc_stack_has_room(const PyThreadState *thread, const void *here)
 {
@@ -55,8 +54,8 @@ static inline int nc_stack_has_room(const PyThreadState *thread, const void *her
            (uintptr_t)here - nc_stack_room.low < nc_stack_room.size;
 }
 
-/* Raises RecursionError unless there are so many bytes besides the margin; `name` is of what needs
- * them. 0, or -1. */
+/* Raises RecursionError unless `bytes` are free besides the margin; `name` is what needs them. 0,
+ * or -1. */
 int nc_stack_require(PyObject *name, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* csrc/platform/stub.c: regions of stubs; stub.h says what a stub is. */
+/* csrc/platform/stub.c: regions of stubs; implements stub.h. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* dladdr, memfd_create */
 #endif
@@ -26,7 +26,7 @@
 #include <fcntl.h>
 #endif
 
-/* Slots are opened so many bytes at a time. The first of each is no stub's: its context leads to
+/* Slots are opened in blocks of so many bytes. The first slot of each has no stub: its context is
  * the region. */
 #define GRANULE 4096u
 
@@ -34,21 +34,21 @@ extern unsigned char nc_stubs[NC_STUB_REGION] __attribute__((visibility("hidden"
 extern unsigned char nc_slots[NC_STUB_REGION] __attribute__((visibility("hidden")));
 void nc_stub_ended(void);
 
-/* Slots that are free form a queue through their contexts. */
+/* Free slots form a queue through their contexts. */
 typedef struct Region {
     unsigned char *stubs;
-    NcStubSlot *first; /* of the queue, NULL when all are used */
+    NcStubSlot *first; /* of the queue; NULL if all are used */
     NcStubSlot *last;
-    PyObject **names;    /* of those that had the stubs last, from the first end on; or NULL */
+    PyObject **names;    /* names of freed stubs; NULL before the first */
     size_t opened;       /* bytes of slots */
-    struct Region *next; /* of those with room */
+    struct Region *next; /* list of regions with room */
     struct Region **from;
 } Region;
 
 static Region compiled_in = {.stubs = nc_stubs};
 static Region *with_room;
 
-/* From stubs to their slots. */
+/* The distance from a stub to its slot. */
 static size_t distance(void)
 {
     return (size_t)((uintptr_t)nc_slots - (uintptr_t)nc_stubs);
@@ -77,12 +77,12 @@ static int has_room(const Region *region)
     return region->first != NULL || region->opened < NC_STUB_REGION;
 }
 
-/* ---- where code comes from ------------------------------------------------------------------- */
+/* ---- copies of the code ---------------------------------------------------------------------- */
 
 #if defined(__linux__)
 
-/* The extension's file, and where it has the stubs: at the same offset as memory has, or else what
- * is compared is not used. */
+/* Opens the extension's file, and sets the offset of the stubs in it. The offset is assumed to be
+ * that in memory; the comparison in map_stubs rejects a wrong one. */
 static int open_file(off_t *at)
 {
     Dl_info info;
@@ -92,7 +92,7 @@ static int open_file(off_t *at)
     *at = (off_t)((uintptr_t)nc_stubs - (uintptr_t)info.dli_fbase);
     int file = open(info.dli_fname, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && lseek(file, 0, SEEK_END) < *at + NC_STUB_REGION) {
-        close(file); /* to read what a shorter one does not have would end the process */
+        close(file); /* reading past the end would end the process */
         return -1;
     }
     return file;
@@ -111,7 +111,8 @@ static int open_memory(void)
     return file;
 }
 
-/* Maps stubs of a file, which this closes, to where memory is; whether they are there now. */
+/* Maps stubs from a file over the memory, and closes the file. Returns whether the stubs are
+ * there. */
 static int map_stubs(void *to, int file, off_t at)
 {
     int is_mapped = file >= 0 && mmap(to, NC_STUB_REGION, PROT_READ | PROT_EXEC,
@@ -129,7 +130,7 @@ static int copy_mapped(void *to)
     return map_stubs(to, file, at) || map_stubs(to, open_memory(), 0);
 }
 
-/* Makes memory writable again, which may have code of a file. */
+/* Makes memory writable again; it may have a file's code. */
 static int make_writable(void *memory)
 {
     return mmap(memory, NC_STUB_REGION, PROT_READ | PROT_WRITE,
@@ -152,7 +153,7 @@ static int make_writable(void *memory)
 
 #endif
 
-/* Puts a copy of the stubs where memory is; 0 where the system refuses. */
+/* Copies the stubs to memory; returns 0 if the system refuses. */
 static int copy_stubs(void *to)
 {
     if (copy_mapped(to)) {
@@ -167,7 +168,7 @@ static int copy_stubs(void *to)
 
 /* ---- the end of a stub ----------------------------------------------------------------------- */
 
-/* Whether the name's UTF-8 is there without Python, which it is once it was asked for. */
+/* Whether the name's UTF-8 can be read without Python. Non-ASCII names cache it here. */
 static int is_readable(PyObject *name)
 {
     if (name == NULL || !PyUnicode_Check(name)) {
@@ -176,7 +177,7 @@ static int is_readable(PyObject *name)
     if (PyUnicode_IS_COMPACT_ASCII(name)) {
         return 1;
     }
-    /* What holds the stub may end while an exception is on its way. */
+    /* The stub's owner may be freed while an exception is set. */
     PyObject *raised = nc_exception_take();
     int readable = PyUnicode_AsUTF8(name) != NULL;
     PyErr_Clear();
@@ -189,8 +190,8 @@ static PyObject *first_of(PyObject *name)
     return name != NULL && PyTuple_Check(name) ? PyTuple_GET_ITEM(name, 0) : name;
 }
 
-/* The process ends here, perhaps in a thread that Python does not know: all that is read stays as
- * it is while the stub is free. */
+/* Ends the process, perhaps in a thread that Python does not know. So everything read here must not
+ * change while the stub is free. */
 __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
 {
     Region *region = region_of(slot);
@@ -199,7 +200,7 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
           "it belonged to was gone",
           stderr);
     if (name != NULL) {
-        /* C's own stream: sys.stderr cannot be asked for in such a thread. */
+        /* C's stream: sys.stderr is not available in such a thread. */
         fprintf(stderr, ": '%s'", PyUnicode_AsUTF8(first_of(name)));
         if (PyTuple_Check(name) && PyTuple_GET_SIZE(name) == 3 &&
             PyUnicode_IS_COMPACT_ASCII(PyTuple_GET_ITEM(name, 1))) {
@@ -234,7 +235,7 @@ static void append_free(Region *region, NcStubSlot *slot)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* More room: 0, or -1 with an exception. */
+/* Adds a region: 0, or -1 with an exception. */
 static int make_region(void)
 {
     if (compiled_in.opened == 0) {
@@ -242,7 +243,7 @@ static int make_region(void)
         return 0;
     }
     Region *region = (Region *)calloc(1, sizeof(*region));
-    errno = ENOMEM; /* where mapping itself is refused, another number takes its place */
+    errno = ENOMEM; /* a refused mapping sets another number */
     unsigned char *memory = (unsigned char *)nc_pages_map(distance() + NC_STUB_REGION);
     int memory_is_short = region == NULL || (memory == NULL && errno == ENOMEM);
     if (memory != NULL) {
@@ -300,7 +301,7 @@ void *nc_stub_new(void *code, void *context)
     return (unsigned char *)slot - distance();
 }
 
-/* Keeps the name, which this takes, until the stub is used again. */
+/* Keeps the name, whose reference it takes, until the stub is reused. */
 static void keep_name(Region *region, const NcStubSlot *slot, PyObject *name)
 {
     if (region->names == NULL) {

@@ -1,45 +1,46 @@
-/* csrc/platform/stub.h: executable stubs: C function pointers that carry data.
+/* csrc/platform/stub.h: executable stubs, C function pointers that carry data.
  *
- * A stub is a few bytes of machine code. It loads the address of its slot into the register of the
- * static chain (r10, x15) and jumps to the code that the slot names. That code finds the slot in
- * this register, for LLVM in the parameter that it calls `nest`, and reads its context there. So
- * one piece of code serves any number of pointers, and making one writes two words.
+ * A stub is a few bytes of machine code. It loads the address of its slot into the static chain
+ * register (r10, x15), and jumps to the code that the slot names. That code gets the slot from the
+ * register (LLVM's `nest` parameter), and reads its context there. So one piece of code serves any
+ * number of pointers, and making a stub writes two words.
  *
  * Stubs come in regions: pages of code, and pages of slots at a fixed distance behind them. The
- * first region lies in the extension itself (stubs.S), so most processes map nothing, and systems
- * that refuse executable memory refuse none of it. More regions have the same code mapped again:
- * from the extension's file or, where that is gone, was replaced or cannot be opened, from a memfd
- * that the code is written to. What is mapped is used only if it equals the code that was compiled
- * in. Where that fails, and on systems other than Linux, pages are written and made executable
- * afterwards. No memory is writable and executable at any time. Where nothing helps, and on
- * processors that stubs.S has no code for, nc_stub_new raises RuntimeError.
+ * first region is in the extension itself (stubs.S). So most processes map no further memory, and
+ * systems that refuse executable memory do not refuse this. Further regions map the same code
+ * again. It comes from the extension's file, or from a memfd with a copy of the code if the file is
+ * gone, was replaced or cannot be opened. The mapping is used only if it equals the compiled code.
+ * If mapping fails, and on systems other than Linux, pages are written and then made executable. No
+ * memory is ever writable and executable at the same time. If everything fails, and on processors
+ * that stubs.S does not support, nc_stub_new raises RuntimeError.
  *
- * A call of a stub that was freed ends the process with a message that names it, until the stub is
- * reused: those of a region are reused in the order in which they were freed. So no region is
- * unmapped, and as much memory stays as the most stubs of one time needed.
+ * A call of a freed stub ends the process with a message that names it, until the stub is reused.
+ * The stubs of a region are reused in the order in which they were freed. So no region is ever
+ * unmapped, and memory use stays at the maximum number of stubs at one time.
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
- * address is handed out, and is not written while the stub is in use. */
+ * address is published, and does not change while the stub is in use. */
 #ifndef NC_STUB_H
 #define NC_STUB_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* What a stub's code gets. */
+/* The data of a stub. */
 typedef struct {
-    void *code;    /* where the stub jumps to */
-    void *context; /* whatever the code wants to have */
+    void *code;    /* the stub's jump target */
+    void *context; /* data for the code */
 } NcStubSlot;
 
-/* A new stub: the C function pointer; NULL with RuntimeError or MemoryError. */
+/* Makes a stub: returns the C function pointer; NULL with RuntimeError or MemoryError. */
 void *nc_stub_new(void *code, void *context);
-/* Ends a stub; NULL is none. `name`, a reference that this takes, is what the message calls it by
- * which a later call ends the process: a str, a tuple that begins with one and may go on with the
- * function that it was passed to and the argument, or NULL. */
+/* Frees a stub; NULL is ignored. A later call ends the process with a message that has `name`,
+ * whose reference this takes. The name is a str; a tuple that begins with one, perhaps followed by
+ * the call that it was passed to and the argument's index; or NULL. */
 void nc_stub_free(void *stub, PyObject *name);
-/* With the GIL: ends the process with that message unless the stub of a slot has this context. For
- * code that entered by a stub and waited for the GIL, while the stub may have been freed. */
+/* With the GIL held: ends the process with that message unless the slot's stub still has this
+ * context. For code that was entered through a stub and then waited for the GIL, during which the
+ * stub may have been freed. */
 void nc_stub_require(const NcStubSlot *slot, const void *context);
 
 #endif

@@ -1,10 +1,10 @@
-/* csrc/platform/stub_sizes.h: where there are stubs (stub.h), and how large: for C and assembler.
- * */
+/* csrc/platform/stub_sizes.h: which platforms have stubs (stub.h), and their sizes; for C and
+ * assembler. */
 #ifndef NC_STUB_SIZES_H
 #define NC_STUB_SIZES_H
 
-/* Whether the core has machine code for this processor and its ABI: that of stubs, and that of
- * calls either way (call/invoke.h, call/entry.h). */
+/* Whether the core has machine code for this processor and ABI: stubs, and calls in both directions
+ * (call/invoke.h, call/entry.h). */
 #if defined(__GNUC__) && (defined(__LP64__) || defined(_WIN64)) &&                                 \
     (defined(__x86_64__) || (defined(__aarch64__) && defined(__AARCH64EL__) && !defined(_WIN32)))
 #define NC_HAS_MACHINE_CODE 1

@@ -1,6 +1,6 @@
-/* csrc/platform/stubs.S: NC_STUB_REGION bytes of stubs (stub.h), all alike, and the memory of their
- * slots. A slot is as far from its stub as nc_slots is from nc_stubs, which the linker settles, so
- * the stubs work as they are, and so does a copy of their pages whose slots are as far off. */
+/* csrc/platform/stubs.S: NC_STUB_REGION bytes of identical stubs (stub.h), and the memory of their
+ * slots. The distance of a slot from its stub is that of nc_slots from nc_stubs, which the linker
+ * fixes. So a copy of the stubs' pages works too, if its slots are at the same distance. */
 #include "stub_sizes.h"
 #include "symbols.inc"
 
@@ -60,7 +60,7 @@ nc_slots:
         .skip NC_STUB_REGION
 #endif
 
-/* What a freed stub leads to. */
+/* The code of freed stubs. */
         function nc_stub_ended
 #if defined(__x86_64__)
         endbr64

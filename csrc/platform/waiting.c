@@ -1,4 +1,4 @@
-/* csrc/platform/waiting.c: the slots of waiting.h, and the thread that watches them. */
+/* csrc/platform/waiting.c: the slots of waiting.h, and the watcher thread. */
 #include "waiting.h"
 
 #include "compat.h"
@@ -14,8 +14,8 @@
 #endif
 
 enum { SLOTS = 32, LOOKS = 4, IDLE_LOOKS = 8, MARKED = 1, MOST = 1024 };
-enum { RESULT_OF = sizeof("the result of ") - 1 }; /* begins what messages on results begin with */
-static const struct timespec pause_ = {0, 250000000}; /* between two looks */
+enum { RESULT_OF = sizeof("the result of ") - 1 };    /* the prefix of messages on results */
+static const struct timespec pause_ = {0, 250000000}; /* between two checks */
 
 enum { NOBODY, AWAKE, OVER };
 
@@ -23,11 +23,11 @@ static struct {
     uintptr_t names; /* atomic: PyObject *, perhaps marked */
     size_t turns;    /* atomic */
 } slots[SLOTS];
-static int watcher; /* atomic: whether a thread watches, or never will again */
+static int watcher; /* atomic: whether the watcher runs, or has stopped for good */
 
-/* ---- the line -------------------------------------------------------------------------------- */
+/* ---- the message ----------------------------------------------------------------------------- */
 
-/* Appends a str from a character on, as ASCII. */
+/* Appends a str, from character `from` on, as ASCII. */
 static void put_name(char *line, size_t *length, PyObject *name, Py_ssize_t from)
 {
     const void *data = PyUnicode_DATA(name);
@@ -37,7 +37,8 @@ static void put_name(char *line, size_t *length, PyObject *name, Py_ssize_t from
     }
 }
 
-/* Appends one of the texts below. With two names they fill less than MOST, so nothing is cut. */
+/* Appends one of the texts below. With two names they are shorter than MOST, so nothing is
+ * truncated. */
 static void put(char *line, size_t *length, const char *text)
 {
     *length += (size_t)snprintf(line + *length, MOST - *length, "%s", text);
@@ -67,9 +68,10 @@ static void say(PyObject *names)
     (void)!write(2, line, (unsigned)length);
 }
 
-/* ---- the thread that watches ----------------------------------------------------------------- */
+/* ---- the watcher ----------------------------------------------------------------------------- */
 
-/* Tells of a thread, unless it has just gone: whether that was the end of the watch. */
+/* Prints the message for a waiting thread, unless it has just left. Returns whether it did, which
+ * ends the watch. */
 static int tell_of(size_t slot, uintptr_t names)
 {
     if (!__atomic_compare_exchange_n(&slots[slot].names, &names, names | MARKED, 0,
@@ -94,12 +96,14 @@ static int is_any_taken(void)
     return 0;
 }
 
-/* Whether the watch may end, since nobody has waited for a while. Who comes then starts another. */
+/* Whether the watcher may end, because no thread has waited for a while. The next thread that waits
+ * starts another. */
 static int ends(void)
 {
     int nobody = NOBODY;
     __atomic_store_n(&watcher, NOBODY, __ATOMIC_SEQ_CST);
-    /* Who came before that saw AWAKE, and starts none. */
+    /* A thread that took a slot before the store saw AWAKE and starts no watcher, so check
+     * again. */
     return !is_any_taken() || !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0,
                                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -153,14 +157,14 @@ static void start_watch(void)
     }
 }
 
-/* ---- the threads that wait ------------------------------------------------------------------- */
+/* ---- waiting threads ------------------------------------------------------------------------- */
 
 int nc_waiting_begin(PyObject *names)
 {
     if (__atomic_load_n(&watcher, __ATOMIC_RELAXED) == OVER) {
         return -1;
     }
-    /* Threads have stacks of their own, so they mostly begin at different slots. */
+    /* Each thread has its own stack, so most begin at different slots. */
     size_t first = (uintptr_t)&names >> 16;
     for (size_t i = 0; i < SLOTS; i++) {
         size_t slot = (first + i) % SLOTS;
@@ -186,6 +190,6 @@ void nc_waiting_end(int slot)
     uintptr_t expected = names;
     while (!__atomic_compare_exchange_n(&slots[slot].names, &expected, 0, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED)) {
-        expected = names; /* it is being told of */
+        expected = names; /* the watcher is reading it */
     }
 }

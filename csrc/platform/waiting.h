@@ -1,30 +1,31 @@
-/* csrc/platform/waiting.h: threads that wait for the GIL with a callback, so that a hang says why.
+/* csrc/platform/waiting.h: watches threads that wait for the GIL in a callback, so that a hang is
+ * explained.
  *
- * A C function that holds the GIL and waits for threads of its own hangs when one of these calls
- * Python. Nobody can run then but a thread that needs no GIL. So who waits leaves what it waits
- * with in a slot, and a thread of ours looks at the slots four times a second. Who has waited for a
- * second is told of in one line on stderr, once in a process; after that nothing is watched.
+ * A C function that holds the GIL and waits for its own threads deadlocks when one of these calls
+ * Python. Then only threads that need no GIL can run. So a waiting thread stores the names of its
+ * callback in a slot, and a watcher thread checks the slots four times a second. If a thread has
+ * waited for a second, the watcher prints one line to stderr, once in a process, and stops.
  *
- * Cost. Only threads that Python has not started take a slot: two atomic writes. The thread that
- * watches is started with the first of them, and ends when none has come for two seconds.
+ * Cost. Only threads that Python did not start take a slot, which costs two atomic writes. The
+ * first of them starts the watcher, which ends when no thread has waited for two seconds.
  *
- * Threads. A slot belongs to the thread that made its `names` something, until it makes them NULL
- * again; `turns` tells one stay from the next. The watching thread reads names only while it has
- * marked the slot (the lowest bit), and the owner waits for the end of that before it goes: so the
- * callback, which its call keeps, has them. They never change, or are kept by what takes their
- * place (callable/pycallback.c), and are read as memory, without a count. While Python ends threads
- * may stay in their slots for ever and objects go, so the watching thread reads nothing from then
- * on. After a fork the child has no slot taken and no thread that watches. */
+ * Threads. A slot belongs to the thread that set its `names`, until it sets them to NULL again.
+ * `turns` distinguishes one wait from the next. The watcher reads names only while it has marked
+ * the slot (the lowest bit), and the owner waits for the end of that before it leaves. So the
+ * callback, which its call keeps alive, keeps the names alive. Names never change, or are kept by
+ * their replacement (callable/pycallback.c). They are read as plain memory, without a reference
+ * count. While Python ends, threads may stay in their slots forever and objects are freed, so the
+ * watcher reads nothing from then on. After a fork, the child has no used slot and no watcher. */
 #ifndef NC_WAITING_H
 #define NC_WAITING_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Before this thread waits for the GIL with a callback of these names (callable/pycallback.h): the
- * slot, or -1 where none is free. Without the GIL. */
+/* Called before this thread waits for the GIL in a callback with these names
+ * (callable/pycallback.h). Returns the slot, or -1 if none is free. Does not need the GIL. */
 int nc_waiting_begin(PyObject *names);
-/* When it has the GIL, or will not get it. */
+/* Called when the thread has the GIL, or will not get it. */
 void nc_waiting_end(int slot);
 
 #endif
