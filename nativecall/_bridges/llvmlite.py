@@ -73,10 +73,10 @@ def function(obj: Foreign) -> Function | None:
     Raises
     ------
     SignatureError
-            If C passes an argument or the result differently, or no code can be generated.
-        ValueError
-            If the function is only declared, LLVM rejects its module, or the module needs a symbol
-            that the process lacks.
+        If C passes an argument or the result differently, or no code can be generated.
+    ValueError
+        If the function is only declared, LLVM rejects its module, or the module needs a symbol
+        that the process lacks.
     """
     kind = _kind(obj)
     if kind is None:

@@ -35,7 +35,7 @@ def array(obj: Foreign) -> Foreign:
     Raises
     ------
     ValueError
-            If elements are masked, since C code would ignore the mask.
+        If elements are masked, since C code would ignore the mask.
     """
     import numpy
 
@@ -62,7 +62,7 @@ def signatures(obj: Foreign) -> list[Signature] | None:
     Raises
     ------
     SignatureError
-            If it has none.
+        If it has none.
     """
     found = _ufunc_of(obj)
     if found is None:
@@ -117,13 +117,6 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     `args` has the address of each operand, inputs first. `dimensions` has the number of elements
     and then, for generalised ufuncs, the lengths of the core dimensions. `steps` has the stride in
     bytes between elements for each operand, and then the strides of its core dimensions.
-
-    `wrap` of a ufunc makes every loop a C function of numbers. C code that has arrays wants the
-    loops themselves: ``void (char **args, const intptr_t *dimensions, const intptr_t *steps)``,
-    ``v:&&b&q&q`` on most machines, NumPy's `PyUFuncGenericFunction` with its last argument bound.
-    `args` has the address of each operand, inputs first, `dimensions` how many elements there are
-    and then, for generalised ufuncs, the lengths of the core dimensions, and `steps` the bytes from
-    an element to the next, for each operand, and then those of its core dimensions.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def array(obj: Foreign) -> Foreign:
     Raises
     ------
     TypeError, ValueError
-            If there is no such array, or elements are missing.
+        If there is no such array, or elements are missing.
     """
     if getattr(obj, "ndim", None) == 2:
         raise TypeError("a table is many columns; pass one of them")

@@ -43,8 +43,8 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
     ----------
     functions : dict of str to Promise
     types : dict of str to str
-                The C declaration of each type, by name. Other types of the file stand between
-                ``@``, and cimported ones with their module, as ``@package.module.name@``.
+        The C declaration of each type, by name. Other types of the file stand between
+        ``@``, and cimported ones with their module, as ``@package.module.name@``.
     """
 
     __slots__ = ()
@@ -60,8 +60,8 @@ class Promise(namedtuple("Promise", ["nogil", "raises"])):
     nogil : bool
         Whether the function may be called without the GIL.
     raises : bool or None
-                Whether it may set an exception; False with ``noexcept``. None if the declaration
-                does not say: its meaning changed in Cython 3.
+        Whether it may set an exception; False with ``noexcept``. None if the declaration
+        does not say: its meaning changed in Cython 3.
     """
 
     __slots__ = ()
@@ -203,9 +203,6 @@ def of_module(name: str) -> Pxd | None:
 
     For a module that is not imported, search where Python would import it from: the directories of
     its package, as far as that is imported.
-
-    One that is not imported has it where it would be imported from: in the folders of the package,
-    as far as that is imported.
     """
     module = sys.modules.get(name)
     if module is not None:

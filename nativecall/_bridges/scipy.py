@@ -153,9 +153,6 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
 
     A complex result is written through the first argument: SciPy calls these four procedures
     through its own subroutines, however its compilers return complex numbers.
-
-    A complex result is written to where the first argument points: these four procedures
-    SciPy calls through subroutines of its own, whatever its compilers return such a result by.
     """
     for module, exporting in _FORTRAN:
         if getattr(sys.modules.get(module), name, None) is not obj:
@@ -192,8 +189,6 @@ def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
     """Return the data for an entry's LowLevelCallable: the class, and the capsule's name.
 
     Return None if SciPy cannot call the entry unchanged.
-
-    None for an entry that SciPy does not call as it is.
     """
     cls = _low_level_callable()
     text = entry.signatures[0]
@@ -316,8 +311,6 @@ def _as(part: NativeCallable, form: str) -> NativeCallable:
     """Return one entry in the form that SciPy calls, reporting failures as SciPy expects.
 
     A status without an error convention is used unchanged.
-
-    A status without a convention is what SciPy takes it for.
     """
     if not _reports(part, form):
         return part.convert(form, errors="zero")
@@ -366,12 +359,6 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     - output and input coordinates (geometric_transform)
 
     Return an empty list if none of these fits.
-
-    With `data`, the last argument is for user data, whatever it points to; without, only a void
-    pointer is. The rest tells: one number or several (quad), the number of coordinates and where
-    they are (quad), a buffer and its length, or a view of it, with a result or a place for it
-    (generic_filter), two of both (generic_filter1d), or coordinates out and in
-    (geometric_transform). An empty list when it is none of these.
     """
     args = list(signature.args)
     if signature.variadic:
@@ -427,8 +414,6 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
     """Return the pointer that SciPy accepts, which keeps its target alive; None for NULL.
 
     It is checked like that argument of a call.
-
-    It is checked as that argument is in a call.
     """
     if type(value).__name__ == "PyCapsule":
         if _has_function(value):

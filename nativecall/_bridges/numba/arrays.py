@@ -99,9 +99,6 @@ def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
 
     Either all dimensions except the first have the pointee's lengths, or a whole number of
     dimensions forms one one-dimensional pointee.
-
-    The lengths of all dimensions but the first are theirs, or a whole number of dimensions is one
-    array of a single dimension.
     """
     if shape[-1] == pointee.length:
         return True

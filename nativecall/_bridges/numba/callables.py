@@ -241,8 +241,6 @@ def type_of(obj: object) -> NumbaType:
     arguments of each call.
 
     Raise `Unusable`, with the reasons, if jitted code can call none of its entries.
-
-    `Unusable` where nothing of it can be called by jitted code, with the reasons.
     """
     reason = unknown_version()
     if reason is not None:

@@ -343,9 +343,6 @@ class CallFailure(Exception):
 
     Numba leaks the arguments of exceptions, and exceptions that are caught. So this one has no
     arguments, and `_note_failure` stores its data.
-
-    Numba never gives back what an exception has for arguments, nor the exceptions that are caught:
-    so this one has none, and `_note_failure` keeps what it is made of.
     """
 
     def __new__(  # type: ignore[misc]  # what it makes is another exception
@@ -397,8 +394,6 @@ class Constants:
     """Words that compiled code requests when it first runs: an object, and functions of it.
 
     It pickles as a recipe. In the process that compiled it, the existing one is found.
-
-    It pickles as what makes it anew. In the process that compiled it is found as it was.
     """
 
     #: Constants that were requested: compiled code refers to them as long as the process lives.
@@ -497,9 +492,6 @@ def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core
 
     The call is at function entry, outside all loops. If it fails there, the words are all 0, and
     the exception is raised where the constant is used.
-
-    It is asked where the function begins, so that loops need not. If it fails there, the words are
-    all 0; the exception is raised where the constant is used.
     """
     function = _asking(context, builder.module, asked)
     known = builder.function.__dict__.setdefault("_nativecall", {})

@@ -152,8 +152,6 @@ def becomes(kind: NumbaType, ctype: CType) -> bool:
     """Return whether a value in jitted code can become an argument, a result or a field in C.
 
     Records are compared by memory layout; the names of fields do not matter.
-
-    Records are told by how they lie in memory, whatever their fields are called.
     """
     types = core("types")
     kind = types.unliteral(kind)

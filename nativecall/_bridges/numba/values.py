@@ -111,8 +111,6 @@ class Values:
 
         64-bit integers are not checked: in Numba, the sum of a `uint64` and a number may be
         `int64`.
-
-        Not one of 64 bits: Numba has a sum of `uint64` and a number as `int64`.
         """
         if not isinstance(kind, types.Integer) or ctype.size == 8:
             return
