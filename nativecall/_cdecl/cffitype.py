@@ -46,22 +46,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    # cffi's description of a type, and an object that it makes.
+    # cffi's type description, and an object of such a type.
     from .._ext import FFIData, FFIType, Foreign
     from .._types.derived import Owner
 
-BITS = "struct __nc_bits_"  # begins structs that stand for a bit-field
+BITS = "struct __nc_bits_"  # prefix of structs that stand for a bit-field
 
 
-# What cffi raises for a type that it cannot have: a wrong part, a layout or a function that libffi
-# does not do, a size that does not fit. All of it is about the type that C declares.
+# cffi's errors for a type that it does not support: an invalid part, a layout or a function that
+# libffi lacks, a size that does not fit. All concern the type that C declares.
 _REFUSALS = (TypeError, NotImplementedError, ValueError)
 
 
 def is_variadic(ctype: FFIType) -> bool:
-    """Whether a function pointer type of cffi ends in '...'.
+    """Return whether a cffi function pointer type ends in '...'.
 
-    cffi's own `ellipsis` is also true of functions that its libffi cannot call, such as those with
+    cffi's `ellipsis` is also true for functions that its libffi cannot call, such as those with
     complex numbers.
     """
     if not ctype.ellipsis:
@@ -71,14 +71,15 @@ def is_variadic(ctype: FFIType) -> bool:
 
 
 def is_whole(ctype: FFIType) -> bool:
-    """Whether nothing that a type leads to is yet to be declared, as an opaque struct is."""
+    """Return whether a type refers only to complete types, to no opaque struct."""
     found = reached(node_of(ctype, {}))
     return all([not isinstance(one, Record) or one.fields is not None for one in found])
 
 
 def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
-    """Whether two names are of one struct or union. An FFI of cffi may call it by a typedef, which
-    `owner` may know, and headers are read by the tag.
+    """Return whether two names denote one struct or union.
+
+    A cffi FFI may use a typedef, which `owner` may know; headers are read by the tag.
     """
     if one == other or one.rpartition(" ")[2] == other.rpartition(" ")[2]:
         return True
@@ -86,8 +87,9 @@ def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
 
 
 def disagreement(ctype: CType, foreign: FFIType) -> str | None:
-    """What a pointer type of ours points to by name, where `foreign`, a pointer or array of cffi's,
-    leads to something else; "" where both have the name, None where there is nothing to compare.
+    """Return the name of the pointee if a cffi pointer or array points to something else.
+
+    Return "" if the names agree, None if there is nothing to compare.
     """
     while isinstance(ctype, (Pointer, Handle)) and foreign.kind in ("pointer", "array"):
         item = foreign.item
@@ -106,7 +108,7 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
 
 DEFAULT_ABI: int = _cffi_backend.FFI_DEFAULT_ABI
 
-#: What cffi calls C's types, where that is another name.
+#: cffi's names of C types, where they differ.
 _NAMES = {
     "unsigned": "unsigned int",
     "float _Complex": "_cffi_float_complex_t",
@@ -119,17 +121,17 @@ def scalar_of(ctype: FFIType) -> Scalar:
     code = CODES.get(_IN_C.get(ctype.cname, ctype.cname))
     if code is not None:
         return SCALARS[code]
-    # What -1 becomes tells the sign of enums, wchar_t and all the typedefs of <stdint.h> alike.
+    # Casting -1 reveals the sign of enums, wchar_t and all typedefs of <stdint.h> alike.
     return integer(_cffi_backend.sizeof(ctype), int(_cffi_backend.cast(ctype, -1)) < 0)
 
 
 def of_c(name: str) -> Scalar:
-    """The integer that C's own type of that name is here; a header may have another one."""
+    """Return the platform's integer type of a C name; a header may define another one."""
     return scalar_of(_cffi_backend.new_primitive_type(name))
 
 
 def node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
-    """The node of a type of cffi; `known` has those of others."""
+    """Return the node of a cffi type; `known` has the nodes of others."""
     found = known.get(ctype)
     if found is None:
         found = known[ctype] = _node_of(ctype, known)
@@ -159,12 +161,12 @@ def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
 
 
 def _bits(field: Foreign) -> tuple[int | None, int]:
-    """The width and shift of a member of cffi's."""
+    """Return the width and shift of a cffi member."""
     return (None, 0) if field.bitsize < 0 else (field.bitsize, field.bitshift)
 
 
 def _told(ctype: FFIType, known: dict[FFIType, Node]) -> Record:
-    """A struct or union of cffi's."""
+    """Return the node of a cffi struct or union."""
 
     def members() -> list[Foreign] | None:
         return ctype.fields and [
@@ -179,11 +181,10 @@ def _told(ctype: FFIType, known: dict[FFIType, Node]) -> Record:
 
 
 def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
-    """The C type that a type of cffi is; a `Signature` for a function pointer type. With an owner
-    pointers know what C calls the structs that they lead to.
+    """Return the C type of a cffi type; a `Signature` for a function pointer type.
 
-    SignatureError if there is no such C type here: an incomplete struct, one whose alignment was
-    asked for.
+    With an owner, pointers record the C names of the structs that they point to. Raise
+    SignatureError if no C type here fits, as for an incomplete struct or an explicitly aligned one.
 
     Examples
     --------
@@ -191,7 +192,7 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     >>> from_ffi(cffi.FFI().typeof("double(*)(unsigned short, void *)")).text
     'd:HP'
     """
-    # That of cffi.FFI is there once one was made.
+    # cffi.FFI.CType is set only when the first FFI is created.
     if not isinstance(ctype, _lib.ffi.CType):
         raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
     convert = Converter(owner, naming=owner is not None)
@@ -203,20 +204,20 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     return Signature(function.result, function.args, function.variadic, written=ctype.cname)
 
 
-#: Held while cffi's types are made: two of one struct would be two types.
+#: Held while cffi types are created: a struct created twice would be two types.
 naming = RLock()
 _nodes: Cache[str, Node] = Cache(1024)  # of C types, by `CType.named`
 _numbers = count()  # of structs
 
 
 def to_ffi(ctype: CType | Signature) -> FFIType:
-    """The type of cffi for a C type, or for a pointer to a function of a signature.
+    """Return the cffi type of a C type, or of a pointer to a function of a signature.
 
-    What a library declares is its own type. Other structs get generated tags, and all keep the
-    names of their fields. What cffi cannot express has a stand-in
-    of the same size: ``e`` is `uint16_t`, ``Zg`` a struct of two `long double`, views and Python
-    objects are `void *`. SignatureError if a function takes and returns more than 16384 scalars by
-    value, those of arrays in structs counted one by one.
+    A type that a library declares is its own cffi type. Other structs get generated tags; all keep
+    their field names. A type that cffi cannot express has a stand-in of the same size: ``e`` is
+    `uint16_t`, ``Zg`` a struct of two `long double`, views and Python objects are `void *`. Raise
+    SignatureError if a function passes more than 16384 scalars by value, counting those of arrays
+    in structs one by one.
 
     Examples
     --------
@@ -232,7 +233,7 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
 
 
 def _node_for(ctype: Foreign) -> Node:
-    """The node of what cffi has for a C type; what a library declares lives as long as that."""
+    """Return the node for a C type; that of a library's type lives as long as the type."""
     owner: Owner | None = getattr(ctype, "owner", None)
     declared: Node | None = None if owner is None else owner.node(ctype.name)
     if declared is not None:
@@ -277,7 +278,7 @@ def _made_for(ctype: CType) -> Node:
 
 
 def primitive(name: str, scalar: Scalar) -> FFIType | None:
-    """The type of numbers that C calls by a name; None where cffi has none."""
+    """Return the number type with a C name; None if cffi has none."""
     if name not in CODES and name not in WIDE:
         is_whole = scalar.kind == "int" and scalar.size <= 8
         sized = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
@@ -288,23 +289,23 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
 
 
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
-    """A cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
+    """Return a cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
     made = _lib.ffi.cast(to_ffi(ctype), address)
     return made if owner is None else _lib.ffi.gc(made, _ext.Destructor(owner))
 
 
-# -- of nodes ------------------------------------------------------------------------------------
+# -- nodes ---------------------------------------------------------------------------------------
 #
-# cffi lays members out itself and has no word for alignment that is asked for, for members without
-# a name, or for bit-fields that share bytes in a packed struct. So every member is put where gcc
-# has it (nodes.py). What no type of cffi can be (complex long double, 128-bit integers, functions
-# that cannot be called) is bytes of the same size, or `void *`.
+# cffi computes layouts itself and does not support requested alignment, unnamed members, or
+# bit-fields that share bytes in a packed struct. So every member is placed at gcc's offset
+# (nodes.py). A type that cffi does not support (complex long double, 128-bit integers, functions
+# that cannot be called) becomes bytes of the same size, or `void *`.
 #
-# Structs that others point to are made along with them, so that all pointers can be followed.
+# Structs behind pointers are created along with the others, so that all pointers can be followed.
 
 
 def ffi_type(node: Node) -> FFIType:
-    """The type of cffi that a node is; a function is a pointer to it."""
+    """Return the cffi type of a node; a function becomes a pointer to it."""
     if node.ffi is not None:
         return node.ffi
     with naming:
@@ -322,7 +323,7 @@ def ffi_type(node: Node) -> FFIType:
 
 
 def _type(node: Node, pending: list[Record]) -> FFIType:
-    """A type, of which all that it holds by value is there; what else it leads to is pending."""
+    """Return a type with complete by-value parts; other structs that it refers to are pending."""
     node = node.main or node
     if isinstance(node, Enumeration):
         return _enum(node)
@@ -376,7 +377,7 @@ def _enum(node: Enumeration) -> FFIType:
 
 
 def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
-    """A function pointer; `void *` where cffi has no type for it."""
+    """Return a function pointer; `void *` if cffi has no type for it."""
     parts = (node.result, *node.args)
     if node.reason or node.is_large or any([part.kind == "unusable" for part in parts]):
         return to_ffi(VOIDPTR)
@@ -385,7 +386,7 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
     try:
         return _cffi_backend.new_function_type(args, result, node.ellipsis, DEFAULT_ABI)
     except _REFUSALS:
-        return to_ffi(VOIDPTR)  # a struct by value that has no size, or is not done yet
+        return to_ffi(VOIDPTR)  # a struct by value has no size, or is not complete yet
 
 
 # -- structs and unions --------------------------------------------------------------------------
@@ -401,7 +402,7 @@ def _record(node: Record, pending: list[Record]) -> FFIType:
 
 
 def _by_value(node: Node) -> Iterator[Record]:
-    """The structs and unions that must be there before a type is made."""
+    """Yield the structs and unions that must exist before a type is created."""
     node = node.main or node
     while isinstance(node, (ArrayOf, PointerTo)):
         behind = isinstance(node, PointerTo)
@@ -416,13 +417,13 @@ def _by_value(node: Node) -> Iterator[Record]:
 
 
 def _held(record: Record) -> Iterator[Record]:
-    """The structs and unions that must be there before one has its members."""
+    """Yield the structs and unions that must exist before one gets its members."""
     for member in record.fields or ():
         yield from _by_value(member.type)
 
 
 def _complete(record: Record, pending: list[Record]) -> None:
-    """Give a struct its members, after those that it holds have theirs."""
+    """Give a struct its members, after the structs that it contains."""
     for one in postorder(record, _held):
         if not one.is_whole and one.fields is not None:
             _fill(one, pending)
@@ -440,7 +441,7 @@ def _fill(record: Record, pending: list[Record]) -> None:
         elif (unit := unit_of(member, record.size)) is None:
             continue
         elif member.width == 8 * unit[0].size == 8 * member.type.scalar.size:
-            # It is an integer like any other, and cffi cannot shift by 64 bits.
+            # It fills its integer, and cffi cannot shift by 64 bits.
             fields.append((name, _type(member.type, pending), -1, unit[1]))
         else:
             fields.append(("", _bit_field(name, member, *unit), -1, unit[1]))
@@ -452,9 +453,9 @@ def _fill(record: Record, pending: list[Record]) -> None:
 
 
 def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
-    """The integer that has a bit-field in it, and where it lies; None where none does.
+    """Return the integer that contains a bit-field, and its offset; None if there is none.
 
-    It is the one that C declares wherever that is in the struct.
+    The declared type is preferred, if it fits within the struct.
     """
     scalar = member.type.scalar
     first = member.first_bit
@@ -469,7 +470,7 @@ def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
 
 
 def _bit_field(name: str, member: Foreign, unit: Scalar, at: int) -> FFIType:
-    """A struct of the unit that has a bit-field in it, and nothing else."""
+    """Return a struct that contains only the unit, with the bit-field in it."""
     integer = to_ffi(unit)
     shift = member.first_bit - 8 * at
     made = _cffi_backend.new_struct_type(f"{BITS}{name}")

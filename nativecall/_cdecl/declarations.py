@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Made = TypeVar("Made")
 
     class Table(TypedDict, total=False):
-        """What declarations say; headers have also the last two."""
+        """The data of declarations; only headers have the last two."""
 
         functions: dict[str, Row]
         variables: dict[str, str]
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 
 class _Lazy(Mapping[str, "Made"]):
-    """What a table says of some names, each made when it is first asked for."""
+    """A lazy mapping over a table: each value is built on first use."""
 
-    _rows: Mapping[str, object] = {}  # for instances that were never initialised
+    _rows: Mapping[str, object] = {}  # for uninitialised instances
 
     def __init__(self, rows: Mapping[str, object], make: Callable[..., Made]) -> None:
         self._rows = rows
@@ -77,7 +77,7 @@ class _Lazy(Mapping[str, "Made"]):
 
 
 _PATHS = (str, os.PathLike)
-_OF_MACROS = "a macro "  # begins the reasons of macros
+_OF_MACROS = "a macro "  # prefix of the reasons for macros
 _OFFERED = ("functions", "variables", "constants", "pointers", "skipped")
 _COUNTED = (
     *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
@@ -86,7 +86,7 @@ _COUNTED = (
 
 
 class Declarations:
-    """What a text of C declarations declares, in its order.
+    """The declarations of a C text, in order.
 
     Attributes
     ----------
@@ -94,18 +94,19 @@ class Declarations:
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
     plain : dict of str to tuple
-        The same where no function has another name in C, a place in a header or a body; else empty.
+        The same if no function has another symbol name, a position in a header or a body; otherwise
+        empty.
     variables : mapping of str to CType
     readonly : frozenset of str
-        Those of the variables that are `const`.
+        The variables that are `const`.
     opaque : tuple of str
-        Incomplete types, as C calls them: ``"handle_t"``, ``"union value"``.
+        Incomplete types, by their C names: ``"handle_t"``, ``"union value"``.
     constants : dict of str to int
         Enumerators, integer macros and initialised constants.
     skipped : dict of str to str
-        Why there is nothing of a name of a header.
+        Why a name of a header is not available.
     symbols : dict of str to str
-        The symbols of functions and variables that have another name in C.
+        The symbols of functions and variables whose C name differs.
     pointers : dict of str to (str, int)
         Constants that are pointers: their types and addresses.
     inlines : frozenset of str
@@ -114,33 +115,33 @@ class Declarations:
     places : dict of str to (int, int)
         Where functions are declared: the index of the file, and the line.
     layouts : dict of str to (str, int, int, tuple)
-        The structs and unions, by how C names them: the kind, the size, the alignment, and of each
-        member the name, how C declares it, the offset, and of a bit-field (else None, 0) the bits
-        and the first of them in its byte.
+        The structs and unions by C name: kind, size, alignment, and the members. A member has its
+        name, its C declaration, its offset, and for a bit-field (else None, 0) the number of bits
+        and the first bit in its byte.
     types : dict of str to str
-        How C declares what typedefs name.
+        The C declarations of typedefs.
     enums : dict of str to (str, tuple or None)
-        The enums, by how C names them: the code of the integer that they are, and the
-        names and values, None where these are not declared.
+        The enums by C name: the code of their integer type, and their names and values, None if
+        these are not declared.
     declared : dict of str to (str, str)
-        The variables that are no numbers: their types in C, and of pointers to const
-        characters and const arrays of these what such characters are, else "".
+        The variables that are not numbers: their C types. For pointers to const characters and
+        const arrays of them, the character type is second, else "".
     table : dict
-        What was read, as plain data.
+        The data itself, as plain data.
     compiled : bytes or None
-        The inline functions in a shared object, where they were frozen (_library/frozen.py).
+        The inline functions as a shared object, if frozen (_library/frozen.py).
     wanted : Wanted or None
-        The headers, as preprocessor.py has them.
+        The headers, as in preprocessor.py.
     text : str or None
-        What was read.
+        The text that was read.
     key : bytes or None
-        Of headers the hash of all that they say, without a restriction to some names.
+        The hash of all data of the headers, ignoring a restriction to some names.
     stamps : mapping of str to tuple
-        Of headers what told each file, when it was read, from another version of it.
+        The version stamp of each file of the headers at the time of reading.
     whole : Declarations or None
-        Of declarations that are restricted to some names the whole, which has the types.
+        The unrestricted declarations, which have the types, if these are restricted to some names.
     owner : Owner or None
-        What has the types that pointers name; set before anything is made.
+        Owner of the types that pointers name; set before anything is built.
     """
 
     def __init__(self, table: Table, text: str | None, wanted: Wanted | None = None) -> None:
@@ -181,7 +182,7 @@ class Declarations:
         return {} if self.symbols or self.places or self.inlines else self.rows
 
     def alike(self, name: str) -> tuple[str, ...]:
-        """The other names of a function, which macros give it."""
+        """Return the other names that macros define for a function."""
         if self._alike is None:
             self._alike = {}
             for one, symbol in self.symbols.items():
@@ -194,7 +195,7 @@ class Declarations:
         return tuple([one for one in names if one != name])
 
     def bound(self, row: Row) -> Row:
-        """A function as plain data, with the owner of the types that it names."""
+        """Return a function as plain data, bound to the owner of the types that it names."""
         if self.owner is None or "<" not in row[0]:
             return row
         return bind(row[0], self.owner), *row[1:]
@@ -213,7 +214,10 @@ def offered(
     skip: bool,
     wanted: Wanted | None = None,
 ) -> Declarations:
-    """What a table says, limited to `only`; SignatureError without `skip` for what is left out."""
+    """Return the declarations in a table, limited to `only`.
+
+    Without `skip`, raise SignatureError for a declaration that would be skipped.
+    """
     whole = table
     text = None if wanted is None else wanted.text
     if only is not None:
@@ -235,7 +239,7 @@ def offered(
 
 
 def _restricted(table: Table, only: list[str]) -> Table:
-    """Of a table what the names and patterns match."""
+    """Return the part of a table that the names and patterns match."""
     names = {name for name in only if not any([mark in name for mark in "*?["])}
     patterns = [one for one in only if one not in names]
     chosen = {*names}
@@ -262,7 +266,7 @@ def _restricted(table: Table, only: list[str]) -> Table:
 def several(
     given: Foreign, name: str, what: str = "a str, a path or several", kinds: Foreign = _PATHS
 ) -> list[Foreign]:
-    """One or a sequence of names, patterns or paths."""
+    """Return a list of names, patterns or paths from one or a sequence of them."""
     found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     try:
         made = [*found]
@@ -278,7 +282,7 @@ _editions: list[tuple[object, ...]] = []
 
 
 def edition() -> tuple[object, ...]:
-    """Everything but the text that determines a table, or how it is written."""
+    """Return everything except the text that determines a table or its format."""
     if not _editions:
         folder = os.path.dirname(__file__)
         here = []
@@ -296,8 +300,9 @@ def edition() -> tuple[object, ...]:
 
 
 def _of_cffi() -> list[str]:
-    """The file of cffi's core, without importing it, which takes longer than a kept table; none
-    where it is a part of Python.
+    """Return the file of cffi's core; none if it is built into Python.
+
+    It is not imported, because that takes longer than reading a cached table.
     """
     from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 

@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int, int] | None
 
-#: Nanoseconds by which the time of a file may lie before that of its change: of a tick of the
-#: kernel's clock.
+#: Nanoseconds by which a file's timestamp may precede the change: one tick of the kernel's clock.
 _TICK = 10_000_000
 
 
 def wanted(
     header: object, include: object, define: Mapping[str, object], text: str | None = None
 ) -> Wanted:
-    """What `load` was given, as plain data; TypeError and ValueError for what it cannot be."""
+    """Return the arguments of `load` as plain data; raise TypeError and ValueError for invalid
+    ones.
+    """
     headers = [] if header is None else several(header, "header")
     if not headers and header is not None:
         raise ValueError("'header' must name at least one header")
@@ -59,7 +60,7 @@ def wanted(
                 f"(got {type(value).__name__} for {name!r})"
             )
         defines.append((name, str(int(value)) if isinstance(value, int) else value))
-    text = str.__str__(text) if isinstance(text, str) else text  # a subclass may say anything
+    text = str.__str__(text) if isinstance(text, str) else text  # a subclass may return anything
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
 
 
@@ -69,17 +70,17 @@ def read(
     skip: bool = True,
     names: TypeNames | None = None,
 ) -> Declarations:
-    """What headers declare.
+    """Read the declarations of headers.
 
     Parameters
     ----------
     wanted : Wanted
     only : str or sequence of str, optional
-        Names, or fnmatch patterns of names, to which it is limited.
+        Names, or fnmatch patterns of names, to which the result is limited.
     skip : bool
-        Whether what cannot be offered is left out, and not an error.
+        Whether to skip declarations that cannot be used, instead of raising an error.
     names : TypeNames, optional
-        Other types that a text knows.
+        Other types that a text may use.
     """
     command: list[str] | None = None
     missing = None
@@ -90,7 +91,7 @@ def read(
             missing = error
     strict = wanted.text is not None and only is None and not skip
     key, of_any = [_key(wanted, one, strict) for one in (command, None)]
-    # What a text says depends on the other types, too.
+    # The meaning of a text also depends on the other types.
     found = None if names is not None and wanted.text is not None else _kept(key)
     if found is None:
         if missing is not None:
@@ -101,7 +102,7 @@ def read(
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
             made_of = marshal.dumps((stamps, digest, _shared(table)))
-            for one in {key, of_any}:  # the second is found where there is no compiler
+            for one in {key, of_any}:  # the second one is found without a compiler
                 _cache.shared().put(one, made_of)
     else:
         stamps, digest, table = found
@@ -111,9 +112,7 @@ def read(
 
 
 def _shared(table: Table) -> dict[str, Foreign]:
-    """A table as it is kept: what rows of functions have in common is written once, and is one
-    object again.
-    """
+    """Return a table in its cached form: equal parts of function rows become one object."""
     parts: dict[object, object] = {}
     rows: dict[str, Foreign] = {
         name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
@@ -123,32 +122,30 @@ def _shared(table: Table) -> dict[str, Foreign]:
 
 
 def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
-    """What the cache has a table under; that of no compiler is the last one that any has read."""
+    """Return the cache key of a table; without a compiler, that of any compiler's last table."""
     whose = None if command is None else identity(command)
     told = repr(("headers", edition(), whose, wanted, strict, _place(wanted, command)))
     return _cache.hashed(told.encode(errors="backslashreplace")).digest()
 
 
 def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
-    """The current folder where what is read may depend on it, by relative paths of the
-    environment.
-    """
+    """Return the current directory if relative paths in the environment depend on it."""
     if len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
         return None
     try:
         return os.getcwd()
     except OSError:
-        return None  # it was deleted
+        return None  # the directory was deleted
 
 
 def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
-    """What the cache has: the stamps of the files that were read, the hash of the table, and it."""
+    """Return the cached stamps of the files, the hash of the table, and the table."""
     found = _cache.shared().get(key)
     if found is None:
         return None
     try:
         read: tuple[dict[str, Stamp], bytes, Table] = marshal.loads(found)
-        stamps = read[0]  # whose items() would end CPython 3.11 without memory
+        stamps = read[0]  # items() would crash CPython 3.11 when out of memory
         if all([stamp(path) == stamps[path] for path in stamps]):
             return read
     except (ValueError, EOFError, TypeError, AttributeError):
@@ -157,7 +154,7 @@ def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
 
 
 def stamp(path: str) -> Stamp:
-    """What changes with a file: a time can be set back, that of the change of its status cannot."""
+    """Return the stamp of a file. An mtime can be set back, a ctime cannot."""
     try:
         status = os.stat(path)
     except OSError:
@@ -166,7 +163,7 @@ def stamp(path: str) -> Stamp:
 
 
 def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
-    """Whether a file may have changed after a time, so that its stamp is not of what was read."""
+    """Return whether a file may have changed after a time, so that its stamp may be too new."""
     latest = began - _TICK
     return any([one is None or max(one[1:3]) >= latest for one in stamps.values()])
 
@@ -190,11 +187,12 @@ def _read(
 
 
 def doc(file: str, line: int) -> str | None:
-    """The comment of what is declared at a line of a header: the one right before it, without an
-    empty line between unless it is one of Doxygen's; or one of Doxygen's right behind it, as is
-    ``/**< ... */``.
+    """Return the comment for the declaration at a line of a header.
 
-    Other comments are about something else: the license, a section, the declaration before.
+    It is the comment directly before; a Doxygen comment may be followed by empty lines. Otherwise
+    it is a Doxygen comment directly after, such as ``/**< ... */``.
+
+    Other comments have other subjects: the license, a section, the previous declaration.
     """
     import re
 
@@ -217,13 +215,14 @@ def doc(file: str, line: int) -> str | None:
     return "\n".join([one.rstrip() for one in bare]).strip() or None
 
 
-#: What tells a comment of Doxygen's that is not about the declaration behind it.
+#: Marks of a Doxygen comment that does not describe the declaration after it.
 _ABOUT_OTHERS = r"[@\\](?:file|\{|\}|name|\w*group)|copyright|licen[cs]e"
 
 
 def _comment_before(lines: list[str]) -> str:
-    """The comment that ends some lines, if there is one; what begins behind a declaration is that
-    one's.
+    """Return the comment at the end of some lines, if any.
+
+    A comment that starts after a declaration belongs to that one.
     """
     import re
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match
 
-#: An object-like macro (`parameters` is None) or a function-like one: its text, and its place.
+#: An object-like macro (`parameters` is None) or a function-like one: its text and its position.
 Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 
 
 class Unexpanded(str):
-    """A macro with parameters where it is used in a text: the name of nothing."""
+    """A use of a macro with parameters in a text; it is not a name."""
 
     __slots__ = ()
 
@@ -24,10 +24,10 @@ class Unexpanded(str):
         return False
 
 
-Integer = tuple[int, int, bool]  # a value, the bits of its type, whether that has a sign
+Integer = tuple[int, int, bool]  # a value, the bits of its type, whether the type is signed
 
 
-#: The codes of C's own numbers, by their words as `basic_type` has them.
+#: The codes of C's basic types, by their words as `basic_type` returns them.
 CODES = {
     "_Bool": "?",
     "char": "c",
@@ -49,28 +49,26 @@ CODES = {
     "double _Complex": "Zd",
     "long double _Complex": "Zg",
 }
-#: The other way; of two names the longer.
+#: The inverse; of two names, the longer one.
 NAMES = {code: name for name, code in CODES.items()}
 BASIC = frozenset(("signed", *[word for name in ("void", *CODES) for word in name.split()]))
 TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
 )
-# What translation phases 2 and 3 take away or spell otherwise, and what hides it.
+# Text that translation phases 2 and 3 remove or replace, and text that hides it.
 SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
 _LEXICAL = (
     r'"(?:\\.|[^"\\\n])*"'
     r"|'(?:\\.|[^'\\\n])*'|\\u[0-9a-fA-F]{4}|\\U000[0-9a-fA-F]{5}"
     r"|/\*.*?\*/|//[^\n]*|<:|:>|<%|%>|%:|\f|\v|\r(?=\n)"
 )
-#: What the other spellings of brackets and '#' stand for.
+#: Digraphs, and the brackets and '#' that they stand for.
 DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
 def _spellings() -> dict[tuple[str, ...], str]:
-    """The usual spelling of each type by its words, sorted, with those that C lets one leave out
-    and without.
-    """
+    """Return the usual spelling of each type by its sorted words; some are optional."""
     found: dict[tuple[str, ...], str] = {("signed",): "int"}
     for name in ("void", *[one for one in CODES if one != "unsigned int"]):
         words = name.split()
@@ -87,7 +85,7 @@ _SPELLINGS = _spellings()
 
 
 def basic_type(words: list[str]) -> str | None:
-    """The usual spelling of the type that words in any order name; None where C has none.
+    """Return the usual spelling of a basic type from words in any order; None if C has none.
 
     >>> basic_type(["long", "unsigned", "int", "long"]), basic_type(["short", "double"])
     ('unsigned long long', None)
@@ -96,14 +94,14 @@ def basic_type(words: list[str]) -> str | None:
 
 
 def tokenizer() -> Callable[[str], list[str]]:
-    """What gives the tokens of a text."""
+    """Return a function that splits a text into tokens."""
     import re
 
     return re.compile(TOKEN).findall
 
 
 def without_comments(text: str) -> str:
-    """A text without its comments and digraphs, of the same length but for lines that continue."""
+    """Return a text without comments and digraphs; only continued lines change its length."""
     import re
 
     def replaced(match: Match[str]) -> str:
@@ -116,7 +114,7 @@ def without_comments(text: str) -> str:
 
 
 def with_complex(tokens: list[str]) -> list[str]:
-    """Tokens in which the `complex` of <complex.h> is the language's."""
+    """Return the tokens with <complex.h>'s `complex` replaced by `_Complex`."""
     if "complex" in tokens:
         real = {"float", "double", "long"}
         around = zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)
@@ -128,7 +126,7 @@ def with_complex(tokens: list[str]) -> list[str]:
 
 
 def macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
-    """The name of a macro and what it stands for, of what is behind ``#define``."""
+    """Return the name and the content of a macro from the text after ``#define``."""
     import re
 
     match = re.match(r"((?:[^\W\d]|\$)[\w$]*)(\([^)]*\))?", text)
@@ -138,8 +136,8 @@ def macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
 
 
 def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
-    """Tokens with the ``#pragma pack`` that a ``_Pragma`` stands for, without other ``_Pragma``,
-    and their indices.
+    """Yield tokens with their indices: each ``_Pragma`` of ``#pragma pack`` becomes that pragma,
+    and other ``_Pragma`` are dropped.
     """
     at = 0
     while at < len(tokens):
@@ -154,13 +152,14 @@ def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def typed_integer(literal: str) -> Integer:
-    """The value of an integer literal without a sign, and its type; OverflowError where no type of
-    C has it.
+    """Return the value of an unsigned integer literal and its type.
+
+    Raise OverflowError if no C type can hold it.
     """
     suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
     digits = literal[: len(literal) - len(suffix)].lower()
     base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[0] == "0" else 10
-    if len(digits) > 100:  # Python refuses to read thousands
+    if len(digits) > 100:  # Python refuses to parse thousands
         raise OverflowError(f"integer {digits[:8]}… is too large")
     value = int(digits, base)
     suffix = suffix.lower()
@@ -174,6 +173,6 @@ def typed_integer(literal: str) -> Integer:
 
 
 def fit(value: int, bits: int, signed: bool) -> int:
-    """What is left of `value` in an integer of so many bits."""
+    """Return `value` truncated to an integer of so many bits."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if signed and value >> (bits - 1) else value

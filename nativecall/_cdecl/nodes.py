@@ -49,52 +49,54 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "Converter")
 
-# A struct stands in for the complex long double that cffi lacks.
+# A struct stands in for complex long double, which cffi lacks.
 STAND_IN = "struct __nc_Zg"
 WIDE = ("wchar_t", "char16_t", "char32_t")
-ANONYMOUS = "__nc_unnamed_"  # begins the tags that unnamed structs are given
-# Scalars by value that cffi should list: it describes every one that a function takes and returns,
-# those of arrays and nested structs too, as soon as it makes the type.
+ANONYMOUS = "__nc_unnamed_"  # prefix of generated tags of unnamed structs
+# Maximum number of scalars by value that cffi should list. It describes every scalar of a
+# function's arguments and result, also in arrays and nested structs, when the type is created.
 MAX_SCALARS = 16384
-_SHOWN = 4  # names at either end of a path of fields that a message shows
+_SHOWN = 4  # names shown in a message at either end of a long path of fields
 _MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
 
 
 def copied(one: Made) -> Made:
-    """What has the same attributes. The module `copy` takes as long to import as this one."""
+    """Return a shallow copy. Importing the module `copy` takes as long as importing this one."""
     made = object.__new__(type(one))
     made.__dict__.update(one.__dict__)
     return made
 
 
 class Node:
-    """A type. `size` is None for what has none. Typedefs share what they are made of, so that a few
-    lines can describe a type of any depth and length: both have a bound.
+    """A type. `size` is None if it has none.
+
+    Typedefs share their parts, so a few lines can describe a type of any depth and length. Both are
+    limited.
     """
 
     kind = "void"
     size: int | None = None
     alignment = 1
-    const = False  # whether it is a pointer to what is `const`
+    const = False  # whether it is a pointer to `const`
     cname = "void"
     is_kept = False  # whether others use it, so that no body may change it
     depth: int = 0
-    length_in_c: int = 8  # about how many characters C takes for it, with typedefs written out
-    scalars = 1  # that a value consists of, or one more than cffi should list
-    typedef = ""  # what names it that has no tag, or has another alignment by that
+    length_in_c: int = 8  # approximate number of characters in C, with typedefs expanded
+    scalars = 1  # scalars in a value, capped at one more than cffi should list
+    typedef = ""  # name of a type without a tag, or of an aligned variant
     main: Node | None = None  # the type without that alignment
-    ffi: Foreign = None  # cffi's type, with all that it leads to
-    reason: str = ""  # why no value of it can be passed, or why its layout is not known
+    ffi: Foreign = None  # the complete cffi type
+    reason: str = ""  # why no value can be passed, or why the layout is unknown
 
     def __init__(self) -> None:
         self._pointers: dict[bool, Node] = {}
 
     def spell(self, declarator: str) -> str:
-        """C that declares `declarator` with the type, which knows structs and typedefs by name."""
+        """Return C that declares `declarator`, using the names of structs and typedefs."""
         return f"{self.typedef or self.cname} {declarator}".rstrip()
 
     def realigned(self, alignment: int, typedef: str = "") -> Self:
-        """The type with an alignment that is asked for. It is passed as any other (GCC, Clang)."""
+        """Return the type with a requested alignment. GCC and Clang pass it like any other."""
         made = copied(self)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
         made._pointers = {}
@@ -103,14 +105,14 @@ class Node:
         return made
 
     def pointer(self, const: bool = False) -> Node:
-        """A pointer to the type, to a `const` one perhaps."""
+        """Return a pointer to the type, or to a `const` one."""
         found = self._pointers.get(const)
         if found is None:
             found = self._pointers[const] = PointerTo(self, const)
         return found
 
     def _bound(self, *parts: Node) -> None:
-        """Take depth and length from the parts of a type."""
+        """Compute depth and length from the parts of a type, and check their limits."""
         self.depth = 1 + max([part.depth for part in parts])
         self.length_in_c = sum([part.length_in_c + 2 for part in parts])
         if self.depth > MAX_DEPTH:
@@ -121,10 +123,10 @@ class Node:
 
 
 class Number(Node):
-    """A scalar; a pointer's size and alignment may be asked of others."""
+    """A scalar; `alignment` overrides the type's own."""
 
     kind = "primitive"
-    is_byte = False  # a character that a typedef calls otherwise
+    is_byte = False  # a character type under a typedef without 'char' in its name
 
     def __init__(self, scalar: Scalar, alignment: int = 0, cname: str = "") -> None:
         super().__init__()
@@ -135,7 +137,7 @@ class Number(Node):
 
 
 class Enumeration(Number):
-    """An enum, as the integer that it is; of one that is only named nothing else is known."""
+    """An enum, as its integer type; if only its name is declared, nothing else is known."""
 
     kind = "enum"
 
@@ -146,18 +148,18 @@ class Enumeration(Number):
         self.values = values
 
     def fill(self, scalar: Scalar, values: Sequence[tuple[str, int]]) -> None:
-        """Take what the body says of one that was only named."""
+        """Complete an enum that was only named, from its body."""
         self.scalar, self.values = scalar, values
         self.size, self.alignment = scalar.size, scalar.alignment
 
 
-#: Begins the names of types whose size and alignment, which follow, are all that is known.
+#: Prefix of the names of types of which only size and alignment are known; these follow.
 UNUSABLE = "__nc_unusable_"
 VA_LIST = "__builtin_va_list"
 
 
 class Unusable(Node):
-    """A type of which no value can be passed, and why."""
+    """A type whose values cannot be passed, and the reason."""
 
     kind = "unusable"
 
@@ -199,7 +201,7 @@ class ArrayOf(Node):
         self._bound(item)
         self.item = item
         self.length = length
-        self.written = written  # the length of a parameter that is no constant
+        self.written = written  # the length of a parameter if it is not constant
         self.alignment = item.alignment
         if length is not None and item.size is not None:
             self.size = length * item.size
@@ -230,13 +232,13 @@ class FunctionOf(Node):
         self.args = args
         self.ellipsis = ellipsis
         self.names = names
-        self.lengths = lengths  # as a signature has them
+        self.lengths = lengths  # as in a signature
         self.reason = reason  # why it cannot be called
-        self.places = places  # the tokens that parameters are told by
+        self.places = places  # the tokens that identify the parameters
 
     @property
     def is_large(self) -> bool:
-        """Whether it takes and returns more by value than cffi should list."""
+        """Return whether it passes more scalars by value than cffi should list."""
         return sum([part.scalars for part in (self.result, *self.args)]) > MAX_SCALARS
 
     def pointer(self, const: bool = False) -> Node:
@@ -249,13 +251,13 @@ class FunctionOf(Node):
 
 
 def function_of(node: Node) -> FunctionOf | None:
-    """The function that a type is, or that a pointer of it leads to; None for others."""
+    """Return the function of a function type or of a pointer to one; None for other types."""
     node = node.item if isinstance(node, PointerTo) else node
     return node if isinstance(node, FunctionOf) else None
 
 
 def agree(one: Foreign, other: Foreign) -> bool:
-    """Whether C takes declarations with these types as some of one thing."""
+    """Return whether C accepts declarations with these types for one name."""
     if isinstance(one, Number) and isinstance(other, Number):
         first, second = one.scalar, other.scalar
         return (first.kind, first.size, first.signed) == (second.kind, second.size, second.signed)
@@ -267,7 +269,7 @@ def agree(one: Foreign, other: Foreign) -> bool:
         lengths = {one.length, other.length} - {None}
         return len(lengths) < 2 and agree(one.item, other.item)
     if one.kind == "function":
-        if one.reason or other.reason:  # then one says nothing about its arguments
+        if one.reason or other.reason:  # one of them says nothing about its arguments
             return agree(one.result, other.result)
         alike = (len(one.args), one.ellipsis) == (len(other.args), other.ellipsis)
         pairs = zip((one.result, *one.args), (other.result, *other.args), strict=False)
@@ -276,8 +278,9 @@ def agree(one: Foreign, other: Foreign) -> bool:
 
 
 class Record(Node):
-    """A struct or union; its `fields` are None until its body has been read. `read` gives those of
-    one that others declare, when they are asked for.
+    """A struct or union; `fields` is None until its body has been read.
+
+    `read` returns the fields of a type that other declarations have, on first use.
     """
 
     def __init__(
@@ -289,12 +292,12 @@ class Record(Node):
         self._read = read
         self._fields: list[Foreign] | None = None
         self.transparent = False  # a union that is passed as its first member
-        self.made: object = None  # cffi's type, and whether it has its members
+        self.made: object = None  # cffi's type, complete or not
         self.is_whole = False
 
     @property
     def fields(self) -> list[Foreign] | None:
-        """The members, each a Field."""
+        """Return the members, each a Field."""
         if self._read is not None:
             self._fields, self._read = self._read(), None
         return self._fields
@@ -304,7 +307,7 @@ class Record(Node):
         self._fields = value
 
     def members(self) -> Iterator[tuple[str, Node]]:
-        """The names and types of the members, with those of structs and unions without a name."""
+        """Yield the names and types of the members, including those of unnamed structs."""
         for member in self.fields or ():
             if member.name:
                 yield member.name, member.type
@@ -317,8 +320,10 @@ class Record(Node):
         aligned: int,
         pack: int,
     ) -> None:
-        """Place `members`, each (name, type, width in bits, alignment that is asked for, whether
-        it is packed), as gcc does; `pack` is the most that ``#pragma pack`` allows, 0 without one.
+        """Place `members` as gcc does.
+
+        Each member is (name, type, width in bits, requested alignment, whether it is packed).
+        `pack` is the maximum alignment of ``#pragma pack``, 0 without one.
         """
         parts = []
         scalars = 0
@@ -348,17 +353,17 @@ class Record(Node):
 
 # -- text ------------------------------------------------------------------------------------------
 #
-# Which pointers lead to text, that is to characters that C declares `const`; and which arguments of
-# a function that is an argument lead to arrays that it must not write to.
+# Which pointers point to text, that is, to `const` characters; and which arguments of a callback
+# argument point to arrays that it must not write to.
 
-#: The types whose characters make text, behind pointers to const ones.
+#: Character types of text, behind pointers to const.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
-#: DeclSpecifiers in their place of a pointer to a const array.
+#: Marks a pointer to a const array in their place.
 CONST = "const"
 
 
 def characters(node: Foreign) -> str:
-    """Which characters a pointer leads to; ``""`` where it is no text."""
+    """Return the character type that a pointer points to; ``""`` if it is not text."""
     if not node.const or node.item.kind != "primitive":
         return ""
     item = node.item
@@ -367,7 +372,7 @@ def characters(node: Foreign) -> str:
 
 
 def called(node: Node, name: str) -> Node:
-    """What a typedef calls by a name."""
+    """Return the type that a typedef with a name defines."""
     if isinstance(node, Number) and node.cname in BYTES and "char" not in name.lower():
         node = node.realigned(node.alignment)
         node.is_byte = True
@@ -375,17 +380,18 @@ def called(node: Node, name: str) -> Node:
 
 
 def texts(function: FunctionOf) -> tuple[str, ...]:
-    """Which characters each argument of a function leads to, and the result at the end; () where
-    there is no text. Of an argument that is a function, those of its own arguments and of its
-    result, in parentheses, ``"(char,,)"``, with ``const`` for a pointer to a const array; of a
-    pointer to pointers ``"*char"``.
+    """Return the character types that arguments and finally the result point to; () without text.
+
+    For a function argument, this is a list for its own arguments and result in parentheses,
+    ``"(char,,)"``, with ``const`` for a pointer to a const array. For a pointer to pointers it is
+    ``"*char"``.
     """
     found = [*map(_text, function.args), characters(function.result)]
     return tuple(found) if any(found) else ()
 
 
 def _text(arg: Foreign) -> str:
-    """What `texts` says of an argument."""
+    """Return the part of `texts` for an argument."""
     if arg.kind != "pointer":
         return ""
     item = arg.item
@@ -406,17 +412,17 @@ def _text(arg: Foreign) -> str:
 
 
 class Converter:
-    """Nodes to C types.
+    """Converts nodes to C types.
 
-    A pointer whose target has no C type of ours (an incomplete struct) becomes `void *`.
-    So does one that leads back to the struct that holds it: which pointers these are depends on the
-    struct alone, not on where the conversion began.
+    A pointer becomes `void *` if its target has no C type here (an incomplete struct), or if it
+    points back to the struct that contains it. The latter depends only on the struct, not on where
+    the conversion began.
 
-    With `naming`, pointers to structs and unions outside of structs know what C calls these, and
-    `owner` is what has cffi's types of them.
+    With `naming`, pointers to structs and unions record their C names, except inside structs.
+    `owner` has their cffi types.
     """
 
-    #: The token of the parameter whose type is being made, for who says what is wrong.
+    #: The token of the parameter being converted, for error messages.
     at: int | None = None
 
     def __init__(
@@ -424,15 +430,15 @@ class Converter:
     ) -> None:
         self._naming = naming
         self._owner = owner
-        self._remember = remember  # which takes memory with every type
+        self._remember = remember  # costs memory for every type
         self._made: dict[Node, CType] = {}
         self._structs: dict[Node, Struct | SignatureError] = {}
-        # Of the structs that have an unusable field: the names that lead to it, and what is wrong.
+        # For structs with an unusable field: the path of names to it, and the reason.
         self._faults: dict[Node, tuple[list[str], str]] = {}
         self._reached: dict[Node, set[Node]] = {}
 
     def type(self, node: Node, holder: Node | None = None) -> CType:
-        """Our type for a node, inside the struct `holder` if that is given."""
+        """Return the C type of a node, inside the struct `holder` if given."""
         if isinstance(node, Number):
             return node.scalar
         made = self._made.get(node) if holder is None else None
@@ -461,10 +467,10 @@ class Converter:
         raise SignatureError(f"{name_of(node)} cannot be passed by value", hint=WRAP_IT)
 
     def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
-        """Our type for pointers to a function, with what cannot be passed refused.
+        """Return the C type of pointers to a function; reject types that cannot be passed.
 
-        A `va_list` is an opaque pointer in it: an array to C on x86-64, a struct that is passed by
-        reference on 64-bit ARM, a pointer on Windows and macOS.
+        A `va_list` is an opaque pointer in it. To C it is an array on x86-64, a struct passed by
+        reference on 64-bit ARM, and a pointer on Windows and macOS.
         """
         if node.reason:
             raise SignatureError(node.reason)
@@ -484,7 +490,7 @@ class Converter:
             return VOIDPTR
         name = c_name_of(plain) if self._naming and holder is None else ""
         if self._naming and plain.cname in WIDE:
-            name = plain.cname  # or cffi's pointer were one to integers
+            name = plain.cname  # otherwise cffi's pointer would be one to integers
         try:
             found = self.type(plain, holder)
         except SignatureError:
@@ -504,7 +510,7 @@ class Converter:
 
     def _struct(self, record: Record) -> CType:
         if record not in self._structs:
-            # From the leaves up, so that a long chain of structs is not a deep recursion.
+            # Bottom-up, so that a long chain of structs does not recurse deeply.
             for node in postorder(record, _parts):
                 if isinstance(node, Record) and node not in self._structs:
                     self._structs[node] = self._attempt(node)
@@ -526,7 +532,7 @@ class Converter:
         except SignatureError as error:
             if len(flat) == len(record.fields):
                 return error
-        try:  # as structs in the struct, then
+        try:  # keep the nested structs
             return self._build(record, record.fields)
         except SignatureError as error:
             return error
@@ -550,7 +556,7 @@ class Converter:
                 reason += f"{'.'.join(path)!r}: {why}"
                 raise SignatureError(reason, hint=WRAP_IT) from None
         theirs = [member.first_bit for member in members if not member.is_padding]
-        for packed in (False, True):  # one that need not be packed is not
+        for packed in (False, True):  # prefer the unpacked form
             struct = Struct(fields, packed, c_name_of(record), record.kind == "union", self._owner)
             mine = [one.first_bit for one in struct.fields if not one.is_padding]
             layout = struct.size, struct.alignment
@@ -559,7 +565,7 @@ class Converter:
         raise SignatureError(f"{name_of(record)} has a layout that no signature describes")
 
     def _member(self, node: Node, holder: Node) -> CType:
-        # A struct by value may be in the same cycle of pointers as its holder, and come later.
+        # A struct by value may be in its holder's cycle of pointers, and come later.
         inner: Foreign = element(node)
         inner = inner.main or inner
         if isinstance(inner, Record) and inner not in self._structs:
@@ -567,18 +573,18 @@ class Converter:
         return self.type(node, holder)
 
     def _reaches(self, node: Node) -> set[Node]:
-        """All types that a type contains or leads to, itself included."""
+        """Return all types that a type contains or points to, including itself."""
         found = self._reached.get(node)
         if found is None:
             found = self._reached[node] = reached(node)
         return found
 
     def signature(self, function: FunctionOf, written: str) -> Signature:
-        """The signature of functions that are declared so."""
+        """Return the signature of functions with this declaration."""
         return from_row(self.row(function, written))
 
     def row(self, function: FunctionOf, written: str) -> Row:
-        """The same as plain data."""
+        """Return the same as plain data."""
         if function.reason:
             raise SignatureError(function.reason)
         self.at = None
@@ -600,7 +606,7 @@ class Converter:
 
 
 def postorder(node: Foreign, parts: Callable[[Foreign], Iterable[Foreign]]) -> Iterator[Foreign]:
-    """The types that can be reached from one by their parts, those that others need first."""
+    """Yield the types reachable from one through their parts, dependencies first."""
     entered = {node}
     stack = [(node, iter(parts(node)))]
     while stack:
@@ -616,12 +622,12 @@ def postorder(node: Foreign, parts: Callable[[Foreign], Iterable[Foreign]]) -> I
 
 
 def reached(node: Node) -> set[Node]:
-    """All types that a type contains or leads to, itself included."""
+    """Return all types that a type contains or points to, including itself."""
     return {*postorder(node, _parts)}
 
 
 def _parts(node: Foreign) -> Sequence[Node]:
-    """The types that a type is made of."""
+    """Return the direct parts of a type."""
     if node.kind in ("pointer", "array"):
         parts = [node.item]
     elif node.kind == "function":
@@ -632,7 +638,7 @@ def _parts(node: Foreign) -> Sequence[Node]:
 
 
 def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
-    """Bit-fields of bytes, which align nothing, in place of one without a name."""
+    """Yield byte bit-fields in place of an unnamed one; they do not affect alignment."""
     while width:
         bits = min(width, 8 - first % 8)
         yield None, SCALARS["B"], bits
@@ -640,14 +646,14 @@ def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
 
 
 def element(ctype: FFIType) -> FFIType:
-    """What an array of cffi consists of in the end; other types are their own."""
+    """Return the innermost element type of an array; other types unchanged."""
     while ctype.kind == "array":
         ctype = ctype.item
     return ctype
 
 
 def c_name_of(ctype: FFIType) -> str:
-    """What C calls a struct or union of cffi or a node; "" for others and without a name."""
+    """Return the C name of a struct or union, from cffi or a node; "" for other types."""
     if ctype.kind not in ("struct", "union"):
         return ""
     name: str = getattr(ctype, "typedef", "") or ctype.cname
@@ -655,16 +661,16 @@ def c_name_of(ctype: FFIType) -> str:
     if not tag.isidentifier() or tag.startswith(ANONYMOUS) or name == STAND_IN:
         return ""
     if tag.removeprefix("nc_").isdigit():
-        return ""  # of a signature's struct, below
+        return ""  # a generated struct of a signature
     return _SAME.get(name, name)
 
 
-#: What has another name in the FFIs of cffi than in C.
+#: Names that differ between cffi's FFIs and C.
 _SAME = {"FILE": "struct _IO_FILE"}
 
 
 def name_of(ctype: FFIType) -> str:
-    """How a message names a struct or union of cffi."""
+    """Return the name of a cffi struct or union for messages."""
     tag = ctype.cname.removeprefix(ctype.kind + " ")
     if tag.startswith(ANONYMOUS):
         tag = tag.removeprefix(ANONYMOUS).partition("_")[2]
@@ -672,7 +678,7 @@ def name_of(ctype: FFIType) -> str:
 
 
 def _flat(fields: Sequence[Foreign], start: int = 0) -> list[Foreign]:
-    """The members of a struct, those of structs without a name in their place."""
+    """Return the members of a struct, with unnamed structs replaced by their members."""
     found: list[Foreign] = []
     for member in fields:
         node = member.type
@@ -683,7 +689,7 @@ def _flat(fields: Sequence[Foreign], start: int = 0) -> list[Foreign]:
     return found
 
 
-#: What C calls its own types, by the words of `basic_type`.
+#: Nodes of C's own types, by the words of `basic_type`.
 BASICS: dict[str, Node] = {
     name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
 } | {"void": Node()}

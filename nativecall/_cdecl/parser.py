@@ -51,18 +51,18 @@ if TYPE_CHECKING:
 
     from .lexer import Integer
 
-    #: An integer with its type, or another value with its code (`"f"`, `"d"`, `"g"`, `"bytes"`),
-    #: or a pointer with its node.
+    #: An integer with its type, or another value with its code (`"f"`, `"d"`, `"g"`, `"bytes"`), or
+    #: a pointer with its node.
     Value = Integer | tuple[float | bytes, str] | tuple[int, Node]
 
 
 class Unknown(SignatureError):
-    """What cannot be read, or has no value that is known here.
+    """Raised for text that cannot be parsed, and for values that are unknown here.
 
     Attributes
     ----------
     at : int or None
-        The token that it is about, by its index; None for the next one.
+        Index of the token that it is about; None for the next one.
     """
 
     def __init__(self, reason: str, at: int | None = None, hint: str | None = None) -> None:
@@ -71,9 +71,7 @@ class Unknown(SignatureError):
 
 
 def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
-    """What an error of a parser says, and the token that it is about: the one at `at` unless it
-    names another.
-    """
+    """Return the message of a parser error, and its token: `at`, unless the error names another."""
     named = getattr(error, "at", None)
     at = at if named is None else named
     token = tokens[at] if at < len(tokens) else ""
@@ -122,8 +120,9 @@ _BUILTINS = {
 
 
 def of_int(value: int) -> Integer:
-    """An enumerator's value with its type: int, or the first longer type that has it, of which the
-    last has no sign.
+    """Return an enumerator's value with its type: int, or the first longer type that can hold it.
+
+    The last candidate is unsigned.
     """
     try:
         _, bits, signed = typed_integer(f"{max(value, -1 - value)}{'u' * (value >= 2**63)}")
@@ -133,7 +132,7 @@ def of_int(value: int) -> Integer:
 
 
 def _common(left: Integer, right: Integer) -> tuple[int, bool]:
-    """The type that both operands are converted to."""
+    """Return the common type of two operands."""
     bits = max(left[1], right[1])
     return bits, all([one[2] for one in (left, right) if one[1] == bits])
 
@@ -154,7 +153,7 @@ def _is_number(value: Value) -> bool:
 
 
 def _binary(op: str, left: Value, right: Value) -> Value:
-    """What an operator makes of two values."""
+    """Return the result of a binary operator."""
     if not (_is_number(left) and _is_number(right)):
         raise Unknown("arithmetic with what is no number")
     if op in ("&&", "||"):
@@ -233,7 +232,7 @@ def _number(token: str) -> Value:
 
 
 def _bytes(token: str) -> bytes:
-    """What a string or character literal consists of."""
+    """Return the bytes of a string or character literal."""
 
     def escaped(match: re.Match[bytes]) -> bytes:
         octal, hexadecimal, short, long, other = match.groups()
@@ -294,11 +293,11 @@ _PACK = re.compile(
     r"#pragma pack\s*\(\s*"
     r"(?:(\d\w*)|(push|pop)(?:\s*,\s*([^\W\d]\w*))?(?:\s*,\s*(\d\w*))?)?\s*\)"
 )
-_GREATEST_ALIGNMENT = 1 << 28  # that compilers take
-_MAX_ALIGNMENT = 16  # what 'aligned' without a number asks for
+_GREATEST_ALIGNMENT = 1 << 28  # limit of compilers
+_MAX_ALIGNMENT = 16  # meaning of 'aligned' without a number
 
 _ATTRIBUTES = ("__attribute__", "__attribute", "__declspec")
-# The words that can begin a declaration: what kind of word each is, and what it stands for.
+# Words that can begin a declaration: the kind of each, and its meaning.
 WORDS: dict[str, tuple[str, str]] = {word: ("basic", word) for word in BASIC}
 for _kind, _meant, _spelled in (
     ("basic", "signed", "__signed __signed__"),
@@ -320,11 +319,11 @@ for _kind, _meant, _spelled in (
 ):
     WORDS |= dict.fromkeys(_spelled.split(), (_kind, _meant))
 ASM = ("__asm__", "__asm", "asm")
-_TRAILING = {*_ATTRIBUTES, *ASM, "[", "__extension__", "_Noreturn"}  # begin what follows a name
+_TRAILING = {*_ATTRIBUTES, *ASM, "[", "__extension__", "_Noreturn"}  # can follow a name
 UNWRITTEN = {word for word, (kind, _) in WORDS.items() if kind in ("ignored", "inline")}
 UNWRITTEN |= {"extern", "static"}
 _RESERVED = {*WORDS, *KEYWORDS} - {"bool", "complex"}
-# Attributes that change how a function is called, or a struct laid out, in ways not known here.
+# Attributes that affect calls or layouts in ways that nativecall does not support.
 _ODD = frozenset(
     ("ms_abi", "sysv_abi", "stdcall", "fastcall", "thiscall", "vectorcall", "regparm", "pcs")
     + ("aarch64_vector_pcs", "scalar_storage_order", "ms_struct", "interrupt", "transparent_union")
@@ -358,7 +357,7 @@ OTHER_TYPES: dict[str, Node] = {
 
 
 def _alignment(word: str) -> int:
-    """The number that a word is, -1 where it is none."""
+    """Return the number in a word, -1 if it is not a number."""
     try:
         return typed_integer(word)[0]
     except (ValueError, OverflowError):
@@ -366,19 +365,19 @@ def _alignment(word: str) -> int:
 
 
 class DeclSpecifiers:
-    """What specifiers and attributes say beside the type."""
+    """The specifiers and attributes of a declaration besides the type."""
 
     const = packed = False
     storage = asm = mode = odd = ""
     aligned = vector = odd_at = 0
 
     def refuse_odd(self) -> None:
-        """Refuse an attribute that changes a function or a type in a way that is not known."""
+        """Reject an unsupported attribute that changes a function or a type."""
         if self.odd:
             raise Unknown(f"attribute {self.odd!r} is not known here", self.odd_at)
 
     def type(self, node: Node) -> Node:
-        """The type with the attributes that make another one of it."""
+        """Return the type with the attributes that change it."""
         if self.mode:
             size = _MODES.get(self.mode)
             if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
@@ -389,27 +388,27 @@ class DeclSpecifiers:
         return node
 
     def realigned(self, node: Node, name: str) -> Node:
-        """The type that a typedef with these attributes names."""
+        """Return the type that a typedef with these attributes names."""
         node = self.type(node)
         if self.aligned and self.aligned != node.alignment and node.kind != "function":
             node = node.realigned(self.aligned, name)
         return node
 
 
-# What stands in expressions beside words and numbers.
+# Allowed in expressions besides words and numbers.
 _OPERATORS = frozenset("_+-*/%&|^~!<>=?:().[],'\"")
 _SPACING = (
     *((" ( ", "("), ("( ", "("), (" (", "("), (" )", ")"), (" ,", ",")),
     *((" [ ", "["), (" [", "["), (" ]", "]")),
 )
 _NO_OPERATORS = frozenset(["...", "="])
-#: Why the type of a function that is declared so takes no call: a pointer to it is generic.
+#: Why a function pointer declared this way cannot be called: it is generic.
 NO_PROTOTYPE = "'()' says nothing about the arguments"
 
 
 def _elements(node: Node) -> Node:
-    """What an array has for elements if it, or one in it, has a length that only calls know, as
-    parameters may; other types themselves.
+    """Return the element type of an array whose length, at any level, is known only in a call, as
+    for parameters; other types unchanged.
     """
     inner = node
     while isinstance(inner, ArrayOf):
@@ -420,36 +419,36 @@ def _elements(node: Node) -> Node:
 
 
 class Parser:
-    """What tokens declare.
+    """Parses declarations from tokens.
 
-    `strict`: what C forbids, and what a text may not say, is `Unknown`; else C is taken to be as a
-    compiler takes it, and what is odd is left out.
+    With `strict`, code that C forbids, or that is not allowed in a text, raises `Unknown`.
+    Otherwise it accepts what compilers accept, and skips what it does not support.
 
     Attributes
     ----------
     functions : dict of str to (FunctionOf, int, int)
-        With the tokens that declare them.
+        With the tokens of their declarations.
     inlines : set of str
         Functions with a body that no library need have.
     variables : dict of str to (Node, bool, int)
-        And whether they are `const`, and their first token.
+        With whether they are `const`, and their first token.
     typedefs : dict of str to (Node, bool)
     tags : dict of str to Node
         By ``"struct name"``.
     values : dict of str to Value
         Enumerators and initialised constants.
     symbols : dict of str to str
-        What `__asm__` calls functions and variables.
+        The `__asm__` names of functions and variables.
     skipped : dict of str to (str, int)
         Reasons, and the first tokens.
     places : dict of str to int
-        The tokens that are the names of functions, variables and typedefs.
+        Tokens that are the names of functions, variables and typedefs.
     """
 
     def __init__(self, tokens: list[str], strict: bool = False) -> None:
         self.strict = strict
         self.tokens: list[str] = [*tokens, *[""] * 8]
-        self.at: int = 0  # the token that is next
+        self.at: int = 0  # index of the next token
         self.functions: dict[str, tuple[FunctionOf, int, int]] = {}
         self.inlines: set[str] = set()
         self.variables: dict[str, tuple[Node, bool, int]] = {}
@@ -462,19 +461,19 @@ class Parser:
         self.symbols: dict[str, str] = {}
         self.skipped: dict[str, tuple[str, int]] = {}
         self.places: dict[str, int] = {}
-        self._linkages: list[int] = []  # the brackets of those that are open
-        self._open: list[Record] = []  # whose bodies are being read
+        self._linkages: list[int] = []  # opening brackets of open linkage specifications
+        self._open: list[Record] = []  # structs whose bodies are being read
         self._packs: list[tuple[str | None, int]] = []
-        self._pack = 0  # what '#pragma pack' says
+        self._pack = 0  # current value of '#pragma pack'
         self._unnamed = 0
         self._in_parameters = False
-        self._dimensions = 0  # of the array that is being read
-        self._ignored = False  # whether what is read is not evaluated: it may divide by zero
-        #: The token that the last declarator names; -1 where it names nothing.
+        self._dimensions = 0  # of the array being read
+        self._ignored = False  # unevaluated expressions may divide by zero
+        #: The token named by the last declarator; -1 if it has no name.
         self.named: int = -1
-        #: What names were declared as first: a kind, which is "" after a contradiction.
+        #: First declaration of each name: its kind is "" after a contradiction.
         self._declared: dict[str, tuple[str, Node, bool]] = {}
-        self._fresh: list[str] = []  # the names that the declaration before `at` has declared
+        self._fresh: list[str] = []  # names declared by the declaration before `at`
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -489,7 +488,7 @@ class Parser:
             raise Unknown(f"expected {token!r}, found {shown(self.tokens[self.at])}", self.at)
 
     def step(self) -> str:
-        """Take the next token; there must be one."""
+        """Consume the next token; there must be one."""
         token = self.tokens[self.at]
         if not token:
             raise Unknown("unexpected end")
@@ -500,7 +499,7 @@ class Parser:
         return token in WORDS or token in self.typedefs
 
     def closing(self, at: int) -> int:
-        """The index after the bracket that closes the one at `at`."""
+        """Return the index after the bracket that closes the one at `at`."""
         tokens, opening = self.tokens, at
         depth = 0
         while True:
@@ -516,13 +515,13 @@ class Parser:
                 return at
 
     def names(self, token: str) -> bool:
-        """Whether a token is a name, and no word of C's."""
+        """Return whether a token is a name and not a C keyword."""
         return token.isidentifier() and token not in _RESERVED
 
     # -- constant expressions ---------------------------------------------------------------------
 
     def integer(self) -> int:
-        """The value of an integer constant expression."""
+        """Parse an integer constant expression, and return its value."""
         start = self.at
         try:
             value = self.expression()
@@ -534,7 +533,7 @@ class Parser:
         return value[0]
 
     def expression(self, level: int = 0) -> Value:
-        """The value of what comes next, up to an operator that binds less than `level`."""
+        """Parse up to an operator that binds less tightly than `level`, and return the value."""
         left = self._unary()
         while (found := _LEVELS.get(self.tokens[self.at], 0)) > level:
             op = self.tokens[self.at]
@@ -624,7 +623,7 @@ class Parser:
         raise Unknown(f"{token or 'nothing'!r} is no constant expression", self.at - 1)
 
     def _character_of(self, text: bytes) -> Value:
-        """An element of a string, after its '['."""
+        """Parse the index of a string element, after its '[', and return the element."""
         index = self.integer()
         self.expect("]")
         if not 0 <= index <= len(text):
@@ -633,7 +632,7 @@ class Parser:
         return fit((text + b"\0")[index], 8, signed), 8, signed
 
     def _size(self, size: bool) -> int:
-        """What `sizeof`, or `_Alignof`, says of what comes next."""
+        """Parse the operand of `sizeof`, or `_Alignof`, and return the result."""
         if self.tokens[self.at] == "(" and self.starts_type(self.tokens[self.at + 1]):
             self.at += 1
             node = self.type_name()
@@ -667,7 +666,7 @@ class Parser:
     # -- specifiers and attributes -----------------------------------------------------------------
 
     def pragma(self) -> None:
-        """Take ``#pragma pack(…)`` as gcc does, which ignores what it cannot read; leave others."""
+        """Apply ``#pragma pack(…)`` as gcc does, ignoring malformed ones; skip other pragmas."""
         match = _PACK.fullmatch(self.tokens[self.at].rstrip())
         self.at += 1
         if match is None:
@@ -681,13 +680,13 @@ class Parser:
                     break
             return
         wanted = self._pack if action and number is None else _alignment(number or alone or "0")
-        if wanted in (0, 1, 2, 4, 8, 16):  # compilers warn of others
+        if wanted in (0, 1, 2, 4, 8, 16):  # compilers warn about other values
             if action:
                 self._packs.append((label, self._pack))
             self._pack = wanted
 
     def specifiers(self) -> tuple[DeclSpecifiers, Node]:
-        """The type that words name, and what they say beside it."""
+        """Parse specifiers; return them, and the type that they name."""
         tokens = self.tokens
         said = DeclSpecifiers()
         basic: list[str] = []
@@ -699,7 +698,7 @@ class Parser:
             if word is None:
                 if node is None and not basic and token in self.typedefs:
                     node, const = self.typedefs[token]
-                    if node.main is not None and node.size is None:  # its body may have come since
+                    if node.main is not None and node.size is None:  # body may be read by now
                         node = node.main.realigned(node.alignment, node.typedef)
                     said.const = said.const or const
                     self.at += 1
@@ -750,11 +749,11 @@ class Parser:
         return said, node
 
     def no_type(self, start: int) -> Unknown:
-        """The error where a type should be, after words that begin at `start`."""
+        """Return the error for a missing type, after words that begin at `start`."""
         token = self.tokens[self.at]
         if token.isidentifier() and token not in KEYWORDS:
             hint = "declare it with typedef first"
-            if self.strict:  # a header has many such names, and nobody asks for most of them
+            if self.strict:  # headers have many such names, mostly unused
                 from difflib import get_close_matches
 
                 known = sorted({*BASIC, *self.typedefs})
@@ -788,7 +787,7 @@ class Parser:
         return found
 
     def alignment(self) -> int:
-        """The alignment that is written next."""
+        """Parse an alignment."""
         start = self.at
         found = self.integer()
         if found < 0 or found & (found - 1) or found > _GREATEST_ALIGNMENT:
@@ -796,7 +795,7 @@ class Parser:
         return found
 
     def attribute(self, said: DeclSpecifiers) -> None:
-        """Take one ``__attribute__((…))``."""
+        """Parse one ``__attribute__((…))``."""
         tokens, start = self.tokens, self.at
         if tokens[start + 1] != "(":
             raise Unknown("expected '(…)' after an attribute", start)
@@ -823,7 +822,7 @@ class Parser:
         self.at = end
 
     def trailing(self, said: DeclSpecifiers) -> None:
-        """Take attributes and an `__asm__` name after a declarator."""
+        """Parse attributes and an `__asm__` name after a declarator."""
         tokens = self.tokens
         while (token := tokens[self.at]) in _TRAILING:
             if token in _ATTRIBUTES:
@@ -842,9 +841,7 @@ class Parser:
                 return
 
     def assertion(self) -> bool:
-        """Take a ``_Static_assert``, if one is next: what it asserts must hold where it is known
-        here.
-        """
+        """Parse a ``_Static_assert``, if one is next; a known condition must be true."""
         start = self.at
         if self.tokens[start] not in ("_Static_assert", "static_assert"):
             return False
@@ -863,7 +860,7 @@ class Parser:
         return True
 
     def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
-        """The tag after `struct`, `union` or `enum`, and attributes; a made one without a tag."""
+        """Parse the tag after `struct`, `union` or `enum`, and attributes, or generate one."""
         self.trailing(said)
         token = self.tokens[self.at]
         if self.names(token):
@@ -900,7 +897,7 @@ class Parser:
                 said.refuse_odd()
             if said.packed:
                 members = [(*one[:4], True) for one in members]
-            record.lay_out(members, said.aligned, self._pack)  # what is said at its end
+            record.lay_out(members, said.aligned, self._pack)  # with attributes after the body
             if self.strict and record.reason:
                 raise Unknown(f"{name_of(record)} has no size: {record.reason}", named)
         except SignatureError as error:
@@ -963,7 +960,7 @@ class Parser:
         return members
 
     def _once(self, names: Iterable[str], seen: set[str], at: int) -> None:
-        """Take the names of members; the same one again is refused."""
+        """Record the names of members; reject duplicates."""
         for name in names:
             if name in seen:
                 raise Unknown(f"there is a member {name!r} before", at)
@@ -974,7 +971,7 @@ class Parser:
         tag = f"enum {self._tagged(said, 'enum')}"
         named = self.at - 1
         fixed: Scalar | None = None
-        # What is no type is the width of a bit-field without a name.
+        # Without a type, it is the width of an unnamed bit-field.
         if self.tokens[self.at] == ":" and not re.match(r"[\d(]", self.tokens[self.at + 1]):
             self.at += 1
             start = self.at
@@ -1050,13 +1047,13 @@ class Parser:
                 if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
             ]
             fixed = integer(sizes[0] if sizes else 8, signed)
-        known.fill(fixed, values)  # pointers to it may have been made before
+        known.fill(fixed, values)  # pointers to it may exist
         return known
 
     # -- declarators ------------------------------------------------------------------------------
 
     def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
-        """A name, if there is one, and what it is declared as, and whether that is `const`."""
+        """Parse a declarator: return its name if any, its type, and whether that is `const`."""
         tokens = self.tokens
         said = DeclSpecifiers()
         while True:
@@ -1099,14 +1096,14 @@ class Parser:
         return said.type(node)
 
     def single(self) -> tuple[DeclSpecifiers, str | None, Node]:
-        """One declaration up to what may follow its declarator, which is taken, too."""
+        """Parse one declaration, including what may follow its declarator."""
         said, node = self.specifiers()
         name, node, _ = self.declarator(node, said.const)
         self.trailing(said)
         return said, name, node
 
     def whole(self) -> Node:
-        """The type of the only declaration."""
+        """Return the type of the only declaration."""
         said, _, node = self.single()
         said.refuse_odd()
         self.accept(";")
@@ -1115,7 +1112,7 @@ class Parser:
         return said.type(node)
 
     def function(self) -> FunctionOf:
-        """The function that is the only declaration, or that it points to."""
+        """Return the function of the only declaration, which may be a pointer to it."""
         if "typedef" in self.tokens:
             raise Unknown("a typedef is no function", 0)
         found = function_of(self.whole())
@@ -1124,7 +1121,7 @@ class Parser:
         return found
 
     def _nests(self, token: str) -> bool:
-        """Whether a parenthesis before `token` holds a declarator and not parameters."""
+        """Return whether a parenthesis before `token` starts a declarator, not parameters."""
         if token in ("*", "(", "__attribute__", "__cdecl", "["):
             return True
         if not self.names(token) or self.starts_type(token):
@@ -1135,7 +1132,7 @@ class Parser:
         return True
 
     def _suffixes(self, node: Node, const: bool) -> Node:
-        """`node` with the brackets that follow a name."""
+        """Return `node` with the brackets that follow a name applied."""
         if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
             self._dimensions += 1
             if self._dimensions > MAX_DEPTH:
@@ -1161,7 +1158,7 @@ class Parser:
             self.expect("]")
             node = self._suffixes(node, const)
             self._dimensions = 0
-            known = node.reason or node.is_kept  # why its size is not known
+            known = node.reason or node.is_kept  # why its size is unknown
             if node.size is None and not known and _elements(node) is node:
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
@@ -1170,7 +1167,7 @@ class Parser:
         return node
 
     def _length(self, start: int, end: int) -> str:
-        """The length of a parameter as it is written, where that is no constant."""
+        """Return the length of a parameter as written, if it is not constant."""
         for at in range(start, end):
             token = self.tokens[at]
             if token in _NO_OPERATORS or not (token[0].isalnum() or token[0] in _OPERATORS):
@@ -1224,8 +1221,9 @@ class Parser:
         return FunctionOf(result, args, ellipsis, names, lengths, reason, places)
 
     def no_function(self) -> Unknown:
-        """The error where the last declarator should have been a function's: in parentheses, the
-        name of a type that nobody declared is taken for its own.
+        """Return the error for a last declarator that is not a function.
+
+        A parenthesized undeclared type name would be taken for the declarator's name.
         """
         if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
             self.at = self.named
@@ -1235,7 +1233,7 @@ class Parser:
     # -- declarations -----------------------------------------------------------------------------
 
     def call(self, node: Node, name: str | None) -> None:
-        """Have messages call a struct or union without a tag by what is declared with it."""
+        """Name an untagged struct or union in messages after what is declared with it."""
         if name and ANONYMOUS in node.cname and node.cname[-1] == "_" and node.kind != "enum":
             node.cname += name
 
@@ -1295,7 +1293,7 @@ class Parser:
             return
 
     def _check(self, name: str, node: Node, const: bool, is_typedef: bool, named: int) -> None:
-        """Refuse what C does: another declaration of a name. The one that says more is kept."""
+        """Reject a redeclaration that C forbids; keep the more complete one."""
         kind = (
             "typedef" if is_typedef else "function" if isinstance(node, FunctionOf) else "variable"
         )
@@ -1352,7 +1350,7 @@ class Parser:
             self.variables[name] = (node, const, place[0])
 
     def _initialised(self, name: str, node: Node, const: bool, static: bool, start: int) -> None:
-        """Take what stands after '=' as the value of a constant where it is one."""
+        """Parse an initializer; if it is a constant, it becomes the value of the name."""
         begun = self.at
         if const and isinstance(node, Number):
             try:
@@ -1373,7 +1371,7 @@ class Parser:
             self.variables.setdefault(name, (node, const, start))
 
     def _leave_out(self, start: int, reason: str) -> None:
-        """Go on after the declaration that begins at `start`, and remember why it is left out."""
+        """Skip the declaration that begins at `start`, and record the reason."""
         tokens = self.tokens
         at = start
         name = last = ""
@@ -1414,8 +1412,9 @@ class Parser:
                 self.typedefs[one] = Unusable(reason), False
 
     def read(self) -> None:
-        """Read all declarations. `strict`, a fault is `Unknown`, or a SignatureError at the next
-        token.
+        """Parse all declarations.
+
+        With `strict`, an error raises `Unknown`, or a SignatureError about the next token.
         """
         while self.tokens[self.at]:
             if self.strict:
@@ -1429,10 +1428,10 @@ class Parser:
         if self._linkages:
             raise Unknown("'{' is never closed", self._linkages[-1])
 
-    # -- what was written -------------------------------------------------------------------------
+    # -- source text ------------------------------------------------------------------------------
 
     def written(self, start: int, end: int) -> str:
-        """The tokens of a declaration as one line, without what is nothing to its caller."""
+        """Return the tokens of a declaration as one line, without parts irrelevant to callers."""
         tokens = self.tokens
         words: list[str] = []
         at = start
@@ -1454,8 +1453,9 @@ class Parser:
 
 
 def condition(tokens: list[str]) -> bool:
-    """Whether the expression of an ``#if`` is true, once its macros are expanded: all of its
-    integers have the longest type, and what is no macro is 0.
+    """Return whether an ``#if`` expression is true, after macro expansion.
+
+    All its integers have the longest type, and other names are 0.
     """
 
     def longest(token: str) -> str:
@@ -1474,9 +1474,9 @@ def condition(tokens: list[str]) -> bool:
     return value != 0
 
 
-# -- what texts take for granted -------------------------------------------------------------------
+# -- predefined names of texts ---------------------------------------------------------------------
 
-# Names that C code for Python takes for granted, beyond <stdint.h>, <stddef.h> and <stdbool.h>, and
+# Names that C code for Python expects, beyond <stdint.h>, <stddef.h> and <stdbool.h>, and
 # `va_list`, for functions that are passed.
 _MEANT = {
     "bool": "_Bool",
@@ -1502,11 +1502,11 @@ _KNOWN = (
 
 @functools.cache
 def common_types() -> dict[str, tuple[Node, bool]]:
-    """The types that declarations given as text take for granted, as the typedefs of a parser."""
+    """Return the predefined types of declarations given as text, as the typedefs of a parser."""
     import _cffi_backend
 
     meant = {**_MEANT}
-    _cffi_backend._get_common_types(meant)  # those of Windows, there
+    _cffi_backend._get_common_types(meant)  # on Windows, its types
     text = " ".join([f"typedef {words} {name};" for name, words in meant.items()])
     first = Parser(tokenizer()(text))
     for name in _KNOWN:

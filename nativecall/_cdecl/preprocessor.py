@@ -34,33 +34,33 @@ else:
 
 
 class Wanted(_Row):
-    """What is read: names of headers or absolute paths, or a text in their place."""
+    """The input: names of headers or absolute paths, or a text instead."""
 
     __slots__ = ()
 
 
-SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # folders of headers that the environment names
+SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # environment variables with include directories
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
-# Where the system and the user's own limits allow.
+# Applied where the system and the user's own limits allow.
 _LIMITS = "ten seconds of the processor's time and 2 GiB"
 _LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
 
 
 def compiler() -> list[str] | None:
-    """The command of the C compiler: ``$CC``, else cc, gcc or clang; None without one.
+    """Return the C compiler's command: ``$CC``, else cc, gcc or clang; None without one.
 
     Raises
     ------
     LibraryError
-        When ``$CC`` names no program.
+        If ``$CC`` names no program.
     """
     command = os.environ.get("CC", "").split()
     for name in command[:1] or ["cc", "gcc", "clang"]:
         folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
         for folder in [""] if os.path.dirname(name) else folders:
             path = os.path.join(folder, name)
-            # shutil.which would do it, but loads what takes longer than a load from the cache.
+            # shutil.which would work, but importing it takes longer than a load from the cache.
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return [path, *command[1:]]
     if command:
@@ -69,7 +69,7 @@ def compiler() -> list[str] | None:
 
 
 def identity(command: Sequence[str]) -> tuple[object, ...]:
-    """What tells one compiler, and what its environment says, from another."""
+    """Return what distinguishes one compiler, with its environment, from another."""
     path = os.path.realpath(command[0])
     status = os.stat(path)
     environment = [os.environ.get(name) for name in _ENVIRONMENT]
@@ -77,7 +77,7 @@ def identity(command: Sequence[str]) -> tuple[object, ...]:
 
 
 def source(wanted: Wanted) -> str:
-    """The C that is read."""
+    """Return the C source to read."""
     if wanted.text is not None:
         return str(wanted.text) + "\n"
     return "".join(
@@ -87,7 +87,7 @@ def source(wanted: Wanted) -> str:
 
 
 def options(wanted: Wanted) -> list[str]:
-    """What a compiler is told of include paths and defines."""
+    """Return the compiler options for include paths and defines."""
     defines = [
         f"-D{name}={text}" if text is not None else f"-D{name}" for name, text in wanted.define
     ]
@@ -95,8 +95,9 @@ def options(wanted: Wanted) -> list[str]:
 
 
 def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
-    """What the headers become, with the definitions of macros; with `names` their expansions
-    instead, for `expansions`.
+    """Return the preprocessed headers, with the definitions of macros.
+
+    With `names`, return the expansions of these instead, for `expansions`.
     """
     lines = "".join(f"{_SENTINEL}{at} {name}\n" for at, name in enumerate(names))
     command = compiler()
@@ -115,12 +116,14 @@ def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
 
 
 def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
-    """Run a compiler on a text, with messages in English and limits of time and memory: macros that
-    double fill any machine."""
+    """Run a compiler on a text, with messages in English.
+
+    Time and memory are limited: macros that double their text could exhaust any machine.
+    """
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}
-    environment.pop("LD_PRELOAD", None)  # it is for Python, and may want more memory than the limit
+    environment.pop("LD_PRELOAD", None)  # it is for Python, and may need more memory than the limit
     limited = ["sh", "-c", _LIMITED, "sh"] if os.name == "posix" else []
     try:
         return subprocess.run(
@@ -137,7 +140,7 @@ def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
 
 
 def expansions(text: str) -> dict[int, str]:
-    """What the names that `preprocess` was given expand to, by their places."""
+    """Return the expansions of the names given to `preprocess`, by their position."""
     found: dict[int, list[str]] = {}
     current: list[str] = []
     for line in text.split("\n"):
@@ -152,7 +155,7 @@ def expansions(text: str) -> dict[int, str]:
 
 
 def complaint(stderr: str) -> tuple[str, str, str] | None:
-    """The first error that a compiler printed: the file, the line and what is wrong."""
+    """Return the first error that a compiler printed: the file, the line and the message."""
     import re
 
     found = re.search(r"^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", stderr, re.MULTILINE)
@@ -184,7 +187,7 @@ def _error(stderr: str, command: str, status: int) -> Exception:
 
 
 def not_found(name: str, file: str, line: str) -> LibraryError:
-    """The error for a header that is not found where `file` includes it."""
+    """Return the error for a header that is not found where `file` includes it."""
     if file in ("<stdin>", ""):
         advice = "install the package that has it, or name its folder with 'include'"
         if os.path.exists(name) and not os.path.isabs(name):
@@ -206,7 +209,7 @@ class Scanned:
     tokens : list of str
         ``#pragma pack`` is one token, as a line and as a ``_Pragma``.
     macros : dict of str to Macro
-        As they are at the end; those that the compiler has have no file, which is -1.
+        Their final definitions; the compiler's own have no file, which is -1.
     files : list of str
     """
 
@@ -216,20 +219,20 @@ class Scanned:
         self.files: list[str] = []
         self._starts: list[int] = []
         self._places: list[tuple[int, int]] = []
-        # Compilers leave digraphs, and write names of other languages with backslashes.
+        # Compilers keep digraphs, and escape non-ASCII names with backslashes.
         if any([mark in text for mark in ("\\u", "\\U", *DIGRAPHS)]):
             text = without_comments(text)
         self._scan(text)
 
     def place(self, token: int) -> tuple[int, int]:
-        """The index of the file that has a token, and the line."""
+        """Return the index of the file of a token, and the line."""
         from bisect import bisect_right
 
         at = bisect_right(self._starts, token) - 1
         return self._places[at] if at >= 0 else (-1, 0)
 
     def placed(self, error: Exception, token: int) -> SignatureError:
-        """The error about the token that it names, or else about `token`."""
+        """Return the error about the token that it names, or otherwise about `token`."""
         named = getattr(error, "at", None)
         file, line = self.place(token if named is None else named)
         where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
@@ -274,7 +277,7 @@ class Scanned:
 
 
 def check_machine(text: str) -> None:
-    """Refuse the compiler of another machine."""
+    """Reject a compiler for another machine."""
     import re
 
     found = re.search(r"^#define __SIZEOF_POINTER__ (\d+)", text, re.MULTILINE)

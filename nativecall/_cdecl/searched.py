@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
     from .preprocessor import Wanted
 
-_BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/))*\*/)*"  # a comment in one way only: nothing is tried twice
+_BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/))*\*/)*"  # a comment matches in one way only: no backtracking
 _DIRECTIVE = re.compile(
     rb"^%b(?:\#|%%:)%b(?:include|include_next|import)%b"
     % (_BLANK, _BLANK, _BLANK)
     + rb"""(["<])([^">\n]+)[">]"""
     rb"""|(__has_include(?:_next)?)[ \t_]*\([ \t]*(["<])([^">\n]+)[">]"""
 )
-_OPTIONS = ("-I", "-iquote", "-isystem", "-idirafter")  # of compilers, a folder in or after them
-_WORDS = (b"include", b"import")  # one of them is in every match
+_OPTIONS = ("-I", "-iquote", "-isystem", "-idirafter")  # options that take a directory
+_WORDS = (b"include", b"import")  # every match contains one of them
 _MULTIARCH = getattr(sys.implementation, "_multiarch", "")
 _SYSTEM = ("/usr/local/include", f"/usr/include/{_MULTIARCH}", "/usr/include")
 
 
 def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
-    """The folders, and files that are only asked for, of which all that is read depends besides
-    `files`.
+    """Return the directories on which the result depends besides `files`.
 
-    A folder that is not there yet is in one that changes when it is made.
+    Files whose existence is tested are included. A missing directory is covered by its parent,
+    which changes when it is created.
     """
     found = dict.fromkeys(map(_nearest, wanted.include))
     named = [
@@ -73,10 +73,11 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
 
 
 def _named(text: bytes) -> Iterator[tuple[bool, bool, str]]:
-    """The headers that a text names: whether it only asks for one, whether in quotes, the name.
+    """Yield the headers that a text names.
 
-    The expression reads only the lines that have one of the words: over the whole of a long
-    header it would take as long as the preprocessor.
+    Each has a flag for a mere test of existence, a flag for quotes, and the name.
+    The regular expression runs only on lines with one of the words. On the whole of a long header
+    it would take as long as the preprocessor.
     """
     for word in _WORDS:
         at = text.find(word)
@@ -94,7 +95,7 @@ def _named(text: bytes) -> Iterator[tuple[bool, bool, str]]:
 
 
 def _told(options: Sequence[str]) -> list[str]:
-    """The folders of headers that the options of a compiler name."""
+    """Return the include directories in compiler options."""
     found = []
     for at, option in enumerate(options):
         for name in _OPTIONS:
@@ -104,8 +105,8 @@ def _told(options: Sequence[str]) -> list[str]:
 
 
 def _places(folders: Sequence[str], name: str) -> Iterator[str]:
-    """The folders that a header would be in, or the nearest ones that are there, and links to it
-    that lead nowhere.
+    """Yield the directories where a header could be, or their nearest existing parents, and
+    dangling links to it.
     """
     for folder in folders:
         path = os.path.join(folder, name)

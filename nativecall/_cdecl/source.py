@@ -34,29 +34,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_MOST_TOKENS = 4096  # of one macro, expanded
+_MOST_TOKENS = 4096  # of one expanded macro
 _MOST_STEPS = 1 << 20
-#: Directives that declare nothing here.
+#: Directives that have no effect here.
 _READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
-_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # macros, which are nothing on 64 bits
+_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # macros, empty on 64-bit systems
 _COMPILER = "put the declarations into a header: with header= a C compiler reads them"
 
 
 class CSource:
-    """A text of declarations: as given, and its tokens.
+    """A text of declarations: the original and its tokens.
 
-    Directives are carried out: those of macros without parameters, of conditions and of packing.
-    ``#include`` is read over, as is a pragma that says something else. What only a compiler's
-    preprocessor does is an error, or where it may be left out a fault.
+    It executes the directives for macros without parameters, conditions and packing. It ignores
+    ``#include`` and other pragmas. Anything that needs a real preprocessor raises an error, or is
+    recorded as a fault if it may be omitted.
 
     Attributes
     ----------
     text : str
-        As given.
+        The original.
     tokens : list of str
         With macros expanded; ``#pragma pack`` is one token.
     macros : dict of str to Macro
-        As they are at the end; those that every text has are of file -1.
+        Their final definitions; predefined ones have file -1.
     files : list of str
     """
 
@@ -65,10 +65,10 @@ class CSource:
     def __init__(self, text: str, define: Iterable[tuple[str, str | None]] = ()) -> None:
         if not isinstance(text, str):
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
-        # A subclass may answer wrongly about its length and characters.
+        # A subclass may lie about its length and characters.
         self.text = text = str.__str__(text)
         self.macros: dict[str, Macro] = {}
-        self._included: int | None = None  # where the first #include is
+        self._included: int | None = None  # position of the first #include
         self._starts: list[int] = []
         self._clean = clean = without_comments(text)
         if "/*" in clean:
@@ -88,28 +88,28 @@ class CSource:
             raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
-        """The error for a token by its index; the end's is the number of tokens."""
+        """Return the error for a token by its index; the end has the number of tokens."""
         return self._error(reason, self._start(token), hint)
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
-        """The error of a parser, about the token that it names, or else about `token`."""
+        """Return a parser's error about the token that it names, or otherwise about `token`."""
         reason, at = fault(error, self.tokens, token)
         if at < len(self.tokens) and isinstance(self.tokens[at], Unexpanded):
             hint = _COMPILER
         return self.error(reason, at, hint or getattr(error, "hint", None))
 
     def place(self, token: int) -> tuple[int, int]:
-        """The index of the file that has a token, and the line."""
+        """Return the index of the file of a token, and the line."""
         return 0, self.text.count("\n", 0, self._given(self._start(token))) + 1
 
     def _start(self, token: int) -> int:
-        """Where a token is in the text without comments."""
+        """Return the position of a token in the text without comments."""
         if not self._starts:
             self._starts = [match.start() for match in re.finditer(TOKEN, self._clean)]
         return self._starts[token] if token < len(self._starts) else len(self._clean.rstrip())
 
     def _given(self, at: int) -> int:
-        """Where in the text as given is what is at an index of it without comments."""
+        """Return the original position for an index into the text without comments."""
         text = self.text
         if len(text) == len(self._clean):
             return at
@@ -118,7 +118,7 @@ class CSource:
         return places[at] if at < len(places) else len(text)
 
     def _error(self, reason: str, at: int, hint: str | None = None) -> SignatureError:
-        """The error for what begins at an index of the text without comments."""
+        """Return the error for an index into the text without comments."""
         text, at = self.text, self._given(at)
         column = at - text.rfind("\n", 0, at)
         line = text.count("\n", 0, at) + 1 if "\n" in text else None
@@ -127,10 +127,10 @@ class CSource:
     # -- directives --------------------------------------------------------------------------------
 
     def _preprocess(self) -> None:
-        """Carry out the directives of a text, and expand its macros."""
+        """Execute the directives of a text, and expand its macros."""
         found: list[tuple[str, int]] = []
-        #: Of each open #if: where it is, whether its lines are read, whether a branch was, and
-        #: whether this is '#else'.
+        #: For each open #if: its position, whether its lines are read, whether a branch was taken,
+        #: and whether this is '#else'.
         self._conditions: list[tuple[int, bool, bool, bool]] = []
         begun = 0
         for match in re.finditer(r"^[^\S\n]*#([^\n]*)\n?", self._clean, re.MULTILINE):
@@ -146,7 +146,7 @@ class CSource:
         self._starts = [at for _, at in found]
 
     def _segment(self, start: int, end: int) -> list[tuple[str, int]]:
-        """The tokens of lines between directives, with macros expanded."""
+        """Return the tokens of the lines between directives, with macros expanded."""
         if self._conditions and not self._conditions[-1][1]:
             return []
         found = [
@@ -168,7 +168,7 @@ class CSource:
             raise self._error(error.reason, error.at or 0) from None
 
     def _directive(self, text: str, at: int) -> str:
-        """Carry out a directive; the token that it is, if it is one."""
+        """Execute a directive; return its token, if it is one."""
         name, rest = re.match(r"\s*(\w*)\s*(.*?)\s*$", text).groups()  # type: ignore[union-attr]  # the pattern always matches
         conditions = self._conditions
         outer = not conditions or conditions[-1][1]  # whether this line is read
@@ -204,14 +204,14 @@ class CSource:
         return ""
 
     def _named(self, directive: str, text: str, at: int) -> tuple[str, Macro]:
-        """The macro that a directive names, and what it stands for."""
+        """Return the macro that a directive names, and its content."""
         found = macro(text, 0, 0)
         if found is None:
             raise self._error(f"'#{directive}' must name a macro (found {shown(text[:60])})", at)
         return found
 
     def _holds(self, name: str, text: str, at: int) -> bool:
-        """Whether a condition does."""
+        """Return whether a condition is true."""
         if name in ("ifdef", "ifndef"):
             return (self._named(name, text, at)[0] in self.macros) == (name == "ifdef")
         words = tokenizer()(text)
@@ -234,7 +234,7 @@ class CSource:
             raise self._error(reason, at, hint) from None
 
     def check_brackets(self) -> None:
-        """Refuse brackets without a partner, and too many in each other."""
+        """Reject unbalanced brackets, and brackets nested too deeply."""
         pairs = {")": "(", "]": "[", "}": "{"}
         opened: list[tuple[str, int]] = []
         for at, found in enumerate(self.tokens):
@@ -251,23 +251,26 @@ class CSource:
 
 
 class Expansion:
-    """Expands macros without parameters. A few lines can double what they come to with each, so a
-    macro has a bound, as have all of them.
+    """Expands macros without parameters.
+
+    Each line can double the length of an expansion, so every macro is limited, and so is their
+    total.
     """
 
     def __init__(self, macros: Mapping[str, Macro]) -> None:
         self.macros = macros
-        self.done: dict[str, list[str]] = {}  # of macros that name none that is open
+        self.done: dict[str, list[str]] = {}  # of macros that refer to none being expanded
         self._left = _MOST_STEPS
 
     def of(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Tokens with their places, with macros expanded. In itself one stands for itself; those
-        with parameters are `Unexpanded` where they are used.
+        """Return tokens with their positions, with macros expanded.
+
+        A macro is not expanded within itself. Uses of macros with parameters become `Unexpanded`.
 
         Raises
         ------
         Unknown
-            Where a macro expands to too much.
+            If a macro's expansion is too long.
         """
         split, macros = tokenizer(), self.macros
         made: list[tuple[str, int]] = []
@@ -296,12 +299,14 @@ class Expansion:
                 raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
         for index, ((token, at), (following, _)) in enumerate(pairwise(made)):
             if following == "(" and token in macros and macros[token].parameters is not None:
-                made[index] = Unexpanded(f"{token} "), at  # no keyword, whatever its name
+                made[index] = Unexpanded(f"{token} "), at  # never a keyword, whatever its name
         return made
 
 
 def predefined() -> dict[str, Macro]:
-    """What compilers define for this machine and C17, as far as declarations ask for it."""
+    """Return the compiler's predefined macros for this machine and C17, as far as declarations use
+    them.
+    """
     system = {
         "linux": "__linux__ __unix__ __ELF__",
         "darwin": "__APPLE__ __MACH__",

@@ -30,8 +30,11 @@ _FORMS = (
 
 
 class _ConstReader(Reader):
-    """A parser of what people write: what an argument leads to is only read if ``const`` is before
-    it. That is no part of the type, and keys in C never have it."""
+    """Parser of signatures written by people.
+
+    ``const`` before an argument marks its target as read-only. It is not part of the type, and keys
+    in C never contain it.
+    """
 
     __slots__ = ("readonly",)
 
@@ -82,7 +85,7 @@ def _read_cep1000(source: str) -> Signature:
     return reader.signed(result, args, variadic)
 
 
-# NumPy's type characters that mean something else in a signature, or nothing.
+# NumPy's type characters that have another meaning in a signature, or none.
 _NUMPY_OTHER = {
     "F": SCALARS["Zf"],
     "D": SCALARS["Zd"],
@@ -142,7 +145,7 @@ _READERS: dict[str, Callable[[str], Signature]] = {
 
 
 def _form(source: str) -> Form:
-    """Which spelling `source` is in, told by characters that no other has."""
+    """Return which spelling `source` uses, by characters unique to it."""
     if "->" in source:
         return "numpy"
     if any([mark in source for mark in ("*", ";", "//")]) or _has_directive(source):
@@ -166,19 +169,19 @@ def _form(source: str) -> Form:
 
 
 def _has_directive(source: str) -> bool:
-    """Whether a line is for C's preprocessor; elsewhere ``#`` is the width of a bit-field."""
+    """Return whether a line is a preprocessor directive; elsewhere ``#`` is a bit-field's width."""
     begun = [line.lstrip(SPACE) for line in source.split("\n")] if "#" in source else []
     return any([line[:1] == "#" and line[1:].lstrip(SPACE)[:1].isalpha() for line in begun])
 
 
 def is_ffi_type(source: object) -> bool:
-    """Whether an object is a type of cffi's."""
+    """Return whether an object is a cffi type."""
     cls = type(source)
     return cls.__module__ == "_cffi_backend" and cls.__name__ == "CType"
 
 
 def parse_with(source: object, types: object) -> Signature:
-    """Read a signature with the types of a library, which is or has `types`."""
+    """Parse a signature with the types of a library, which is or has `types`."""
     read = getattr(type(types), "_signature_of", None)
     if read is None:
         raise TypeError(f"'types' must be a library or its types (got {type(types).__name__})")
@@ -187,8 +190,9 @@ def parse_with(source: object, types: object) -> Signature:
 
 
 def words(given: Signature | CType, named: bool = False) -> str:
-    """A signature, or a type, in C, with the names of numbers that the language has itself. For
-    people, structs are `named` as a declaration does, if one did.
+    """Return a signature or a type in C, with the language's own names of numbers.
+
+    For display, structs are `named` as declared, if they were.
     """
     spell = _named if named else _own
     if isinstance(given, Signature):
@@ -202,8 +206,9 @@ def _named(ctype: CType) -> str:
 
 
 def reason_in_c(reason: str, one: Signature, other: Signature) -> str:
-    """A reason that quotes types of two signatures by their codes: in C where the first was written
-    in C.
+    """Return a reason that quotes types of two signatures by their codes.
+
+    If the first was written in C, the types are shown in C.
     """
     if not one.in_c:
         return reason
@@ -220,7 +225,7 @@ def reason_in_c(reason: str, one: Signature, other: Signature) -> str:
 
 
 def both(one: Signature, other: Signature) -> tuple[str, str]:
-    """Two signatures for messages: in C where the first was written in C, else as codes."""
+    """Return two signatures for messages: in C if the first was written in C, else as codes."""
     if not one.in_c:
         return one.text, other.text
     return one.c_declaration("").strip(), (
@@ -243,12 +248,12 @@ def _own(ctype: CType) -> str:
 
 
 def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
-    """A signature as hooks see it: the text that was given, or that of what was."""
+    """Return a signature as hooks see it: the text that was given, or the text of the object."""
     return given if given is None or type(given) is str else str(parse(given))
 
 
 def is_c(source: str) -> bool:
-    """Whether a signature is a declaration of C."""
+    """Return whether a signature is a C declaration."""
     try:
         return _form(str.__str__(source)) == "c"
     except SignatureError:
@@ -256,7 +261,7 @@ def is_c(source: str) -> bool:
 
 
 def _calls(source: str) -> bool:
-    """Whether a parenthesis opens what is not the lengths of an array."""
+    """Return whether a parenthesis opens something other than the lengths of an array."""
     return any([part.lstrip(SPACE)[:1] not in DIGITS for part in source.split("(")[1:]])
 
 
@@ -264,16 +269,16 @@ _cache: Cache[tuple[str, str | None], Signature] = Cache(2048)
 
 
 def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None) -> Signature:
-    """Read a signature in any of the spellings.
+    """Parse a signature in any of the spellings.
 
     Parameters
     ----------
     source : str, Signature or FunctionPointer
         ``"i:d&f"``; a C declaration such as ``"int (double, float *)"``, with or without names;
         NumPy's ``"dd->d"``, in NumPy's type characters; or CEP 1000's ``"df)i"``. At most 4096
-        characters. Types of functions of cffi's are taken, too.
+        characters. cffi function types are accepted, too.
     hint : {'native', 'c', 'numpy', 'cep1000'}, optional
-        The spelling, where it is known. It is recognised otherwise.
+        The spelling, if known. Otherwise it is detected.
 
     Returns
     -------
@@ -282,7 +287,7 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     Raises
     ------
     SignatureError
-        If `source` cannot be read. It tells the column and what would work.
+        If `source` cannot be parsed. It gives the column and what would work.
     TypeError
         If `source` is not text.
 
@@ -321,7 +326,7 @@ def _from_ffi(source: object) -> Signature:
 
 
 def _known_hint(hint: object) -> str:
-    """`hint` as a plain str, which is one of the known: a subclass may equal any of them."""
+    """Return `hint` as a plain str, one of the known ones: a subclass may equal any of them."""
     plain = str.__str__(hint) if isinstance(hint, str) else ""
     if plain not in _READERS:
         raise ValueError(f"'hint' must be one of {', '.join(map(repr, _READERS))} (got {hint!r})")
@@ -329,7 +334,7 @@ def _known_hint(hint: object) -> str:
 
 
 def _require_text(source: object) -> str:
-    """`source` as a plain str: a subclass may answer wrongly, in the cache for everyone's texts."""
+    """Return `source` as a plain str: a subclass with wrong answers could corrupt the cache."""
     if isinstance(source, (bytes, bytearray)):
         raise TypeError(f"a signature must be str (got {type(source).__name__}; decode it first)")
     if not isinstance(source, str):
@@ -342,7 +347,7 @@ def _require_text(source: object) -> str:
 
 
 def parse_type(text: str) -> CType:
-    """Read one type in the grammar of signatures, such as ``"&d"`` or ``"T{d:x:d:y:}"``.
+    """Parse one type in the grammar of signatures, such as ``"&d"`` or ``"T{d:x:d:y:}"``.
 
     Raises
     ------
@@ -362,7 +367,7 @@ def parse_type(text: str) -> CType:
 
 
 def canonical(text: str) -> str:
-    """The canonical form of a signature in any of the spellings.
+    """Return the canonical form of a signature in any of the spellings.
 
     Examples
     --------

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
 
 def parser_of(source: CSource | Scanned, strict: bool, names: TypeNames | None = None) -> Parser:
-    """What reads a source: it knows other types, those of `names`, or what C code for Python takes
-    for granted.
-    """
+    """Return the parser of a source, with the types of `names` or the predefined ones."""
     if strict and isinstance(source, CSource):
         source.check_brackets()
     parser = Parser(source.tokens, strict)
@@ -59,7 +57,7 @@ def table(
     names: TypeNames | None = None,
     wanted: Wanted | None = None,
 ) -> Table:
-    """What a source declares; `wanted` are the headers that it is of."""
+    """Return the table of a source's declarations; `wanted` are its headers."""
     parser = parser_of(source, strict, names)
     try:
         parser.read()
@@ -69,7 +67,7 @@ def table(
 
 
 class _Tables:
-    """The table of what a parser has read."""
+    """Builds the table of a parser's declarations."""
 
     def __init__(self, parser: Parser, source: CSource | Scanned, wanted: Wanted | None) -> None:
         self.parser = parser
@@ -122,7 +120,7 @@ class _Tables:
         return found
 
     def _attempt(self, name: str, take: Callable[..., None], *given: object) -> None:
-        """Take what is declared, or remember why it is left out."""
+        """Add a declaration, or record why it is skipped."""
         try:
             take(*given)
         except (SignatureError, RecursionError) as error:
@@ -144,7 +142,7 @@ class _Tables:
         except SignatureError:
             if item.kind == "unusable" or node.kind not in ("array", "struct", "union"):
                 raise
-            self.variables[name] = VOIDPTR.named  # no C type of ours; cffi has one
+            self.variables[name] = VOIDPTR.named  # no C type here; cffi has one
         if node.kind != "primitive":
             text = characters(node)
             if const and node.kind == "array" and item.cname in CHARACTERS:
@@ -160,7 +158,7 @@ class _Tables:
             self.pointers[name] = self.convert.type(value[1]).named, value[0]
 
     def _places(self) -> dict[str, tuple[int, int]]:
-        """Where functions, and what is left out, are declared."""
+        """Return where functions and skipped declarations are declared."""
         parser = self.parser
         starts = {name: start for name, (_, start) in parser.skipped.items()}
         starts |= {name: row[2] for name, row in parser.variables.items()}
@@ -174,7 +172,7 @@ class _Tables:
     # -- types ------------------------------------------------------------------------------------
 
     def _layouts(self) -> dict[str, tuple[object, ...]]:
-        """The structs and unions whose layout is known, by how C names them."""
+        """Return the structs and unions with known layout, by C name."""
         return {
             record.typedef or record.cname: (
                 record.kind,
@@ -189,7 +187,7 @@ class _Tables:
         }
 
     def _own_types(self) -> list[tuple[str, Node]]:
-        """The typedefs that were declared."""
+        """Return the declared typedefs."""
         granted = self.parser.granted
         found = self.parser.typedefs.items()
         return [(name, one[0]) for name, one in found if granted.get(name) is not one]
@@ -214,7 +212,7 @@ class _Tables:
         }
 
     def _opaque(self) -> list[str]:
-        """The structs and unions of which nothing but the name is known."""
+        """Return the structs and unions of which only the name is known."""
         found = []
         for node in self.parser.tags.values():
             if isinstance(node, Record) and node.size is None:
@@ -227,8 +225,10 @@ class _Tables:
         return found
 
     def _bit_fields(self, record: Record) -> None:
-        """Say which members cffi's type of a struct has not: those that no integer of the struct's
-        bytes holds, which only packed structs have.
+        """Record the members that cffi's type of a struct lacks.
+
+        These are bit-fields that no integer within the struct can hold, which only packed structs
+        have.
         """
         for one in record.fields or ():
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:
@@ -242,7 +242,7 @@ class _Tables:
     def _macros(self) -> None:
         macros = self.source.macros
         constants: dict[str, list[str]] = {}
-        beyond: list[str] = []  # those that use macros with parameters, or each other
+        beyond: list[str] = []  # macros that use macros with parameters, or each other
         expansion = Expansion(macros)
         for name, macro in macros.items():
             if macro.file < 0:

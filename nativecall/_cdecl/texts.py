@@ -20,18 +20,18 @@ from .tables import parser_of, table
 
 
 def parse_function(text: str) -> Signature:
-    """Read the declaration of one function, with a name or without.
+    """Parse the declaration of one function, with or without a name.
 
     Parameters
     ----------
     text : str
         Such as ``"double (double, const float *)"`` or ``"int printf(const char *format, ...);"``.
-        Typedefs and structs that it needs may stand before it.
+        Typedefs and structs that it needs may precede it.
 
     Raises
     ------
     SignatureError
-        If the text does not declare one function, or one that cannot be called from outside C.
+        If the text does not declare exactly one function, or it cannot be called from outside C.
 
     Examples
     --------
@@ -65,18 +65,17 @@ def parse_function(text: str) -> Signature:
 
 
 def parse_declarations(text: str) -> Declarations:
-    """Read C declarations: functions, typedefs, structs, enums, integer macros and variables.
+    """Parse C declarations: functions, typedefs, structs, enums, integer macros and variables.
 
-    Comments, attributes that do not change the ABI, ``extern "C"``, `inline`, `restrict` and
-    ``#include`` lines beside declarations are read over. The names of ``<stdint.h>``,
-    ``<stddef.h>`` and ``<stdbool.h>``, `FILE`, `PyObject` and `npy_intp` are known.
+    Comments, attributes that do not affect the ABI, ``extern "C"``, `inline`, `restrict` and
+    ``#include`` lines are ignored. The names of ``<stdint.h>``, ``<stddef.h>`` and ``<stdbool.h>``,
+    `FILE`, `PyObject` and `npy_intp` are predefined.
 
     Raises
     ------
     SignatureError
-        If the text is no C, or if a function takes or returns what cannot be passed from outside C.
-        Declarators nest at most 64 levels deep, with their typedefs, and have at most 16384
-        characters.
+        If the text is not C, or if a function takes or returns a type that cannot be passed from
+        outside C. With typedefs expanded, declarators have at most 64 levels and 16384 characters.
 
     Examples
     --------

@@ -41,7 +41,7 @@ _KINDS = ("struct", "union", "enum")
 
 
 class Found(dict[str, "Foreign"]):
-    """A dictionary whose missing items are looked for once, and are none of its own."""
+    """A dictionary that finds missing items through a function, without listing them."""
 
     def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
         super().__init__(own)
@@ -68,7 +68,7 @@ class Found(dict[str, "Foreign"]):
 
 
 class TypeNames:
-    """The types of declarations, and of those that they build on.
+    """The types of declarations, and of the declarations that they build on.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class TypeNames:
         self._convert = Converter(owner)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all types, tags without what they are."""
+        """Iterate over the names of all types; tags come without their keyword."""
         known = self._declarations
         seen: dict[str, None] = {}
         usable = [name for name, text in known.types.items() if not text.startswith(_UNUSABLE)]
@@ -101,7 +101,7 @@ class TypeNames:
         return iter(seen)
 
     def find(self, name: str) -> Node | None:
-        """The type of a name: a typedef, a tag with what it is or without, or one of C's own."""
+        """Return the type of a name: a typedef, a tag with or without its keyword, or a C type."""
         first, _, tag = name.partition(" ")
         if first in _KINDS and tag.isidentifier():
             return self.tags.get(name)
@@ -114,19 +114,19 @@ class TypeNames:
         return next((self.tags[tag] for tag in tags if tag in self.tags), None)
 
     def reason(self, name: str) -> str | None:
-        """Why the layout of a struct or union is not known; None where nobody said what it is."""
+        """Return why the layout of a struct or union is unknown; None if it was never defined."""
         found = self._declarations.skipped.get(name)
         return found if found is not None or self._base is None else self._base.reason(name)
 
     def lend(self, parser: Parser) -> None:
-        """Have a parser know the types, beside those that it reads."""
+        """Let a parser use the types, besides those that it reads."""
         parser.typedefs = Found(self.typedefs.get, parser.typedefs)
         parser.tags = Found(self.tags.get, parser.tags)
 
-    # -- what is kept -----------------------------------------------------------------------------
+    # -- cached declarations ----------------------------------------------------------------------
 
     def _kept(self, name: str) -> Record:
-        """A struct or union that was read before."""
+        """Return a struct or union from the cached data."""
         kind, _, _ = name.rpartition(" ")
         row: Foreign = self._declarations.layouts.get(name)
 
@@ -178,7 +178,7 @@ class TypeNames:
         return made
 
     def _declared(self, text: str) -> Node:
-        """What a text that was kept declares its name, or a member, as."""
+        """Return the type that a cached text declares for its name or a member."""
         parser = _TextParser(tokenizer()(text), self)
         try:
             said, name, node = parser.single()
@@ -186,18 +186,18 @@ class TypeNames:
         except Unknown as error:
             raise SignatureError(error.reason, text) from None
 
-    # -- what is written --------------------------------------------------------------------------
+    # -- declarations by users --------------------------------------------------------------------
 
     def node(self, text: str) -> Node:
-        """The type that a text names; a function is a `FunctionOf`."""
+        """Return the type that a text names; a function is a `FunctionOf`."""
         return self._read(text)
 
     def function(self, text: str) -> Signature:
-        """The signature of a function that a text declares or names the type of."""
+        """Return the signature of a function from its declaration or the name of its type."""
         return self.signature(self._read(text, is_function=True), text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
-        """The signature of functions of a type."""
+        """Return the signature of functions of a type."""
         try:
             return self._convert.signature(node, written)
         except SignatureError as error:
@@ -217,7 +217,7 @@ class TypeNames:
             raise source.placed(error, parser.at, None if known else self.like(quoted)) from None
 
     def like(self, name: str) -> str | None:
-        """Advice that names the types whose names are like one."""
+        """Return a hint that lists types with similar names."""
         known = self._declarations
         tags = [f"{kind} {name}" for kind in _KINDS]
         found = [tag for tag in tags if tag in {*known.layouts, *known.enums, *known.opaque}]
@@ -225,7 +225,7 @@ class TypeNames:
 
 
 class _TextParser(Parser):
-    """A parser of one type, which knows the types of declarations."""
+    """A parser of one type that uses the types of declarations."""
 
     def __init__(self, tokens: list[str], names: TypeNames) -> None:
         super().__init__(tokens)
@@ -235,7 +235,7 @@ class _TextParser(Parser):
 
 
 class _WrittenParser(_TextParser):
-    """A parser of what people write: what is not known is an error."""
+    """A parser of user input: unknown names raise an error."""
 
     def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
         tag = super()._tagged(said, kind)
@@ -245,7 +245,7 @@ class _WrittenParser(_TextParser):
 
 
 def _constant(names: TypeNames, name: str) -> Value | None:
-    """A constant of the declarations, for the lengths of arrays."""
+    """Return a constant of the declarations, for the lengths of arrays."""
     value = names._declarations.constants.get(name)
     if value is None and names._base is not None:
         return _constant(names._base, name)
