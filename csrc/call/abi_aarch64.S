@@ -3,7 +3,7 @@
  *
  *       0   x0 to x7, then x8
  *      80   v0 to v7, 16 bytes each
- *     208   two words: nc_entry's frame, the caller's x29 and where it returns to
+ *     208   two words: nc_entry's frame, the caller's x29 and return address
  *     224   the stack */
 #include "platform/symbols.inc"
 

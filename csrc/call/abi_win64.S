@@ -4,7 +4,7 @@
  *       0   rcx rdx r8 r9
  *      32   xmm0 to xmm3, 16 bytes each, of which 8 are used
  *      96   rax, 112 xmm0
- *     128   two words, nc_entry's frame: the caller's rbp and where it returns to; then the 32
+ *     128   two words, nc_entry's frame: the caller's rbp and return address; then the 32
  *           bytes that belong to the callee
  *     176   the stack */
 #include "platform/symbols.inc"

@@ -4,7 +4,7 @@
  *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
  *      48   xmm0 to xmm7, 16 bytes each, of which 8 are used
  *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
- *     224   two words: nc_entry's frame, the caller's rbp and where it returns to
+ *     224   two words: nc_entry's frame, the caller's rbp and return address
  *     240   the stack */
 #include "platform/symbols.inc"
 

@@ -137,8 +137,8 @@ PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t 
     }
     PyObject *wrapper = Py_XNewRef(self->more->wrapper);
     if (wrapper == NULL) {
-        /* Other Python code may run meanwhile and replace the pointer. Then the wrapper calls the
-         * old one, and is not kept. */
+        /* Other Python code may run meanwhile and replace the pointer. Then the wrapper may call
+         * the old one, so it is not kept. */
         void *target = NC_SINGLE_TARGET(self);
         wrapper = PyObject_CallOneArg(nc_hooks.make_wrapper, object);
         NcMore *more = wrapper != NULL ? nc_callable_more(self) : NULL;

@@ -18,7 +18,7 @@
  * interfaces without checks. */
 typedef struct {
     const NcCallInterface *inner;
-    const NcCallInterface *wanted; /* NULL where values are bound */
+    const NcCallInterface *wanted; /* NULL if values are bound */
     uintptr_t flags;
     uintptr_t stack;
 } Key;

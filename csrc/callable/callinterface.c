@@ -285,7 +285,7 @@ static PyObject *texts; /* dict of call interfaces; NULL before the first */
 NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 {
     PyObject *found = PyObject_CallOneArg(nc_hooks.cif_of, signature);
-    /* A subclass of str may override __eq__ and __hash__, so it is no key. */
+    /* A subclass of str may override __eq__ and __hash__, so it is not used as a key. */
     if (found != NULL && PyUnicode_CheckExact(signature) &&
         nc_dict_put(&texts, MOST_TEXTS, signature, found) < 0) {
         Py_CLEAR(found);

@@ -21,10 +21,12 @@
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-/* How values become pointers of a type, a list: cffi's type; a call interface with such an
- * argument, None until Python code has seen a value; "c" to copy bytes, "f" for functions, else
- * "*"; the CallbackSpec for Python functions, or None; convert(value, list, who), which takes any
- * value. */
+/* How values become pointers of a type, a list:
+ *   TYPE      cffi's type
+ *   CIF       a call interface with such an argument; None until Python code has seen a value
+ *   KIND      "c" to copy bytes, "f" for functions, else "*"
+ *   CALLBACK  the CallbackSpec for Python functions, or None
+ *   CONVERT   convert(value, list, who), which takes any value */
 enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
 
 #define PART(slot, number) PyList_GET_ITEM(slot, number)
@@ -212,12 +214,16 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* How memory of a type is allocated, a tuple: cffi's pointer or array type; its type of pointers to
- * an item; the allocator of memory in a block, or None if the core must not use one; the length of
- * an array, or None if values determine it; for an array, the call interface for buffers of its
- * elements, and an item's size; how values become what cffi takes, or None if cffi takes them as
- * they are; again(value, list, who) for all other values and for those that cffi refuses; the name
- * of the value in messages; the dict of a StructPointer (values/structpointer.h), or None. */
+/* How memory of a type is allocated, a tuple:
+ *   CTYPE     cffi's pointer or array type
+ *   POINTER   cffi's type of pointers to an item
+ *   IN_BLOCK  allocates memory in a block; None if the core must not use one
+ *   LENGTH    of an array; None if values determine it
+ *   ELEMENTS  for an array, the call interface for buffers of its elements, and an item's size
+ *   HOW       how values become what cffi takes; None if cffi takes them as they are
+ *   AGAIN     again(value, list, who), for all other values and for those that cffi refuses
+ *   WHO       the name of the value in messages
+ *   STRUCTS   the dict of a StructPointer (values/structpointer.h), or None */
 enum { CTYPE, POINTER, IN_BLOCK, LENGTH, ELEMENTS, HOW, AGAIN, WHO, STRUCTS, ROW };
 
 static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)

@@ -109,7 +109,7 @@ static const struct {
 /* Flags that make no difference to foreign callables. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
 
-static PyObject *bridges[NC_FOREIGN_KINDS]; /* NULL until one is asked for */
+static PyObject *bridges[NC_FOREIGN_KINDS]; /* NULL until the first use */
 static PyObject *objects_name;              /* "_objects" */
 static PyObject *entry_name;                /* "nativecall" */
 

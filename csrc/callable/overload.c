@@ -164,8 +164,7 @@ struct NcDispatcher {
     } memo[MEMO_PLACES];
 };
 
-/* The letter of the numbers that an argument takes by value or by reference; other letters are no
- * integers. */
+/* The letter of an argument, or of its target if numbers are passed by reference. */
 static char number_letter(const NcCallInterface *cif, Py_ssize_t index)
 {
     const NcArgument *argument = &cif->arguments[index];

@@ -97,8 +97,8 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
                               void *out)
 {
-    /* The thread that holds the GIL never waits for a Python thread that released it, so only other
-     * threads are counted as waiting. */
+    /* The GIL's holder does not wait for a Python thread that released the GIL, so only other
+     * threads take a slot. */
     int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
@@ -190,8 +190,8 @@ static PyObject *reported_as(const NcPyCallback *self)
     return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
 
-/* Sets C's errno from the exception that is set, or to EIO. Returns whether errno says everything,
- * and then clears the exception. */
+/* Sets C's errno from the exception that is set, or to EIO. Returns 1 if errno conveys the whole
+ * error, and clears the exception. */
 NC_COLD int tell_by_errno(void)
 {
     int is_os_error = PyErr_ExceptionMatches(PyExc_OSError);
@@ -330,7 +330,7 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
         PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", nc_pycallback_name(self));
         return NULL;
     }
-    /* Native callables may lead back here without a Python function, which would check the
+    /* Native callables may call back into here without a Python function, which would check the
      * depth. */
     if (Py_EnterRecursiveCall(" in a callback") == 0) {
         value =

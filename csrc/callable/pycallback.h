@@ -69,7 +69,7 @@ typedef struct {
     size_t size;                      /* its bytes */
     PyObject *keep;                   /* what the sentinel points to, or NULL */
     char letter;                      /* of the result */
-    int has_gil;                      /* 1: C code holds the GIL when it calls, says an option */
+    int has_gil;                      /* 1: C code holds the GIL when it calls (a user option) */
     int python_errors;                /* 1: exceptions stay set even if no Python call is outside */
     int frees;      /* 1: it takes a pointer and returns void, as destructors do */
     int passed;     /* 1: callbacks are passed to a call, and have a stash */

@@ -5,13 +5,13 @@
  *
  *   holder        set by               when                              raised by
  *   ------------  -------------------  --------------------------------  --------------------------
- *   stash         nc_exception_place   the function was given to a call  the end of that call:
- *                                      as an argument                    nc_stash_raise
- *   thread state  nc_exception_leave   else, where Python code waits in  the call under way
- *                                      this thread for C to return, or   (nc_left_raise), C that
- *                                      C holds the GIL and calls         asks, or CPython
+ *   stash         nc_exception_place   the function was passed to a      the end of that call:
+ *                                      call as an argument               nc_stash_raise
+ *   thread state  nc_exception_leave   otherwise, if Python code waits   the running call
+ *                                      in this thread for C to return,   (nc_left_raise), C that
+ *                                      or C holds the GIL and calls      checks, or CPython
  *                                      PyErr_Occurred
- *   nothing       a report             else                              not raised: goes to
+ *   nothing       a report             otherwise                         not raised: goes to
  *                                                                        sys.unraisablehook
  *
  * If C code had set an exception before it called, that one is saved, and takes precedence. While
