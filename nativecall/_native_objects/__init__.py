@@ -1,7 +1,8 @@
-"""Objects of both worlds: classes of native objects, as Python declares and uses them.
+"""Native objects: classes that Python declares and that native code uses directly.
 
-Importing this package tells the core how class bodies are read (`describing.py`) and gives the root
-class what it has in Python (`root.py`). C code that makes a class imports it too, for descriptors.
+Importing this package registers the hooks that read class bodies (`describing.py`), and adds the
+Python methods of the root class (`root.py`). C code that creates a class imports it for the
+descriptors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way from a bare pointer, as C functions give one, back to the native object that it is."""
+"""`native_object`: convert a pointer from a C function back to its native object."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 def native_object(
     pointer: Foreign, cls: type = _ext.NativeObject, *, owned: bool = False
 ) -> Foreign:
-    """Return the native object at an address: what native code has as ``NcObject *``.
+    """Return the native object at an address, an ``NcObject *`` in native code.
 
     Parameters
     ----------
     pointer : cffi ``void *`` or int
-        The address of an object that lives: somebody else has a reference to it, or `owned` is
-        given. One word of memory before it is read to see whether it is one.
+        The address of a live object: other code must hold a reference, or `owned` must be true.
+        One word of memory before the address is read to check that it is an object.
     cls : type
-        The class that it must be an object of, or of a subclass.
+        The class of the object, or a base class.
     owned : bool
-        Whether the pointer brings a native reference with it, as that of a new object does, which
-        is then given back: Python's own takes its place.
+        Whether the pointer carries a native reference, as for a new object. That reference is
+        released; the Python object replaces it.
 
     Returns
     -------
     NativeObject
-        The object itself, the same one that Python has had before, if it has.
+        The object itself; if Python has it already, the same one.
 
     Raises
     ------
     TypeError
-        There is no object of `cls` at this address, `cls` is no class of native objects, or
+        If there is no object of `cls` at the address, `cls` is not a class of native objects, or
         `pointer` is neither a ``void *`` nor an int.
     ValueError
-        `pointer` is NULL, or None, which a call gives for it.
+        If `pointer` is NULL or None; calls return None for NULL.
 
     Notes
     -----
-    That memory can be read at an address, and that an object which was there has not ended, nobody
-    can see. A pointer to an object's fields is not that of the object.
+    Nothing can check that the memory is readable, or that an object there is still alive. A pointer
+    to an object's fields is not a pointer to the object.
     """
     if not isinstance(cls, _ext.nativeobjecttype):
         raise TypeError(f"{cls!r} is no class of native objects")
@@ -54,7 +54,7 @@ def native_object(
 
 
 def _address(pointer: Foreign) -> int:
-    """The address; what points to something of a type is refused, for that is no object."""
+    """Return the address of a ``void *`` or an int; refuse typed pointers, which are no objects."""
     ffi = _lib.ffi
     address = pointer
     if isinstance(pointer, ffi.CData) and ffi.typeof(pointer).cname == "void *":

@@ -1,7 +1,6 @@
-"""What a class body of native objects may say: fields and methods, checked when they are written.
+"""`field` and `method`: declarations in the body of a class of native objects.
 
-The values of `field` and `method` stand in a class body until the class is made, and then give way
-to descriptors.
+They check their arguments at once. When the class is created, descriptors replace them.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ _ATOMIC = ("bool", "int", "float")
 
 
 class Field(namedtuple("Field", "type of atomic doc text", defaults=(None,))):
-    """A field of a class of native objects, until the class is made; `field` makes it.
+    """A declared field of a class of native objects, until the class is created; see `field`.
 
     Attributes
     ----------
     type : CType or None
         None for a counted reference.
     of : type, str or None
-        What a reference may refer to: a class, the name of one, or None for any native object.
+        The class of a reference or its name; None for any native object.
     atomic : bool
     doc : str or None
     text : str or None
-        The code, as it was written.
+        The code as written.
     """
 
     __slots__ = ()
-    __nativedeclares__ = True  # so that the metaclass knows it
+    __nativedeclares__ = True  # marks declarations for the metaclass
     type: CType | None
     of: _Class | str | None
     atomic: bool
@@ -54,7 +53,7 @@ class Field(namedtuple("Field", "type of atomic doc text", defaults=(None,))):
 
     @property
     def code(self) -> str | None:
-        """What NcField.type is in C."""
+        """The value of NcField.type in C."""
         return None if self.type is None else self.type.named
 
     def __repr__(self) -> str:
@@ -62,16 +61,16 @@ class Field(namedtuple("Field", "type of atomic doc text", defaults=(None,))):
 
 
 class Method(namedtuple("Method", "target signature options doc")):
-    """A method of a class of native objects, until the class is made; `method` makes it.
+    """A declared method of a class of native objects, until the class is created; see `method`.
 
     Attributes
     ----------
     target : object
-        What `wrap` takes, a Python function, or None for an abstract method.
+        A target of `wrap`, a Python function, or None for an abstract method.
     signature : Signature or None
-        With self; None where the target knows it.
+        The signature including self; None if the target has one.
     options : dict
-        As for `wrap`.
+        Options of `wrap`.
     """
 
     __slots__ = ()
@@ -99,27 +98,27 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     Parameters
     ----------
     type : str, CType or class
-        A code of signatures: a scalar (``"d"``), a pointer (``"&d"``, ``"P"``, ``"X{d:d}"``), an
-        array (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects, or the
-        name of one, also that of the class being made: then the field is None or a counted
-        reference to such an object. A text that is a code is a code. ``nativecall.NativeObject`` is
-        any native object.
+        A type code: a scalar (``"d"``), a pointer (``"&d"``, ``"P"``, ``"X{d:d}"``), an array
+        (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects or its name, even
+        the name of the class being defined: the field is then a counted reference or None. A
+        string that is a valid code is read as a code. ``nativecall.NativeObject`` means any native
+        object.
     atomic : bool
-        Each access is one atomic operation, ordered with all others; for numbers of at most 8
-        bytes. Other fields are plain memory: threads that share them agree on who may when.
+        Makes each access one sequentially consistent atomic operation, for numbers of at most 8
+        bytes. Other fields are plain memory: threads that share them must synchronize.
     doc : str, optional
 
     Returns
     -------
     Field
-        In objects the attribute is the value: numbers, cffi pointers (borrowed: what they point to
-        is the user's to keep), a `Record` for structs and NumPy arrays for arrays of numbers,
-        over the object's memory, and the object itself for references.
+        On objects, the attribute is the value: a number, a cffi pointer (borrowed: you must keep
+        its memory alive), or the referenced object. A struct is a `Record`, an array of numbers a
+        NumPy array, both over the object's memory.
 
     Raises
     ------
     SignatureError, TypeError
-        A type that no field can have.
+        If a field cannot have this type.
 
     Examples
     --------
@@ -191,15 +190,14 @@ def method(
     Parameters
     ----------
     target : object, optional
-        What `wrap` takes: an address, a native callable, a cfunc or jitted function of Numba's; or
-        a Python function, which native code then calls too, taking the GIL. None, or left out with
-        a signature alone, is an abstract method: the class has no objects, and subclasses define
-        it. A text alone is the signature, for a decorator: ``@nc.method("d:&v")``.
+        A target of `wrap` (an address, a native callable, a Numba cfunc or jitted function), or a
+        Python function, which native code calls by taking the GIL. Without a target, the method is
+        abstract: the class cannot have objects, and subclasses define the method. A single string
+        is the signature, for use as a decorator: ``@nc.method("d:&v")``.
     signature : str or Signature, optional
-        With self first. A `self` of type ``"&v"`` (or ``"P"``) is the object's address, as native
-        code has it; any other pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of
-        the fields that the class itself declares, in their order, as a C struct has them. Python
-        functions get the object.
+        The signature, with self first. A `self` of type ``"&v"`` or ``"P"`` is the address of the
+        object. Any other pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of the
+        fields that this class declares, laid out as a C struct. Python functions get the object.
     gil, errors : str
         As for `wrap`.
     doc : str, optional
@@ -207,7 +205,7 @@ def method(
     Raises
     ------
     TypeError
-        A first argument that is no pointer, or a missing signature.
+        If the first argument is not a pointer, or the signature is missing.
 
     Examples
     --------
@@ -249,5 +247,5 @@ def check_self(signature: Signature) -> None:
 
 
 def is_array_of_numbers(ctype: CType) -> bool:
-    """Whether a field of this type comes back as a NumPy array over the object's memory."""
+    """Return whether a field of this type reads as a NumPy array over the object's memory."""
     return isinstance(ctype, Array) and isinstance(ctype.item, Scalar)

@@ -1,8 +1,11 @@
-"""How the core learns of a class of native objects from its body, and what the class then gets.
+"""Hooks of the metaclass: read the body of a class of native objects, and create its descriptors.
 
-The metaclass, which is C's, asks `describe` before the class is made, lays out the fields and makes
-the native class, makes Python's, and asks `publish` for descriptors. Classes that C code made are
-published by the same way.
+The metaclass, implemented in C, works in this order:
+
+1. `describe` reads the class body.
+2. The core lays out the fields and creates the native class.
+3. Python's class is created.
+4. `publish` returns its descriptors. It also publishes classes created by C code.
 """
 
 from __future__ import annotations
@@ -32,19 +35,19 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "describe")
 
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
-#: Classes by the addresses of their native ones.
+#: Classes by the addresses of their native classes.
 _published: WeakValueDictionary[int, type] = WeakValueDictionary()
-_PARTS = "__nativeparts__"  # what `describe` knows for `publish`, in between
-KEPT = "__nativekept__"  # callbacks that native code has pointers to; the metaclass keeps it
+_PARTS = "__nativeparts__"  # passes declarations from `describe` to `publish`
+KEPT = "__nativekept__"  # keeps callbacks alive that native code points to
 _ADDRESS = parse_type("N")
 
 
 def describe(
     name: str, bases: tuple[Foreign, ...], space: dict[str, Foreign]
 ) -> tuple[int, int, tuple[FieldRow, ...], tuple[MethodRow, ...]] | None:
-    """What a class body says: size and alignment of its fields, the fields, the methods.
+    """Read a class body; return the size and alignment of its fields, the fields, the methods.
 
-    Declarations are taken out of the namespace; Python functions stay in it.
+    Declarations are removed from the namespace; Python functions stay in it.
     """
     native = _inherited(bases)
     fields: list[tuple[str, str | None, Foreign]] = []
@@ -90,7 +93,7 @@ def describe(
 
 
 def publish(cls: type, address: int) -> dict[str, Foreign | None]:
-    """The attributes of a class for what it itself has; None takes one away."""
+    """Return the attributes to set on a class for its own declarations; None deletes one."""
     fields, methods = _ext.native_parts(cls)
     parts, made = cls.__dict__.get(_PARTS, ({}, {}))
     found: dict[str, Foreign | None] = {}
@@ -144,7 +147,7 @@ def _field(cls: type, name: str, code: str | None, offset: int, part: Foreign) -
 
 
 def _type_of(code: str, who: str, offset: int) -> CType:
-    """The type of a C class's field, which has to be one that a class body could declare."""
+    """Return the type of a C class's field; refuse types that a class body could not declare."""
     try:
         ctype = parse_type(code)
         field(ctype)
@@ -160,11 +163,11 @@ def _type_of(code: str, who: str, offset: int) -> CType:
 
 
 def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Foreign:
-    """The class of a reference: a class, None for any, ``...`` for the one being made.
+    """Return the class of a reference: None for any, ``...`` for the one being created.
 
-    A name is looked for where the class statement stands and in what encloses it, as Python would;
-    of several classes made there under one name, as by a function that is called again, it is the
-    last one's. Then among all classes.
+    A name is looked up in the scope of the class statement and the enclosing scopes, as in Python.
+    If a scope created several classes of that name, as a function called twice does, the last one
+    counts. Otherwise the name is looked up among all classes.
     """
     if not isinstance(of, str):
         return of
@@ -177,7 +180,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    known = [one() for one in _published.valuerefs()]  # other threads may make some
+    known = [one() for one in _published.valuerefs()]  # a copy, as other threads may add some
     every = [_ext.NativeObject, *[cls for cls in known if cls is not None]]
     found = [cls for cls in every if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
@@ -192,7 +195,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
 
 
 def known_class(address: int) -> type | None:
-    """The class whose native one is at an address."""
+    """Return the class whose native class is at an address."""
     return _published.get(address)
 
 
@@ -205,7 +208,7 @@ def _check_name(cls: str, name: object) -> None:
 
 
 def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
-    """The native names of the bases: a method's signature, "" for a field."""
+    """Return the native names of the bases: a method's signature, ``""`` for a field."""
     native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
     found: dict[str, str | None] = {}
     for part in [part for base in native for part in _ext.native_order(base)]:
@@ -214,7 +217,7 @@ def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
 
 
 def _method(cls: str, name: str, value: Foreign, known: str | None) -> Method:
-    """A method as declared, or a Python function in the place of a native method."""
+    """Return a declared method; a Python function that overrides a native method becomes one."""
     if isinstance(value, Method):
         return value
     if known == "":
@@ -228,7 +231,7 @@ def _method(cls: str, name: str, value: Foreign, known: str | None) -> Method:
 
 
 def _with_address(signature: Signature) -> Signature:
-    """The signature with the object as an address, which Python can take."""
+    """Replace self by an integer address in a signature, so that Python functions get it."""
     return Signature(
         signature.result,
         (_ADDRESS, *signature.args[1:]),
@@ -239,7 +242,7 @@ def _with_address(signature: Signature) -> Signature:
 def _native(
     declared: Method, name: str
 ) -> tuple[tuple[str, int, int, bool], NativeCallable | None]:
-    """(signature, address, flags, whether self is the fields), and the callable to keep."""
+    """Return (signature, address, flags, whether self points to the fields), and the callable."""
     target, signature = declared.target, declared.signature
     if target is None:
         assert signature is not None
@@ -259,8 +262,10 @@ def _native(
 
 
 def _in_place(text: str, known: str | None) -> str:
-    """The signature under which native code finds a method: that of a base, if only self differs,
-    because the class's row says whether self is the object or its fields.
+    """Return the signature under which native code looks up a method.
+
+    It is the base's signature if only self differs: the row of the class records whether self is
+    the object or its fields.
     """
     if known and _with_address(parse(text)).text == _with_address(parse(known)).text:
         return known
@@ -275,7 +280,7 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
     def called(address: int, *values: object) -> object:
         return function(_ext.object_as_python(address), *values)
 
-    # What Python reports of a native thread's exceptions tells the function's name.
+    # Unraisable reports of exceptions in native threads show the name of the function.
     for told in ("__module__", "__name__", "__qualname__"):
         setattr(called, told, getattr(function, told))
     return called
@@ -285,7 +290,7 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
 
 
 def _check_order(cls: type) -> None:
-    """Refuse a class in which Python would find something else by a native name."""
+    """Refuse a class in which a native name would resolve to something else in Python."""
     names = _inherited((cls,))
     order = _ext.native_order(cls)
     ordered = {*map(id, order)}
@@ -321,7 +326,7 @@ def _hidden(cls: type, name: str, what: str) -> TypeError:
 
 
 def _own_names(cls: type) -> dict[str, str]:
-    """The native names that a class adds to its bases': a method's signature, "" for a field."""
+    """Return the native names that a class adds: a method's signature, ``""`` for a field."""
     fields, methods = _ext.native_parts(cls)
     return {row[0]: "" for row in fields} | {row[0]: row[1] for row in methods}
 

@@ -1,4 +1,4 @@
-"""What the root class of native objects has in Python: how objects show, are copied and pickled."""
+"""Python methods of the root class of native objects: repr, copying and pickling."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NativeObject = _ext.NativeObject
 
 
 def field_names(cls: type) -> list[str]:
-    """Return the fields of a class and its bases, as `__init__` takes them."""
+    """Return the field names of a class and its bases, in the order of `__init__`."""
     parts = [_ext.native_parts(one)[0] for one in reversed(_ext.native_order(cls))]
     return [name for fields in parts for name, *_ in fields]
 
 
 @recursive_repr()
 def _repr(self: object) -> str:
-    """The class and the fields; references as what they refer to."""
+    """Return the class name and the fields; a reference shows its object."""
     cls = type(self)
     shown = [f"{name}={getattr(self, name)!r}" for name in field_names(cls)]
     if not shown:
@@ -35,7 +35,7 @@ def _repr(self: object) -> str:
 
 
 def _getstate(self: object) -> tuple[dict[str, object], object]:
-    """The fields, and what Python added; also of objects that refer to each other."""
+    """Return the fields, and the state that Python added. Works for reference cycles."""
     fields: dict[str, object] = {}
     for owner in _ext.native_order(type(self)):
         for name, code, _ in _ext.native_parts(owner)[0]:
@@ -50,7 +50,7 @@ def _getstate(self: object) -> tuple[dict[str, object], object]:
 
 
 def _setstate(self: object, state: object) -> None:
-    """Sets what `__getstate__` gave: a dict of attributes, or a tuple of some."""
+    """Restore a state of `__getstate__`: a dict of attributes, or a tuple of such."""
     given = _flat(state)
     if not given or not all([isinstance(one, dict) for one in given]):
         raise TypeError(
@@ -64,8 +64,9 @@ def _setstate(self: object, state: object) -> None:
 
 
 def _flat(state: object) -> list[Foreign]:
-    """The parts of a state that there are: pairs are of the fields and what else, or of the
-    ``__dict__`` and the slots.
+    """Return the parts of a state without None, with nested pairs flattened.
+
+    A pair holds the fields and the other state, or the ``__dict__`` and the slots.
     """
     if isinstance(state, tuple) and len(state) == 2:
         return [one for part in state if part is not None for one in _flat(part)]

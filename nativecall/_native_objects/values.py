@@ -1,6 +1,4 @@
-"""Fields that are no numbers: pointers, structs and arrays, to and from an object's memory; and one
-field of many objects, as NumPy has it.
-"""
+"""Read and write pointer, struct and array fields of native objects; NumPy views of a field."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _POINTERS = ("pointer", "voidptr", "function")
 
 
 class Memory:
-    """Memory of native objects, for NumPy, which keeps this and so the object, or array of them."""
+    """Memory of native objects for NumPy. It keeps the object, or the array of objects, alive."""
 
     def __init__(self, object: object, interface: dict[str, Foreign]) -> None:
         self.object = object
@@ -34,7 +32,7 @@ class Memory:
 
 
 def loader(ctype: CType) -> Callable[[object, int], object]:
-    """What gives the value of a field from its object and address."""
+    """Return a function of object and address that reads a field."""
     if is_array_of_numbers(ctype):
         assert isinstance(ctype, Array)
         extra("numpy", "a field that is an array")
@@ -49,16 +47,16 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
 def _array(
     keep: object, address: int, shape: tuple[int, ...], form: Foreign, strides: object = None
 ) -> Foreign:
-    """A NumPy array over memory, which keeps an object."""
+    """Return a NumPy array over memory that keeps an object alive."""
     place: dict[str, object] = {"data": (address, False), "shape": shape}
-    if strides is not None:  # NumPy 2.4 takes a reference to None, and never gives it back
+    if strides is not None:  # NumPy 2.4 leaks a reference to None
         place["strides"] = strides
     interface = {"version": 3, "typestr": form.str, **place}
     return extra("numpy", "an array").asarray(Memory(keep, interface))
 
 
 def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:
-    """A NumPy array over the field `name` of all objects of an array, which it keeps."""
+    """Return a NumPy array over the field `name` of all objects in an array; it keeps the array."""
     np = extra("numpy", "a view of the fields of objects")
     who = f"field {name!r} of {owner.__name__!r}"
     if code is None:
@@ -78,7 +76,7 @@ def view(array: Foreign, name: str, address: int, code: str | None, owner: type)
 
 
 def has_address(ctype: CType, value: Foreign) -> bool:
-    """Whether a field's value holds an address, which says nothing in another process."""
+    """Return whether a field's value holds an address, which is meaningless in another process."""
     if ctype.kind in _POINTERS:
         return value is not None
     if _without_pointers(ctype) is ctype:
@@ -92,7 +90,7 @@ def has_address(ctype: CType, value: Foreign) -> bool:
 
 
 def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
-    """What sets a field of an object at its address."""
+    """Return a function of object, value and address that sets a field."""
     words = _without_pointers(ctype)
 
     def store_value(object: object, value: Foreign, address: int) -> None:
@@ -104,12 +102,12 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
     return store_value
 
 
-# Objects keep nothing for the pointers in them, so a value that somebody must keep is refused where
-# an argument of a call would take it: a buffer, a Python function.
+# Objects keep nothing alive for their pointers. So pointer fields refuse values that must be kept
+# alive, which arguments of calls accept: buffers and Python functions.
 
 
 def _without_pointers(ctype: CType) -> CType:
-    """The same memory with addresses as numbers; the type itself if it has no pointers."""
+    """Replace pointers in a type by integers of their size; return the same type without any."""
     if ctype.kind in _POINTERS:
         return _ADDRESS
     if not any([_without_pointers(inner) is not inner for inner in inner_types(ctype)]):
@@ -122,7 +120,7 @@ def _without_pointers(ctype: CType) -> CType:
 
 
 def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
-    """A value for that type; one of a wrong form as it is, which is refused when it is stored."""
+    """Convert a value for `_without_pointers`; leave malformed values for the store to refuse."""
     if ctype.kind in _POINTERS:
         return _address(ctype, value, who)
     if isinstance(ctype, Struct):
@@ -146,7 +144,7 @@ def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
 
 
 def _address(ctype: CType, value: Foreign, who: str) -> int:
-    """An address, None, or a pointer of cffi's; what it points to is the user's to keep."""
+    """Return the address of an int, None or a cffi pointer; the user must keep its memory alive."""
     ffi = _lib.ffi
     if value is None:
         return 0

@@ -1,13 +1,13 @@
 """The procedure call standard of 64-bit ARM (AAPCS64), and Apple's variant of it.
 
-Up to four floating-point numbers of one type with nothing between them, however nested, are a
-homogeneous aggregate: they travel in that many vector registers or, when these do not suffice, on
-the stack. Any other object of up to 16 bytes is one or two general registers' worth; a larger one
-is copied by the caller and passed as a pointer. An object is in registers whole or not at all, and
-once one of a kind did not fit, none that follows is in registers of that kind.
+One to four floating-point members of one type without padding, however nested, form a homogeneous
+aggregate. It takes one vector register per member; if there are too few, it goes on the stack. Any
+other object of up to 16 bytes takes one or two general registers. The caller copies a larger object
+and passes a pointer. An object is never split between registers and stack. Once an argument did not
+fit into the registers of a kind, later arguments do not use them.
 
-Apple's variant extends small integers, gives an argument on the stack no more bytes than it needs,
-and has those that follow the fixed ones of a variadic function all there.
+Apple's variant extends small integers, does not pad arguments on the stack, and passes all variadic
+arguments on the stack.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The block, as csrc/call/abi_aarch64.S has it; results are where arguments were.
+# Offsets in the block of csrc/call/abi_aarch64.S; results use the places of arguments.
 _GENERAL = tuple(range(0, 64, 8))
 _X8 = 64
 _VECTOR = tuple(range(80, 208, 16))

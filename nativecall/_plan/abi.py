@@ -1,10 +1,9 @@
-"""How a C ABI passes arguments and results: the one description that calls and LLVM's code share.
+"""How a C ABI passes arguments and results, for the core's calls and for generated code.
 
-An `ABI` places the values of one call. A value travels in up to four pieces, each in a register or
-on the stack, or as a pointer to memory that has it. Where a piece goes is a byte offset into a
-*block*, the image of a call that csrc/call/ keeps in memory: the registers of arguments, then
-those of results, then the arguments on the stack. LLVM places values itself, and reads only how
-they are cut.
+An `ABI` places the values of one call. A value is passed in up to four pieces, each in a register
+or on the stack, or as a pointer to memory. The place of a piece is a byte offset into the *block*.
+The block is the memory image of a call in csrc/call/: argument registers, result registers, then
+stack arguments. LLVM places values itself and uses only the pieces.
 
 Nothing here imports LLVM, and each ABI can be used on any machine.
 """
@@ -24,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class Unsupported(Exception):
-    """A signature cannot be called or compiled; the message says what is in the way."""
+    """Raised for a signature that cannot be called or compiled; the message says why."""
 
 
 _UNKNOWN = "the C ABI of this machine is not known"
 
 
 class Piece(namedtuple("Piece", ["kind", "offset", "size"])):
-    """Part of a value that one register holds, or would hold if one were left.
+    """The part of a value that goes into one register, if one is left.
 
     Attributes
     ----------
     kind : {"general", "vector", "x87"}
-        Which registers are for it.
+        The kind of register.
     offset, size : int
-        The bytes of the value that it has.
+        The bytes of the value in this piece.
     """
 
     __slots__ = ()
@@ -54,14 +53,14 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
     ----------
     ctype : CType
     how : {"void", "value", "pieces", "stack", "reference"}
-        ``"value"``: as the number or pointer that it is. ``"pieces"``: cut. ``"stack"``
-        (arguments): whole, in the argument area. ``"reference"``: as a pointer, to a copy for an
-        argument, to the caller's memory for a result. ``"void"``: no result.
+        ``"value"``: a number or pointer. ``"pieces"``: an object cut into pieces. ``"stack"``: an
+        argument that lies whole on the stack. ``"reference"``: a pointer, to a copy of an argument
+        or to the caller's memory for a result. ``"void"``: no result.
     pieces : tuple of Piece
-        What there is of a value and of pieces.
+        The pieces for ``"value"`` and ``"pieces"``.
     places : tuple of int
-        Where each piece is in the block; else where the object is, or the pointer to it. More than
-        one for a single piece are copies of it. A second one of a result that is a reference is
+        The offset of each piece in the block; otherwise that of the object or the pointer to it.
+        Several places for a single piece are copies. A reference result may have a second place:
         where the function returns the pointer.
     """
 
@@ -73,22 +72,22 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
 
     @property
     def moves(self) -> list[tuple[int, int, int]]:
-        """Of each piece where it is in the value, and in the block, and its bytes."""
+        """(offset in the value, offset in the block, size) of each piece."""
         pieces = self.pieces * (len(self.places) // len(self.pieces))
         return [(one.offset, at, one.size) for one, at in zip(pieces, self.places, strict=True)]
 
 
 class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
-    """Where all values of one call are.
+    """The places of all values of one call.
 
     Attributes
     ----------
     result : Passing
     args : list of Passing
     stack : int
-        Where the arguments on the stack end in the block, at a multiple of 16.
+        The end of the stack arguments in the block, a multiple of 16.
     vectors : int
-        How many vector registers have arguments.
+        The number of vector registers that hold arguments.
     """
 
     __slots__ = ()
@@ -99,43 +98,43 @@ class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
 
     @property
     def x87(self) -> int:
-        """How many long doubles are the result in registers of x86-64."""
+        """The number of x87 registers that hold the result."""
         return [piece.kind for piece in self.result.pieces].count("x87")
 
 
 def in_memory(ctype: CType) -> bool:
-    """Whether a value is handled as memory that has it rather than as a number or a pointer."""
+    """Return whether a value is handled as memory, not as a number or a pointer."""
     if ctype.kind == "float":
         return ctype.size > 8 or not is_native(ctype)
     return ctype.kind in ("struct", "union", "complex")
 
 
 def cut(ctype: CType, kind: str, size: int = 8) -> tuple[Piece, ...]:
-    """An object in registers of one kind, which have `size` bytes of it each."""
+    """Cut an object into pieces of `size` bytes for registers of one kind."""
     parts = range(0, ctype.size, size)
     return tuple([Piece(kind, at, min(size, ctype.size - at)) for at in parts])
 
 
 class ABI:
-    """The rules of one platform: of one that is not known, unless a subclass says them.
+    """The rules of one platform. This base class stands for an unknown platform.
 
     Attributes
     ----------
     by_place : bool
-        Whether the register of an argument goes by its place among all, not among those of a kind;
-        then an object in one is an integer of its size.
+        Whether an argument's position among all arguments selects its register, not its position
+        among those of its kind. An object in a register is then an integer of its size.
     extends : bool
-        Whether who passes an integer narrower than 32 bits extends it to them.
+        Whether the caller extends integers narrower than 32 bits to 32 bits.
     joined : bool
-        Whether the pieces of an object are one array to LLVM, which must stay together.
+        Whether the pieces of an object form one LLVM array, which must stay together.
     stack : int
-        Where the arguments on the stack begin in the block.
+        The start of the stack arguments in the block.
     packs : bool
-        Whether arguments on the stack have no more bytes than they need.
+        Whether arguments on the stack are not padded.
     results : dict of str to tuple of int
-        Where the pieces of a result are, by their kinds.
+        The places for pieces of a result, by kind.
     indirect : tuple of int
-        Where the places of a result are that is a reference.
+        The places of a reference result.
     """
 
     stack: int
@@ -147,13 +146,11 @@ class ABI:
     packs = False
 
     def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
-        """What registers hold, or would hold, of a value; None where it is in memory."""
+        """Return the pieces of a value that go into registers; None if it is passed in memory."""
         raise Unsupported(_UNKNOWN)
 
     def result(self, ctype: CType) -> Passing:
-        """How a result is passed; ``"reference"`` takes a pointer that is passed like an argument,
-        in its place.
-        """
+        """Return how a result is passed; for ``"reference"``, the pointer is a hidden argument."""
         pieces = self.pieces(ctype)
         if pieces is None:
             return Passing(ctype, "reference", (), self.indirect)
@@ -162,12 +159,12 @@ class ABI:
         return Passing(ctype, how, pieces, tuple([next(places[one.kind]) for one in pieces]))
 
     def place(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Call:
-        """Place the values of a call; `fixed` is how many arguments a variadic function names.
+        """Place the values of a call; `fixed` is the number of fixed arguments if it is variadic.
 
         Raises
         ------
         Unsupported
-            For a type whose passing is not known here.
+            For a type that the ABI does not describe here.
         """
         for one in (result, *args):
             if one.alignment > 16:

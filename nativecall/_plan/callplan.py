@@ -1,9 +1,9 @@
-"""Makes call plans and closure plans: the placement of a signature's values, as the steps that the
-core carries out in a call from Python, and in one that C makes.
+"""Create call plans and closure plans: the steps by which the core executes a call.
 
-csrc/call/plan.h says what a plan is, and has the structs that are packed here. The core asks for
-a call plan at the first call of a call interface, and keeps it. All callbacks of a signature share
-one closure plan.
+A call plan is for calls from Python to C, a closure plan for calls from C to Python.
+csrc/call/plan.h defines plans, and the structs that are packed here. The core requests a call plan
+at the first call of a call interface, and caches it. All callbacks of a signature share one closure
+plan.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _CLOSURE = struct.Struct("=4I")
 
 
 class _Writer:
-    """Writes the steps of one plan; `end` is where the frame ends so far."""
+    """Writes the steps of one plan; `end` is the current end of the frame."""
 
     def __init__(self, end: int) -> None:
         self.end = end
         self.moves: list[tuple[int, int, int]] = []
-        self.before: list[tuple[int, int, int]] = []  # those of every call
+        self.before: list[tuple[int, int, int]] = []  # moves that do not depend on an argument
         self.owners = 0
         self.owned = 0
 
     def room(self, size: int, alignment: int = 16) -> int:
-        """A place behind the block."""
+        """Reserve memory behind the block; return its offset."""
         start = -(-self.end // alignment) * alignment
         self.end = start + size
         return start
@@ -50,7 +50,7 @@ class _Writer:
         return self.owned + (self.owners - 1) * _POINTER
 
     def cut(self, passing: Passing) -> tuple[int, int]:
-        """The moves from memory to the block: the first, and the one behind the last."""
+        """Add the moves from memory to the block; return the range of their indices."""
         first = len(self.moves)
         if passing.how == "reference":
             self.moves += [(0, place, 0) for place in passing.places]
@@ -59,7 +59,7 @@ class _Writer:
         return first, len(self.moves)
 
     def argument(self, ctype: CType, passing: Passing, packs: bool, keeps: bool) -> bytes:
-        """The step of what Python passes; `keeps` says that C keeps functions."""
+        """Return the step of an argument from Python; `keeps`: C keeps functions passed to it."""
         letter, size, at = callinterface.letter(ctype), ctype.size, passing.places[0]
         if letter == "T":
             owner = self.owner() if leads_on(ctype) else 0
@@ -85,13 +85,13 @@ class _Writer:
         return row.step(row.SCALAR, clear, letter, at)
 
     def result(self, ctype: CType, passing: Passing) -> bytes:
-        """The step of the result."""
+        """Return the step of the result."""
         letter, size = callinterface.letter(ctype), ctype.size
         owner = int(letter == "T" and leads_on(ctype))
         if passing.how == "void":
             return row.step(row.VOID, 0, letter, 0)
         if passing.how == "reference":
-            # The function writes to the Record; it, or a thunk, may have as much on the stack.
+            # The function writes to the Record. Reserve as much stack, since it may need that too.
             memory = self.room(size)
             if letter == "T":
                 return row.step(row.STRUCT, 0, letter, passing.places[0], owner=owner)
@@ -108,8 +108,9 @@ class _Writer:
 
 
 def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
-    """The plan of a call interface; `fixed` is how many arguments a variadic function names, where
-    the interface has more.
+    """Return the plan of a call interface.
+
+    `fixed` is the number of fixed arguments of a variadic function, if the interface has more.
     """
     signature: Signature = cif.signature
     args, policies = signature.args, cif.policies
@@ -132,7 +133,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
     keeps = policies.keep != "call"
     steps: list[bytes] = []
     made: list[bytes] = []  # steps of out-parameters
-    owners: dict[int, tuple[int, int]] = {}  # of each argument: which Python passes, and its owner
+    owners: dict[int, tuple[int, int]] = {}  # argument to its index among steps, and its owner
     told = 0
     last = len(args) - hidden - len(texts)
     for index, (ctype, passing) in enumerate(zip(args, call.args, strict=True)):
@@ -146,7 +147,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
                 writer.before.append((where[index], place, 0))
             else:
                 made.append(row.step(row.OUT, 0, "P", place, memory=numbers[index]))
-            if out.given:  # what is not in the frame is stored once that is made
+            if out.given:  # memory outside the frame is filled once it is allocated
                 kind = callinterface.letter(pointee(signature, out)) if is_value else "P"
                 code = row.SCALAR if is_value else row.VOID
                 steps.append(row.step(code, 0, kind, where[index]))
@@ -184,13 +185,13 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
 
 
 def how(call: Call) -> int:
-    """What nc_invoke is told (csrc/call/invoke.h)."""
+    """Return the argument of nc_invoke about register use (csrc/call/invoke.h)."""
     wide = row.ABI.joined and any([_is_wide(one.ctype) for one in call.args])
     return int(call.vectors | (call.x87 or int(wide)) << 8)
 
 
 def _is_wide(ctype: CType) -> bool:
-    """Whether a number in a type fills a whole vector register of 64-bit ARM."""
+    """Return whether a type contains a number that fills a whole vector register of 64-bit ARM."""
     inner = inner_types(ctype)
     return any(map(_is_wide, inner)) if inner else "g" in ctype.text and in_memory(ctype)
 
@@ -199,12 +200,13 @@ def _is_wide(ctype: CType) -> bool:
 
 
 def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterface:
-    """The call interface of a variadic function with arguments of these types, letters of some,
-    after those that it names.
+    """Return the call interface of a variadic function with arguments of these types.
+
+    The types follow the fixed arguments; some are letters.
     """
     plain = {**SCALARS, "P": VOIDPTR}
     more = [plain[one] if isinstance(one, str) else one for one in types]
-    # const cannot be said after the fixed arguments: memory of any kind passes.
+    # C cannot declare const for variadic arguments, so read-only memory is accepted.
     return callinterface.of(with_more(cif.signature, more, True), 0, cif.policies)
 
 
@@ -212,19 +214,19 @@ def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterfac
 
 
 def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
-    """The plan of callbacks of a signature.
+    """Return the plan of callbacks of a signature.
 
     Parameters
     ----------
     signature : Signature
     tells_last : bool
-        Whether the last argument, an int's address, is what a failure is told by: the function
-        does not get it.
+        Whether the last argument is an ``int *`` that reports failure; the function does not get
+        it.
 
     Raises
     ------
     SignatureError
-        For types whose passing is not known, and more bytes than fit on a stack.
+        For types that the ABI does not describe here, and for values too large for the stack.
     """
     call = row.place(signature)
     moves: list[tuple[int, int, int]] = []
@@ -238,7 +240,7 @@ def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
 
 
 def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
-    """The step of an argument."""
+    """Return the step of an argument."""
     ctype, places = passing.ctype, passing.places
     letter, size, first = callinterface.letter(ctype), ctype.size, len(moves)
     at = places[0]
@@ -257,7 +259,7 @@ def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
 
 
 def _returned(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
-    """The step of the result."""
+    """Return the step of the result."""
     ctype, first = passing.ctype, len(moves)
     letter = callinterface.letter(ctype)
     if passing.how == "void":

@@ -1,7 +1,7 @@
-"""What people read of a plan: why there is none, and what failed in a call that was made by one.
+"""Messages about conversion plans: why there is none, and which step of a call failed.
 
-Texts name arguments as the caller sees them, from 1, and types by their canonical codes. `failure`
-makes the exception for a step of a plan; the others are parts of the reasons that `rules` gives.
+Messages count arguments from 1, as the caller sees them, and show types by canonical codes.
+`failure` creates the exception for a failed step; the others are parts of the reasons in `rules`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def advice(source: CType, target: CType) -> str | None:
 
 
 def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
-    """The exception for a step that failed, of a function with this name.
+    """Return the exception for a failed step in a call of the function `name`.
 
-    `value` is what did not pass: a number, the count; for a function that sets errno, or its last
-    argument, what it set; else what it returned.
+    `value` is the number or count that was refused. If the function itself failed, it is the code
+    in errno or in its last argument, or else its result.
     """
     one = plan.steps[step]
     subject = one.subject.format(name)
@@ -71,7 +71,7 @@ def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
 
 
 def _unfit(subject: str, source: CType, target: CType, value: float) -> BaseException:
-    """The exception for a number that is none of the wanted type."""
+    """Return the exception for a number that the wanted type cannot represent."""
     if target.kind in ("bool", "int"):
         if source.kind == "float" and not (math.isinf(value) or float(value).is_integer()):
             return ValueError(f"{subject} is {value!r}, not an integer")

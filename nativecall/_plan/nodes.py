@@ -1,10 +1,9 @@
-"""A plan: how a function of one C signature calls one of another, as plain values.
+"""Conversion plans: how a function of one C signature calls one of another, as plain values.
 
-A `Plan` says what each of the function's arguments is made of, as a `Node`, what is checked before
-the call and tested after it, where results go, and how failure shows on both sides. It is immutable
-and has neither native code nor addresses. `rules` makes plans; _plan/conversion.py writes one as
-what the core and generated code carry out, and `messages` makes the exception for a step of it that
-failed.
+A `Plan` describes each argument of the function as a `Node`, the checks before and after the call,
+the destination of results, and the error conventions of both sides. It is immutable, without native
+code or addresses. `rules` creates plans. conversion.py translates them for the core and generated
+code. `messages` creates the exception for a failed step.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "Plan")
 
-#: Bytes at the start of a Thunk that bound values follow (csrc/call/thunkobject.h).
+#: Size of a Thunk's header, in bytes; bound values follow it (csrc/call/thunkobject.h).
 HEADER: Final = _ext.code_layout()["thunk_values"]
 
 
@@ -37,7 +36,7 @@ class Argument(namedtuple("Argument", ["index", "type"])):
 
 
 class Load(namedtuple("Load", ["pointer", "offset", "type"])):
-    """What is `offset` bytes behind a pointer, which is not NULL."""
+    """The value `offset` bytes behind a pointer that is not NULL."""
 
     __slots__ = ()
     pointer: Argument
@@ -46,11 +45,11 @@ class Load(namedtuple("Load", ["pointer", "offset", "type"])):
 
 
 class Convert(namedtuple("Convert", ["value", "type", "step", "exact"], defaults=(False,))):
-    """A number as another type.
+    """A number converted to another type.
 
-    `step` says which check of it may fail, -1 none. What is checked is for floats `exact`: whether
-    one must be equal to the number it is made of, or may be rounded, though never to an infinity.
-    An integer must always be equal.
+    `step` is the step that fails if the conversion does, -1 if it cannot fail. An integer result
+    must equal its source. So must a floating-point result if `exact`; otherwise it may be rounded,
+    but not to an infinity.
     """
 
     __slots__ = ()
@@ -61,7 +60,7 @@ class Convert(namedtuple("Convert", ["value", "type", "step", "exact"], defaults
 
 
 class Memory(namedtuple("Memory", ["values", "type"])):
-    """A pointer to fresh memory that holds values, one after the other; of `type` each."""
+    """A pointer to fresh memory with consecutive values of `type`."""
 
     __slots__ = ()
     values: tuple[Node, ...]
@@ -69,7 +68,7 @@ class Memory(namedtuple("Memory", ["values", "type"])):
 
 
 class Constant(namedtuple("Constant", ["value", "type"])):
-    """An integer; for a pointer NULL."""
+    """An integer constant; NULL for pointers."""
 
     __slots__ = ()
     value: int
@@ -90,19 +89,19 @@ class _Node(namedtuple("_Node", ["type"])):
 
 
 class OutSlot(_Node):
-    """A pointer to fresh memory, zeros, for the function to write a `type`."""
+    """A pointer to fresh zeroed memory where the function writes a `type`."""
 
 
 class Result(_Node):
-    """What the function returned."""
+    """The function's result."""
 
 
 class OutValue(_Node):
-    """What the function wrote to the `OutSlot`."""
+    """The value that the function wrote to the `OutSlot`."""
 
 
 class ErrorOut(_Node):
-    """A pointer to a fresh int, 0, for the function to say that it failed: its last argument."""
+    """The last argument: a pointer to a fresh int, 0, where the function reports failure."""
 
 
 Node = (
@@ -115,14 +114,14 @@ def type_of(node: Node) -> CType:
 
 
 class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], defaults=(0,))):
-    """Something that may fail in a call, for messages."""
+    """A check that may fail in a call, for messages."""
 
     __slots__ = ()
-    kind: str  # "value", "null", "count" or "failure", that of the function itself
-    subject: str  # what the message is about; {} stands for the function's name
-    source: CType  # of the value that did not pass
-    target: CType  # what it should have become
-    count: int  # how many items there must be, for "count"
+    kind: str  # "value", "null" or "count"; "failure" of the function itself
+    subject: str  # the subject of the message; {} stands for the function's name
+    source: CType  # type of the refused value
+    target: CType  # type it should convert to
+    count: int  # required number of items, for "count"
 
 
 class Plan(
@@ -138,22 +137,22 @@ class Plan(
     __slots__ = ()
     outer: Signature  # the wanted one
     inner: Signature  # the function's own
-    arguments: tuple[Node, ...]  # the function's, those after its fixed ones included
+    arguments: tuple[Node, ...]  # the function's, including variadic ones
     result: Node | None
-    before: Convention  # the error convention of the function
-    after: Convention  # of the thunk
+    before: Convention  # error convention of the function
+    after: Convention  # error convention of the thunk
     flags: int  # of the thunk's entry
-    # Made first, in this order: a wanted argument, and the step, of the kind "null" or "count".
+    # Checks before the call, in order: (wanted argument, step of the kind "null" or "count").
     checks: tuple[tuple[int, int], ...]
-    stores: tuple[tuple[int, Node], ...]  # after the call: to which wanted argument goes what
-    tested: int  # the step that is the function's own failure; -1 where none is tested for
+    stores: tuple[tuple[int, Node], ...]  # after the call: (wanted argument, value to write)
+    tested: int  # the step for the function's own failure; -1 if that is not tested
     steps: tuple[Step, ...]
     size: int  # bytes of the Thunk
     takes_gil: bool  # around the call
-    settles: bool  # an exception that the function left finds a place
+    settles: bool  # whether an exception left by the function is raised or reported
 
     def follows_call(self, step: int) -> bool:
-        """Whether a step is taken when the function has returned."""
+        """Return whether a step is executed after the function has returned."""
         nodes = [self.result, *[node for _, node in self.stores]]
         return step == self.tested or any(
             [isinstance(node, Convert) and node.step == step for node in nodes]

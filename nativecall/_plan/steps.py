@@ -1,5 +1,5 @@
-"""What plans of both directions are made of: the steps and moves of csrc/call/plan.h, and where
-this machine's ABI has the values of a signature.
+"""Building blocks of call plans and closure plans: the steps and moves of csrc/call/plan.h, and the
+placement of a signature's values by this machine's ABI.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 def here() -> _ABI:
-    """The C ABI of this process; those of 32-bit processes, big-endian ones and Windows on ARM are
-    not known.
+    """Return the C ABI of this process.
+
+    32-bit and big-endian processes, and Windows on ARM, are not supported.
     """
     if sys.maxsize < 2**32 or sys.byteorder != "little":
         return UNKNOWN
@@ -50,7 +51,7 @@ def here() -> _ABI:
 
 
 ABI = here()
-#: Bytes of arguments and result by value: they go on the stack of any thread.
+#: Maximum bytes of arguments and result by value, so that they fit on the stack of any thread.
 _MOST_BYTES = 1 << 18
 # Structs NcStep and NcMove.
 STEP = struct.Struct("=BBcBIIII")
@@ -59,7 +60,7 @@ VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
 SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, OUT, LENGTH = range(6, 14)
 NOWHERE = 2**32 - 1  # NC_NOWHERE
 PIECES, WHOLE = 1, 2  # NC_PIECES, NC_WHOLE
-#: The steps of what has a word of the block to itself.
+#: The steps of values that occupy a word of the block alone.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
 
@@ -74,13 +75,13 @@ def step(
     memory: int = 0,
     moves: tuple[int, int] = (0, 0),
 ) -> bytes:
-    """A step; `moves` are the first that it has and the one behind its last."""
+    """Pack a step; `moves` is the range of its moves' indices."""
     first, end = moves
     return STEP.pack(code, size, letter.encode(), end - first, at, owner, memory, first)
 
 
 def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int, int]]) -> bytes:
-    """A plan: its header, its steps, which find their moves from themselves on, and all moves."""
+    """Join header, steps and moves to a plan; make the moves of a step relative to the step."""
     done = [header]
     for left, row in zip(range(len(rows), 0, -1), rows, strict=True):
         *parts, first = STEP.unpack(row)
@@ -89,13 +90,15 @@ def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int,
 
 
 def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] = ()) -> Call:
-    """Where the values of a call are; `fixed` is how many arguments a variadic function names,
-    which gets `more` after those of the signature.
+    """Place the values of a call.
+
+    `fixed` is the number of fixed arguments of a variadic function, and `more` are the types of
+    arguments after those of the signature.
 
     Raises
     ------
     SignatureError
-        For types whose passing is not known, and for what would not fit on a stack.
+        For types that the ABI does not describe here, and for values too large for the stack.
     """
     args = *signature.args, *more
     size = sum([one.size for one in (*args, signature.result)])
@@ -119,5 +122,5 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
 
 
 def is_packed(at: int) -> bool:
-    """Whether an argument at a place in the block has no more bytes there than it needs."""
+    """Return whether an argument at a place in the block is not padded to a word."""
     return ABI.packs and at >= ABI.stack

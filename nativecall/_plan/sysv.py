@@ -1,13 +1,12 @@
 """The System V ABI of x86-64: Linux, BSD and macOS.
 
-An object of up to 16 bytes is cut into eightbytes. Each has a class, merged from those of the
-scalars in it; it travels in a general register (INTEGER) or in a vector register (SSE), and the
-whole object goes to the stack when one of its eightbytes has the class MEMORY or when not all of
-them find a register. Later, smaller arguments may still use the registers that it left.
+An object of up to 16 bytes is cut into eightbytes. The class of an eightbyte is merged from the
+scalars in it. Class INTEGER goes into a general register, class SSE into a vector register. If an
+eightbyte has the class MEMORY, or not all of them find a register, the whole object goes on the
+stack. Later, smaller arguments may still use the remaining registers.
 
-Where the ABI's text leaves packed structs open, this follows GCC: a scalar that is not at a
-multiple of its natural alignment sends the object to memory, and an array has the classes of its
-first element, over and over.
+The ABI does not specify packed structs, so this follows GCC. A scalar that is not at a multiple of
+its natural alignment sends the object to memory. An array repeats the classes of its first element.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Classes of an eightbyte; MEMORY is that of whole objects, written None here.
+# Classes of an eightbyte. MEMORY applies to whole objects and is None here.
 _NONE, _INTEGER, _SSE, _X87, _X87UP = "", "integer", "sse", "x87", "x87up"
-# The block, as csrc/call/abi_x86_64.S has it.
+# Offsets in the block of csrc/call/abi_x86_64.S.
 _GENERAL = (0, 8, 16, 24, 32, 40)
 _VECTOR = tuple(range(48, 176, 16))
 _RAX, _RDX, _XMM0, _XMM1 = 176, 184, 192, 208
@@ -30,14 +29,14 @@ _ST0 = (176, 192)
 
 
 def classify(ctype: CType, offset: int = 0) -> list[str] | None:
-    """Classes of the eightbytes of an object that begins `offset` bytes into the outermost one.
+    """Return the classes of an object's eightbytes, from the one that holds its first byte.
 
-    The first is the eightbyte that holds its first byte. `None`: the object is passed in memory.
+    The object begins `offset` bytes into the outermost one. None: it is passed in memory.
     """
     start = offset % 8
     count = (start + ctype.size + 7) // 8
     if isinstance(ctype, Struct):
-        # A struct that is larger is in memory whatever it holds.
+        # Larger structs are always passed in memory.
         if ctype.size > 16:
             return None
         merged = [_NONE] * count
@@ -51,7 +50,7 @@ def classify(ctype: CType, offset: int = 0) -> list[str] | None:
                 if both is None:
                     return None
                 merged[index] = both
-        # An integer may have taken the lower half of a long double: then neither is there.
+        # If an integer overlaps the lower half of a long double, the object goes to memory.
         torn = [i for i, one in enumerate(merged) if one == _X87UP and merged[i - 1] != _X87]
         return None if torn else merged
     if isinstance(ctype, Array):
@@ -72,8 +71,9 @@ def classify(ctype: CType, offset: int = 0) -> list[str] | None:
 
 
 def _classify_field(field: Field, offset: int, union: bool) -> list[str] | None:
-    """Of a bit-field every eightbyte that it has bits in is INTEGER, wherever it lies. In a union
-    GCC takes one, and one of 0 bits, too, for the smallest integer that it fits into.
+    """Return the classes of a field. For a bit-field, every eightbyte with its bits is INTEGER.
+
+    In a union, GCC treats a bit-field, even one of width 0, as the smallest integer that holds it.
     """
     if field.width is None:
         return classify(field.type, offset + field.offset)
@@ -99,7 +99,7 @@ class SystemV(ABI):
 
     extends = True
     stack = 240
-    # A long double is in st(0), a complex one in st(0) and st(1).
+    # A long double is returned in st(0), a complex one in st(0) and st(1).
     results = {"general": (_RAX, _RDX), "vector": (_XMM0, _XMM1), "x87": _ST0}
     indirect = _GENERAL[0], _RAX
 
@@ -111,7 +111,7 @@ class SystemV(ABI):
             return None
         if _X87 in classes:
             return cut(ctype, "x87", 16)
-        # One for each eightbyte that is not all padding.
+        # One piece for each eightbyte that is not only padding.
         return tuple(
             [
                 Piece("vector" if one == _SSE else "general", 8 * i, min(8, ctype.size - 8 * i))

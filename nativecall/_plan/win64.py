@@ -1,9 +1,9 @@
 """The calling convention of 64-bit Windows on x86-64.
 
-An argument is one register or one slot of 8 bytes: an object of 1, 2, 4 or 8 bytes as an integer,
-any other as a pointer to the caller's copy. An object of those sizes comes back in rax, any other
-in memory that a hidden argument points to. A floating-point argument after the fixed ones of a
-variadic function is in both kinds of register.
+Each argument takes one register or one 8-byte stack slot. Objects of 1, 2, 4 or 8 bytes are passed
+as integers, others as a pointer to the caller's copy. Objects of those sizes are returned in rax,
+others in memory behind a hidden argument. A variadic floating-point argument is passed in both a
+vector and a general register.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The block, as csrc/call/abi_win64.S has it; what callees may use of the stack lies before the
-# arguments there.
+# Offsets in the block of csrc/call/abi_win64.S; the shadow space of callees precedes the stack
+# arguments.
 _GENERAL = (0, 8, 16, 24)
 _VECTOR = (32, 48, 64, 80)
 _RAX, _XMM0 = 96, 112
@@ -60,7 +60,7 @@ class Windows64(ABI):
 
 
 def _refuse(ctype: CType) -> None:
-    """Refuse what holds a number that Windows does not have."""
+    """Refuse types that contain a number which Windows lacks."""
     inner = inner_types(ctype)
     for one in inner:
         _refuse(one)
