@@ -1,8 +1,8 @@
-"""Makes conversions: the plans of rules.py, as the ops by which one C function calls another.
+"""Translate plans of rules.py to conversions: the ops by which one C function calls another.
 
-A `Conversion` is all that there is to do, in order, and where each value is. Two carry it out: the
-core, for which it is packed as the structs of csrc/call/plan.h, and code that is written of it
-(_codegen/conversioncode.py). The element of a ufunc's loop is one, too.
+A `Conversion` lists all ops in order, with the place of each value. The core executes it, packed as
+the structs of csrc/call/plan.h; _codegen/conversioncode.py compiles it. The body of a ufunc loop is
+also a conversion.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ EQUAL, OTHER, ERRNO, RAISED = range(10, 14)
 CALL, NO_ERRNO, TAKE_GIL, DROP_GIL, SETTLE = range(14, 19)
 KEEPS, SETS_ERRNO, REACHES_C, TELLS, BY_CODE = [1 << bit for bit in range(5)]
 _WORD = 8
-#: Conversions of numbers that have a code of their own for the core.
+#: Number conversions with dedicated op codes in the core.
 _DIRECT = {("f", "d"): _WIDEN, ("i", "d"): _INTEGER, ("d", "f"): _NARROW}
 
 
 class At(namedtuple("At", ["base", "at", "offset"], defaults=(0,))):
-    """Where a value is: so many bytes from a base, or behind the pointer that is there."""
+    """The place of a value: at an offset from a base, or behind the pointer stored there."""
 
     __slots__ = ()
     base: int
@@ -53,7 +53,7 @@ class At(namedtuple("At", ["base", "at", "offset"], defaults=(0,))):
     offset: int
 
 
-#: The place of an op that has none.
+#: For ops without a source or target.
 _NO_PLACE = At(FRAME, 0)
 
 
@@ -64,22 +64,22 @@ class Op(
         defaults=(_NO_PLACE, _NO_PLACE, 0, 0, (VOID, VOID), -1, False),
     )
 ):
-    """Something that is done (NC_OP_* of plan.h).
+    """One operation (NC_OP_* of plan.h).
 
     Attributes
     ----------
     code : int
     source, to : At
     size : int
-        The bytes of the source, or what an integer is compared with.
+        The bytes of the source, or the value that an integer is compared with.
     width : int
-        How many bytes of the target an extended integer must fill. The core fills a word.
+        The bytes of the target that an extended integer must fill. The core fills a word.
     types : (CType, CType)
-        What a number is, and what it becomes.
+        The types of a number before and after conversion.
     step : int
-        The step of the plan that fails with this; -1 for none.
+        The step of the plan that fails if this op does; -1 for none.
     exact : bool
-        Whether a number may not be rounded.
+        Whether rounding is an error.
     """
 
     __slots__ = ()
@@ -107,27 +107,27 @@ class Op(
 class Conversion(
     namedtuple("Conversion", "outer inner fixed ops failed areas data flags errors tested told")
 ):
-    """How a call that C makes becomes one of a C function.
+    """How a call from C is converted to a call of another C function.
 
     Attributes
     ----------
     outer, inner : Call
-        The call that is taken, whose block is `BLOCK`, and the one that is made: `FRAME`.
+        The incoming call, whose block is `BLOCK`, and the outgoing one: `FRAME`.
     fixed : int or None
-        How many arguments the function names if it is variadic.
+        The number of fixed arguments if the function is variadic.
     ops, failed : list of Op
-        What is done, and what puts a result into the block where that fails.
+        The ops of the call, and the ops that store a result in the block if one of them fails.
     areas : dict of int to int
-        The bytes of each place of the frame behind its block.
+        The size of each area in the frame behind its block, by offset.
     data : bytes
         Constants.
     flags : int
     errors : int
         The flags of the function's error convention.
     tested : int
-        The step that is the function's own failure, or `NOWHERE`.
+        The step for the function's own failure, or `NOWHERE`.
     told : int
-        Where in the block the address is of an int by which the caller sees failures; `NOWHERE`.
+        The offset in the block of the caller's pointer to its error int, or `NOWHERE`.
     """
 
     __slots__ = ()
@@ -147,7 +147,7 @@ class Conversion(
     def packed(self) -> bytes:
         inner = self.inner
         ops = [one.packed for one in (*self.ops, *self.failed)]
-        # Integers are written as words, so there is more of an area.
+        # Integers are written as whole words, so areas extend by a word.
         end = max([inner.stack, *[at + size + _WORD for at, size in self.areas.items()]])
         header = _CONVERSION.pack(
             len(self.ops),
@@ -166,10 +166,10 @@ class Conversion(
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the function itself can be called in place of this.
+        """Whether callers can call the function directly.
 
-        So it is when it finds each of its arguments in the register where the caller put it, and
-        others in registers that it does not look at: ``d:d`` called as ``d:dP``.
+        They can if each argument is in the right register already, and the function ignores the
+        registers of any others: ``d:d`` called as ``d:dP``.
         """
         if self.fixed is not None or self.outer.x87 != self.inner.x87:
             return False
@@ -186,12 +186,12 @@ class Conversion(
 
 
 def conversion(plan: nodes.Plan) -> Conversion:
-    """The conversion of a plan.
+    """Return the conversion of a plan.
 
     Raises
     ------
     SignatureError
-        For types whose passing is not known, and more bytes than fit on a stack.
+        For types that the ABI does not describe here, and for values too large for the stack.
     """
     more = [nodes.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
@@ -210,20 +210,20 @@ def conversion(plan: nodes.Plan) -> Conversion:
     told = outer.args[-1].places[0] if after.hidden else NOWHERE
     if plan.tested >= 0:
         writer.test(before, plan.tested, told)
-    # Nothing is written unless all has passed; the result may lie where the pointers are.
+    # Nothing is written unless all checks pass. The result may overlap the caller's pointers.
     stores = [(index, writer.ready(node), node) for index, node in plan.stores]
     given = None if plan.result is None else writer.ready(plan.result)
     for index, at, node in stores:
         writer.store(index, at, nodes.type_of(node).size)
     if given is not None:
         writer.give(given)
-    # What the call left in errno means nothing to the caller.
+    # Clear errno, which the call may have set and the caller would misread.
     writer.perform(NO_ERRNO, after.shown_by == "errno" != before.shown_by)
     ops, writer.ops = writer.ops, []
     if plan.outer.result.kind != "void":
         bits = storage.sentinel_of(plan.outer.result, after.sentinel)
         writer.give(writer.constant(bits))
-    # A function whose last argument says so, too, has written to the caller's.
+    # With "argument" on both sides, the function has written to the caller's int itself.
     flags = (
         KEEPS * (after.shown_by == "exception")
         | SETS_ERRNO * (after.shown_by == "errno")
@@ -236,19 +236,20 @@ def conversion(plan: nodes.Plan) -> Conversion:
 
 
 class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None))):
-    """What an argument of a loop's function is.
+    """An argument of a loop's function.
 
     Attributes
     ----------
     how : {"value", "reference", "input", "output", "view", "length", "error"}
-        An operand's element; a pointer to a copy of it, as Fortran takes numbers; a pointer to the
-        memory of an operand, in C's order without gaps; a strided view of it; the length of a core
-        dimension; the address of an int of the loop's own, for failures.
+        ``"value"``: an operand's element. ``"reference"``: a pointer to a copy of the element, as
+        in Fortran. ``"input"``, ``"output"``: a pointer to the memory of an operand, C-contiguous.
+        ``"view"``: a strided view of it. ``"length"``: the length of a core dimension.
+        ``"error"``: the address of the loop's error int.
     number : int
-        Of the operand, or of the dimension.
+        The number of the operand, or of the dimension.
     given : int or None
-        The input that an output has the contents of before the call. Without one, an output's
-        element is zero, and an output with dimensions stays as it is.
+        The input whose contents an output has before the call. Without one, the element of an
+        output is zero, and an output with dimensions is unchanged.
     """
 
     __slots__ = ()
@@ -264,25 +265,25 @@ class LoopPlan(
         defaults=(None, False, "none"),
     )
 ):
-    """The plan of a ufunc's loop: what a C function gets of each element, and where results go.
+    """The plan of a ufunc loop: the arguments of its C function, and the destination of results.
 
-    A loop of NumPy's is called with the addresses of its operands, inputs first, how many elements
-    there are, and the steps from one to the next. For each element it calls a C function once.
+    NumPy calls a loop with the addresses of its operands (inputs first), the number of elements,
+    and the strides. The loop calls a C function once per element.
 
-    Operands of a generalised loop have dimensions of their own besides (`core`), as numbers of the
-    names in NumPy's signature: ``(n),(n)->()`` is ``((0,), (0,), ())``.
+    Operands of a generalised loop also have core dimensions (`core`), numbered by their names in
+    NumPy's signature: ``(n),(n)->()`` is ``((0,), (0,), ())``.
 
     Attributes
     ----------
     signature : Signature
-        Of the function.
+        The signature of the function.
     inputs, outputs : tuple of CType
-        Elements of the operands.
+        Element types of the operands.
     arguments : tuple of Passed
         One for each argument of the function.
     results : tuple of (int, int)
-        Operands that have the function's result: each the number of the operand, and where in a
-        struct it is.
+        Operands that receive the function's result: the number of the operand, and the offset in
+        the result, which may be a struct.
     core : tuple of tuple of int, or None
         The core dimensions of each operand; None for a loop that is not generalised.
     needs_gil : bool
@@ -308,21 +309,21 @@ class LoopPlan(
 
     @property
     def dimensions(self) -> int:
-        """How many names the core dimensions have."""
+        """The number of distinct core dimensions."""
         return max([-1, *[one for row in self.core or () for one in row]]) + 1
 
     def steps_of(self, operand: int) -> int:
-        """Where the steps of an operand's core dimensions begin among all steps."""
+        """Return the index of the first core stride of an operand among all strides."""
         return len(self.operands) + sum([len(row) for row in (self.core or ())[:operand]])
 
 
 def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
-    """The loop of a ufunc, as the core carries it out, and the conversion of one element.
+    """Return the loop of a ufunc, packed for the core, and the conversion of one element.
 
     Raises
     ------
     SignatureError
-        As above.
+        As for `conversion`.
     """
     core = plan.core or ((),) * len(plan.operands)
     operands, dimensions = len(plan.operands), plan.dimensions
@@ -333,7 +334,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     given = [nodes.Argument(index, VOIDPTR) for index in range(words)]
     arguments: list[nodes.Node] = []
     arrays, lengths, axes = [], [], b""
-    outputs: list[tuple[int, At, int]] = []  # what they have before the call
+    outputs: list[tuple[int, At, int]] = []  # their initial values
     for (how, number, before), ctype in zip(plan.arguments, plan.signature.args, strict=True):
         if how == "error":
             arguments.append(nodes.ErrorOut(scalar("i")))
@@ -369,7 +370,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
         else:
             arguments.append(given[number])
     writer.arguments(arguments)
-    # After all values are read: an output may be the memory of an input.
+    # Store only after all values are read, since an output may overlap an input.
     for operand, at, size in outputs:
         writer.store(operand, at, size)
     errors = CONVENTIONS[plan.errors]
@@ -388,7 +389,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
 
 
 class _Writer:
-    """Writes one conversion; `end` is where the frame ends so far."""
+    """Writes one conversion; `end` is the current end of the frame."""
 
     def __init__(self, outer: Call, inner: Call, fixed: int | None = None) -> None:
         self.outer = outer
@@ -403,7 +404,7 @@ class _Writer:
         self.answer = _NO_PLACE
 
     def made(self, ops: list[Op], flags: int, errors: int, tested: int, told: int) -> Conversion:
-        """All of it: `ops`, and what was written since."""
+        """Return the conversion of `ops`; ops written since then are for failures."""
         failed = [] if ops is self.ops else self.ops
         rest = self.areas, self.data, flags, errors, tested, told
         return Conversion(self.outer, self.inner, self.fixed, ops, failed, *rest)
@@ -411,7 +412,7 @@ class _Writer:
     # -- ops -------------------------------------------------------------------------------------
 
     def perform(self, code: int, holds: bool = True) -> None:
-        """Do what has no places, where that is wanted."""
+        """Add an op without places, if `holds`."""
         if holds:
             self.ops.append(Op(code))
 
@@ -419,7 +420,7 @@ class _Writer:
         self.ops.append(Op(code, source, to, size))
 
     def reserve(self, size: int) -> int:
-        """A place behind the block."""
+        """Reserve an area behind the block; return its offset."""
         start = -(-self.end // 16) * 16
         self.areas[start] = size
         self.end = start + size + _WORD
@@ -431,18 +432,18 @@ class _Writer:
         return At(DATA, at)
 
     def compare(self, code: int, at: At, number: int, ctype: CType, step: int) -> None:
-        """Fail where an integer, or a pointer, is not the number, or is it (`OTHER`)."""
+        """Fail unless an integer or pointer equals a number or, for `OTHER`, differs from it."""
         if ctype.kind not in ("bool", "int"):
             ctype = scalar("Q")
         self.ops.append(Op(code, at, size=number, types=(ctype, VOID), step=step))
 
     def check(self, index: int, number: int, step: nodes.Step) -> None:
-        """Fail, with the step of this number, where a wanted argument is not what it must be."""
+        """Fail with step `number` if a wanted argument is NULL, or not the required count."""
         code = OTHER if step.kind == "null" else EQUAL
         self.compare(code, self.taken(index), step.count, step.source, number)
 
     def test(self, errors: Convention, step: int, told: int) -> None:
-        """Fail where the function did; `told` is where the caller has the address of its int."""
+        """Fail if the function did; the caller's pointer to its error int is at `told`."""
         if errors.shown_by == "nothing":
             return
         if errors.shown_by == "result":
@@ -458,7 +459,7 @@ class _Writer:
     # -- values ----------------------------------------------------------------------------------
 
     def located(self, node: nodes.Node) -> At | None:
-        """Where a value is already, which C has somewhere; None for what has to be made."""
+        """Return the place of a value that exists already; None if it must be computed."""
         match node:
             case nodes.Argument(index, _):
                 return self.taken(index)
@@ -476,7 +477,7 @@ class _Writer:
         return None
 
     def taken(self, index: int) -> At:
-        """Where an argument of the caller's is."""
+        """Return the place of a caller's argument; assemble its pieces if necessary."""
         found = self.given.get(index)
         if found is None:
             passing = self.outer.args[index]
@@ -492,17 +493,17 @@ class _Writer:
         return found
 
     def join(self, passing: Passing, base: int, to: At) -> None:
-        """Put a value in pieces together."""
+        """Assemble a value from its pieces."""
         for offset, place, size in passing.moves:
             self.op(COPY, At(base, place), to._replace(at=to.at + offset), size)
 
     def cut(self, passing: Passing, base: int, at: At) -> None:
-        """Put the pieces of a value where they are passed."""
+        """Copy the pieces of a value to their places."""
         for offset, place, size in passing.moves:
             self.op(COPY, at._replace(at=at.at + offset), At(base, place), size)
 
     def ready(self, node: nodes.Node) -> At:
-        """Where a value is once it is made, outside of the block."""
+        """Return the place of a value, computing it if necessary."""
         at = self.located(node)
         if at is None:
             at = At(FRAME, self.reserve(nodes.type_of(node).size))
@@ -510,7 +511,7 @@ class _Writer:
         return at
 
     def write(self, node: nodes.Node, to: At, *, wide: bool = False) -> None:
-        """Put a value somewhere; as a `wide` one into a whole word."""
+        """Write a value to a place; if `wide`, extend integers to a whole word."""
         match node:
             case nodes.Memory(values, item):
                 at = self.reserve(len(values) * item.size)
@@ -533,9 +534,9 @@ class _Writer:
         return at
 
     def move(self, at: At, to: At, ctype: CType, *, wide: bool) -> None:
-        """Copy a value; an integer that is a word's becomes one."""
+        """Copy a value; if `wide`, extend integers to a word."""
         if wide and ctype.kind in ("int", "bool"):
-            # C's own bools are 0 or 1, those behind pointers may be anything.
+            # A bool that C passes by value is 0 or 1; the byte behind a pointer may be anything.
             is_truth = ctype.kind == "bool" and at.base & POINTER
             self.extend(at, to, ctype, ctype, _WORD, is_truth=bool(is_truth))
         else:
@@ -544,7 +545,7 @@ class _Writer:
     def extend(
         self, at: At, to: At, source: CType, target: CType, width: int, *, is_truth: bool = False
     ) -> None:
-        """Make an integer as wide as that."""
+        """Extend an integer to `width` bytes."""
         least = source if source.size <= target.size else target
         code = SIGNED if getattr(least, "signed", False) else UNSIGNED
         code = TRUTH if is_truth else code
@@ -566,8 +567,10 @@ class _Writer:
     # -- the call --------------------------------------------------------------------------------
 
     def arguments(self, arguments: Sequence[nodes.Node], passes: bool = False) -> None:
-        """Put all arguments of the function where it finds them; where it `passes` on the result,
-        it writes that to the caller's memory."""
+        """Write all arguments of the function to their places.
+
+        If it `passes` on its result, it writes that to the caller's memory.
+        """
         result, memory = self.inner.result, At(FRAME, 0)
         if result.how == "reference":
             place = At(FRAME, result.places[0])
@@ -586,18 +589,18 @@ class _Writer:
             self.argument(node, passing)
 
     def gather(self) -> None:
-        """Put a result in pieces together."""
+        """Assemble the result from its pieces."""
         result = self.inner.result
         if result.how == "pieces" and len(result.places) > 1:
             self.join(result, FRAME, self.answer)
 
     def store(self, index: int, at: At, size: int) -> None:
-        """Write a value where an argument of the caller's points to."""
+        """Write a value through a pointer argument of the caller."""
         to = self.taken(index)
         self.op(COPY, at, to._replace(base=to.base | POINTER), size)
 
     def argument(self, node: nodes.Node, passing: Passing) -> None:
-        """An argument of the function's."""
+        """Write one argument of the function."""
         places = [At(FRAME, place) for place in passing.places]
         if passing.how in ("value", "stack") and len(places) == 1:
             wide = passing.how == "value" and not steps.is_packed(places[0].at)

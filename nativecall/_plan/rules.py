@@ -1,50 +1,63 @@
-"""The rules by which one C signature becomes another.
+"""Rules for converting one C signature to another.
 
-`convert` plans a function of the *wanted* signature that calls one of the function's *own*; `bind`
-plans one that has some of its arguments already. What a plan is stands in nodes.py. A `Draft`
-collects its steps and checks; what cannot be is `Refused`. A draft that is given up costs nothing:
-the next rule begins with a new one.
+`convert` plans a function of the *wanted* signature that calls a function with its *own* signature.
+`bind` plans one with some arguments fixed. nodes.py defines plans. A `Draft` collects the steps and
+checks of one attempt. A rule that does not fit raises `Refused`, and the next rule starts with a
+new draft.
 
-What the arguments are is tried in this order, and the first that fits is taken:
+`convert` tries these choices in order and uses the first that fits.
 
-1. The result: it becomes the wanted one; or the function's last pointer argument is the result (its
-   own being void, or a status); or the wanted last pointer argument takes the result (an integer
-   beside an integer only as another one); or a result is made a status of another kind; or it is
-   dropped where void is wanted.
-2. A trailing `void *`, user data: where both have one, it is passed on; where one has, it is its
-   counterpart if that is a pointer, or else the wanted one is dropped, or the function gets NULL.
-3. The arguments: an array and its length are a view of the function's
-   (``(T *x, n)`` or ``(n, T *x)`` for ``[1]T``); or both sides are an array and its length, in any
-   order; or one side is an array, ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)`` with any
-   integer as n, and the other one as many numbers, all of one type, or pointers to a float each (to
-   an integer might be that to n); or each becomes its counterpart. So ``d:dd`` and ``d:&d&d``
-   wanted as ``d:i&d`` take an array of two numbers. The same types in another order are no
-   counterparts.
+1. The result:
 
-How failure shows (the error convention): it is what it was where the wanted result can show it,
-is "nonzero" for an integer beside an argument that takes the result, and else "none", unless
-`errors` names one. A status is an integer that a convention needs, as "nonzero" and "zero" do; one
-of "nonzero" has no other meaning. With "argument" a signature's last one is apart from the rules
-above: where both sides have it, it is passed on, else the thunk has an int of its own, or writes
-errno or 1 to the caller's. Where the wanted convention cannot tell C of a failure, C gets NaN, 0,
-NULL or zeros and Python an exception.
+   - The own result converts to the wanted one.
+   - The function's last pointer argument is the wanted result; the own result is void or a status.
+   - The wanted last pointer argument receives the own result. If both results are integers, that
+     argument must point to an integer too.
+   - The result becomes a status of another kind.
+   - The result is dropped if void is wanted.
 
-The function gets the arguments of a variadic one after those that it names, as C promotes them.
+2. A trailing `void *`, which is user data. If both sides have one, it is passed on. If one side has
+   one and its counterpart is a pointer, it is an ordinary argument. Otherwise the wanted one is
+   dropped, or the function gets NULL.
+3. The arguments:
 
-Single values, in any direction:
+   - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
+   - Both sides have an array and its length, in different orders.
+   - One side has an array: ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)``, with any integer
+     type for n. The other side has n numbers of one type, or n pointers to floating-point numbers.
+     Pointers to integers do not count, since one might point to n.
+   - Each argument converts to its counterpart.
 
-- a type stays as it is; `T *` and `void *` are one another; `char *` may have any sign
-- a wanted argument `void *` becomes the own `PyObject *`, since the function says that user data
-  is one (`nativecall.handle`); where no objects are wanted, the GIL is taken around the call
-- an integer or a float becomes one of another type where every value fits, and else where this one
-  does: in range, for an integer from a float without a fraction, for a float from an integer
-  exactly. A float that becomes a smaller one is rounded, but never to an infinity.
-- a real number becomes a complex one, never the reverse
-- the wanted `T` becomes the own `T *`: a pointer to a copy, and what the function writes there is
-  lost; the wanted `T *` becomes the own `T`: what it points to. `T` may change on the way.
+   So ``d:dd`` and ``d:&d&d`` wanted as ``d:i&d`` accept an array of two numbers. The same types in
+   another order do not match.
 
-A pointer never becomes one to something else, and one to const never becomes one to what may be
-written: where a wanted declaration says const, that of the function must say so, too.
+Error conventions. `errors` selects the wanted one. By default the convention stays the same if the
+wanted result can show it. It is "nonzero" if an integer is returned beside a pointer that receives
+the result. Otherwise it is "none". A status is an integer result that a convention requires, as
+"nonzero" and "zero" do; a status of "nonzero" carries no other value.
+
+With "argument", the last argument of a signature is exempt from the rules above. If both sides have
+it, it is passed on. If only the function has it, the thunk passes an int of its own. If only the
+caller has it, the thunk stores errno or 1 there. If the wanted convention cannot report a failure
+to C, C gets NaN, 0, NULL or zeros, and Python an exception.
+
+A variadic function gets further arguments after its fixed ones, with C's default promotions.
+
+Single values, in both directions:
+
+- Equal types stay the same. `T *` and `void *` convert to each other; `char *` may have any sign.
+- A wanted `void *` argument converts to the own `PyObject *`: the function declares that its user
+  data is an object (`nativecall.handle`). If the wanted signature has no objects, the GIL is taken
+  around the call.
+- A number converts to another type if every value fits. Otherwise the value is checked in the call:
+  it must be in range, a float must have no fraction to become an integer, and an integer must
+  convert to a float exactly. A float is rounded to a smaller type, but never to an infinity.
+- A real number converts to a complex one, never the reverse.
+- A wanted `T` converts to the own `T *`, a pointer to a copy; what the function writes there is
+  lost. A wanted `T *` converts to the own `T`, the value behind it. `T` may convert as well.
+
+A pointer never converts to a pointer to another type. If the wanted declaration of a pointer has
+const, the function's own must have it too.
 """
 
 from __future__ import annotations
@@ -87,7 +100,7 @@ _KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib
 
 
 class Refused(Exception):
-    """Why a rule does not fit, and how far it went."""
+    """Raised by a rule that does not fit; `progress` is how far the rule got."""
 
     def __init__(self, reason: str, hint: str | None = None, progress: int = 0) -> None:
         super().__init__(reason)
@@ -97,10 +110,9 @@ class Refused(Exception):
 
 
 def _number(source: Scalar, target: Scalar) -> str:
-    """How a number becomes another: ``"same"``, ``"widened"``, or checked by one of two rules.
+    """Return how a number converts: ``"same"``, ``"widened"``, ``"exact"`` or ``"rounded"``.
 
-    ``"exact"`` and ``"rounded"`` are those of `Convert`, which code is written by and
-    the core carries out.
+    The last two check the value as `Convert` describes.
     """
     if source == target:
         return "same"
@@ -123,7 +135,7 @@ def _number(source: Scalar, target: Scalar) -> str:
 
 
 def pointee_of(ctype: CType) -> CType:
-    """What a type that is known to be a pointer's points to."""
+    """Return the pointee of a type known to be a pointer."""
     assert isinstance(ctype, Pointer)
     return ctype.pointee
 
@@ -139,7 +151,7 @@ def same_pointer(given: CType, wanted: CType) -> bool:
 
 
 class Draft:
-    """A plan in the making, or half of one that is given up."""
+    """A plan under construction, which may be discarded."""
 
     def __init__(self, inner: Signature, outer: Signature) -> None:
         self.inner = inner
@@ -152,7 +164,7 @@ class Draft:
         return len(self.steps) - 1
 
     def promised(self, node: Argument, own: Own) -> None:
-        """Refuse to pass on what is const for the caller but not for the function."""
+        """Refuse to pass a pointer that is const for the caller but not for the function."""
         shared = (*POINTERS, "view")
         if self.outer.readonly[node.index] and not own.readonly and node.type.kind in shared:
             raise Refused(
@@ -161,14 +173,14 @@ class Draft:
             )
 
     def check(self, index: int, kind: str, count: int = 0) -> None:
-        """Have a wanted argument checked, once: not to be NULL, or to be a number of items."""
+        """Add a check of a wanted argument, once: that it is not NULL, or equals a count."""
         if all([(at, self.steps[step].kind) != (index, kind) for at, step in self.checks]):
             ctype = self.outer.args[index]
             step = self.step(kind, given_text(index), ctype, ctype, count)
             self.checks.append((index, step))
 
     def value(self, node: Node, target: CType, subject: str) -> Node:
-        """A value as another type."""
+        """Convert a value to another type."""
         source = type_of(node)
         if isinstance(source, Scalar) and isinstance(target, Scalar):
             how = _number(source, target)
@@ -181,7 +193,7 @@ class Draft:
         raise Refused(no_way(source, target), advice(source, target))
 
     def argument(self, node: Argument, own: Own, subject: str) -> Node:
-        """A wanted argument as one of the function's own."""
+        """Convert a wanted argument to one of the function's own."""
         source, target = node.type, own.type
         if source == VOIDPTR and target.kind == "object":
             return node  # user data that is a `nativecall.handle`
@@ -191,7 +203,7 @@ class Draft:
             if isinstance(target, Pointer) and isinstance(source, (Scalar, Struct)):
                 return Memory((self.value(node, target.pointee, subject),), target.pointee)
             if isinstance(target, Pointer) and target.pointee == source:
-                # Of what a pointer to a pointer leads to no declaration promises anything.
+                # No declaration promises const for the target of a pointer to a pointer.
                 self.promised(node, Own(source, False))
                 return Memory((node,), source)
             by_reference = isinstance(source, Pointer) and isinstance(target, (Scalar, Struct))
@@ -208,9 +220,10 @@ class Draft:
 
 
 def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
-    """How many numbers are not sure to stay what they are where a function of the signature `inner`
-    is called as one of `outer`, and by how many binary digits these are cut; numbers of other
-    types, and of another place, count as lost.
+    """Return how many numbers may change when a function of `inner` is called as `outer`.
+
+    Also return the total of binary digits lost. Extra arguments on either side, and values that do
+    not convert, count as changed.
     """
     pairs = [(inner.result, outer.result)]
     pairs += [(given, own) for own, given in zip(inner.args, outer.args, strict=False)]
@@ -224,7 +237,7 @@ def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
 
 
 def _holds(target: CType, source: CType) -> bool:
-    """Whether one type has every value of another."""
+    """Return whether `target` can represent every value of `source`."""
     if not isinstance(target, Scalar) or not isinstance(source, Scalar):
         return target == source
     try:
@@ -238,7 +251,7 @@ class Own(namedtuple("Own", ["type", "readonly"])):
 
     __slots__ = ()
     type: CType
-    readonly: bool  # whether the function promises not to write to what it points to
+    readonly: bool  # whether the function promises not to write through it
 
 
 def own_arguments(inner: Signature) -> list[Own]:
@@ -246,7 +259,7 @@ def own_arguments(inner: Signature) -> list[Own]:
 
 
 def of_argument(node: Argument, refused: Refused, progress: int) -> Refused:
-    """A reason with the wanted argument that it is about."""
+    """Add the wanted argument to the reason of a refusal."""
     return Refused(f"{given_text(node.index)} {refused.reason}", refused.hint, progress)
 
 
@@ -254,7 +267,7 @@ def of_argument(node: Argument, refused: Refused, progress: int) -> Refused:
 
 
 def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
-    """Each wanted argument as its counterpart."""
+    """Convert each wanted argument to its counterpart."""
     if len(own) != len(given):
         besides = ""
         if (len(own), len(given)) != (len(draft.inner.args), len(draft.outer.args)):
@@ -277,7 +290,7 @@ def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> 
 def _refuse_another_order(
     own: Sequence[Own], given: Sequence[Argument], nodes: Sequence[Node]
 ) -> None:
-    """Refuse counterparts that are none: an array taken for a number, and a number for an array."""
+    """Refuse false counterparts: an array passed as a number and a number as an array."""
     sent = [one for node in nodes if isinstance(node, Memory) for one in node.values]
     loaded = [node for node in nodes if isinstance(_source(node), Load)]
     if not sent or not loaded:
@@ -297,16 +310,16 @@ def _source(node: Node) -> Node:
 
 
 def _changes_kind(node: Node) -> bool:
-    """Whether a value becomes a float that was an integer, or the reverse."""
+    """Return whether a node converts an integer to a float, or the reverse."""
     kinds = {type_of(one).kind in ("bool", "int") for one in (node, _source(node))}
     return len(kinds) > 1
 
 
-_TOO_LONG = 1 << 20  # progress of what fits but for a length or for const
+_TOO_LONG = 1 << 20  # progress of a rule that fits except for a length or const
 
 
 def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
-    """Which argument is the pointer, which the count, and the type of an element."""
+    """Return the positions of the pointer and of the count, and the element type."""
     for at, n in ((0, None), (1, 0), (0, 1)):
         pointer = types[at] if len(types) == (1 if n is None else 2) else None
         if not isinstance(pointer, Pointer) or not isinstance(pointer.pointee, Scalar):
@@ -317,7 +330,7 @@ def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
 
 
 def _numbers_alone(types: Sequence[CType]) -> CType:
-    """The type that all are: numbers, or several pointers to a float or complex number each."""
+    """Return the common type of numbers, or of several pointers to float or complex numbers."""
     first = types[0] if types else VOIDPTR
     fits = isinstance(first, Scalar)
     if isinstance(first, Pointer) and len(types) > 1:
@@ -328,7 +341,7 @@ def _numbers_alone(types: Sequence[CType]) -> CType:
 
 
 def _rearranged(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
-    """Both have an array and its length, each in an order of its own."""
+    """Swap an array and its length, if both sides have them in different orders."""
     at, n, _ = _as_array([node.type for node in given])
     place, m, _ = _as_array([one.type for one in own])
     if n is None or m is None or at == place:
@@ -346,7 +359,7 @@ def _rearranged(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> 
 
 
 def _unpacked(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
-    """The caller has an array, the function takes numbers, or pointers to them."""
+    """Unpack the caller's array to numbers, or pointers to numbers, for the function."""
     at, n, item = _as_array([node.type for node in given])
     number = _numbers_alone([one.type for one in own])
     if n is not None:
@@ -363,7 +376,7 @@ def _unpacked(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> li
 
 
 def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
-    """The caller has numbers, or pointers to them, the function takes an array."""
+    """Pack the caller's numbers, or the numbers behind its pointers, into an array."""
     at, n, item = _as_array([one.type for one in own])
     number = _numbers_alone([node.type for node in given])
     numbers: Sequence[Node] = given
@@ -387,7 +400,7 @@ _LENGTH = scalar("q")  # of intptr_t
 
 
 def _viewed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
-    """Nodes for the function's arguments; `Refused` where this is not what they are."""
+    """Convert arrays with lengths to the function's one-dimensional views."""
     if not any([_is_vector(one) for one in own]):
         raise Refused("", None, -2)
     nodes: list[Node] = []
@@ -410,7 +423,7 @@ def _is_vector(own: Own) -> bool:
 
 
 def _descriptor(draft: Draft, own: Own, pair: Sequence[Argument], index: int) -> Node:
-    """A pointer to the view's descriptor."""
+    """Return a pointer to the view's descriptor."""
     assert isinstance(own.type, View)
     item = own.type.item
     wanted = Pointer(item)
@@ -442,9 +455,9 @@ def _arguments(
     given: Sequence[Argument],
     paired: bool,
 ) -> tuple[Draft, list[Node]]:
-    """Nodes for the function's arguments `own` from the wanted ones, by the rules 2 and 3.
+    """Return nodes for the function's arguments `own` by rules 2 and 3.
 
-    With `paired` user data of both sides belongs together.
+    With `paired`, user data of both sides belongs together.
     """
     worst = Refused("", None, -3)
     choices: list[tuple[Sequence[Own], Sequence[Argument], list[Node]]] = []
@@ -468,7 +481,7 @@ def _arguments(
                     _user_data(draft, own[-1], given[-1])
                 return draft, nodes + after
             except Refused as refused:
-                # What is no array is told as what it is one by one.
+                # Report the refusal of the array rules only if they almost fit.
                 told = rule is _one_by_one or refused.progress >= _TOO_LONG
                 if told and refused.progress > worst.progress:
                     worst = refused
@@ -476,7 +489,7 @@ def _arguments(
 
 
 def _user_data(draft: Draft, own: Own, given: Argument) -> None:
-    """See that user data may be passed on."""
+    """Refuse user data that may not be passed on."""
     try:
         draft.promised(given, own)
     except Refused as refused:
@@ -486,7 +499,7 @@ def _user_data(draft: Draft, own: Own, given: Argument) -> None:
 def _promoted(
     inner: Signature, outer: Signature, given: Sequence[Argument]
 ) -> tuple[Draft, list[Node]]:
-    """Arguments for a variadic function: its own, and what follows as C promotes it."""
+    """Return arguments for a variadic function: its fixed ones, and further ones as promoted."""
     fixed = len(inner.args)
     draft = Draft(inner, outer)
     if len(given) < fixed:
@@ -508,20 +521,20 @@ class _Ending(
         defaults=(None, None, None, None),
     )
 ):
-    """One way to have the wanted result: what becomes of the arguments, and of the result."""
+    """One way to produce the wanted result, with the arguments left to convert."""
 
     __slots__ = ()
     errors: Convention
     own: Sequence[Own]
     given: Sequence[Argument]
     room: int | None  # the function's argument that points to the result
-    store: int | None  # the wanted argument that takes the result
-    value: CType | None  # what becomes the result or is stored; None for nothing
-    status: int | None  # the result after success, of a status
+    store: int | None  # the wanted argument that receives the result
+    value: CType | None  # type of the value to return or store; None without one
+    status: int | None  # the result after success, if it is a status
 
 
 def _last_pointers(args: Sequence[Own] | Sequence[Argument], readonly: Sequence[bool]) -> list[int]:
-    """Which arguments may be the last pointer to a result: the last, or that before user data."""
+    """Return candidates for the last pointer to a result: the last, or the one before user data."""
     has_user_data = bool(args) and args[-1].type.kind == "voidptr"
     places = range(len(args) - 1, max(len(args) - 2 - has_user_data, -1), -1)
     return [at for at in places if isinstance(args[at].type, Pointer) and not readonly[at]]
@@ -530,9 +543,9 @@ def _last_pointers(args: Sequence[Own] | Sequence[Argument], readonly: Sequence[
 def _endings(
     inner: Signature, before: Convention, outer: Signature, errors: Convention | None
 ) -> tuple[list[_Ending], Refused | None]:
-    """What rule 1 offers, in its order, and why it does not offer more."""
+    """Return the choices of rule 1 in order, and the first reason for excluding one."""
     none = CONVENTIONS["none"]
-    known = before  # what the wanted function has where nothing else is asked for
+    known = before  # the default for the wanted function
     if before.hidden and errors is None:
         errors, known = (before, before) if before.fits(outer) else (None, none)
     own = before.passed(own_arguments(inner))
@@ -541,7 +554,7 @@ def _endings(
         given = errors.passed(given)
     result, wanted = inner.result, outer.result
     integral = wanted.kind in ("int", "bool")
-    # A convention that needs nothing of the result is kept without being asked for.
+    # A convention that requires nothing of the result is kept by default.
     kept = known if known.needs == "any" else none
     found: list[_Ending] = []
     refused: Refused | None = None
@@ -585,7 +598,7 @@ def _endings(
                 left = [*own[:place], *own[place + 1 :]]
                 pointee = pointee_of(own[place].type)
                 found.append(_Ending(after, left, given, room=place, value=pointee))
-    # The wanted last pointer argument takes the result.
+    # The wanted last pointer argument receives the result.
     if result.kind != "void" and not before.is_status and (wanted.kind == "void" or integral):
         for place in _last_pointers(given, outer.readonly):
             after = errors or (CONVENTIONS["nonzero"] if integral else kept)
@@ -594,11 +607,11 @@ def _endings(
             pointee = pointee_of(given[place].type)
             numbers = ("int", "bool")
             if integral and result.kind in numbers and pointee.kind not in numbers:
-                continue  # beside an integer, an integer is hardly the float for the pointer
+                continue  # an integer result is hardly meant for a pointer to a float
             rest = [*given[:place], *given[place + 1 :]]
             status = after.success if integral else None
             found.append(_Ending(after, own, rest, store=place, value=result, status=status))
-    # A status of another kind, also of nothing.
+    # A status of another kind, or a status for a void result.
     if integral and errors and errors.needs == "integer" and errors != before:
         if result.kind == "void" or (result.kind in ("int", "bool") and before != none):
             found.append(_Ending(errors, own, given, status=errors.success))
@@ -619,7 +632,7 @@ def _endings(
 
 
 def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Plan:
-    """The plan of an ending whose arguments are there."""
+    """Return the plan for a choice of rule 1 with converted arguments."""
     inner, outer = draft.inner, draft.outer
     before, after = convention(flags), ending.errors
     stores: list[tuple[int, Node]] = []
@@ -650,7 +663,7 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
         result = node
     if ending.status is not None:
         result = Constant(ending.status, outer.result)
-    # A result that shows failure as before needs no look, unless it has to be made from one.
+    # If the result shows failure as before, no test is needed, unless the result is converted.
     shown = before == after and (
         before.needs == "any" or (result is not None and ending.status is None)
     )
@@ -678,10 +691,10 @@ def convert(
     outer: Signature,
     errors: str | None = None,
 ) -> Plan:
-    """The plan by which a function of the signature `inner`, whose entry has `flags`, is called as
-    one of the wanted signature `outer`, with the wanted error convention.
+    """Plan calls of a function of signature `inner` as one of signature `outer`.
 
-    SignatureError when no rule fits; it says which argument does not, and what would work.
+    `flags` are those of the function's entry; `errors` is the wanted error convention. If no rule
+    fits, raise SignatureError, which names the argument that does not fit and what would work.
     """
     before = convention(flags)
     wanted = None if errors is None else CONVENTIONS[errors]
@@ -720,7 +733,7 @@ def convert(
 
 
 def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
-    """The plan of a function of the arguments that are not `bound`, which are in its data."""
+    """Plan a function of the arguments that are not `bound`; bound values lie in the Thunk."""
     nodes: list[Node] = []
     left: list[int] = []
     offset = HEADER
@@ -747,7 +760,7 @@ def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
 
 
 def taking_gil(signature: Signature, flags: int) -> Plan:
-    """The plan of a function that needs the GIL for callers that may not have it."""
+    """Plan calls of a function that needs the GIL, for callers that may not hold it."""
     plan = bind(signature, flags, [False] * len(signature.args))
     return _with_gil_taken(plan._replace(outer=signature))
 
