@@ -24,8 +24,8 @@ static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
                   : Py_BuildValue("(OnO)", made_by, type, value);
 }
 
-/* Looks up a key. If the function's own code raises, the key is replaced by one without it. A
- * borrowed reference, or NULL, perhaps with an exception. */
+/* Looks up a key. If the function's own code raises, the key is replaced by one that uses the
+ * function's identity. A borrowed reference, or NULL, perhaps with an exception. */
 static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *value,
                           PyObject **key)
 {

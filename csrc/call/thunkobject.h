@@ -3,7 +3,7 @@
  *
  * Python code (_callable/thunk.py) makes a ThunkSpec once for a signature and a conversion; it
  * never changes. There may be millions of Thunks for a spec. A Thunk is the context of its stub
- * (platform/stub.h), so generated code or call/convert.c reads the function and the bound values
+ * (platform/stub.h). So generated code or call/convert.c reads the function and the bound values
  * from it, and needs no other memory.
  *
  * Threads: everything here needs the GIL, except calls of a thunk. What a call reads is complete

@@ -37,7 +37,7 @@ extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_
 /* _alone(signature), METH_O: a new callable of the present entry; for None, of the only one. */
 PyObject *nc_foreign_entry(PyObject *callable, PyObject *signature);
 
-/* Empties the cache when the entries or the hook change. May run foreign code. */
+/* Empties the cache when the entries or the hook change. May run arbitrary Python code. */
 void nc_foreign_forget(NcCallable *self);
 
 /* Called by the type's tp_traverse. */

@@ -406,7 +406,7 @@ PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
     if (plan == NULL || !is_plan(plan)) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
-    Py_INCREF(plan); /* audit hooks run foreign code */
+    Py_INCREF(plan); /* audit hooks run arbitrary code */
     PyObject *made = make_callback((PyTypeObject *)(void *)args[0], plan, args[2], args[3]);
     Py_DECREF(plan);
     return made;

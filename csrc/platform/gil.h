@@ -37,8 +37,9 @@ static inline int nc_is_foreign(const PyThreadState *thread)
  * it frees the state. So the ident is the holder's if the same state is still current after the
  * read; otherwise it is discarded. The only risk is a read of memory that was just freed. That is a
  * malloc block of some hundred bytes, which stays mapped unless its arena is trimmed between two
- * instructions here. The read happens only if a subinterpreter exists (the newest interpreter is
- * the head of CPython's list), in a thread that has a state but does not run with it. */
+ * instructions here. The read happens only if a subinterpreter exists: the newest interpreter is
+ * the head of CPython's list. It also requires that the thread has a state but does not run with
+ * it. */
 NC_STATIC_INLINE PyThreadState *nc_thread_attached(PyThreadState **own)
 {
     PyThreadState *state = nc_thread_unchecked();
