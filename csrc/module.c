@@ -121,7 +121,7 @@ static PyMethodDef functions[] = {
     {"viewed", viewed, METH_O, NULL},
     {"callable_of", callable_of, METH_O, NULL},
     {"wrapped", NC_METHOD(nc_wrapped), METH_FASTCALL, NULL},
-    {"called", NC_METHOD(nc_called), METH_FASTCALL, NULL},
+    {"caller", nc_caller, METH_VARARGS, NULL},
     {"make", NC_METHOD(nc_memory_make), METH_FASTCALL, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 #: Shared by callbacks without options, by the signature as written.
 _plans: Fifo[str, tuple[CallInterface, int, CallbackSpec]] = Fifo()
-_called = _ext.called
 _OPTIONS = ("gil", "errors", "name", "doc", "encoding")
 #: The conventions that can report the failure of a Python function to C.
 _REPORTED = {name: one for name, one in CONVENTIONS.items() if one.shown_by != "nothing"}
@@ -262,6 +261,9 @@ def _annotated(function: Callable[..., object]) -> str:
     return f"{spelled(known.return_annotation, 'the result')} ({', '.join(args) or 'void'})"
 
 
+_called = _ext.caller(Callback, _plans)  # the usual call: a known signature, and no options
+
+
 @spelled(*_OPTIONS, "types")
 def callback(
     signature: str | Signature | None = None,
@@ -345,10 +347,9 @@ def callback(
     >>> square.to_ctypes()(3.0)
     9.0
     """
-    if not options:
-        made = _called(Callback, _plans, signature, function)
-        if made is not None:
-            return made
+    made = _called(signature, function, options)
+    if made is not None:
+        return made
     return _callback(signature, function, **options)
 
 

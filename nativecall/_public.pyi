@@ -37,8 +37,8 @@ from ._slots import customslots as customslots
 from ._slots import extensibletype as extensibletype
 from ._slots import get_include as get_include
 from ._types.signature import Signature as Signature
+from ._values.calloptions import AnyWrapOptions as _AnyWrapOptions
 from ._values.calloptions import Gil as _Gil
-from ._values.calloptions import WrapOptions as _WrapOptions
 from ._values.failure import Errors as _Errors
 from ._values.foreign import register_box as register_box
 from ._values.storage import Record as Record
@@ -63,16 +63,13 @@ class _Plain(TypedDict, total=False):
     gil: _Gil
     errno: bool
 
-class _Options(_WrapOptions, total=False):
-    types: object
-
 @overload
 def wrap(  # type: ignore[overload-overlap]  # keeps the types of the target
     target: NativeCallable[_P, _R], signature: None = None, **options: Unpack[_Plain]
 ) -> NativeCallable[_P, _R]: ...
 @overload
 def wrap(
-    target: object, signature: str | Signature | None = None, **options: Unpack[_Options]
+    target: object, signature: str | Signature | None = None, **options: Unpack[_AnyWrapOptions]
 ) -> NativeCallable: ...
 
 class Library(_Library):

@@ -269,8 +269,7 @@ PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)
 
 static int is_name(PyObject *name)
 {
-    return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) != 0 &&
-           PyUnicode_FindChar(name, 0, 0, PyUnicode_GET_LENGTH(name), 1) < 0;
+    return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) != 0 && !nc_has_null(name);
 }
 
 /* wrapped(address, signature, options): the callable for an address, with an optional name. Returns

@@ -159,8 +159,8 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
 int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                        PyObject *value, NcPointer *out);
 
-/* called(class, plans, signature, function), METH_FASTCALL: a Callback of a signature that the dict
- * has a plan for; returns None if Python code must make it. */
-PyObject *nc_called(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+/* caller(class, plans): a function of (signature, function, options) that returns a Callback of a
+ * signature that the dict has a plan for, or None if Python code must make it. */
+PyObject *nc_caller(PyObject *module, PyObject *args);
 
 #endif

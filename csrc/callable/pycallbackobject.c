@@ -4,6 +4,7 @@
 
 #include "call/entry.h"
 #include "call/plan.h"
+#include "values/names.h"
 #include "values/scalars.h"
 #include "platform/address.h"
 #include "platform/stub.h"
@@ -344,9 +345,7 @@ static PyObject *text_of(PyObject *function, int is_doc)
                           : Py_NewRef(is_doc ? own->func_doc : own->func_name);
     if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
-    } else if (found != NULL &&
-               (!PyUnicode_Check(found) ||
-                PyUnicode_FindChar(found, 0, 0, PyUnicode_GET_LENGTH(found), 1) >= 0)) {
+    } else if (found != NULL && (!PyUnicode_Check(found) || nc_has_null(found))) {
         Py_CLEAR(found);
     }
     return found;
@@ -391,25 +390,36 @@ static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *sig
     return self;
 }
 
-PyObject *nc_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+static PyObject *called(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 4 || !PyDict_Check(args[1]) || !PyType_Check(args[0]) ||
-        !PyType_IsSubtype((PyTypeObject *)(void *)args[0], (PyTypeObject *)&NcCallable_Type)) {
-        PyErr_SetString(PyExc_TypeError, "called() takes a class of callables, plans, a signature "
-                                         "and a function");
-        return NULL;
-    }
-    if (!PyUnicode_CheckExact(args[2]) || !PyCallable_Check(args[3])) {
+    if (nargs != 3 || !PyUnicode_CheckExact(args[0]) || !PyCallable_Check(args[1]) ||
+        !PyDict_CheckExact(args[2]) || PyDict_GET_SIZE(args[2]) != 0) {
         Py_RETURN_NONE;
     }
-    PyObject *plan = PyDict_GetItemWithError(args[1], args[2]);
+    PyObject *plan = PyDict_GetItemWithError(PyTuple_GET_ITEM(self, 1), args[0]);
     if (plan == NULL || !is_plan(plan)) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
     Py_INCREF(plan); /* audit hooks run arbitrary code */
-    PyObject *made = make_callback((PyTypeObject *)(void *)args[0], plan, args[2], args[3]);
+    PyTypeObject *type = (PyTypeObject *)(void *)PyTuple_GET_ITEM(self, 0);
+    PyObject *made = make_callback(type, plan, args[0], args[1]);
     Py_DECREF(plan);
     return made;
+}
+
+PyObject *nc_caller(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static PyMethodDef method = {"called", NC_METHOD(called), METH_FASTCALL, NULL};
+    PyTypeObject *type;
+    PyObject *plans;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &type, &PyDict_Type, &plans)) {
+        return NULL;
+    }
+    if (!PyType_IsSubtype(type, &NcCallable_Type)) {
+        PyErr_SetString(PyExc_TypeError, "the class must be one of callables");
+        return NULL;
+    }
+    return PyCFunction_New(&method, args);
 }
 
 static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)

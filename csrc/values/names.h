@@ -10,6 +10,8 @@
 
 #include "layout.h"
 
+#include <string.h>
+
 /* The name of a callable, a borrowed reference: it stays as long as the callable, and never changes
  * but by nc_callable_describe. NULL with an exception. */
 PyObject *nc_callable_name(NcCallable *self);
@@ -22,5 +24,13 @@ PyObject **nc_callable_name_place(NcCallable *self);
 
 /* The same of `name`, a callable or a str. */
 PyObject *nc_name(PyObject *name);
+
+/* Whether a str has a null character, which text in C ends at. */
+static inline int nc_has_null(PyObject *text)
+{
+    Py_ssize_t length = PyUnicode_GET_LENGTH(text);
+    return PyUnicode_IS_ASCII(text) ? memchr(PyUnicode_DATA(text), 0, (size_t)length) != NULL
+                                    : PyUnicode_FindChar(text, 0, 0, length, 1) >= 0;
+}
 
 #endif

@@ -21,20 +21,18 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Unpack
 
-    from .._values.calloptions import WrapOptions
+    from .._values.calloptions import AnyWrapOptions, WrapOptions
 else:
     ModuleType = type(_ext)  # the import of `types` takes as long as that of two modules of ours
 
 _wrapped = _ext.wrapped  # the usual call: an address and a signature as text
 
 
-@spelled(*WRAP)
+@spelled(*WRAP, "types")
 def wrap(
     target: object,
     signature: str | Signature | None = None,
-    *,
-    types: object = None,
-    **options: Unpack[WrapOptions],
+    **options: Unpack[AnyWrapOptions],
 ) -> NativeCallable:
     """Make a native callable of a C function.
 
@@ -138,11 +136,19 @@ def wrap(
     >>> ldexp(0.75, 4)
     12.0
     """
-    if types is None:
-        made = _wrapped(target, signature, options)
-        if made is not None:
-            return made
-    elif not isinstance(target, ModuleType):
+    made = _wrapped(target, signature, options)
+    return _wrap(target, signature, **options) if made is None else made
+
+
+def _wrap(
+    target: object,
+    signature: str | Signature | None,
+    *,
+    types: object = None,
+    **options: Unpack[WrapOptions],
+) -> NativeCallable:
+    """`wrap` of all else."""
+    if types is not None and not isinstance(target, ModuleType):
         target, signature = _with_types(target, signature, types)
     if isinstance(target, ModuleType):
         name = options.get("name")
@@ -160,7 +166,7 @@ def wrap(
 def _with_types(
     target: object, signature: str | Signature | None, types: object
 ) -> tuple[object, str | Signature | None]:
-    """Both with the types of a library. Apart, so that the usual call of `wrap` makes no cell."""
+    """Return both with the types of a library."""
     if isinstance(target, Mapping):
         return {parse_with(text, types): one for text, one in target.items()}, signature
     return target, _named(target, signature, types)

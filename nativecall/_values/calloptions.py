@@ -75,6 +75,11 @@ if TYPE_CHECKING:
         name: str | None
         doc: str | None
 
+    class AnyWrapOptions(WrapOptions, total=False):
+        """The same, and the library that declares the types of the signature."""
+
+        types: object
+
 
 class Policies(
     namedtuple(
