@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _INDENT = "  "
-# What stands for a sign where it cannot be shown.
+# Replacements for symbols that cannot be shown.
 _PLAIN = {"✓": "ok", "✗": "X", "·": "-", "µ": "u"}
 _STYLES = {"bad": "bold red", "ours": "bold cyan", "": ""}
 _VERDICTS = {"✓": "green", "✗": "bold red"}
 
 
 class CommandError(Exception):
-    """What keeps a command from being carried out, in one line for a person."""
+    """An error that prevents a command from running, in one line for people."""
 
 
 class Row:
-    """A row of a table; ``"ours"`` is for what nativecall does, ``"bad"`` for results."""
+    """A table row; style ``"ours"`` marks nativecall's own, ``"bad"`` failures."""
 
     def __init__(self, *cells: str, style: str = "") -> None:
         self.cells = cells
@@ -42,7 +42,7 @@ class Row:
 
 
 def _shown(text: str) -> str:
-    """The text with signs that standard output can encode."""
+    """Return the text with symbols that standard output can encode."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -53,7 +53,7 @@ def _shown(text: str) -> str:
 
 
 class Output:
-    """Where a command prints: a terminal of rich's, if `console` is one, else standard output."""
+    """Destination of a command's output: the rich console, if given, else standard output."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -73,20 +73,20 @@ class Output:
         )
 
     def space(self) -> None:
-        """An empty line."""
+        """Print an empty line."""
         self._line("", "")
 
     def heading(self, text: str) -> None:
-        """A line that begins a part."""
+        """Print a heading."""
         self.space()
         self._line(text, "bold")
 
     def text(self, text: str, style: str = "") -> None:
-        """A line of text; styles as for `Row`, and ``"dim"``."""
+        """Print a line of text; styles as for `Row`, and ``"dim"``."""
         self._line(f"{_INDENT}{text}", _STYLES.get(style, style))
 
     def table(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
-        """A table with a heading row; columns whose titles begin with ``>`` end at the right."""
+        """Print a table with a heading row; a title that begins with ``>`` aligns right."""
         if self._console is not None:
             self._console.print(_rich_table(titles, rows))
             return
@@ -127,11 +127,9 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Row]) -> RenderableType:
 
 
 def guarded(program: str, run: Callable[[list[str]], int]) -> int:
-    """The exit status of a program, what it printed being written; what keeps it from that is one
-    line on stderr.
+    """Run a program, flush its output, and return its exit status.
 
-    The program `run` puts the command that it carries out into the list that it is given, for that
-    line.
+    An error is one line on stderr. For that line, `run` appends its command to its argument.
     """
     said = [program]
     status = 0

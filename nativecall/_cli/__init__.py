@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: What build systems ask for: where it is in the package, who looks there, and for what.
+#: Queries of build systems: a place in the package, who looks there, and a file that it must have.
 _FOLDERS = {
     "cmakedir": (
         os.path.join("share", "cmake", "nativecall"),
@@ -38,7 +38,7 @@ _FOLDERS = {
 
 
 def _folder(place: str, file: str) -> str:
-    """A folder of the package that has what a build system looks for."""
+    """Return a directory of the package that contains what a build system looks for."""
     found = os.path.join(os.path.dirname(get_include()), place)
     if not os.path.exists(os.path.join(found, file)):
         raise CommandError(
@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, those of the process by default; the exit status."""
+    """Run the command with these arguments, by default the process's; return the exit status."""
     return guarded("nativecall", lambda said: _carry_out(argv, said))
 
 

@@ -13,7 +13,7 @@ from .._output import Output
 
 
 def run(*, action: str | None) -> int:
-    """Show the cache, or ``clear`` it; 1 when there is a directory that cannot be used."""
+    """Show the cache, or ``clear`` it; return 1 if its directory cannot be used."""
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
@@ -34,7 +34,7 @@ def run(*, action: str | None) -> int:
         return 1 if left else 0
     usage = kept.usage()
     output.text(f"holds      {_count(usage.files)}, {_size(usage.size)} of {_size(kept.bound)}")
-    why = unwritable(kept) if os.path.isdir(kept.where) else ""  # to look makes no directory
+    why = unwritable(kept) if os.path.isdir(kept.where) else ""  # a look creates no directory
     if why:
         output.text(f"keeps      nothing more: {why}", "bad")
     if usage.oldest is not None:
@@ -44,19 +44,19 @@ def run(*, action: str | None) -> int:
 
 
 def none_chosen() -> str:
-    """What gives a cache on disk where there is none."""
+    """Return how to get a cache on disk where there is none."""
     if os.environ.get("NATIVECALL_CACHE_DIR") == "":
         return "unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
     return "NATIVECALL_CACHE_DIR is relative to a directory that was deleted"
 
 
 def unwritable(kept: Cache) -> str:
-    """Why no file can be kept in the directory of a cache; ``""`` when one was written and deleted.
+    """Return why no file can be cached in the directory; ``""`` after writing and deleting one.
 
-    The directory is made if it is missing, as the first file that is kept would make it.
+    A missing directory is created, as for the first cached file.
     """
     assert kept.where is not None
-    # Were it left behind, the cache would delete it: it is named as an unfinished file.
+    # Named as an unfinished file, so that the cache deletes it if it is left behind.
     path = os.path.join(kept.where, f".tried.{os.getpid()}.ncpart")
     try:
         made = kept._create(path, kept.where)

@@ -45,19 +45,19 @@ double pow(double x, double y);
 double atan2(double y, double x);
 double ldexp(double x, int exp);
 """
-_POINTS = 500  # values checked a function and way
+_POINTS = 500  # values checked per function and kind of call
 _ULPS = 2  # units in the last place by which two correct math libraries may differ
 _ROUNDS = 51
-_QUAD_ERROR = 1e-14  # what quad promises for so smooth a function, and more
-_SAMPLE = 500e-6  # seconds that one sample lasts
+_QUAD_ERROR = 1e-14  # more than quad guarantees for such a smooth function
+_SAMPLE = 500e-6  # seconds per sample
 _UNROLL = 10
-_C_LENGTH = 1000  # arguments in one go through the arrays of the C loop
-_SUBJECT = "fabs"  # what is timed: it takes next to no time itself
+_C_LENGTH = 1000  # arguments per pass through the arrays of the C loop
+_SUBJECT = "fabs"  # the timed function: it takes almost no time itself
 _call_loop = _ext.call_loop
 
 
 def run() -> int:
-    """Show everything; 0 when all values are right, 1 when not."""
+    """Show everything; return 0 if all values are right, otherwise 1."""
     output = Output()
     library = _load()
     cos = wrap({"d:d": library.cos, "f:f": library.cosf}, name="cos")
@@ -89,7 +89,7 @@ def run() -> int:
 
 
 def _load() -> Library:
-    """The system's math library with the declarations above."""
+    """Load the system's math library with the declarations above."""
     try:
         return load("ucrtbase" if sys.platform == "win32" else "m", _DECLARATIONS)
     except (LibraryError, SymbolError) as error:
@@ -98,12 +98,12 @@ def _load() -> Library:
 
 # -- values ---------------------------------------------------------------------------------------
 
-#: The arguments of the calls that are shown.
+#: Arguments of the calls that are shown.
 _SHOWN = {"cbrt": (27,), "fabs": (-1.5,), "pow": (2, 0.5), "atan2": (1, 1), "ldexp": (0.75, 4)}
 
 
 def _arguments(name: str, single: bool) -> list[Sequence[float]]:
-    """What a function is called with, at random, but the same each time."""
+    """Return random arguments for a function, the same each time."""
     draw = random.Random(201).uniform
     x = [draw(-20.0, 20.0) for _ in range(_POINTS)]
     y = [draw(-20.0, 20.0) for _ in range(_POINTS)]
@@ -115,7 +115,7 @@ def _arguments(name: str, single: bool) -> list[Sequence[float]]:
 
 
 def _worst(values: Iterable[float], expected: Sequence[float], single: bool) -> float:
-    """The largest difference, in units in the last place of a double, or of a float."""
+    """Return the largest difference, in units in the last place of a double, or of a float."""
     worst = 0.0
     for value, right in zip(values, expected, strict=True):
         if value != right:
@@ -159,7 +159,7 @@ def _show_values(output: Output, entries: Sequence[NativeCallable]) -> bool:
 
 
 class _Way:
-    """One way of calling, timed by what makes so many calls; each of `samples` is for one call."""
+    """A kind of call, timed by a function that makes n calls; `samples` has times per call."""
 
     def __init__(self, name: str, timer: Timer, calls: int) -> None:
         self.name = name
@@ -169,13 +169,13 @@ class _Way:
         self._number = max(1, round(100 * _SAMPLE / timer.timeit(100)))
 
     def sample(self) -> None:
-        """Take one more sample."""
+        """Take one sample."""
         lasted = self._timer.timeit(self._number)
         self.samples.append(lasted / (self._number * self._calls))
 
 
 def _python_way(name: str, function: Callable[..., object], *values: object) -> _Way:
-    """Calls from Python, with nothing but local variables in the loop."""
+    """Time calls from Python, with only local variables in the loop."""
     names = ["f", *[f"x{i}" for i in range(len(values))]]
     call = f"f({', '.join(names[1:])})"
     setup = f"{', '.join(names)}, = given"
@@ -184,7 +184,7 @@ def _python_way(name: str, function: Callable[..., object], *values: object) -> 
 
 
 def _c_way(name: str, function: object, way: str) -> _Way:
-    """Calls from C."""
+    """Time calls from C."""
     x = array.array("d", [i / _C_LENGTH for i in range(_C_LENGTH)])
     found = array.array("d", x)
     return _Way(name, Timer(lambda: _call_loop(function, "d:d", way, found, x)), _C_LENGTH)
@@ -199,7 +199,7 @@ def _measure(ways: Sequence[_Way]) -> None:
 def _cost_table(
     output: Output, title: str, ways: Sequence[_Way], unit: str, errors: Sequence[str] = ()
 ) -> None:
-    """Times of `ways`, and how they compare with the first; `errors` is one more column."""
+    """Show the times of `ways`, relative to the first; `errors` is an additional column."""
     medians = [statistics.median(way.samples) for way in ways]
     rows = [
         Row(
@@ -207,7 +207,7 @@ def _cost_table(
             *errors[n : n + 1],
             f"{medians[n] * {'ns': 1e9, 'µs': 1e6}[unit]:.1f}",
             f"{medians[n] / medians[0]:.1f}x",
-            style="ours" if way.name[0] == "f" else "",  # so the native callable is called
+            style="ours" if way.name[0] == "f" else "",  # the native callable's name
         )
         for n, way in enumerate(ways)
     ]
@@ -215,7 +215,7 @@ def _cost_table(
 
 
 def _peers(native: NativeCallable) -> tuple[Callable[..., object], Callable[..., object]]:
-    """The function of a callable as users of ctypes and cffi know it."""
+    """Return a callable's function as ctypes and as cffi call it."""
     import ctypes
 
     import cffi

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .._slots import Slot
 
-# The slots that the package defines itself: what their data is.
+# Slots that the package itself defines, and their data.
 _KNOWN_SLOTS = {
     0x04000001: "where objects keep their call table",
     0x04000003: "where objects keep their packed call table",
@@ -24,7 +24,7 @@ _KNOWN_SLOTS = {
 
 
 def owner_text(owner: object) -> str:
-    """What keeps a function alive, in a few words."""
+    """Return what keeps a function alive, in a few words."""
     if owner is None:
         return "nothing"
     if isinstance(owner, Symbol):
@@ -37,7 +37,7 @@ def owner_text(owner: object) -> str:
 
 
 def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row]]:
-    """The titles and rows of a table of the entries of native callables."""
+    """Return the titles and rows of a table of native callables' entries."""
     rows = []
     for callable in callables:
         for n, entry in enumerate(callable.entries):
@@ -55,7 +55,7 @@ def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row
 
 
 def slot_rows(slots: Iterable[Slot]) -> tuple[list[str], list[Row]]:
-    """The titles and rows of a table of the rows of a slot table."""
+    """Return the titles and rows of a table of a slot table's rows."""
     rows = []
     for n, slot in enumerate(slots):
         if isinstance(slot.key, bytes):

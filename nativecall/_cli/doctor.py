@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _Line: TypeAlias = tuple[str, str, str, str]
 
 _GOOD, _FALLBACK, _BAD, _ABSENT = "✓", "·", "✗", " "
-#: What nativecall does with other packages, where they are.
+#: What nativecall uses other packages for, if they are installed.
 _PACKAGES = {
     "cffi": "declarations, memory, calls without generated code",
     "llvmlite": "generated code",
@@ -39,7 +39,7 @@ _PACKAGES = {
     "numba": "jitted functions",
     "Cython": "cimport nativecall",
 }
-#: Settings of the environment: the value that changes something, and what it is for.
+#: Environment variables: the value with an effect, and the purpose.
 _SETTINGS = {
     "NATIVECALL_JIT": ("0", "no generated code"),
     "NATIVECALL_TRACE": ("1", "calls in frames with their names, a microsecond slower"),
@@ -51,7 +51,7 @@ _TRIED = "nativecall_tried"  # the function that the compiler is given
 
 
 def run() -> int:
-    """Try everything and show it; 1 when something that nativecall needs does not work."""
+    """Test everything and show the results; return 1 if something essential does not work."""
     output = Output()
     parts = [_system, _tried, _kept, _headers, _packages]
     rows = [row for part in parts for row in part()]
@@ -70,7 +70,7 @@ def run() -> int:
 
 
 def _told(error: BaseException) -> str:
-    """What was raised, in one line."""
+    """Return an exception in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
@@ -94,7 +94,7 @@ def _system() -> Iterator[_Line]:
 
 
 def _tried() -> Iterator[_Line]:
-    """Calls each way, and what carries them out."""
+    """Yield a line for calls in each direction, with what implements them."""
     names = "calls", "callbacks", "conversions"
     try:
         from .. import callback, wrap
@@ -102,9 +102,9 @@ def _tried() -> Iterator[_Line]:
 
         why = " ".join(engine.reason().split())
         double = callback("q:qq", lambda a, b: 2 * a + b)
-        # Four arguments of mixed types: there is no trampoline ahead of time.
+        # Four arguments of mixed types: no trampoline is compiled ahead of time.
         mixed = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
-    except Exception as error:  # whatever it is, it is what the reader wants to know
+    except Exception as error:  # any failure is the answer
         yield from [(_BAD, name, _told(error), "") for name in names]
         return
     generated = "plans" if why else "generated code"
@@ -121,10 +121,10 @@ def _tried() -> Iterator[_Line]:
 
 
 def _outcome(right: Callable[[], bool]) -> str:
-    """What is wrong when something is tried; ``""`` when it is right."""
+    """Return what fails when something is tested; ``""`` if it works."""
     try:
         return "" if right() else "a wrong value"
-    except Exception as error:  # the same
+    except Exception as error:  # likewise
         return _told(error)
 
 
@@ -157,7 +157,7 @@ def _headers() -> Iterator[_Line]:
 
 
 def _compiled(command: list[str]) -> str:
-    """Why a compiler does not compile a line of C; ``""`` when it does."""
+    """Return why a compiler cannot compile a line of C; ``""`` if it can."""
     try:
         line = f"int {_TRIED}(void) {{ return 1; }}\n"
         done = preprocessor.call([*command, "-x", "c", "-S", "-o", "-", "-"], line)
@@ -176,7 +176,7 @@ def _packages() -> Iterator[_Line]:
             import_module(package)
         except metadata.PackageNotFoundError:
             yield _BAD if package in _REQUIRED else _ABSENT, package, "not installed", use
-        except Exception as error:  # whatever a broken package raises
+        except Exception as error:  # a broken package may raise anything
             sign = _BAD if package in _REQUIRED else _FALLBACK
             yield sign, package, f"{version}, broken", f"{use}: {_told(error)}"
         else:

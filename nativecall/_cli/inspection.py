@@ -39,13 +39,13 @@ _CONSUMERS: dict[str, tuple[str, Callable[[NativeCallable], object]]] = {
 
 
 def run(place: str, *, as_json: bool = False) -> int:
-    """Show what is at ``MODULE:NAME``; 0 when it has something native, 1 when not."""
+    """Show the object at ``MODULE:NAME``; return 0 if it has something native, otherwise 1."""
     obj = find(place)
     made: NativeCallable | None = None
     note = ""
     try:
         made = wrap(obj)
-    except Exception as error:  # whatever the object raises when it is looked at
+    except Exception as error:  # inspecting an object may raise anything
         note = str(error)
     is_own = made is not None and made is foreign.native(obj)
     address, inside = (None, []) if is_own else _inside(obj)
@@ -74,7 +74,7 @@ def run(place: str, *, as_json: bool = False) -> int:
 
 
 def _entries(native: NativeCallable) -> list[dict[str, Foreign]]:
-    """The entries of a native callable as plain data."""
+    """Return the entries of a native callable as plain data."""
     rows: list[dict[str, Foreign]] = []
     for entry, one in zip(native.entries, native._overloads or (native,), strict=False):
         accepted, refused = _consumers(one)
@@ -98,7 +98,7 @@ def _entries(native: NativeCallable) -> list[dict[str, Foreign]]:
 
 
 def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
-    """Which consumers accept the only entry of a callable; why others do not."""
+    """Return the consumers that accept a callable's only entry, and why others do not."""
     accepted = ["Python", "C"]
     refused: dict[str, str] = {}
     for name, (library, make) in _CONSUMERS.items():
@@ -107,7 +107,7 @@ def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
             continue
         try:
             made = make(one)
-        except Exception as error:  # whatever class the other library raises
+        except Exception as error:  # the other library may raise any class
             refused[name] = str(error).partition("\n")[0]
             continue
         if made is None:
@@ -118,7 +118,7 @@ def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
 
 
 def _inside(obj: object) -> tuple[int | None, list[Row]]:
-    """The address in an object of another library, None where there is none, and what is known."""
+    """Return the address in a foreign object, None if it has none, and what is known."""
     if isinstance(obj, int):
         is_address = 0 < obj < 2 ** (8 * _lib.ffi.sizeof("void *"))
         origin = _lib.address_origin(obj) if is_address and not isinstance(obj, bool) else None
@@ -159,7 +159,7 @@ def _type_name(kind: type) -> str:
     return module + kind.__name__
 
 
-# -- showing --------------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------
 
 
 def _show(
@@ -170,7 +170,7 @@ def _show(
     inside: list[Row],
     found: bool,
 ) -> int:
-    """Show what `wrap` made of an object, or why it made nothing, and what is inside of it."""
+    """Show what `wrap` made of an object, or its error, and the object's contents."""
     output = Output()
     is_own = made is not None and made is foreign.native(obj)
     what = f"a {_type_name(type(obj))}"
@@ -214,7 +214,7 @@ def _show(
 
 
 def _show_calls(output: Output, native: NativeCallable) -> None:
-    """How the entries of a native callable are called, and by whom."""
+    """Show how the entries of a native callable are called, and by which consumers."""
     rows = _entries(native)
     if not rows:
         return
@@ -230,14 +230,14 @@ def _show_calls(output: Output, native: NativeCallable) -> None:
 
 
 def _is_read(kind: type) -> bool:
-    """Whether native code may follow the call tables of a type (docs/abi/find.md, Step 2)."""
+    """Return whether native code may follow a type's call tables (docs/abi/find.md, Step 2)."""
     return kind.__flags__ & _IMMUTABLE != 0 or _ext.call_table_offset(kind) != 0
 
 
 def _show_slots(output: Output, obj: object, offers: bool) -> bool:
-    """The slots of an object's type, or of a type; whether there are any.
+    """Show the slots of a type, or of an object's type; return whether there are any.
 
-    `offers` is whether entries were found in the object.
+    `offers` says whether the object has entries.
     """
     slots = customslots(obj)
     used = any(slot.key != PADDING for slot in slots)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def find(place: str) -> object:
-    """The object at ``MODULE:NAME``."""
+    """Return the object at ``MODULE:NAME``."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name or _is_relative(module):
         raise CommandError(f"the object must be given as MODULE:NAME (got {place!r})")
@@ -36,8 +36,8 @@ def find(place: str) -> object:
         except AttributeError:
             if part not in getattr(found, "__pyx_capi__", ()):
                 raise CommandError(f"no {part!r} in {so_far!r}{_like(part, found)}") from None
-            found = found.__pyx_capi__[part]  # a C function that a module of Cython's exports
-        except Exception as error:  # whatever the attribute raises when it is read
+            found = found.__pyx_capi__[part]  # a C function that a Cython module exports
+        except Exception as error:  # reading an attribute may raise anything
             reason = f"{type(error).__name__}: {error}"
             raise CommandError(f"{part!r} of {so_far!r} cannot be read: {reason}") from None
         so_far = f"{so_far}.{part}"
@@ -49,7 +49,7 @@ def _is_relative(module: str) -> bool:
 
 
 def imported(name: str) -> ModuleType:
-    """A module by its name, or by its file."""
+    """Import a module by its name or its file."""
     if _is_relative(name):
         raise CommandError(f"a module must be given by its whole name, or its file (got {name!r})")
     is_path = os.sep in name or name.endswith(".py")
@@ -57,14 +57,14 @@ def imported(name: str) -> ModuleType:
     try:
         folder = os.getcwd()
     except OSError:
-        folder = ""  # it was deleted
+        folder = ""  # the directory was deleted
     if path is not None:
         folder, name = _named(name, path)
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         found = import_module(name)
-    except (Exception, SystemExit) as error:  # whatever a module raises when it is imported
+    except (Exception, SystemExit) as error:  # importing a module may raise anything
         raise CommandError(_import_failure(name, error)) from None
     origin = getattr(found, "__file__", None) or "elsewhere"
     if path is not None and os.path.realpath(origin) != path:
@@ -75,7 +75,7 @@ def imported(name: str) -> ModuleType:
 
 
 def _named(place: str, path: str) -> tuple[str, str]:
-    """The folder that a file is imported from, that above its packages, and its name there."""
+    """Return the directory to import a file from, above its packages, and its name there."""
     if os.path.isdir(path):
         raise CommandError(f"{place!r} is a folder; name a module")
     if not os.path.exists(path):
@@ -100,15 +100,15 @@ def _import_failure(module: str, error: BaseException) -> str:
 
 
 def _like(name: str, holder: object) -> str:
-    """What `holder` has that may have been meant."""
+    """Return a hint with similar names in `holder`."""
     known = [one for one in dir(holder) if name.startswith("_") or not one.startswith("_")]
     return did_you_mean(closest(name, known))
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:
-    """The declared functions that a library itself has, not those of what its headers include.
+    """Return a library's own declared functions, without those of included headers.
 
-    All of them where that cannot be told: for the process, and for what is only declared.
+    If the library's own cannot be determined (the process, or declarations alone), return all.
     """
     declarations = found.declarations
     assert declarations is not None
@@ -119,7 +119,7 @@ def functions(found: Library) -> dict[str, NativeCallable]:
         try:
             one = found[name]
         except (SymbolError, SignatureError, LibraryError):
-            continue  # a name without a symbol, or one that is refused
+            continue  # a name without a symbol, or a rejected one
         if not isinstance(one, NativeCallable):
             continue
         made[name] = one

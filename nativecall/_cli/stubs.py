@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MARK = "# Made by `nativecall stubs`"
 _TAKES = {"bool": "Integer", "int": "Integer", "float": "Real", "complex": "Complex"}
 _TAKES |= {"voidptr": "Pointer", "pointer": "Pointer", "function": "Function", "view": "Array"}
-# What a library, or its types, has for names that are not declared: nothing.
+# A library and its types have no undeclared names.
 _CLOSED = [
     f"{name}: None  # type: ignore[assignment]  # no others # pyright: ignore"
     for name in ("__getattr__", "__setattr__")
@@ -44,7 +44,7 @@ _GIVES = {"bool": "bool", "int": "int", "float": "float", "complex": "complex", 
 
 
 def run(place: str, *, output: str | None = None, force: bool = False) -> int:
-    """Write the stub of the module in which a library is."""
+    """Write the stub of the module that contains a library."""
     name, _, named = place.partition(":")
     module = imported(name)
     if named and not isinstance(find(place), (Library, NativeCallable)):
@@ -66,9 +66,9 @@ def run(place: str, *, output: str | None = None, force: bool = False) -> int:
 
 
 def _write(text: str, path: str, force: bool) -> None:
-    """Write a file; one that does not begin as ours do is left alone.
+    """Write a file, unless an existing one does not begin like a generated stub.
 
-    The file is replaced at once, so nothing reads half of it.
+    The file is replaced atomically.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -94,7 +94,7 @@ def _write(text: str, path: str, force: bool) -> None:
 
 
 def made(module: ModuleType) -> str:
-    """The text of the stub."""
+    """Return the text of the stub."""
     natives = {
         name: one
         for name, one in vars(module).items()
@@ -114,7 +114,7 @@ def made(module: ModuleType) -> str:
     rest = [*_kept(tree.body, module, {*natives})]
     lines = [
         f"{_MARK} of {module.__name__}: do not edit, make it again.",
-        # Overloads of C functions for numbers overlap: one takes what another takes, and more.
+        # Overloads for C numbers overlap: one accepts another's arguments, and more.
         '# mypy: disable-error-code="overload-cannot-match, overload-overlap, misc"',
         "# pyright: reportOverlappingOverload=false",
         "import builtins",
@@ -136,11 +136,11 @@ def made(module: ModuleType) -> str:
     return "\n".join(lines) + "\n"
 
 
-# -- the rest of the module ------------------------------------------------------------------------
+# -- rest of the module ----------------------------------------------------------------------------
 
 
 def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> Iterable[str]:
-    """The statements of a module that say something of names, without what only runs."""
+    """Yield the statements of a module that define names, without those that only run."""
     seen: set[str] = set(natives)
     for one in body:
         if isinstance(one, (ast.Import, ast.ImportFrom)):
@@ -156,7 +156,7 @@ def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> It
             if one.target.id not in seen:
                 seen.add(one.target.id)
                 said = ast.unparse(one.annotation)
-                # Checkers want these with their values.
+                # Type checkers need these with their values.
                 whole = "TypeAlias" in said or "Final" in said
                 yield ast.unparse(one) if whole else f"{one.target.id}: {said}"
         elif isinstance(one, (ast.Assign, ast.For, ast.With, ast.If, ast.Try)):
@@ -165,12 +165,12 @@ def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> It
                 if name not in seen and hasattr(module, name):
                     seen.add(name)
                     yield types.get(name) or f"{name}: {_plain_type(getattr(module, name))}"
-        elif type(one).__name__ == "TypeAlias":  # of Python 3.12
+        elif type(one).__name__ == "TypeAlias":  # Python 3.12
             yield ast.unparse(one)
 
 
 def _bare(one: ast.stmt) -> ast.stmt:
-    """A function without its body, and a class with those of its methods taken out."""
+    """Return a function without its body, or a class with bodiless methods."""
     if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
         one.body = [ast.Expr(ast.Constant(...))]
     elif isinstance(one, ast.ClassDef):
@@ -183,7 +183,7 @@ def _bare(one: ast.stmt) -> ast.stmt:
 
 
 def _types_by_name(one: ast.stmt, module: ModuleType) -> dict[str, str]:
-    """The assignments in a statement that give names to types: in these checkers read the value."""
+    """Return the assignments in a statement that name types; type checkers need their values."""
     return {
         target.id: f"{target.id} = {ast.unparse(node.value)}"
         for node in ast.walk(one)
@@ -194,14 +194,14 @@ def _types_by_name(one: ast.stmt, module: ModuleType) -> dict[str, str]:
 
 
 def _is_type(value: object) -> bool:
-    """Whether a value stands for a type in annotations: a class, an alias or a type variable."""
+    """Return whether a value can be an annotation: a class, an alias or a type variable."""
     if isinstance(value, (type, GenericAlias, UnionType)):
         return True
     return type(value).__module__ in ("typing", "typing_extensions")
 
 
 def _assigned(one: ast.stmt) -> list[str]:
-    """The names that a statement gives values to."""
+    """Return the names that a statement assigns."""
     return [
         node.id
         for node in ast.walk(one)
@@ -210,7 +210,7 @@ def _assigned(one: ast.stmt) -> list[str]:
 
 
 def _plain_type(value: object) -> str:
-    """A type by what a value is: of Python's own classes; of others nothing is said."""
+    """Return the type of a value of one of Python's own classes; of others nothing is known."""
     kind = type(value)
     return kind.__name__ if kind in (bool, int, float, complex, str, bytes) else "Any"
 
@@ -219,7 +219,7 @@ def _plain_type(value: object) -> str:
 
 
 class _Writer:
-    """Classes of native callables and of structs, each written once."""
+    """Writes the classes of native callables and structs, each once."""
 
     def __init__(self) -> None:
         self.classes: list[str] = []
@@ -227,7 +227,7 @@ class _Writer:
         self._structs: dict[tuple[str, str | None], str] = {}
 
     def library(self, name: str, found: Library) -> str:
-        """The class of a library; its name."""
+        """Write the class of a library; return its name."""
         members: list[str] = []
         if found.declarations is not None:
             known = functions(found)
@@ -240,7 +240,7 @@ class _Writer:
             for one, ctype in found.declarations.variables.items():
                 if _is_public(one):
                     members.append(f"{one}: {_GIVES.get(ctype.kind, 'Any')}")
-            # What the text declares, and what every text takes for granted.
+            # Declared names, and the predefined ones of every text.
             names = dict.fromkeys([*found.types, *common_types()])
             types = [f"{one}: Any" for one in names if not iskeyword(one)]
             kind = self._class(f"_{name}_types", "Types", [*types, *_CLOSED])
@@ -248,25 +248,25 @@ class _Writer:
         return self._class(f"_{name}_library", "Library", members or ["..."])
 
     def _class(self, wanted: str, base: str, members: Sequence[str]) -> str:
-        """Write a class; its name."""
+        """Write a class; return its name."""
         chosen = self._name(wanted)
         self.classes.append(f"class {chosen}({base}):")
         names = {one.partition(":")[0] for one in members}
         for one in members:
             name, _, kind = one.partition(": ")
             whole = f"{'typing' if kind.istitle() else 'builtins'}.{kind}"
-            # A member hides the type, as a field 'bytes' does.
+            # A member hides a type of the same name, such as a field 'bytes'.
             self.classes.append(f"    {name}: {whole}" if kind in names else f"    {one}")
         self.classes.append("")
         return chosen
 
     def function(self, name: str, found: NativeCallable) -> str:
-        """The class of a native callable; its name."""
+        """Write the class of a native callable; return its name."""
         base = "Callback" if isinstance(found, Callback) else "NativeCallable"
         cifs = [one._entry()[::2] for one in found._overloads or (found,) if one._cif is not None]
         if not cifs:
             return base
-        # Checkers take the first that suits, so what takes less comes first.
+        # Type checkers take the first match, so narrower overloads come first.
         calls = dict(sorted([self._call(*cif) for cif in cifs], key=lambda call: _rank(call[0])))
         chosen = self._name(f"_{name}")
         self.classes.append(f"class {chosen}({base}):")
@@ -285,7 +285,7 @@ class _Writer:
         return chosen
 
     def _call(self, cif: CallInterface, flags: int) -> tuple[tuple[str, ...], str]:
-        """The parameters of a call by one entry, and the type of its result."""
+        """Return the parameters of a call of one entry, and the type of its result."""
         policies = cif.policies
         passed = arguments(cif)
         names = [one.name for one in passed]
@@ -325,7 +325,7 @@ class _Writer:
         return _GIVES.get(ctype.kind, "FromC")
 
     def _struct(self, ctype: Struct, encoding: str | None) -> str:
-        """The class of Records that a struct comes back as."""
+        """Write the class of the Records that a struct is returned as."""
         key = ctype.named, encoding
         known = self._structs.get(key)
         if known is not None:
@@ -348,7 +348,7 @@ class _Writer:
 
 
 def _rank(parameters: Sequence[str]) -> list[int]:
-    """Where an overload stands among others, by how much it takes."""
+    """Return the sort key of an overload, by how much it accepts."""
     order = ["Integer", "Real", "Complex"]
     kinds = [one.partition(": ")[2] for one in parameters]
     return [order.index(kind) if kind in order else len(order) for kind in kinds]
@@ -359,7 +359,7 @@ def _is_public(name: str) -> bool:
 
 
 def _unlike(names: Sequence[str], wanted: str) -> str:
-    """A name for a parameter of the stub's own that no C parameter has."""
+    """Return a name for a parameter of the stub that no C parameter has."""
     while wanted in names:
         wanted = f"_{wanted}"
     return wanted

@@ -22,9 +22,9 @@ _POINTERS = ("pointer", "voidptr")
 
 
 def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
-    """Make what `free` and `close` in `how` say of a function a check of its results.
+    """Convert the options `free` and `close` in `how` to a check of the function's results.
 
-    Returns the names of functions of which the library did not know that they free or close.
+    Return the names of functions that the library did not know as destructors before.
     """
     functions = library._known.functions
     free, close = how.pop("free", None), how.pop("close", None)
@@ -83,8 +83,9 @@ def _unable(name: str, signature: Signature) -> ValueError:
 
 
 def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
-    """What closes a handle that a call gives that raises: the first function that takes nothing
-    more.
+    """Return the destructor of a handle when the call that returned it raises.
+
+    This is the first function without further arguments.
     """
     known = library._known.functions
     for name in close if isinstance(close, tuple) else ():
@@ -92,12 +93,12 @@ def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
             try:
                 return name, _freeing(library, name)
             except SymbolError:
-                continue  # who calls it is told
+                continue  # a call of it raises the error
     return None
 
 
 def _freeing(library: Foreign, free: object) -> Foreign:
-    """What frees a pointer, without telling."""
+    """Return a function that frees a pointer without marking it."""
     if not isinstance(free, str):
         return free
     known = library._known.functions

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from .._ext import FFIType, Foreign
 
     class Owner(Protocol):
-        """What knows the types of a library (types.py)."""
+        """Has the types of a library (types.py)."""
 
         def type(self, text: str) -> FFIType: ...
 
 
 @cache
 def ffi_class() -> type[FFI]:
-    """The class of `Library.ffi`, once cffi's own is needed."""
+    """Return the class of `Library.ffi`; created on first use, because it needs cffi's class."""
     from cffi import FFI
 
     class LibraryFFI(FFI):  # type: ignore[misc]  # cffi has no types
-        """A `cffi.FFI` that knows the types of a library, and what `cdef` tells it beside them."""
+        """A `cffi.FFI` that knows the types of a library, and those of its own `cdef`."""
 
         def __init__(self, owner: Owner) -> None:
             super().__init__()
@@ -45,7 +45,7 @@ def ffi_class() -> type[FFI]:
             return found(cdata, *names)
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
-            # What all methods of cffi ask for the type of a text.
+            # All methods of cffi use this to find the type of a text.
             try:
                 return self._owner.type(cdecl)
             except SignatureError:
@@ -58,7 +58,7 @@ def ffi_class() -> type[FFI]:
     return LibraryFFI
 
 
-#: The methods that take objects of cffi's.
+#: Methods that take cffi objects.
 _TAKING = (
     *("addressof", "cast", "from_handle", "gc", "memmove", "new", "release"),
     *("sizeof", "string", "typeof", "unpack"),
@@ -66,7 +66,7 @@ _TAKING = (
 
 
 def _bare(value: Foreign) -> Foreign:
-    """cffi's own objects in an argument, which may be an initialiser of several."""
+    """Return an argument with cffi's own objects; it may be an initializer with several."""
     if type(value) in (list, tuple):
         return [*map(_bare, value)]
     if type(value) is dict:

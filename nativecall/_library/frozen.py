@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from .._ext import Library as OpenLibrary
 
     class Readable(Protocol):
-        """A file of a package, as `importlib.resources` has it."""
+        """A file of a package, as in `importlib.resources`."""
 
         def read_bytes(self) -> bytes: ...
 
 
-#: The format of tables. A table that an older nativecall cannot read, or reads as something else,
-#: has a higher one.
+#: The format of tables. It increases when an older nativecall could not read a table, or would
+#: misread it.
 FORMAT = 1
-_MARSHAL = 4  # that all versions of Python read
+_MARSHAL = 4  # every version of Python reads it
 
 
 def _key() -> bytes:
-    """The format, and the processor, system and C library that layouts and code are for."""
+    """Return the format, and the processor, system and C library of layouts and code."""
     system = getattr(sys.implementation, "_multiarch", sys.platform)
-    if "-" not in system:  # of systems with one C library, which name no processor
+    if "-" not in system:  # a system with one C library, whose name has no processor
         bits = 64 if sys.maxsize > 2**32 else 32
         system = f"{os.uname().machine if hasattr(os, 'uname') else 'x86'}-{system}-{bits}"
     return f"{FORMAT} {system}".encode().ljust(32, b"\0")
@@ -48,7 +48,7 @@ def _key() -> bytes:
 def read(
     given: str | os.PathLike[str] | Readable, only: Sequence[str] | str | None, skip: bool
 ) -> Declarations:
-    """What a file says that `freeze` wrote; LibraryError for any other file."""
+    """Read a file that `freeze` wrote; raise LibraryError for any other file."""
     try:
         if hasattr(given, "read_bytes"):
             whole = given.read_bytes()
@@ -71,7 +71,7 @@ def read(
             "freeze the header here"
         )
     table, compiled = marshal.loads(content)
-    # What is before the content has the hash of it.
+    # The part before the content contains its hash.
     made = offered(table, whole[: -len(content)], only, skip)
     made.compiled = compiled
     return made
@@ -83,8 +83,9 @@ def _spelled(key: bytes) -> str:
 
 
 def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
-    """A value whose equal parts are one object, which `known` has. `marshal` writes references to
-    shared objects, and equal tables must give equal bytes.
+    """Return a value whose equal parts are one object, recorded in `known`.
+
+    `marshal` writes references to shared objects, and equal tables must produce equal bytes.
     """
     if isinstance(value, dict):
         return {_canonical(key, known): _canonical(each, known) for key, each in value.items()}
@@ -98,7 +99,7 @@ def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
 def freeze(
     known: Declarations, opened: OpenLibrary, library: str | None, path: str | os.PathLike[str]
 ) -> None:
-    """Write what is declared of a library, which is open, and whose file inline functions need."""
+    """Write the declarations of an open library, whose file the inline functions need."""
     from .inline import compiled
 
     require("'path'", path, (str, os.PathLike), "a path")
@@ -108,7 +109,7 @@ def freeze(
         if symbol in refused and name in known.rows:
             reasons[name] = refused[symbol]
     rows = {name: row for name, row in known.rows.items() if name not in reasons}
-    # What has no name is called by its place, which says nothing elsewhere; nor do files.
+    # Unnamed declarations are named by position, which means nothing elsewhere; nor do files.
     reasons = {name: reason for name, reason in reasons.items() if ":" not in name}
     table: Foreign = {**known.table, "functions": rows, "skipped": reasons, "inlines": []}
     table["inlines"] = [name for name in known.table["inlines"] if name in rows]

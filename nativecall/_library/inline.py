@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from .._ext import Library as OpenLibrary
 
 
-PREFIX = "nativecall_inline_"  # begins the names of the pointers to the functions
+PREFIX = "nativecall_inline_"  # prefix of the names of pointers to the functions
 
 
 def found(
     name: str, declarations: Declarations, opened: OpenLibrary | None, path: str | None
 ) -> tuple[OpenLibrary, int]:
-    """The library that has an inline function, and the function's address.
+    """Return the library that contains an inline function, and the function's address.
 
-    `opened` is what was compiled before.
+    `opened` is the earlier result of compilation.
     """
     if opened is None or not _lib.library_symbol(opened, PREFIX + name):
         try:
@@ -51,32 +51,33 @@ def found(
 def _together(
     name: str, declarations: Declarations, is_first: bool, path: str | None
 ) -> OpenLibrary:
-    """A function, compiled with all others that compile: they may share static variables."""
+    """Compile a function together with all others that compile: they may share static variables."""
     if declarations.compiled is not None:
         return open_bytes(declarations.compiled, path)
     names = sorted({*several(declarations), name})
     try:
         return _made(declarations, names, path)
     except SignatureError:
-        # The ones that can be had are open already, unless this is the first that is asked for.
+        # All available ones are open already, unless this is the first request.
         without = _refused(names, declarations, path) if is_first else {name: ""}
         if name in without:
-            return _made(declarations, [name], path)  # says why there is none
+            return _made(declarations, [name], path)  # raises the reason
         return _made(declarations, [one for one in names if one not in without], path)
 
 
 def refused(
     declarations: Declarations, handle: OpenLibrary | None, path: str | None
 ) -> dict[str, str]:
-    """Why there is none of some inline functions of the headers, by their names."""
+    """Return why some inline functions of the headers are unavailable, by name."""
     return _refused(_lacking(declarations, handle), declarations, path)
 
 
 def compiled(
     declarations: Declarations, handle: OpenLibrary, path: str | None
 ) -> tuple[bytes | None, dict[str, str]]:
-    """A shared object with all inline functions that can be had, None without any; and why there
-    is none of the others.
+    """Return a shared object with all available inline functions, None without any.
+
+    Also return why the others are unavailable.
     """
     lacking = _lacking(declarations, handle)
     reasons = _refused(lacking, declarations, path)
@@ -85,7 +86,7 @@ def compiled(
 
 
 def _lacking(declarations: Declarations, handle: OpenLibrary | None) -> list[str]:
-    """The inline functions that the library itself does not have, where the headers are known."""
+    """Return the inline functions missing from the library itself, if the headers are known."""
     names = [] if declarations.wanted is None else several(declarations)
     return [name for name in names if handle is None or not _lib.library_symbol(handle, name)]
 
@@ -106,13 +107,13 @@ def _refused(names: Sequence[str], declarations: Declarations, path: str | None)
 
 
 def several(declarations: Declarations) -> list[str]:
-    """The inline functions that are compiled together."""
+    """Return the inline functions that are compiled together."""
     names = declarations.inlines & declarations.rows.keys()
     return sorted(names - declarations.symbols.keys())
 
 
 def _made(declarations: Declarations, names: Sequence[str], path: str | None) -> OpenLibrary:
-    """Inline functions in a shared object; SignatureError where one cannot be had."""
+    """Return inline functions in a shared object; raise SignatureError if one is unavailable."""
     made = _object(declarations, names, path)
     try:
         return open_bytes(made, path)
@@ -131,8 +132,9 @@ def _reason(error: Exception, name: str = "") -> str:
 
 
 def _object(declarations: Declarations, names: Sequence[str], path: str | None) -> bytes:
-    """A shared object with a pointer to each of the functions `names`, which are called `PREFIX`
-    and the name.
+    """Return a shared object with a pointer to each function in `names`.
+
+    The pointers are named `PREFIX` plus the name.
 
     Parameters
     ----------
@@ -140,15 +142,15 @@ def _object(declarations: Declarations, names: Sequence[str], path: str | None) 
         Of headers.
     names : sequence of str
     path : str or None
-        The library, whose symbols the functions may use, and those of the libraries that it needs.
-        Only the loader can tell whether they are there.
+        The library whose symbols the functions may use, with the libraries that it needs. Only the
+        loader can tell whether they exist.
 
     Raises
     ------
     LibraryError
-        When there is no compiler.
+        If there is no compiler.
     SignatureError
-        When it refuses the functions, or a file has changed since it was read.
+        If it rejects the functions, or a file has changed since it was read.
     """
     from .. import _cache
     from .._cdecl.header import stamp
@@ -156,7 +158,7 @@ def _object(declarations: Declarations, names: Sequence[str], path: str | None) 
 
     wanted, read = declarations.wanted, declarations.stamps
     assert wanted is not None, "declarations of a library were read for it"
-    # What the headers include, each as it was when it was read (_cdecl/header.py).
+    # The included files, with their stamps at the time of reading (_cdecl/header.py).
     files = {file: read[file] for file in declarations.files if file in read}
     command = compiler()
     if command is None:
@@ -204,7 +206,7 @@ def _compile(
         linked = [] if library is None else [library]
         if sys.platform == "linux" and library is not None:
             os.symlink(library, os.path.join(folder, NEEDED))
-            # A library that has no symbol itself may need one that has it.
+            # A library without the symbol may itself need one that has it.
             linked = [f"-L{folder}", "-Wl,--no-as-needed,-rpath,$ORIGIN", f"-l:{NEEDED}"]
         given = [*command, "-shared", "-fPIC", "-O2", "-w", *options(wanted)]
         done = call([*given, "-x", "c", "-", "-x", "none", *linked, "-o", out], "".join(lines))

@@ -39,7 +39,7 @@ _NOTHING_SAID = LibraryOptions()
 
 
 class _Undeclared:
-    """What is declared where nothing is."""
+    """Stands for declarations if there are none."""
 
     functions = constants = variables = pointers = rows = symbols = places = skipped = NOTHING
     inlines = readonly = frozenset[str]()
@@ -49,26 +49,28 @@ class _Undeclared:
 class Library(Single):
     """An open shared library. Made by `load`.
 
-    Declared functions are attributes, made once; so are the constants of declared enums and
-    macros. Declared variables are read and assigned as attributes: numbers, text and pointers are
-    values; an array of numbers is a NumPy array over the library's memory, other arrays, structs
-    and unions are cffi's arrays and pointers. Whole ones are assigned from sequences and mappings.
-    Nothing else can be assigned. ``library["close"]`` is
-    what C calls `close`, which here is a method. Usable in a ``with`` statement, which closes it.
+    Declared functions are attributes, created once; so are the constants of declared enums and
+    macros. Declared variables are read and assigned as attributes. Numbers, text and pointers are
+    values. An array of numbers is a NumPy array over the library's memory; other arrays, structs
+    and unions are cffi arrays and pointers. Assign a whole one from a sequence or a mapping. No
+    other attribute can be assigned.
+
+    ``library["close"]`` is the C function `close`, which is a method as an attribute. A ``with``
+    statement closes the library.
 
     Attributes
     ----------
     name : str or None
-        As it was given to `load`.
+        The name given to `load`.
     path : str or None
-        The file, as far as the loader tells.
+        The file, if the loader reports it.
     declarations : Declarations or None
-        What was declared, by kind: ``declarations.functions`` is a mapping of names to `Signature`,
-        ``declarations.constants`` one of names to numbers and texts. None where nothing was.
+        The declarations, by kind: ``declarations.functions`` maps names to `Signature`,
+        ``declarations.constants`` names to numbers and texts. None if there are none.
     """
 
     __module__ = "nativecall"
-    # For instances that were never initialised.
+    # For uninitialised instances.
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
@@ -79,10 +81,10 @@ class Library(Single):
     _not_inlined: dict[str, str] | None = None
     _owner: Owner = Owner(None)
     _options: LibraryOptions = _NOTHING_SAID
-    _ending: set[str] = set()  # the functions that free or close what others return
-    _undeclared = False  # whether nothing is known of any function
-    #: The rows of functions of which no more is said, and the call interfaces of all that rows say
-    #: but the declaration itself.
+    _ending: set[str] = set()  # functions that free or close the results of others
+    _undeclared = False  # whether no function is known
+    #: Rows of the functions without options, and call interfaces by everything in a row except the
+    #: declaration.
     _plain: dict[str, Row] = {}
     _cifs: dict[tuple[object, ...], CallInterface] = {}
 
@@ -116,18 +118,18 @@ class Library(Single):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """By name and declarations: another process opens the library itself."""
+        """Pickle by name and declarations: another process opens the library itself."""
         self._open()
         again, *given = self._given
         return again, (self.path or self.name, *given)
 
     @property
     def closed(self) -> bool:
-        """Whether `close` has been called."""
+        """Whether `close` was called."""
         return self._handle is None
 
     def close(self) -> None:
-        """End looking up. Functions found before stay usable, and keep the library open."""
+        """Stop look-ups. Functions found before stay usable and keep the library loaded."""
         self.__dict__["_handle"] = None
 
     def __enter__(self) -> Self:
@@ -142,18 +144,18 @@ class Library(Single):
         return self._handle
 
     def address(self, symbol: str, version: str | None = None) -> int:
-        """The address of a symbol, function or variable.
+        """Return the address of a symbol, function or variable.
 
         Parameters
         ----------
         symbol : str
         version : str, optional
-            The version of the symbol, where libraries have several, such as ``"GLIBC_2.2.5"``.
+            The version of the symbol, if the library has several, such as ``"GLIBC_2.2.5"``.
 
         Raises
         ------
         SymbolError
-            An `AttributeError` that names close matches, when there is none.
+            An `AttributeError` that lists close matches, if there is no such symbol.
         """
         require("'symbol'", symbol, str, "a str")
         if version is not None:
@@ -167,21 +169,21 @@ class Library(Single):
         signature: str | Signature | None = None,
         **options: Unpack[FunctionOptions],
     ) -> NativeCallable:
-        """A function of the library as a native callable.
+        """Return a function of the library as a native callable.
 
         Parameters
         ----------
         symbol : str
-            With `fortran`, the name of the procedure will do, without ``_`` at its end.
+            With `fortran`, the procedure's name without a trailing ``_`` also works.
         signature : str, optional
-            May be left out for declared functions.
+            Optional for declared functions.
         version : str, optional
             The version of the symbol, as for `address`.
         free, close
-            As for `load`. The functions that are named mark what they are called with where they
-            are looked up after this.
+            As for `load`. The destructors named here mark their argument only if you look them up
+            after this call.
         other options
-            As for `wrap`, except `owner`; what the library says by default.
+            As for `wrap`, except `owner`; the library's options are the defaults.
 
         Examples
         --------
@@ -222,7 +224,7 @@ class Library(Single):
             from .destructors import take
 
             for one in take(self, symbol, signature, how):
-                # Those that were made before tell nothing.
+                # Drop cached callables, which do not mark their argument.
                 self.__dict__.pop(one, None)
                 self.__dict__["_hidden"].pop(one, None)
         if not how:
@@ -233,8 +235,9 @@ class Library(Single):
         return wrap(address, signature, owner=owner, **how)
 
     def _procedure(self, name: str, fortran: bool | None = None) -> str | None:
-        """What the declarations, or else the library, call a procedure of Fortran; None for what
-        is none, or is not there. `fortran` is what was said of it, if anything was.
+        """Return the symbol of a Fortran procedure in the declarations or else the library.
+
+        Return None for others. `fortran` is the option for it, if given.
         """
         from .._values.fortran import symbols
 
@@ -249,21 +252,21 @@ class Library(Single):
         return None
 
     def freeze(self, path: str | os.PathLike[str]) -> None:
-        """Write what is declared to one file, for ``load(name, frozen=path)``.
+        """Write the declarations to one file, for ``load(name, frozen=path)``.
 
         Parameters
         ----------
         path : str or path
             The file has declarations, layouts, constants and compiled inline functions. Loading it
-            needs no header, no compiler, no cache and no LLVM, and is for the same processor,
-            system and C library. Options of `load` are not in it.
+            needs no header, no compiler, no cache and no LLVM. It is specific to the processor,
+            system and C library. It does not contain options of `load`.
 
         Raises
         ------
         TypeError
-            When nothing is declared.
+            If nothing is declared.
         OSError
-            When the file cannot be written.
+            If the file cannot be written.
         """
         from .frozen import freeze
 
@@ -273,7 +276,7 @@ class Library(Single):
 
     @property
     def types(self) -> Types:
-        """The types that the declarations have, by name: cffi's types, which `ffi` knows.
+        """The declared types by name: cffi types, which `ffi` knows.
 
         Examples
         --------
@@ -286,42 +289,42 @@ class Library(Single):
 
     @property
     def ffi(self) -> FFI:
-        """The `cffi.FFI` that has the types of the declarations.
+        """The `cffi.FFI` with the declared types.
 
-        The same for libraries that are loaded with the same declarations.
+        Libraries loaded with the same declarations share it.
         """
         return self._owner.ffi
 
     def new(self, ctype: str | FFIType, init: object = None) -> FFIData:
-        """Memory of a type of the declarations, as cffi's `ffi.new` makes and owns it.
+        """Allocate memory of a declared type, as cffi's `ffi.new` does.
 
         Parameters
         ----------
         ctype : str or cffi type
-            A pointer type, for one of what it points to, an array type, or another type, which
-            means one of it: ``"gsl_function *"``, ``"double[100]"``, ``"gsl_function"``,
-            ``"sqlite3 *[1]"``.
+            A pointer type allocates its target, an array type the array, and any other type one
+            value: ``"gsl_function *"``, ``"double[100]"``, ``"gsl_function"``, ``"sqlite3 *[1]"``.
         init : object, optional
-            Zeros without it. For structs a mapping, or a sequence of the first fields; for arrays
-            a sequence, a buffer of such elements, which is copied, or a length where the type has
-            none. Function pointers take native callables, C functions of other libraries and
-            Python functions; other pointers None, cffi's pointers, buffers without a copy, `bytes`
-            for characters (a copy that ends in a zero), and lists, tuples and mappings, of which
-            memory is made.
+            Zeros by default. For structs, a mapping, or a sequence of the first fields. For arrays,
+            a sequence, a buffer of such elements, which is copied, or a length if the type has
+            none. Function pointers take native callables, C functions of other libraries and Python
+            functions. Other pointers take None, cffi pointers, buffers without a copy, `bytes` for
+            characters (a NUL-terminated copy), and lists, tuples and mappings, for which memory is
+            allocated.
 
         Returns
         -------
         cffi's cdata
-            Of `ffi`. It owns the memory, which is freed with it. What pointers in `init` lead to
-            lives as long. Where a struct has pointers in it, what stands for the cdata takes the
-            same for members, ``p.f = function``, and keeps it; its attribute `cdata` is cffi's.
+            A cdata of `ffi`. It owns the memory. Objects that pointers in `init` point to live as
+            long. If a struct contains pointers, the result stands for the cdata: it accepts the
+            same values for members, ``p.f = function``, and keeps them alive; its attribute `cdata`
+            is cffi's.
 
         Raises
         ------
         SignatureError
-            A type that is not known; close matches are named.
+            If the type is unknown; the message lists close matches.
         TypeError, ValueError, OverflowError, IndexError
-            An incomplete type; a value that does not fit, with the name of its member.
+            For an incomplete type, or a value that does not fit; the message names its member.
 
         Examples
         --------
@@ -334,16 +337,18 @@ class Library(Single):
         return _maker(self._owner)(ctype, init)
 
     def asarray(self, value: FFIData, shape: int | Sequence[int] | None = None) -> NDArray:
-        """A NumPy array over memory of cffi's, without a copy; it keeps the memory if `value` does.
+        """Return a NumPy array over cffi memory, without a copy.
+
+        It keeps the memory alive if `value` does.
 
         Parameters
         ----------
         value : cffi's cdata
-            An array, or a pointer. Structs become structured dtypes, pointers in them integers;
-            bit-fields are left out.
+            An array, or a pointer. Structs become structured dtypes, and pointers in them integers;
+            bit-fields are omitted.
         shape : int or sequence of int, optional
-            Of elements; all of an array, or one that a pointer points to, by default. **The caller
-            vouches for the length** behind a pointer.
+            Of elements. By default all elements of an array, or one element of a pointer. **You
+            vouch for the length** behind a pointer.
 
         Examples
         --------
@@ -357,7 +362,7 @@ class Library(Single):
         return asarray(self._owner, value, shape)
 
     def _signature_of(self, given: object) -> Signature:
-        """A signature in any spelling, in C with the types of the declarations."""
+        """Return a signature in any spelling; in C, with the declared types."""
         if self.declarations is None and self._owner._base is None:
             from .._cdecl.spelling import parse
 
@@ -365,7 +370,7 @@ class Library(Single):
         return self._owner.signature(given)
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
-        """The address of a function by its name in C, and what owns it."""
+        """Return the address of a function by its C name, and its owner."""
         handle = self._open()
         declarations = self._known
         symbol, place = declarations.symbols.get(name, name), None
@@ -378,14 +383,14 @@ class Library(Single):
         return found, Symbol(handle, self.path or self.name, symbol, place, version)
 
     def _cif(self, row: Row) -> CallInterface:
-        """The call interface of a declared function without options."""
+        """Return the call interface of a declared function without options."""
         found = self._cifs.get(row[:-1])
         if found is None:
             found = self._cifs[row[:-1]] = callinterface.of_row(self._known.bound(row))
         return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
-        """The address of an inline function, compiled with the others of the headers."""
+        """Return the address of an inline function, compiled with the others of the headers."""
         from .inline import found
 
         opened, address = found(name, self._known, self._inlines, self.path)
@@ -393,7 +398,7 @@ class Library(Single):
         return address, Symbol(opened, None, name, place or ("", 0))
 
     def _variable(self, name: str) -> Variable:
-        """A declared variable."""
+        """Return a declared variable."""
         from .variables import Variable
 
         declarations = self._known
@@ -415,7 +420,7 @@ class Library(Single):
         return self._named(name, self.__dict__)
 
     def _address_of(self, name: str) -> FFIData:
-        """A pointer of cffi's to a variable or function: `lib.ffi.addressof(lib, name)`."""
+        """Return a cffi pointer to a variable or function: `lib.ffi.addressof(lib, name)`."""
         if name in self._known.variables:
             return self._variable(name).pointer()
         found = self[name]
@@ -426,7 +431,7 @@ class Library(Single):
         return found.to_cffi()
 
     def __getitem__(self, name: str) -> Any:
-        """What C calls `name`, also where a method is called so."""
+        """Return what C calls `name`, even if a method has that name."""
         require("a name of a library", name, str, "a str")
         if hasattr(type(self), name) or name.startswith("__"):
             hidden: dict[str, object] = self.__dict__["_hidden"]
@@ -434,7 +439,7 @@ class Library(Single):
         return getattr(self, name)
 
     def _named(self, name: str, made: dict[str, object]) -> Any:
-        """What C calls `name`; a function is remembered in `made`."""
+        """Return what C calls `name`; a function is cached in `made`."""
         declarations = self._known
         row = declarations.rows.get(name)
         if row is not None:
@@ -476,10 +481,10 @@ class Library(Single):
 
     @property
     def skipped(self) -> dict[str, str]:
-        """What the declarations have and cannot be offered: reasons by name.
+        """Declarations that cannot be used: reasons by name.
 
-        Asking for such a name is a `SymbolError` with the reason. Inline functions are compiled to
-        know.
+        Accessing such a name raises a `SymbolError` with the reason. To find the reasons, inline
+        functions are compiled.
         """
         if self._not_inlined is None:
             from . import inline
@@ -489,18 +494,18 @@ class Library(Single):
         return {**self._known.skipped, **(self._not_inlined or {})}
 
     def _raise_refused(self, name: str) -> None:
-        """Raise why nothing was made of a declaration."""
+        """Raise the reason why a declaration is unavailable."""
         declarations = self._known
         if name in declarations.skipped:
             reason = declarations.skipped[name]
-            # What a macro leads to is often called as it is, with something before.
+            # A macro's target often has the same name with underscores.
             like = [one for one in declarations.rows if one.strip("_") == name.strip("_")]
             hint = did_you_mean([min(like, key=len)] if like else [])
             problem = f"{name!r} of {self._called} is left out: {reason}{hint}"
             raise SymbolError(problem, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Write a declared variable of the library; nothing else of it can be set."""
+        """Write a declared variable of the library; other attributes cannot be set."""
         if hasattr(type(self), name):
             way = f"; library[{name!r}] = ... sets the variable of C's"
             hint = way if name in self._known.variables else ""
@@ -508,7 +513,7 @@ class Library(Single):
         self[name] = value
 
     def __setitem__(self, name: str, value: object) -> None:
-        """Write what C calls `name`, also where a method is called so."""
+        """Write what C calls `name`, even if a method has that name."""
         require("a name of a library", name, str, "a str")
         declarations = self._known
         if name not in declarations.variables:
@@ -540,11 +545,11 @@ class Library(Single):
 
     @property
     def _called(self) -> str:
-        """The library in messages."""
+        """Return the library's name for messages."""
         return "the library of the process" if self.name is None else f"library {self.name!r}"
 
     def _repr_html_(self) -> str:
-        """What is declared as a table, for notebooks."""
+        """Return the declarations as a table, for notebooks."""
         from .._callable.html import table
 
         known = self.declarations
@@ -561,7 +566,7 @@ class Library(Single):
 
 
 def _maker(owner: Owner) -> Callable[..., FFIData]:
-    """`Library.new` of a library, which looks for what it needs but once."""
+    """Return a library's `Library.new`, which binds what it needs once."""
     known = owner.rows.get
 
     def new(ctype: str | FFIType, init: object = None) -> FFIData:

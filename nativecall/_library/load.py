@@ -45,7 +45,7 @@ def _flags(given: object) -> int:
 
 
 def _procedures(given: object) -> Foreign:
-    """What is Fortran's, as an option by names."""
+    """Return the option `fortran` as an option by name."""
     if isinstance(given, (bool, Mapping)):
         return given
     from .._cdecl.declarations import several
@@ -85,67 +85,65 @@ def load(
     Parameters
     ----------
     name : str, path or None
-        A name as a linker takes it (``"m"``), a file name or a path; None for what the process has
-        loaded already.
+        A name as a linker takes it (``"m"``), a file name or a path; None for all that the process
+        has already loaded.
     declarations : str, optional
         C declarations: functions and variables, with the typedefs, structs and enums that they
         need. Functions, variables and constants become attributes of the library. No compiler is
-        needed: macros without parameters, ``#if`` and ``#pragma pack`` are read here, and
-        ``#include`` is read over.
+        needed: macros without parameters, ``#if`` and ``#pragma pack`` are evaluated here, and
+        ``#include`` is ignored.
     header : str, path or sequence of these, optional
-        The same from headers: a name as in ``#include <sqlite3.h>``, a path or several; a `str` is
-        a path if it begins with ``.`` or ``/``. What the headers include is declared, too.
-        They are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang), and
-        kept in the cache until a file changes, or a folder that was searched before the one that
-        has a header. A header is not kept if it changed while it was read. What is not noticed: a
-        header that comes to a folder of the compiler's own, and to one that only a name from a
-        macro is searched in.
-        Functions and variables are looked up when they are first used.
+        The same from headers: a name as in ``#include <sqlite3.h>``, a path or several. A `str` is
+        a path if it begins with ``.`` or ``/``. Declarations of included headers count, too.
+        Headers are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang). The
+        result is cached until a file changes, or a directory that was searched before a header was
+        found. A header that changed during the read is not cached. Not noticed: a new header in one
+        of the compiler's own directories, or in a directory that is searched only for a name from a
+        macro. Functions and variables are looked up on first use.
     include : path or sequence of paths
-        Where to look for headers first.
+        Directories to search first for headers.
     define : mapping of str to str, int or None
         Macros for the headers, or for `declarations`.
     only : str or sequence of str, optional
         Names, or patterns such as ``"sqlite3_*"``, to which the declarations are limited.
     skip : bool, optional
-        Whether what cannot be offered is left out, with its reason in `Library.skipped`. By default
-        so for headers; for `declarations` it is an error.
+        Whether to skip declarations that cannot be used, with the reason in `Library.skipped`. The
+        default is True for headers; in `declarations` they are errors.
     options of calls
         Those of `wrap`, except `name`, `doc` and `owner`: a value for all functions, or a mapping
-        of their names, or of patterns such as ``"sqlite3_*"``, to values. A name goes before
-        patterns, the first pattern that matches before others. An option for all functions, or for
-        a pattern, applies where it makes sense: ``errors="nonzero"`` to functions that return an
-        integer, ``out=["info"]`` to functions with such an argument. It applies to every name that
-        macros give a function. A name or a pattern that matches no declaration is a ValueError; so
-        is an argument in `out` or `keep` that none of the functions has.
+        of names or patterns such as ``"sqlite3_*"`` to values. A name takes precedence over
+        patterns, and the first matching pattern over later ones. An option for all functions, or
+        for a pattern, applies where it makes sense: ``errors="nonzero"`` to functions that return
+        an integer, ``out=["info"]`` to functions with such an argument. It applies to every name
+        that macros give a function. A name or a pattern that matches no declaration raises a
+        ValueError; so does an argument in `out` or `keep` that none of the functions has.
     fortran : bool, str or sequence of str
-        Whether the functions are procedures of Fortran (see `wrap`), or the names or patterns of
-        those that are. They are found by their names without ``_``, too.
+        Whether the functions are Fortran procedures (see `wrap`), or the names or patterns of those
+        that are. They are also found by their names without ``_``.
     version : str or mapping of str to str, optional
-        The versions of symbols, by the names of functions or patterns; one for all of them. See
-        `Library.address`.
+        Symbol versions by function name or pattern; or one version for all. See `Library.address`.
     free : str, callable or mapping of str to these, optional
-        What frees the pointers that functions return, by the names of these functions or patterns:
-        a function of the library by name, or a callable of one pointer. It runs once, when the
-        object that the function returned is deleted. If you call it yourself, the object does not
-        call it again, and is refused from then on. ``free={"strdup": "free"}``.
+        The destructor of returned pointers, by the names or patterns of the functions that return
+        them: a function of the library by name, or a callable of one pointer. It runs once, when
+        the object that the function returned is deleted. If you call it yourself, the object does
+        not call it again, and is rejected from then on. ``free={"strdup": "free"}``.
     close : str, sequence of str, or mapping of str to these, optional
-        The functions of the library that end a handle, by the names of those that return it:
-        ``close={"fopen": "fclose"}``. After a call of one of them from Python, which did not raise,
-        all functions refuse the object with the name of what closed it. The caller closes; nothing
-        is closed with the object. This follows the Python object, not the address in it, so it does
-        not cover handles that C writes to memory.
+        The functions of the library that close a handle, by the names of those that return it:
+        ``close={"fopen": "fclose"}``. After such a call from Python, if it did not raise, all
+        functions reject the object with the name of the function that closed it. You must close
+        handles yourself: deleting the object does not. The check follows the Python object, not the
+        address in it, so it does not cover handles that C writes to memory.
     types : Library or its types, optional
         Another library whose types `declarations` may use.
     flags : int
         For the loader: ``os.RTLD_GLOBAL | os.RTLD_LAZY`` and the like; on Windows those of
-        LoadLibraryEx. By default symbols are bound at once and seen by this library alone.
+        LoadLibraryEx. By default symbols are bound immediately and visible to this library only.
     folders : path or sequence of paths
-        Where to look for a library that is named as linkers take it, before the usual places.
+        Directories to search for a library with a linker name, before the usual places.
     frozen : path, optional
-        A file that ``nativecall freeze`` or `Library.freeze` wrote, in place of the headers: it
-        needs no compiler and no cache. A file of a package may be given as `importlib.resources`
-        has it.
+        A file written by ``nativecall freeze`` or `Library.freeze`, instead of the headers. It
+        needs no compiler and no cache. It may be a resource of a package, from
+        `importlib.resources`.
 
     Returns
     -------
@@ -154,13 +152,13 @@ def load(
     Raises
     ------
     LibraryError
-        An `OSError`, when the library cannot be loaded, or a header is not found. When a frozen
-        file is damaged, or is for another C ABI.
+        An `OSError`: the library cannot be loaded, a header is not found, or a frozen file is
+        damaged or for another C ABI.
     SymbolError
-        An `AttributeError`, when a function of `declarations` is not in it; close matches are
-        named. What a header declares is looked up when it is first used.
+        An `AttributeError`: the library lacks a function of `declarations`; the message lists close
+        matches. Header declarations are looked up on first use.
     SignatureError
-        When the declarations cannot be read, or the preprocessor refuses the headers.
+        If the declarations cannot be parsed, or the preprocessor rejects the headers.
 
     Examples
     --------
@@ -224,7 +222,7 @@ def load(
         named = known.functions.keys() - known.inlines
         for symbol in [known.symbols.get(one, one) for one in named]:
             if not _lib.library_symbol(library._open(), symbol):
-                library.address(symbol)  # says what there is
+                library.address(symbol)  # raises the reason
         for symbol in {*known.functions, *known.variables} & {*dir(Opened)}:
             what, use = ("variable", f"address({symbol!r})")
             if symbol in known.functions:

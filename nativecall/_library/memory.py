@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .._types import derived
 
     class Owner(derived.Owner, Protocol):
-        """What knows the types of a library (types.py)."""
+        """Has the types of a library (types.py)."""
 
         rows: Cache[object, Foreign]
         slots: Cache[FFIType, Foreign]
@@ -55,60 +55,59 @@ if TYPE_CHECKING:
         def alignment(self, text: str) -> int: ...
 
     NDArray = ndarray[Foreign, Foreign]
-    #: A place in messages: a name, or a key and the place that it is in.
+    #: A position for messages: a name, or a key and its container's position.
     Who: TypeAlias = str | tuple[str | int, "Who"]
-    # What the core reads: csrc/callable/cffimemory.c says what it has.
+    # What the core reads; csrc/callable/cffimemory.c documents it.
     Row: TypeAlias = tuple[Foreign, ...]
 
 RECORDS = ("struct", "union")
-#: What cffi's own memory is aligned to.
+#: Alignment of cffi's own memory.
 CFFI_ALIGNS = 16
 _POINTERS = ("pointer", "function")
-#: cffi's flag of members that initialisers by position pass over.
+#: cffi's flag of members that positional initializers skip.
 IGNORED = 1
-#: What pointers take `bytes` for, of which a copy is made.
+#: Pointers to these accept `bytes`, of which a copy is made.
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
 _CData = _cffi_backend._CDataBase
 _BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
-#: What cffi raises for an initialiser that it does not take; SystemError for a struct with an array
-#: of any length.
+#: cffi's errors for an unsuitable initializer; SystemError for a struct with a flexible array.
 _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
-#: What an array is initialised by that is no buffer.
+#: Initializers of arrays other than buffers.
 _INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
-#: cffi's `new` with memory that keeps what pointers in it lead to.
+#: cffi's `new` in memory that keeps the targets of its pointers alive.
 _in_block = _lib.ffi.new_allocator(_ext.allocate_block, None, False)
 
 
-# cffi 2.1 leaks references on CPython 3.15 where it makes a type that there is.
+# cffi 2.1 leaks references on CPython 3.15 when asked for a type that exists.
 _pointer_types: Cache[FFIType, FFIType] = Cache(256)
 
 
 def pointer_to(ctype: FFIType) -> FFIType:
-    """cffi's type of pointers to a type."""
+    """Return cffi's pointer type to a type."""
     found = _pointer_types.get(ctype)
     return found or _pointer_types.keep(ctype, _cffi_backend.new_pointer_type(ctype))
 
 
 def array_of(ctype: FFIType) -> FFIType:
-    """cffi's type of arrays, of any length, of what a pointer points to."""
+    """Return cffi's type of arrays of any length of a type."""
     return _cffi_backend.new_array_type(ctype, None)
 
 
 def leads_on(ctype: FFIType) -> bool:
-    """Whether memory of a type has pointers in it."""
+    """Return whether memory of a type contains pointers."""
     ctype = element(ctype)
     if ctype.kind in RECORDS:
         return any([leads_on(field.type) for _, field in ctype.fields or ()])
     return ctype.kind in _POINTERS
 
 
-# -- making --------------------------------------------------------------------------------------
+# -- allocation ----------------------------------------------------------------------------------
 
 
 def new(owner: Owner, given: object, init: object) -> FFIData:
-    """What `Library.new` makes, of a type that is not known to the core yet."""
+    """Implement `Library.new` for a type that the core has not cached yet."""
     if isinstance(given, str):
         text = str.__str__(given)
         ctype = _checked(owner, owner.type(text))
@@ -121,18 +120,19 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
 
 
 def row_of(owner: Owner, ctype: FFIType) -> Row:
-    """How memory of a complete pointer or array type is made."""
+    """Return the row for allocating a complete pointer or array type."""
     found: Row | None = owner.rows.get(ctype)
     return owner.rows.keep(ctype, _row(owner, ctype, 1)) if found is None else found
 
 
 def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
-    """How memory of a type is made: a row for the core (csrc/callable/cffimemory.c); `alignment` is
-    what a typedef asks for.
+    """Return the row for allocating a type, for the core (csrc/callable/cffimemory.c).
+
+    `alignment` is the alignment requested by a typedef.
     """
     item, is_array = ctype.item, ctype.kind == "array"
     whole = ctype if is_array else item
-    how = _how(owner, whole)  # first: cffi ends the process for some texts that are no types
+    how = _how(owner, whole)  # first: cffi aborts for some texts that are no types
     alignment = max(alignment, _lib.ffi.alignof(item))
     is_usual = alignment <= CFFI_ALIGNS
     name, length = repr(whole.cname), ctype.length if is_array else None
@@ -144,7 +144,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
         return _aligned(alignment, kept)(ctype, init)
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
-        """Memory of what the core leaves; or what is wrong with it."""
+        """Allocate for initializers that the core does not handle, or raise."""
         init = _ext.bare(init)
         if elements is not None and not isinstance(init, _INITIALISERS):
             held = _buffer(elements[0], init, who)
@@ -177,7 +177,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
 
 def _how(owner: Owner, ctype: FFIType) -> object:
-    """How values become what cffi takes (csrc/callable/cffimemory.c); None where they are that."""
+    """Return conversions to what cffi accepts (csrc/callable/cffimemory.c); None if not needed."""
     if ctype.kind in _POINTERS:
         return _slot(owner, ctype).parts
     if not leads_on(ctype):
@@ -189,7 +189,7 @@ def _how(owner: Owner, ctype: FFIType) -> object:
 
 
 def _aligned(alignment: int, kept: list[Foreign]) -> Callable[[FFIType, object], FFIData]:
-    """cffi's `new` with memory of an alignment that its own has not, and what it keeps."""
+    """Return cffi's `new` for memory with larger alignment, which also keeps `kept`."""
     ffi = _lib.ffi
 
     def room(size: int) -> FFIData:
@@ -203,7 +203,7 @@ def _aligned(alignment: int, kept: list[Foreign]) -> Callable[[FFIType, object],
 
 
 def _checked(owner: Owner, ctype: FFIType) -> FFIType:
-    """The pointer or array type for what is made of a type."""
+    """Return the pointer or array type to allocate for a type."""
     if ctype.kind not in ("pointer", "array"):
         if ctype.kind == "void":
             raise TypeError("'void' has no size; nothing of it can be made")
@@ -227,7 +227,7 @@ def _checked(owner: Owner, ctype: FFIType) -> FFIType:
 
 
 def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -> list[object]:
-    """Write a whole array, struct or union at an address; what it leads to has to be kept.
+    """Write a whole array, struct or union at an address; return the objects to keep alive.
 
     A value that does not fit changes nothing.
     """
@@ -241,13 +241,13 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
 
 
 def _made(owner: Owner, ctype: FFIType, init: object, who: Who) -> FFIData:
-    """Memory of a whole array, struct or union."""
+    """Allocate a whole array, struct or union."""
     row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
     return _ext.make(row, init, who)
 
 
 def _check_counts(ctype: FFIType, init: object, who: str) -> None:
-    """ValueError unless a whole array is given, in all dimensions; text may be shorter."""
+    """Raise ValueError unless all dimensions of an array are complete; text may be shorter."""
     if isinstance(init, (bytes, str)):
         items: Sequence[object] = ()
         count, fits = len(init), len(init) <= ctype.length
@@ -266,8 +266,10 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 
 
 class StructPointer(_ext.StructPointerBase):
-    """A pointer of cffi's to a struct with pointers in it, or an array of these, whose members and
-    items take what initialisers take. Attributes are those of cffi's object, `cdata`.
+    """A cffi pointer to a struct with pointers in it, or an array of these.
+
+    Members and items accept what initializers accept. Its attributes are those of the cffi object,
+    `cdata`.
     """
 
     __slots__ = ()
@@ -279,12 +281,12 @@ class StructPointer(_ext.StructPointerBase):
         return _found(self, self.cdata[key])
 
     def __setitem__(self, key: str | int | slice, value: object) -> None:
-        """Assign to an item, or to the member of a name."""
+        """Assign to an item, or to a member by name."""
         data, structs = _ext.bare(self), _structs_of(self)
         ctype = _typeof(data)
         part, name, before, size = structs.part(ctype, key)
         if part is None or isinstance(key, slice):
-            _assign(data, key, value, name)  # as cffi says
+            _assign(data, key, value, name)  # with cffi's error
             return
         held: list[Foreign] = []
         who = key, name
@@ -346,20 +348,22 @@ class StructPointer(_ext.StructPointerBase):
         return dir(self.cdata)
 
 
-# Members have names of their own.
+# Through descriptors, because members of the struct may have these names.
 _structs_of = _ext.StructPointerBase._structs.__get__
 _kept_of = _ext.StructPointerBase._kept.__get__
 _ext.set_struct_pointer_class(StructPointer)
 
 
 def _found(pointer: StructPointer, value: Foreign) -> Foreign:
-    """What stands for an object that was found in its memory."""
+    """Return an object found in the pointer's memory, as a StructPointer if necessary."""
     return _ext.struct_pointer(value, _structs_of(pointer), _kept_of(pointer))
 
 
 class Structs(dict["FFIType", bool]):
-    """For which of cffi's types a StructPointer stands: structs with pointers in them, functions
-    that take pointers to these, and pointers to and arrays of either.
+    """The cffi types for which a StructPointer stands in.
+
+    These are structs that contain pointers, functions that take pointers to them, and pointers to
+    and arrays of either.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -368,8 +372,10 @@ class Structs(dict["FFIType", bool]):
         self._parts: Cache[object, tuple[Foreign, str, int, int]] = Cache(1024)
 
     def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
-        """Of a member, or of items: cffi's type, or None where there are none; what messages call
-        what has it; the bytes before a member; its size if there are pointers in it, else 0.
+        """Return facts about a member, or about items.
+
+        These are cffi's type, or None if there are none; the container's name in messages; the
+        bytes before a member; and its size if it contains pointers, else 0.
         """
         asked = ctype, key if isinstance(key, str) else None
         found = self._parts.get(asked)
@@ -398,7 +404,7 @@ class Structs(dict["FFIType", bool]):
         return found
 
 
-# -- initialisers --------------------------------------------------------------------------------
+# -- initializers --------------------------------------------------------------------------------
 
 
 def _write(
@@ -410,7 +416,7 @@ def _write(
     kept: list[Foreign],
     who: Who,
 ) -> None:
-    """Write a value to a member or an item; what pointers in it lead to goes to `kept`."""
+    """Write a value to a member or an item; the targets of its pointers go to `kept`."""
     if ctype.kind in _POINTERS:
         value = _slot(owner, ctype).convert(value, kept, who)
     elif ctype.kind in (*RECORDS, "array"):
@@ -441,7 +447,7 @@ def _fill(
             place[0 : len(items)] = items
             return
         except _MISFITS:
-            pass  # which item does not fit is found below
+            pass  # the search below finds the item that does not fit
     for i, one in enumerate(items):
         _write(owner, place, i, ctype.item, one, kept, (i, who))
 
@@ -449,9 +455,10 @@ def _fill(
 def _sized(
     owner: Owner, ctype: FFIType, init: Foreign, kept: list[Foreign], who: Who, before: int = 0
 ) -> tuple[object, Foreign]:
-    """What cffi takes for zeros that an initialiser fits in: the length of an array of any length,
-    in a struct by the member's name; None for types that have a size. Then the initialiser, which
-    can be read again. `before`: bytes before it.
+    """Return what makes cffi allocate enough zeros, and the initializer as a reusable value.
+
+    The former is the length of an array without one, in a struct by the member's name; None for
+    types that have a size. `before` is the number of bytes before it.
     """
     if ctype.kind == "array" and ctype.length is None:
         if init is None:
@@ -483,7 +490,7 @@ def _is_length(value: object) -> bool:
 
 
 def _is_whole(ctype: FFIType, value: object) -> bool:
-    """Whether cffi takes a value for a struct or an array without a look at its parts."""
+    """Return whether cffi accepts a value for a struct or an array as it is."""
     if ctype.kind == "array" and isinstance(value, (bytes, str)):
         return bool(ctype.item.kind == "primitive")
     return isinstance(value, _CData) and (ctype.kind in RECORDS or _typeof(value) is ctype)
@@ -495,13 +502,13 @@ def _slot(owner: Owner, ctype: FFIType) -> _Slot:
 
 
 class _Slot:
-    """How values become pointers of a type."""
+    """Conversion of values to pointers of a type."""
 
     __slots__ = ("_owner", "_rows", "parts")
 
     def __init__(self, owner: Owner, ctype: FFIType) -> None:
         self._owner = owner
-        #: What the core reads (csrc/callable/cffimemory.c).
+        #: The core reads this list (csrc/callable/cffimemory.c).
         self.parts: list[Foreign] = [ctype, None, "*", None, self.convert]
         kinds: tuple[type, ...] = ()
         if ctype.kind == "pointer":
@@ -509,7 +516,7 @@ class _Slot:
         self._rows: dict[type, Row | None] = dict.fromkeys(kinds)
 
     def _describe(self) -> None:
-        """Tell the core what it is to know, once a value came."""
+        """Fill in the core's data, on the first value."""
         ctype = self.parts[0]
         found, kind, callback = from_ffi(ctype, self._owner), "*", None
         if isinstance(found, Signature):
@@ -520,7 +527,7 @@ class _Slot:
         self.parts[1:4] = callinterface.of_argument(found, spelled=ctype.cname), kind, callback
 
     def convert(self, value: object, kept: list[Foreign], who: Who) -> FFIData:
-        """cffi's pointer for a value; or what is wrong with that."""
+        """Return cffi's pointer for a value, or raise."""
         if self.parts[1] is None:
             self._describe()
         made = _ext.convert_pointer(self.parts, value, kept)
@@ -543,7 +550,7 @@ class _Slot:
         return _cast(ctype, kept[-1].address)
 
     def _row(self, kind: type) -> Row:
-        """How memory is made of lists, tuples or mappings that a pointer leads to."""
+        """Return the row for allocating a pointer's target from lists, tuples or mappings."""
         ctype = self.parts[0]
         is_one = kind is not list and ctype.item.kind in RECORDS
         wanted = ctype if is_one else array_of(ctype)
@@ -561,7 +568,7 @@ class _Slot:
             raise TypeError(f"{_named(who)} cannot be a Python function: {error}") from None
 
     def _renamed(self, value: FFIData, who: Who) -> FFIData:
-        """A pointer of cffi's; one of another FFI by the name of what it points to."""
+        """Return a cffi pointer, converted from another FFI if the targets have the same name."""
         given, ctype = _typeof(value), self.parts[0]
         if given.kind in ("pointer", "array") and ctype.kind == "pointer":
             name, wanted = c_name_of(given.item), c_name_of(ctype.item)
@@ -572,7 +579,7 @@ class _Slot:
 
 
 def _called(signature: Signature) -> CallbackSpec | None:
-    """What Python functions become that C calls by a signature; None where that is refused."""
+    """Return how Python functions become callbacks of a signature; None if they cannot."""
     try:
         sentinel = storage.sentinel_of(signature.result)
         return None if signature.variadic else spec_of(signature, sentinel)
@@ -581,7 +588,7 @@ def _called(signature: Signature) -> CallbackSpec | None:
 
 
 def _elements(owner: Owner, item: FFIType) -> CallInterface:
-    """What takes a buffer of an array's elements."""
+    """Return the call interface that accepts a buffer of an array's elements."""
     pointer = pointer_to(element(item))
     wanted = from_ffi(pointer, owner)
     assert isinstance(wanted, CType)
@@ -589,7 +596,7 @@ def _elements(owner: Owner, item: FFIType) -> CallInterface:
 
 
 def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
-    """A buffer of an array's elements; None for what is no buffer."""
+    """Return a buffer of an array's elements; None if the value is no buffer."""
     try:
         return _ext.pin(cif, _named(who), -1, value)
     except (TypeError, BufferError, ValueError):
@@ -601,8 +608,9 @@ def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
 
 
 def _whole(ctype: FFIType, value: Foreign) -> Foreign:
-    """What a pointer to such a struct or array, as `new` and variables give, points to; any other
-    value as it is.
+    """Return the target of a pointer to such a struct or array, as `new` and variables return them.
+
+    Return any other value unchanged.
     """
     if not isinstance(value, _CData):
         return value
@@ -612,7 +620,7 @@ def _whole(ctype: FFIType, value: Foreign) -> Foreign:
 
 
 def _items(value: Foreign, who: str) -> Sequence[object]:
-    """The items of a sequence, as a list or tuple."""
+    """Return the items of a sequence, as a list or tuple."""
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
@@ -621,7 +629,7 @@ def _items(value: Foreign, who: str) -> Sequence[object]:
 
 
 def _by_position(struct: FFIType) -> list[str]:
-    """The members that initialisers by position are for."""
+    """Return the members that positional initializers fill."""
     taken = [name for name, field in struct.fields if not field.flags & IGNORED]
     return taken[:1] if struct.kind == "union" else taken
 
@@ -629,7 +637,7 @@ def _by_position(struct: FFIType) -> list[str]:
 def _members(
     owner: Owner, struct: FFIType, value: Foreign, kept: list[Foreign], who: str
 ) -> dict[str, object]:
-    """What an initialiser says of members, by name."""
+    """Return the members that an initializer sets, by name."""
     if isinstance(value, Values):
         kept += value._kept.values()
         encoding = value._layout.about.encoding or "utf-8"
@@ -660,11 +668,11 @@ def _members(
     return dict(zip(taken, value, strict=False))
 
 
-# -- what does not fit ---------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------
 
 
 def _named(who: Who) -> str:
-    """A place in messages."""
+    """Return a position for messages."""
     if isinstance(who, str):
         return who
     kind = "item" if isinstance(who[0], int) else "field"
@@ -672,7 +680,7 @@ def _named(who: Who) -> str:
 
 
 def _assign(place: FFIData, key: str | int | slice, value: object, who: Who) -> None:
-    """Have cffi write a value, and say of what what it says."""
+    """Write a value through cffi, with the position in its error."""
     try:
         if isinstance(key, str):
             setattr(place, key, value)
@@ -683,7 +691,7 @@ def _assign(place: FFIData, key: str | int | slice, value: object, who: Who) -> 
 
 
 def _unsuited(error: Exception, value: object) -> str:
-    """What cffi says against a value, and which value that is where cffi does not say."""
+    """Return cffi's error about a value, with the value's type if cffi omits it."""
     text, found = str(error), type(value).__name__
     if isinstance(value, bytes) and "of length 1" in text:
         return f"one character is bytes of length 1 (got {len(value)}); text is 'char[]'"
@@ -696,7 +704,7 @@ def _unsuited(error: Exception, value: object) -> str:
 
 
 def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
-    """What `Library.asarray` gives."""
+    """Implement `Library.asarray`."""
     value = _ext.bare(value)
     if not handles.is_cdata(value):
         raise wrong_type("'value'", "a pointer or an array of cffi's", value)
@@ -729,8 +737,8 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     return made if len(lengths) == 1 else made.reshape(lengths)
 
 
-# What arrays over memory of a type have: whether the type is an array, bytes of an item, the
-# lengths of an item that is an array, and what makes an array of a buffer.
+# For arrays over memory of a type: whether the type is an array, bytes per item, the shape of an
+# item that is an array, and a function that makes an array from a buffer.
 _arrays: Cache[FFIType, tuple[bool, int, tuple[int, ...], Foreign]] = Cache(256)
 
 
@@ -750,7 +758,7 @@ def _array_of(ctype: FFIType) -> tuple[bool, int, tuple[int, ...], Foreign]:
 
 
 def dtype(ctype: FFIType) -> DTypeLike:
-    """What NumPy calls a type of cffi's: pointers are integers, bit-fields are left out."""
+    """Return NumPy's dtype of a cffi type: pointers are integers, bit-fields are omitted."""
     if ctype.kind in RECORDS:
         if ctype.fields is None:
             raise TypeError(f"{ctype.cname!r} is incomplete: it is not declared in full")

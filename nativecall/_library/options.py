@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Free = str | Callable[[object], object]
 
     class FunctionOptions(CallOptions, total=False):
-        """What `Library.function` takes."""
+        """The options of `Library.function`."""
 
         name: str | None
         doc: str | None
@@ -47,24 +47,24 @@ if TYPE_CHECKING:
         close: str | Sequence[str] | None
 
     class LoadOptions(CallOptionsByName, total=False):
-        """What `load` takes for all functions, or by their names."""
+        """The options of `load`, for all functions or by name."""
 
         version: str | Mapping[str, str] | None
         free: Free | Mapping[str, Free] | None
         close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
-#: A mapping that nobody can write to: of `types.MappingProxyType`, without what `types` takes.
+#: An immutable mapping, `types.MappingProxyType` without the cost of importing `types`.
 NOTHING: Mapping[str, Foreign] = type(type.__dict__)({})
 
 
 class ByName:
-    """An option's values by the names of functions.
+    """Values of an option by function names.
 
     Parameters
     ----------
     option : str
-        What messages call it.
+        Its name in messages.
     given : object
         A value, or a mapping of names and patterns to values.
     """
@@ -92,12 +92,12 @@ class ByName:
             (self._patterns if _is_pattern(name) else self.named)[name] = kept
 
     def of(self, *names: str) -> tuple[object, bool]:
-        """What is said of a function of these names, None for nothing, and whether by name."""
+        """Return the value for a function's names, None if unset, and whether it was by name."""
         for name in names:
             if name in self.named:
                 return self.named[name], True
         if self._patterns:
-            from fnmatch import fnmatchcase  # brings the module `re`
+            from fnmatch import fnmatchcase  # imports `re`
 
             for name in names:
                 for pattern, value in self._patterns.items():
@@ -107,12 +107,12 @@ class ByName:
 
     @property
     def tells_names(self) -> bool:
-        """Whether anything is said of some functions, or by the names of others."""
+        """Whether a value exists for some functions only, or names functions."""
         everything = names_of(self._everything) if self.option in ("free", "close") else ()
         return bool(self.named or self._patterns or everything)
 
     def unmatched(self, known: Collection[str], has: Callable[[str], bool]) -> str | None:
-        """The first name that is not there, or pattern that none of the `known` matches."""
+        """Return the first unknown name, or the first pattern that matches none of the `known`."""
         names = [*self.named]
         if self.option in ("free", "close"):
             names += sorted({name for value in self.values() for name in names_of(value)})
@@ -128,12 +128,13 @@ class ByName:
         return None
 
     def values(self) -> list[object]:
-        """All that is said of any function."""
+        """Return all values."""
         return [self._everything, *self.named.values(), *self._patterns.values()]
 
     def of_several(self, known: Iterable[str]) -> list[tuple[str, object, list[str]]]:
-        """What is said of all functions, or of those of a pattern: of what, the value, and which of
-        the `known` these are.
+        """Return the values for all functions or for a pattern.
+
+        Each has its subject in messages, the value, and the `known` names that it covers.
         """
         if self._everything is not None:
             return [("all functions", self._everything, [*known])]
@@ -178,9 +179,9 @@ _DEFAULTS: dict[str, object] = {**DEFAULTS, **DEFAULT._asdict()}
 
 
 class LibraryOptions:
-    """What a library says of its functions: options of `wrap`, by their names."""
+    """The options that a library sets for its functions, by option name."""
 
-    # For instances that were never initialised.
+    # For uninitialised instances.
     _by_name: Mapping[str, ByName] = NOTHING
     _alike: Callable[[str], tuple[str, ...]] = staticmethod(lambda name: ())
 
@@ -200,12 +201,12 @@ class LibraryOptions:
         return option in self._by_name
 
     def encoding(self, name: str) -> str | None:
-        """What is said of the encoding of text in a variable."""
+        """Return the encoding of text in a variable, if set."""
         found = self.of("encoding", name)[0]
         return found if isinstance(found, str) else None
 
     def of(self, option: str, name: str) -> tuple[object, bool]:
-        """What an option says of a function; procedures of Fortran may be named without ``_``."""
+        """Return an option's value for a function, and whether it was by name."""
         one = self._by_name.get(option)
         if one is None:
             return None, False
@@ -217,7 +218,7 @@ class LibraryOptions:
         return value, by_name
 
     def ending(self) -> set[str]:
-        """The names of the functions that free or close what others return."""
+        """Return the names of functions that free or close the results of others."""
         found: set[str] = set()
         for option in ("free", "close"):
             one = self._by_name.get(option)
@@ -226,16 +227,16 @@ class LibraryOptions:
         return found
 
     def all_names(self, names: Iterable[str]) -> set[str]:
-        """All names of functions of which one name each is given."""
+        """Return all names of the functions with these names."""
         return {other for name in names for other in (name, *self._alike(name))}
 
     def apply_to(self, declarations: Declarations, exports: Callable[[str], bool]) -> None:
-        """Check what is said of names against those that are declared, or that a library exports.
+        """Check the names in options against the declarations and the library's exports.
 
         Raises
         ------
         ValueError
-            For a name, or a pattern, of nothing; close matches are named.
+            For a name or a pattern without a match; the message lists close ones.
         """
         self._alike = declarations.alike
         if not any([one.tells_names for one in self._by_name.values()]):
@@ -255,9 +256,9 @@ class LibraryOptions:
                 raise ValueError(f"{option!r} has {missing!r}, {nothing}{did_you_mean(close)}")
 
     def refuse_unknown_arguments(self, declarations: Declarations) -> None:
-        """Refuse what is said of arguments that no function has of which it is said.
+        """Reject options for arguments if none of the functions concerned has these arguments.
 
-        Signatures are made for it, so that the owner of their types must be known.
+        This creates signatures, so the owner of their types must be set.
         """
         rows, signatures = declarations.rows, declarations.functions
         for option in ("out", "keep"):
@@ -273,7 +274,7 @@ class LibraryOptions:
                 wanted = _arguments(option, value)
                 having = [each for each in some if wanted and _has(rows[each], wanted)]
                 problem = ""
-                for each in having:  # one that it suits is enough
+                for each in having:  # one match is enough
                     problem = _problem(option, value, signatures[each])
                     if not problem:
                         break
@@ -283,7 +284,7 @@ class LibraryOptions:
                     raise ValueError(f"{problem} (said of {whose})")
 
     def _spellings(self, name: str) -> tuple[str, ...]:
-        """What a function may be called that is named so."""
+        """Return the possible symbols of a function with this name."""
         if "fortran" not in self._by_name:
             return (name,)
         from .._values.fortran import symbols
@@ -292,17 +293,17 @@ class LibraryOptions:
 
     @property
     def given(self) -> dict[str, object]:
-        """As they were given, for `pickle`."""
+        """The original values, for `pickle`."""
         return {option: one.given for option, one in self._by_name.items()}
 
     @property
     def order(self) -> object:
-        """The order of arrays in variables."""
+        """The memory layout of arrays in variables."""
         one = self._by_name.get("order")
         return "C" if one is None else one.of("")[0] or "C"
 
     def said(self, name: str, signature: Signature) -> dict[str, object]:
-        """What is said of a function, but for what is said of all and does not suit it."""
+        """Return the options of a function, without general ones that do not fit it."""
         found: dict[str, object] = {}
         for option in self._by_name:
             value, by_name = self.of(option, name)
@@ -312,12 +313,12 @@ class LibraryOptions:
 
 
 def of_function(given: Mapping[str, object]) -> dict[str, Foreign]:
-    """Options of one function, as they are kept."""
+    """Return the checked options of one function."""
     return checked(given, _OF_ONE)
 
 
 def gives_pointer(signature: Signature, out: Foreign = ()) -> bool:
-    """Whether a function returns a pointer, and not text, or has one among its out-parameters."""
+    """Return whether a function returns a non-text pointer, or has one among its out-parameters."""
     text = signature.characters[-1] if signature.characters else ""
     if signature.result.kind in _POINTERS and (not text or text in BYTES):
         return True
@@ -327,22 +328,22 @@ def gives_pointer(signature: Signature, out: Foreign = ()) -> bool:
 
 
 def names_of(value: object) -> set[str]:
-    """The functions that a value of `free` or `close` names."""
+    """Return the functions that a value of `free` or `close` names."""
     if isinstance(value, str):
         return {value}
     return {*value} if isinstance(value, tuple) else set()
 
 
 def _kept(option: str, value: object) -> object:
-    """A value of an option as it is kept."""
-    # These two may be turned off for some functions.
+    """Return the checked value of an option."""
+    # These two may be disabled for some functions.
     if value is None and option not in ("check", "encoding"):
         raise TypeError(f"{option!r} must not be None; leave the function out")
     return checked({option: value}, _CHECKS).get(option)
 
 
 def _suits(option: str, value: object, signature: Signature, said: Mapping[str, object]) -> bool:
-    """Whether a function of a signature can have it, beside what else is `said`."""
+    """Return whether an option fits a signature, given its other options `said`."""
     if option == "errors":
         return CONVENTIONS[str(value)].fits(signature)
     if option in ("out", "keep"):
@@ -353,7 +354,7 @@ def _suits(option: str, value: object, signature: Signature, said: Mapping[str, 
 
 
 def _problem(option: str, value: object, signature: Signature) -> str:
-    """Why what is said of its arguments does not suit a function; nothing if it does."""
+    """Return why an option for arguments does not fit a function; "" if it does."""
     try:
         if option == "out":
             resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # it was checked
@@ -367,7 +368,7 @@ def _problem(option: str, value: object, signature: Signature) -> str:
 
 
 def _arguments(option: str, value: object) -> list[str | int]:
-    """The arguments that a value of `out` or `keep` names or counts."""
+    """Return the arguments, by name or index, in a value of `out` or `keep`."""
     if option == "out":
         return arguments(value)
     is_other = isinstance(value, (str, int)) and value not in ("call", "library", "process")
@@ -375,12 +376,12 @@ def _arguments(option: str, value: object) -> list[str | int]:
 
 
 def _has(row: Row, wanted: Iterable[str | int]) -> bool:
-    """Whether a function has all of some arguments."""
+    """Return whether a function has all of these arguments."""
     return all([place(row[1], one) is not None for one in wanted])
 
 
 def _nothing_has(option: str, wanted: list[str | int], rows: Mapping[str, Row]) -> str:
-    """What to say where no function has all of some arguments."""
+    """Return the message if no function has all of these arguments."""
     strange = [one for one in wanted if not any([_has(row, [one]) for row in rows.values()])]
     if not strange:
         return f"{option!r} names {' and '.join(map(repr, wanted))}, which no function has together"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def opened(name: str | None, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
-    """The library of a name as a linker takes it, or a path; what the process has for None."""
+    """Open the library of a linker name or a path; for None, all that the process has loaded."""
     return _lib.library_open(None, flags) if name is None else find(name, flags, folders)
 
 
@@ -33,7 +33,7 @@ def address(
     symbol: str,
     version: str | None = None,
 ) -> int:
-    """The address of a symbol, or of a version of it; a `SymbolError` names close matches."""
+    """Return the address of a symbol or its version; a `SymbolError` lists close matches."""
     found = 0
     if "\0" not in symbol and "\0" not in (version or ""):
         found = _lib.library_symbol(handle, symbol, version)
@@ -52,10 +52,12 @@ def address(
 class Symbol(
     namedtuple("Symbol", ["handle", "library", "name", "place", "version"], defaults=[None]), Single
 ):
-    """What owns a function that was found in a library: the open library and the names, the file
-    and line of a header that declares it, or None, and the version of the symbol that it is.
+    """Owner of a function found in a library.
 
-    Immutable, since the function's code is there as long as `handle` is.
+    It has the open library, the names, the file and line of a header that declares the function, or
+    None, and the symbol's version.
+
+    Immutable, since the function's code exists as long as `handle` does.
     """
 
     __slots__ = ()
@@ -72,7 +74,7 @@ class Symbol(
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
 
     def declaration(self, signature: Signature) -> str:
-        """The function in C, with a signature, and the comment that the header has before it."""
+        """Return the function's C declaration with a signature, and the header's comment on it."""
         declared = signature.c_declaration(self.name)
         if self.place is None:
             return declared
@@ -82,20 +84,21 @@ class Symbol(
         return f"{declared}\n\n{comment}" if comment else declared
 
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
-        """For `pickle`: how another process finds the function."""
+        """For `pickle`: return how another process finds the function."""
         if self.library is None and self.place is not None:
             raise TypeError(f"cannot pickle {how[1]!r}, which was compiled here; load it there")
         return restored(self.library, self.name, *how, self.version)
 
 
 def restored(library: str | None, symbol: str, *how: Foreign) -> tuple[object, ...]:
-    """For `pickle`: a function by library and symbol, as what finds it and the arguments."""
+    """For `pickle`: return a function by library and symbol, as its finder and the arguments."""
     return _restore, (library, _by_name(library), symbol, *how)
 
 
 def _by_name(path: str | None) -> str | None:
-    """The name by which the loader finds a file by itself, which another machine may have
-    elsewhere; None for one that was named by its path.
+    """Return the name by which the loader finds a file; None if it was opened by its path.
+
+    Another machine may have the file elsewhere.
     """
     name = os.path.basename(path or "")
     if name in ("", path):
@@ -116,7 +119,7 @@ def _restore(
     options: CallOptions,
     version: str | None = None,
 ) -> NativeCallable:
-    """For `pickle`: by the library's path, or where that is not here by the file's name."""
+    """For `pickle`: find the function by the library's path, or else by its file name."""
     try:
         handle = opened(library)
     except LibraryError as error:

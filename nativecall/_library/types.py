@@ -30,7 +30,7 @@ _numbers = count(1)
 
 
 class Owner:
-    """The types of declarations, for what is made of them: signatures, cffi's types, an FFI."""
+    """The types of declarations, from which signatures, cffi types and an FFI are built."""
 
     def __init__(self, declarations: Declarations | None, base: Owner | None = None) -> None:
         self.serial: int = next(_numbers)
@@ -42,16 +42,16 @@ class Owner:
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
-        #: How memory of types is made, by the types and the texts that they were asked for by.
+        #: Rows for allocating types, by the types and by the texts that were requested.
         self.rows: Cache[object, Foreign] = Cache(1024)
-        #: How values become pointers, by the types of these.
+        #: Conversions of values to pointers, by pointer type.
         self.slots: Cache[FFIType, Foreign] = Cache(1024)
         serial = self.serial
         owners[serial] = ref(self, lambda _: owners.pop(serial, None))
 
     @property
     def structs(self) -> dict[FFIType, Foreign]:
-        """What assigns to members of its structs."""
+        """The data for assigning to members of structs."""
         if self._structs is None:
             from .memory import Structs
 
@@ -60,7 +60,7 @@ class Owner:
 
     @property
     def names(self) -> TypeNames:
-        """What the declarations call types."""
+        """The declared names of types."""
         if self._names is None:
             base = None if self._base is None else self._base.names
             known = self._declarations
@@ -71,26 +71,27 @@ class Owner:
             from .._cdecl.cffitype import naming
             from .._cdecl.typenames import TypeNames
 
-            with naming:  # two sets of nodes would be two types of cffi's
+            with naming:  # two sets of nodes would become two cffi types
                 if self._names is None:
                     self._names = TypeNames(known, base, self)
         return self._names
 
     def type(self, text: str) -> FFIType:
-        """cffi's type for a type in C."""
+        """Return cffi's type for a C type."""
         found = self._types.get(text)
         if found is None:
             found = self._types.keep(text, ffi_type(self.names.node(text)))
         return found
 
     def alignment(self, text: str) -> int:
-        """The alignment of memory of a type in C, or of what a pointer type leads to."""
+        """Return the alignment of memory for a C type, or for a pointer type's target."""
         node: Foreign = self.names.node(text)
         return int((node.item if node.kind == "pointer" else node).alignment)
 
     def variable(self, name: str) -> tuple[FFIType, str] | None:
-        """cffi's type for a variable that is no number, and what characters it has if it is text;
-        None for what is none, or has no such type.
+        """Return cffi's type for a variable that is not a number, and the character type of text.
+
+        Return None for others, and if cffi has no such type.
         """
         known = self._declarations
         row = None if known is None else known.declared.get(name)
@@ -102,7 +103,7 @@ class Owner:
             return None
 
     def pointer(self, name: str) -> FFIType | None:
-        """cffi's type of a pointer to what has a name; None where there is none."""
+        """Return cffi's pointer type to a named type or function; None if there is none."""
         found = self._pointers.get(name)
         if found is None:
             node = self.names.find(name)
@@ -112,18 +113,18 @@ class Owner:
         return found
 
     def node(self, name: str) -> Node | None:
-        """What has a name."""
+        """Return the node of a name."""
         return self.names.find(name)
 
     def tag(self, name: str) -> str:
-        """What a typedef's struct or union is called; other names as they are."""
+        """Return the tag of a typedef's struct or union; other names unchanged."""
         from .._cdecl.nodes import c_name_of
 
         node = self.names.find(name)
         return name if node is None else c_name_of(node.main or node) or name
 
     def signature(self, given: object) -> Signature:
-        """A signature in any spelling, in C with the types of the declarations."""
+        """Return a signature in any spelling; in C, with the declared types."""
         from .._cdecl.spelling import is_c, is_ffi_type, parse
 
         if isinstance(given, str) and is_c(given):
@@ -142,7 +143,7 @@ class Owner:
 
     @property
     def ffi(self) -> FFI:
-        """The FFI that has the types."""
+        """The FFI with the types."""
         if self._ffi is None:
             from .._cdecl.cffitype import naming
             from .ffi import ffi_class
@@ -157,9 +158,7 @@ _owners: Fifo[object, Owner] = Fifo()
 
 
 def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Owner:
-    """The types of declarations, the same for equal ones, and whatever names these are restricted
-    to.
-    """
+    """Return the types of declarations, shared among equal ones and their restrictions."""
     whole = (None if declarations is None else declarations.key, base)
     found = _owners.get(whole)
     if found is None:
@@ -171,19 +170,18 @@ def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Ow
 
 
 def ffi_type(node: Node) -> FFIType:
-    """cffi's type for a node."""
+    """Return cffi's type for a node."""
     from .._cdecl import cffitype
 
     return cffitype.ffi_type(node)
 
 
 class Types(Single):
-    """The types of a library by name, as attributes and items: structs, unions, enums, typedefs
-    and types of functions.
+    """The types of a library by name, as attributes and items.
 
-    What a name gives is cffi's type, which `Library.ffi` knows: ``.fields``, ``.kind`` and so on
-    say what it is. Tags are found with and without ``struct``, ``union`` or ``enum``. Iteration
-    and `dir` have the names.
+    They are structs, unions, enums, typedefs and function types. Each is a cffi type, which
+    `Library.ffi` knows: ``.fields``, ``.kind`` and so on describe it. Tags are found with and
+    without ``struct``, ``union`` or ``enum``. Iteration and `dir` list the names.
     """
 
     __slots__ = ("_owner",)

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _POINTERS = ("pointer", "voidptr", "function", "handle")
 _RECORDS = ("struct", "union")
-# What variables were assigned, by their addresses.
+# Objects assigned to variables, by address.
 _pointed: dict[int, list[object]] = {}
 
 
 class Variable(namedtuple("Variable", "name ctype address owner handle const encoding")):
-    """A variable of a library, whose types `owner` has; `encoding` is that of text."""
+    """A variable of a library; `owner` has its types, and `encoding` is that of text."""
 
     __slots__ = ()
     name: str
@@ -51,7 +51,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
     encoding: str | None
 
     def read(self) -> object:
-        """Its value, or a view of it."""
+        """Return its value, or a view of it."""
         if isinstance(self.ctype, Scalar):
             return storage.load(self.ctype, self.address)
         found = self.owner.variable(self.name)
@@ -67,7 +67,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         return self._pointer()
 
     def pointer(self) -> object:
-        """A pointer to it, which keeps the library."""
+        """Return a pointer to it, which keeps the library loaded."""
         found = self.owner.variable(self.name)
         if found is not None:
             return self._at(found[0])
@@ -80,15 +80,15 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         return int(_lib.ffi.cast("uintptr_t *", self.address)[0])
 
     def _pointer(self) -> object:
-        """A pointer's value; a pointer to what cffi has no type of."""
+        """Return a pointer's value; a pointer to a type that cffi lacks."""
         if self.ctype.kind not in _POINTERS:
             return self.pointer()
         word = self._word()
-        # What it points to is often the library's own.
+        # Its target often belongs to the library.
         return None if word == 0 else pointer_from(self.ctype, word, owner=self.handle)
 
     def _at(self, kind: FFIType) -> object:
-        """A pointer to something at the address, which keeps the library."""
+        """Return a pointer to a type at the address, which keeps the library loaded."""
         from .memory import pointer_to
 
         ffi = self.owner.ffi
@@ -153,5 +153,5 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
 
 
 def pointer_constant(named: str, address: int) -> object:
-    """A constant that is a pointer; None for NULL."""
+    """Return a constant that is a pointer; None for NULL."""
     return pointer_from(read_type(named), address) if address else None
