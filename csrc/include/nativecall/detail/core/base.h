@@ -1,13 +1,11 @@
-/* nativecall/detail/core/base.h: errors, atomic operations and limits of detail/core.
+/* nativecall/detail/core/base.h: status codes, atomic operations and scalar codes for detail/core.
  *
- * Idea:       with compiler.h one place for most things that differ between compilers.
- * Invariants: a function returns NC_OK or one of the negative NC_E_* below; results go to
- *             trailing out-pointers, which are left alone on failure unless the function says
- *             otherwise.
- * Threads:    the atomic helpers touch one naturally aligned word each. They take `void *` so
- *             that a caller need not cast, and access it as a type that may alias any other; the
- *             pointed-to object must be a pointer, size_t, intptr_t or uintptr_t as the name
- *             says.
+ * Idea:       this file and compiler.h contain most of what differs between compilers.
+ * Invariants: a function returns NC_OK or one of the negative NC_E_* below. Results go to
+ *             trailing out-pointers. Unless documented otherwise, a failure does not write them.
+ * Threads:    each atomic helper accesses one naturally aligned word. It takes `void *` to save
+ *             casts, and accesses the word through a may_alias type. The object must be a pointer,
+ *             size_t, intptr_t or uintptr_t, as the name says.
  * Portable:   C99, C11, C++11; GCC, Clang (the __atomic builtins) and MSVC (Interlocked and
  *             volatile). */
 #ifndef NATIVECALL_BASE_H
@@ -26,15 +24,15 @@ enum {
     NC_OK = 0,
     NC_E_NOMEM = -1,     /* memory is exhausted */
     NC_E_DUPLICATE = -2, /* the same key twice */
-    NC_E_RANGE = -3,     /* a number, position or count outside what is allowed */
+    NC_E_RANGE = -3,     /* a number, position or count out of range */
     NC_E_TOOLONG = -4,   /* a string longer than the limit */
     NC_E_FORMAT = -5,    /* malformed text or data */
     NC_E_MISSING = -6,   /* no such key */
-    NC_E_VERSION = -7,   /* made by an incompatible version */
-    NC_E_GIL = -8        /* only possible with the GIL held */
+    NC_E_VERSION = -7,   /* from an incompatible version */
+    NC_E_GIL = -8        /* needs the GIL */
 };
 
-/* A short description, static, never NULL. */
+/* Return a short static description, never NULL. */
 NC_STATIC const char *nc_status_text(int status)
 {
     static const char *const texts[] = {
@@ -53,8 +51,8 @@ NC_STATIC const char *nc_status_text(int status)
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
-/* The canonical code for one whose width is the platform's, which are "clLnNg"; any other character
- * is what it is. */
+/* Return the canonical code of a scalar code with platform-dependent width ("clLnNg"). Other
+ * characters are returned unchanged. */
 NC_STATIC_INLINE char nc_scalar_spelt(char code)
 {
     switch (code) {
@@ -112,7 +110,7 @@ NC_DEFINE_ATOMIC(size, size_t, size_t)
 NC_DEFINE_ATOMIC(intptr, intptr_t, intptr_t)
 NC_DEFINE_ATOMIC(uintptr, uintptr_t, uintptr_t)
 
-/* Puts another pointer in the place of `old`, if that is there: 1, else 0. */
+/* Replace the pointer at `address` if it equals `old`. Return 1 if replaced, else 0. */
 NC_STATIC_INLINE int nc_exchange_ptr(void *address, void *old, void *value)
 {
 #if defined(NC_MSVC)

@@ -1,48 +1,46 @@
-/* nativecall/detail/core/calltable.h: the native entries of an object, and how they change under
- * readers.
+/* nativecall/detail/core/calltable.h: an object's table of native entries, which may change while
+ * others read it.
  *
- * Idea:       SEP 201's approach 2. An entry says: with this interned signature and these flags,
- *             call this function pointer. Readers compare signatures by address, take no lock,
- *             and need nothing but a reference to the object.
+ * Idea:       SEP 201's approach 2. An entry holds an interned signature, flags and a function
+ *             pointer. Readers compare signatures by address. They take no lock and need only a
+ *             reference to the object.
  *
- * Layout:     the object holds a pointer to a PyNativeCallableTable: a count, then the entries,
- *             then one all-zero entry or more. So `entries[0]` may be compared without looking at
- *             the count, and a scan ends at the first NULL signature. No entries: a shared static
- *             table of one entry that is never found; the pointer is never NULL. NcCallTable is the
- *             writer's side, its first field is that pointer: put an NcCallTable into the object,
- *             and its offset is the slot's objoffset.
+ * Layout:     the object points to a PyNativeCallableTable: a count, the entries, and one or more
+ *             zeroed entries. So a reader may compare `entries[0]` without reading the count, and a
+ *             scan stops at the first NULL signature. The pointer is never NULL. Without entries it
+ *             points to a shared static table whose one entry never matches. NcCallTable is the
+ *             writer's struct and starts with that pointer: embed it in the object, and use its
+ *             offset as the slot's objoffset.
  *
  *             Flags, in the low 32 bits of `flags`:
  *
  *                 31 .. 24    23 .. 8          7        6 .. 4             3 .. 0
  *                 ABI, 0 now  later, ignored   ABI, 0   error convention   properties
  *
- *             A reader passes over an entry with any ABI bit set; on 64 bits the upper half counts
- *             as more of them. Bits 8 to 23 are ignored.
+ *             Readers skip an entry with any ABI bit set; on 64-bit platforms, bits 32 to 63 are
+ *             ABI bits too. Readers ignore bits 8 to 23.
  *
- * Invariants: an entry's signature and flags never change once it is visible, nor does its
- *             position. Only its function pointer does. The last entry of a table is never used.
- *             growth.h has the memory.
+ * Invariants: once visible, an entry never changes its signature, flags or position; only its
+ *             function pointer may change. The last entry of a table is always zero. growth.h
+ *             manages the memory.
  *
- * Threads:    writers of one NcCallTable are serialised by the caller (the GIL or a lock).
- *             Readers are not restrained in any way:
- *             - Append in place: pointer and flags first, then the signature with release, then
- *               the count with release. A reader takes the signature (or the count) with acquire
- *               and so sees a complete entry or the zero entry that was there. The first entry is
- *               never appended in place: it comes with its table.
- *             - Replace: one atomic store of the pointer with release, so that what it points to
- *               is seen complete. Old or new, the pointer has the same signature and flags.
- *             - Grow: the new table is filled, the new entry with it, then published with release.
- *               A reader still in the old one sees a table without the newest entries, and
- *               pointers that are no longer replaced. It stays readable until nc_calltable_clear,
- *               and so must whatever its pointers lead to.
- *             - nc_calltable_clear only when no reader can be left: the object is being
- *               deallocated.
+ * Threads:    the caller serialises writers of one NcCallTable (with the GIL or a lock). Readers
+ *             need no lock:
+ *             - Append in place: store the pointer and flags, then the signature with release,
+ *               then the count with release. A reader loads the signature (or the count) with
+ *               acquire, so it sees a complete entry or a zero entry. The first entry is never
+ *               appended in place: it is published with its table.
+ *             - Replace: store the pointer atomically with release. The old and the new function
+ *               have the same signature and flags.
+ *             - Grow: fill a new table, including the new entry, and publish it with release.
+ *               Readers of the old table do not see newer entries or replaced pointers. The old
+ *               table, and whatever its functions use, must stay valid until nc_calltable_clear.
+ *             - Call nc_calltable_clear only when no reader can be left, in the object's
+ *               deallocator.
  *
- * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then as it was before.
- * Ownership:  tables belong to the NcCallTable; signatures are immortal; what function pointers
- *             lead to is the object's to keep alive, replaced pointers included, until it is
- *             deallocated.
+ * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then unchanged.
+ * Ownership:  the NcCallTable owns the tables. Signatures are immortal. Until it is deallocated,
+ *             the object must keep alive whatever its functions use, including replaced functions.
  * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag
  *             information". */
 #ifndef NATIVECALL_CALLTABLE_H
@@ -55,13 +53,13 @@ NC_C_BEGIN
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The table of an object without entries. The flags suit no reader, so that not even a NULL
- * signature finds it, which is what nc_interned_find gives for a string that is not interned. */
+/* The table of an object without entries. Its flags never match, so it is not found even with a
+ * NULL signature, which nc_interned_find returns for strings that are not interned. */
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 
-/* The error conventions: ROW(the end of NC_ERRORS_*, its name in Python, the codes with which a
- * result can begin that shows a failure, or NULL: another place than the result does). */
+/* The error conventions: ROW(suffix of NC_ERRORS_*, name in Python, codes). The result's signature
+ * must start with one of the codes; NULL if the result does not report the failure. */
 #define NC_ERROR_CONVENTIONS(ROW)                                                                  \
     ROW(NONE, "none", NULL)                                                                        \
     ROW(PYTHON, "python", NULL)                                                                    \
@@ -71,8 +69,8 @@ NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     ROW(ERRNO, "errno", NULL)                                                                      \
     ROW(ARGUMENT, "argument", NULL)
 
-/* Whether a function can have these flags: they are of an ABI we know, and what sets exceptions
- * needs the GIL, which its caller holds or it takes itself. */
+/* Return whether flags are valid: of a known ABI, and with NC_ERRORS_PYTHON the GIL is held by the
+ * caller or acquired by the function. */
 NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
 {
     return (flags & NC_FLAGS_ABI_MASK) == 0 &&
@@ -80,7 +78,7 @@ NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
             (flags & (NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL)) != 0);
 }
 
-/* Whether a failure can show as the flags say (provide.md, Flags). */
+/* Return whether the error convention is possible with this signature (provide.md, Flags). */
 NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t flags)
 {
     const char *results;
@@ -95,7 +93,7 @@ NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t
         return 0;
     }
     if ((flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT) {
-        /* The last argument is "&i", and not the end of another type. */
+        /* The last argument must be "&i", not the end of another type. */
         return length > 3 && memcmp(&canonical[length - 2], "&i", 2) == 0 &&
                strchr("&])", canonical[length - 3]) == NULL;
     }
@@ -105,24 +103,24 @@ NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t
 /* ---- the writer's side ----------------------------------------------------------------------- */
 
 typedef struct {
-    PyNativeCallableTable *published; /* atomic: what readers take; never NULL */
+    PyNativeCallableTable *published; /* atomic, loaded by readers; never NULL */
     NcGrowth growth;
 } NcCallTable;
 
-/* An empty table. Allocates nothing, cannot fail. */
+/* Initialize an empty table. Allocates nothing and cannot fail. */
 NC_STATIC_INLINE void nc_calltable_init(NcCallTable *calls)
 {
     nc_growth_init(&calls->growth, sizeof(PyNativeCallableTable));
     nc_store_release_ptr(&calls->published, &nc_calltable_empty);
 }
 
-/* Number of entries; a reader that has seen it sees that many. */
+/* Return the number of entries. All of them are then visible to the caller. */
 NC_STATIC_INLINE size_t nc_calltable_count(const PyNativeCallableTable *table)
 {
     return (size_t)nc_load_acquire_intptr(&table->count);
 }
 
-/* Puts an entry behind the others. A reader that sees its signature sees all of it. */
+/* Append an entry. A reader that sees its signature sees the complete entry. */
 NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const char *signature,
                                          uintptr_t flags, void *funcptr)
 {
@@ -134,9 +132,8 @@ NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const cha
     nc_store_release_intptr(&table->count, table->count + 1);
 }
 
-/* Adds an entry after the last one. `signature` is interned; neither it nor `funcptr` is NULL. The
- * same signature may come more than once, with other flags; readers take the first that suits.
- * NC_E_RANGE for what is NULL and for flags that no function can have. */
+/* Append an entry. `signature` must be interned. A signature may be added again with other flags;
+ * readers take the first match. Return NC_E_RANGE if a pointer is NULL or the flags are invalid. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {
@@ -152,8 +149,8 @@ NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uin
     return status;
 }
 
-/* Puts another function of the same signature and flags at a position. Readers may call the old one
- * for as long as the object lives. */
+/* Replace the function of the entry at `position`; signature and flags stay. Readers may call the
+ * old function as long as the object is alive. */
 NC_STATIC int nc_calltable_replace(NcCallTable *calls, size_t position, void *funcptr)
 {
     if (position >= (size_t)calls->published->count || funcptr == NULL) {
@@ -163,7 +160,7 @@ NC_STATIC int nc_calltable_replace(NcCallTable *calls, size_t position, void *fu
     return NC_OK;
 }
 
-/* Frees every table and leaves an empty one. No reader may be left. */
+/* Free all tables and leave an empty one. No reader may be left. */
 NC_STATIC void nc_calltable_clear(NcCallTable *calls)
 {
     nc_growth_free(&calls->growth);

@@ -1,5 +1,5 @@
-/* nativecall/detail/core/compiler.h: how this compiler spells linkage, hints and loads. All
- * headers stand on it but nativecall_abi.h, which it includes without Python. */
+/* nativecall/detail/core/compiler.h: compiler-specific linkage, hints and loads. All headers build
+ * on it except nativecall_abi.h, which it includes without Python. */
 #ifndef NATIVECALL_COMPILER_H
 #define NATIVECALL_COMPILER_H
 
@@ -12,12 +12,12 @@
 #define NC_MSVC 1
 #endif
 
-/* LOAD_RELAXED: as NC_ABI_LOAD, but in no order: for numbers that lead to no memory by themselves.
- * HOT_INLINE: whatever the compiler thinks of the size, for lookups of a dozen instructions.
- * NOINLINE: the rarer way of an inline function, which would bloat every place that calls it.
- * COLD: the same, and the call is moved out of the loop that it stands in.
- * OPAQUE: for functions that write a value of a type known at run time only: where GCC saw the
- * memory that it is for, it would warn of the branches for wider types. */
+/* LOAD_RELAXED: NC_ABI_LOAD without ordering, for numbers that are not used as addresses.
+ * HOT_INLINE: always inlined, for lookups of a dozen instructions.
+ * NOINLINE: the slow path of an inline function, kept out of its callers.
+ * COLD: as NOINLINE, and the compiler moves the call out of the hot path.
+ * OPAQUE: for functions that write a value whose type is known only at run time. If GCC saw the
+ * destination, it would warn about branches that write wider types. */
 #if defined(NC_MSVC)
 #define NC_LOAD_RELAXED(at) NC_ABI_LOAD(at)
 #define NC_THREAD_LOCAL __declspec(thread)
@@ -47,7 +47,7 @@
 #define NC_OPAQUE
 #endif
 
-/* Around what C++ is to link as C does. */
+/* Enclose declarations with C linkage. */
 #ifdef __cplusplus
 #define NC_C_BEGIN extern "C" {
 #define NC_C_END }
@@ -56,15 +56,15 @@
 #define NC_C_END
 #endif
 
-/* Macros of macros: MSVC takes __VA_ARGS__ for one argument until it is scanned again. */
+/* MSVC passes __VA_ARGS__ on as one argument until the text is scanned again. */
 #define NC_EXPAND(text) text
 #define NC_PASTE_(a, b) a##b
 #define NC_PASTE(a, b) NC_PASTE_(a, b)
-/* How many arguments there are, 1 to 8. */
+/* The number of arguments, 1 to 8. */
 #define NC_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
 #define NC_COUNT(...) NC_EXPAND(NC_COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, ~))
 
-/* Everything is static: two copies of a header in one process never clash at link time. */
+/* Everything is static, so copies of a header in one process never clash at link time. */
 #define NC_STATIC NC_UNUSED static
 #define NC_STATIC_INLINE NC_UNUSED static inline
 #endif

@@ -1,19 +1,18 @@
-/* nativecall/detail/core/growth.h: the memory of a table that grows while readers look.
+/* nativecall/detail/core/growth.h: the memory of a table that grows while others read it.
  *
- * Idea:       call tables and packed tables grow alike. An entry is written behind the others while
- *             the block has room for it. When it has not, a block twice as large is filled and
- *             published, and the old one stays, for readers may be in it.
+ * Idea:       call tables and packed tables grow in the same way. While the block has room, an
+ *             entry is appended in place. Otherwise a block at least twice as large is filled and
+ *             published. The old block stays, because readers may still use it.
  *
- * Layout:     the table's own struct has the published pointer, which readers take, then an
- *             NcGrowth. A block is zeroed, so that the end of the table is behind its last entry
- *             already.
+ * Layout:     the table's own struct holds the published pointer, loaded by readers, then an
+ *             NcGrowth. Blocks are zeroed, so the terminator follows the last entry from the start.
  *
- * Invariants: a block takes twice the memory of the one before, or more, so all superseded ones
- *             together take less than the one in use.
+ * Invariants: each block is at least twice as large as the one before, so all superseded blocks
+ *             together are smaller than the one in use.
  *
- * Threads:    writers of one table are serialised by the caller. Readers are not restrained.
- * Errors:     NC_E_NOMEM, NC_E_RANGE; the table is then as it was.
- * Ownership:  blocks belong to the NcGrowth. */
+ * Threads:    the caller serialises writers of one table. Readers need no lock.
+ * Errors:     NC_E_NOMEM, NC_E_RANGE; the table is then unchanged.
+ * Ownership:  the NcGrowth owns the blocks. */
 #ifndef NATIVECALL_GROWTH_H
 #define NATIVECALL_GROWTH_H
 
@@ -30,13 +29,13 @@ typedef struct NcGrowthBlock {
 } NcGrowthBlock;                      /* the table follows */
 
 typedef struct {
-    NcGrowthBlock *block; /* that of the published table; NULL for a shared empty one */
+    NcGrowthBlock *block; /* of the published table; NULL for the shared empty one */
     NcGrowthBlock *spare; /* reserved, not yet published; or NULL */
-    size_t used;          /* bytes of the table, its end included */
+    size_t used;          /* bytes of the table, including its terminator */
     size_t retired_bytes; /* memory of superseded blocks */
 } NcGrowth;
 
-/* For a table without entries, which needs `used` bytes with its end. Cannot fail. */
+/* Initialize for an empty table of `used` bytes, including the terminator. Cannot fail. */
 NC_STATIC_INLINE void nc_growth_init(NcGrowth *growth, size_t used)
 {
     memset(growth, 0, sizeof *growth);
@@ -48,7 +47,7 @@ NC_STATIC_INLINE size_t nc_growth_live_bytes(const NcGrowth *growth)
     return growth->block == NULL ? 0 : growth->block->size;
 }
 
-/* Makes sure that an entry of so many bytes can be added. */
+/* Reserve space for an entry of `bytes` bytes. */
 NC_STATIC int nc_growth_reserve(NcGrowth *growth, size_t bytes)
 {
     const NcGrowthBlock *widest = growth->spare != NULL ? growth->spare : growth->block;
@@ -72,7 +71,7 @@ NC_STATIC int nc_growth_reserve(NcGrowth *growth, size_t bytes)
     return NC_OK;
 }
 
-/* The table to write the entry to that was reserved: the published one, or its successor. */
+/* Return the table to write the reserved entry to: the published one, or its successor. */
 NC_STATIC void *nc_growth_begin(const NcGrowth *growth, void *published)
 {
     if (growth->spare == NULL) {
@@ -82,7 +81,7 @@ NC_STATIC void *nc_growth_begin(const NcGrowth *growth, void *published)
                                  : memcpy(growth->spare + 1, published, growth->used);
 }
 
-/* The entry is written: publishes a successor, through the address of the published pointer. */
+/* Finish writing the entry: if there is a successor, store it in the published pointer. */
 NC_STATIC void nc_growth_end(NcGrowth *growth, void *pointer, size_t bytes)
 {
     NcGrowthBlock *spare = growth->spare;
@@ -97,7 +96,7 @@ NC_STATIC void nc_growth_end(NcGrowth *growth, void *pointer, size_t bytes)
     }
 }
 
-/* Frees every block. No reader may be left. */
+/* Free all blocks. No reader may be left. */
 NC_STATIC void nc_growth_free(NcGrowth *growth)
 {
     NcGrowthBlock *block = growth->block;

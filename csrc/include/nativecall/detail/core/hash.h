@@ -1,8 +1,8 @@
-/* nativecall/detail/core/hash.h: the pre-hash of a byte string, 64 bits, frozen for ever.
+/* nativecall/detail/core/hash.h: the 64-bit pre-hash of a byte string. It is frozen.
  *
- * Idea:       SEP 200 asks for "a pre-hash of each key, with 64 bits of entropy". Copies of this
- *             header in different projects must agree on it, so it is written out here
- *             completely.
+ * Idea:       SEP 200 requires "a pre-hash of each key, with 64 bits of entropy". Copies of this
+ *             header in different projects must compute the same hash, so it is fully specified
+ *             here.
  *
  * Definition: all arithmetic is on unsigned 64-bit integers, modulo 2^64; `>>` shifts in zeros.
  *
@@ -10,16 +10,16 @@
  *     K2 = 0x94D049BB133111EB    K3 = 0xD6E8FEB86659FD93
  *
  *     h = K0 + length * K1                       length in bytes
- *     for each group of 8 bytes, the last one filled up with zero bytes, none for an empty string:
+ *     for each group of 8 bytes (the last one zero-padded; none for an empty string):
  *         w = the group as a little-endian integer
  *         w = w * K1;  w = w xor (w >> 32)
  *         h = (h xor w) * K2;  h = h xor (h >> 29)
  *     h = h * K3;  h = h xor (h >> 32)
  *     the hash is h
  *
- *     Every step is a bijection of h for a given w and of w for a given h. So two strings of one
- *     length that differ in one group only, all strings of up to 8 bytes among them, never collide.
- *     The length tells "a" from "a\0".
+ *     Every step is a bijection of h for a given w, and of w for a given h. So strings of equal
+ *     length that differ in only one group never collide; this covers all strings up to 8 bytes.
+ *     The length distinguishes "a" from "a\0".
  *
  * Vectors:    ""                      0x4D0A2BBE78B92AB1
  *             "\0" (1 byte)           0x821100A06E6EBC0A
@@ -31,9 +31,9 @@
  *             "double (double)"       0x11B03DED7EEEBAC1
  *             bytes 0, 1, 2 to 255    0x3BEFCA68820DAA51
  *
- * Errors:     none. Threads: a pure function. Ownership: nothing is kept.
- * Source:     SEP 200, "Technical overview". The constants are odd, and known from mixers of
- *             integers: the golden ratio's, two of Stafford's mixer 13, one of degski's. */
+ * Errors:     none. Threads: pure functions. Ownership: nothing is kept.
+ * Source:     SEP 200, "Technical overview". The constants are odd and come from known integer
+ *             mixers: the golden ratio, two of Stafford's mixer 13, one of degski's. */
 #ifndef NATIVECALL_HASH_H
 #define NATIVECALL_HASH_H
 
@@ -48,7 +48,7 @@ NC_C_BEGIN
 #define NC_HASH_K2 UINT64_C(0x94D049BB133111EB)
 #define NC_HASH_K3 UINT64_C(0xD6E8FEB86659FD93)
 
-/* The 8 bytes at `bytes` as a little-endian integer. Compilers make it one load (and a swap). */
+/* Return the 8 bytes at `bytes` as a little-endian integer. Compiles to one load (and a swap). */
 NC_STATIC_INLINE uint64_t nc_word_load(const unsigned char *bytes)
 {
 #if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) &&                                    \
@@ -65,8 +65,8 @@ NC_STATIC_INLINE uint64_t nc_word_load(const unsigned char *bytes)
 #endif
 }
 
-/* The `length` bytes (1 to 7) at `bytes` as a little-endian integer. Pieces may overlap: a byte
- * read twice lands on the same place twice. Reads nothing outside the string. */
+/* Return the `length` bytes (1 to 7) at `bytes` as a little-endian integer. A byte that is read
+ * twice lands in the same position. Reads nothing outside the string. */
 NC_STATIC_INLINE uint64_t nc_word_load_short(const unsigned char *bytes, size_t length)
 {
     if (length >= 4) {

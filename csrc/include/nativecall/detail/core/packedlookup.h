@@ -1,6 +1,6 @@
-/* nativecall/detail/core/packedlookup.h: how readers find a packed signature in a packed table.
+/* nativecall/detail/core/packedlookup.h: finds a packed signature in a packed table.
  *
- * packed.h says what the words are, makes them, and says what readers may do beside writers. */
+ * packed.h defines and creates the words, and documents concurrent access. */
 #ifndef NATIVECALL_PACKEDLOOKUP_H
 #define NATIVECALL_PACKEDLOOKUP_H
 
@@ -15,27 +15,27 @@ NC_C_BEGIN
 #define NC_PACKED_START (UINT64_C(1) << 63)
 #define NC_PACKED_CONTINUATION (UINT64_C(4) << 60) /* bits 63 .. 60 of every word but the first */
 
-/* Flags of calltable.h that a word can carry: all that a reader does not ignore. */
+/* Flags of calltable.h that a word can hold: all that readers do not ignore. */
 #define NC_PACKED_FLAGS_ALL 0x7F
 #define NC_PACKED_FLAGS_SHIFT 56
 #define NC_PACKED_FLAGS_MASK ((uint64_t)NC_PACKED_FLAGS_ALL << NC_PACKED_FLAGS_SHIFT)
 /* Flags of calltable.h as bits of a first word: NATIVECALL_SIG("d:d") | NC_PACKED_FLAGS(...). */
 #define NC_PACKED_FLAGS(flags) (((uint64_t)(flags) & NC_PACKED_FLAGS_ALL) << NC_PACKED_FLAGS_SHIFT)
-/* For nc_packed_find with a word without flags: passes over entries that have one of these; all
- * other flags are ignored. */
+/* The mask for nc_packed_find, with a word without flags, to skip entries with any of these flags.
+ * Other flags are ignored. */
 #define NC_PACKED_REFUSE(flags) (~NC_PACKED_FLAGS_MASK | NC_PACKED_FLAGS(flags))
-/* Words that any text of up to NC_SIGNATURE_MAX_LENGTH characters fits into. */
+/* Enough words for any text of up to NC_SIGNATURE_MAX_LENGTH characters. */
 #define NC_PACKED_MAX_WORDS 547
 #define NC_PACKED_FIRST_NIBBLES 14
 #define NC_PACKED_NEXT_NIBBLES 15
 
-/* The symbols: the nibbles 1 to 11, then the two-nibble symbols 0xC0, 0xC1 and so on. Frozen; more
- * may come behind. */
+/* The symbols: nibbles 1 to 11, then the two-nibble symbols 0xC0, 0xC1, ... Frozen: new symbols are
+ * only appended. */
 #define NC_PACKED_COMMON "d&iPfZqgvbO"
 #define NC_PACKED_RARE "?BhHIQeX{}T=(),[].0123456789U#"
 
-/* A character of a canonical text as a byte: nibble and 0, or two nibbles; 0 for ':' and for what
- * has no symbol. */
+/* Return the symbol of a character as a byte: a nibble and 0, or two nibbles. Return 0 for ':' and
+ * for characters without a symbol. */
 NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
 {
     static const char common[] = NC_PACKED_COMMON;
@@ -51,7 +51,7 @@ NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
     return found != NULL ? 0xC0U + (unsigned)(found - rare) : 0;
 }
 
-/* The words that this many nibbles take, the 0 that ends them included. */
+/* Return the number of words for this many nibbles, including the terminating 0. */
 NC_STATIC_INLINE size_t nc_packed_words(size_t nibbles)
 {
     const size_t pair = 2 * NC_PACKED_NEXT_NIBBLES;
@@ -60,7 +60,7 @@ NC_STATIC_INLINE size_t nc_packed_words(size_t nibbles)
                : 1 + 2 * ((nibbles - NC_PACKED_FIRST_NIBBLES + pair - 1) / pair);
 }
 
-/* Where the nibble at a position in the stream is: the word's index, and the shift in it. */
+/* Return the index of the word that holds a nibble of the stream, and its shift there. */
 NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
 {
     if (position < NC_PACKED_FIRST_NIBBLES) {
@@ -72,7 +72,7 @@ NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
     return 1 + position / NC_PACKED_NEXT_NIBBLES;
 }
 
-/* The nibble at a position in the stream. */
+/* Return the nibble at a position in the stream. */
 NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t position)
 {
     unsigned shift;
@@ -80,8 +80,8 @@ NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t positio
     return (unsigned)(words[word] >> shift) & 0xF;
 }
 
-/* Whether words of which symbols fill so many nibbles go on as packed ones do: no more words than
- * these take, marks in all, zeros behind. */
+/* Return whether words end correctly after `position` nibbles of symbols: the minimal number of
+ * words, marks in all of them, and zero padding. */
 NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t position)
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
@@ -101,8 +101,8 @@ NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t positio
     return 1;
 }
 
-/* Whether packed words, whatever flags are in them, are those of a canonical text. Compares symbol
- * by symbol: for few comparisons this is less than packing, and nothing is written. */
+/* Return whether packed words, ignoring flags, encode a canonical text. Compares symbol by symbol,
+ * which is cheaper than packing for few comparisons. */
 NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char *canonical)
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
@@ -123,15 +123,15 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Which of two machine words in one word has the marks: the second, except on big-endian ones. */
+/* Return which 32-bit half of a word holds the marks: the second, or the first if big-endian. */
 NC_STATIC_INLINE int nc_packed_high(void)
 {
     const uint64_t one = 1;
     return *(const unsigned char *)&one;
 }
 
-/* Every second word of a table is loaded with acquire. Where a word is two machine words, the one
- * with the marks, which the writer stores last, is loaded first. */
+/* Load a word with acquire, as for every second word of a table. If it is two machine words, load
+ * the half with the marks first: the writer stores it last. */
 NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
@@ -144,10 +144,9 @@ NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 #endif
 }
 
-/* The entry of a table, as a pointer to its first word, whose signature is these words; NULL when
- * there is none. `mask` says which of the flags must be equal too: NC_PACKED_REFUSE(...); its other
- * bits are taken as set. A word that is no start, such as the 0 of a literal that does not fit,
- * finds nothing. */
+/* Return a pointer to the first word of the entry with this signature, or NULL. `mask` selects the
+ * flags that must be equal, see NC_PACKED_REFUSE; its other bits count as set. A word that is no
+ * start finds nothing, such as the 0 of a literal that does not fit. */
 NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uint64_t *words,
                                                 size_t count, uint64_t mask)
 {
@@ -173,8 +172,8 @@ NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uin
     }
 }
 
-/* The function pointer of an entry whose signature has `count` words; never NULL, which spares
- * callers a test. */
+/* Return the function pointer of an entry whose signature has `count` words. It is never NULL, so
+ * callers need no check. */
 NC_HOT_INLINE void *nc_packed_funcptr(const uint64_t *entry, size_t count)
 {
     void *funcptr = NC_ABI_LOAD(entry + count);

@@ -1,21 +1,20 @@
-/* nativecall/detail/core/packedtable.h: the writer's side of an object's packed table (packed.h).
+/* nativecall/detail/core/packedtable.h: builds an object's packed table (packed.h).
  *
- * Idea:       the counterpart of NcCallTable for approach 1: entries are added in place while the
- *             table has room, and a table twice as large is published when it has not.
+ * Idea:       the counterpart of NcCallTable for approach 1. While the table has room, entries are
+ *             appended in place; otherwise a table twice as large is published.
  *
- * Layout:     words, one entry behind the other, ended by a 0. NcPackedTable's first field is the
- *             published pointer: put an NcPackedTable into the object, and its offset is the
- *             objoffset of slot PYCUSTOMSLOT_PACKEDCALLABLE_ID. No entries: a shared static 0.
+ * Layout:     the entries as consecutive words, terminated by a 0. NcPackedTable starts with the
+ *             published pointer: embed it in the object, and use its offset as the objoffset of
+ *             slot PYCUSTOMSLOT_PACKEDCALLABLE_ID. Without entries it points to a shared static 0.
  *
- * Invariants: as for call tables: an entry's words never change and never move within a table; the
- *             first entry comes with its table, and is complete before anybody sees it. growth.h
- *             has the memory.
+ * Invariants: as for call tables, an entry's words never change or move within a table. The first
+ *             entry is published with its table. growth.h manages the memory.
  *
- * Threads:    writers of one table are serialised by the caller. Readers are not restrained; see
- *             packed.h for what they load in which order.
+ * Threads:    the caller serialises writers of one table. Readers need no lock; packed.h documents
+ *             the order of their loads.
  *
- * Errors:     NC_E_NOMEM, NC_E_RANGE; the table is then as it was.
- * Ownership:  tables belong to the NcPackedTable, what pointers lead to is the object's.
+ * Errors:     NC_E_NOMEM, NC_E_RANGE; the table is then unchanged.
+ * Ownership:  the NcPackedTable owns the tables. The object must keep alive what its functions use.
  * Source:     SEP 201, "Approach 1: Comparison of deterministic keys". */
 #ifndef NATIVECALL_PACKEDTABLE_H
 #define NATIVECALL_PACKEDTABLE_H
@@ -29,18 +28,18 @@ NC_C_BEGIN
 NC_UNUSED static const uint64_t nc_packedtable_empty = 0;
 
 typedef struct {
-    uint64_t *published; /* atomic: what readers take; never NULL */
+    uint64_t *published; /* atomic, loaded by readers; never NULL */
     NcGrowth growth;
 } NcPackedTable;
 
-/* An empty table. Allocates nothing, cannot fail. */
+/* Initialize an empty table. Allocates nothing and cannot fail. */
 NC_STATIC_INLINE void nc_packedtable_init(NcPackedTable *table)
 {
     nc_growth_init(&table->growth, sizeof(uint64_t));
     nc_store_release_ptr(&table->published, &nc_packedtable_empty);
 }
 
-/* Makes sure that the next append of a signature of `count` words cannot fail. */
+/* Reserve space, so that the next append of a signature of `count` words cannot fail. */
 NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
 {
     return count > NC_PACKED_MAX_WORDS
@@ -48,7 +47,7 @@ NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
                : nc_growth_reserve(&table->growth, (count + 1) * sizeof(uint64_t));
 }
 
-/* Adds an entry after the last one: packed words (nc_signature_pack) and a function, not NULL. */
+/* Append an entry: packed words (nc_signature_pack) and a function, not NULL. */
 NC_STATIC int nc_packedtable_append(NcPackedTable *table, const uint64_t *words, size_t count,
                                     void *funcptr)
 {
@@ -65,7 +64,7 @@ NC_STATIC int nc_packedtable_append(NcPackedTable *table, const uint64_t *words,
     return status;
 }
 
-/* Puts another function of the same signature and flags at a position, counted in entries. */
+/* Replace the function of the entry at `position`; signature and flags stay. */
 NC_STATIC int nc_packedtable_replace(NcPackedTable *table, size_t position, void *funcptr)
 {
     uint64_t *entry = table->published;
@@ -85,7 +84,7 @@ NC_STATIC int nc_packedtable_replace(NcPackedTable *table, size_t position, void
     return NC_OK;
 }
 
-/* Frees every table and leaves an empty one. No reader may be left. */
+/* Free all tables and leave an empty one. No reader may be left. */
 NC_STATIC void nc_packedtable_clear(NcPackedTable *table)
 {
     nc_growth_free(&table->growth);

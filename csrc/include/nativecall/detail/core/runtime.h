@@ -1,5 +1,5 @@
-/* nativecall/detail/core/runtime.h: how a consumer finds the runtime of its process: the
- * metaclass and the registry, which a provider's extensibletype.h brings. */
+/* nativecall/detail/core/runtime.h: how a consumer finds the runtime of its process: the metaclass
+ * and the registry, which a provider publishes with extensibletype.h. */
 #ifndef NATIVECALL_RUNTIME_H
 #define NATIVECALL_RUNTIME_H
 
@@ -10,17 +10,16 @@
 
 NC_C_BEGIN
 
-/* Looks for the runtime, unless it is known: 1; 0 while nobody has brought one that suits, and
- * nothing is extensible. Never an exception. To be called with the GIL whenever an object comes
- * in. */
+/* Look for the runtime, unless it is known. Return 1, or 0 if no compatible one is published; then
+ * no type has slots. Never raises. Call it with the GIL for each object you receive. */
 NC_STATIC_INLINE int PyCustomSlots_Import(void)
 {
     return NC_LIKELY(nc_runtime != NULL) || nc_abi_intern("") != NULL;
 }
 
-/* Interns a key in the process's registry: *out lives for ever and is the same for equal bytes,
- * whichever module asks; it is NULL while there is no runtime. 0, or -1 with MemoryError or
- * ValueError. Looks for the runtime first, so with the GIL until it is known. */
+/* Intern a key in the process's registry. *out is immortal, and the same for equal bytes in all
+ * modules; it is NULL if there is no runtime. Return 0, or -1 with MemoryError or ValueError. Looks
+ * for the runtime first, so it needs the GIL until one is known. */
 NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
 {
     int status = 0;
@@ -37,8 +36,8 @@ NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
     return status == 0 ? 0 : -1;
 }
 
-/* The same for a canonical signature (docs/abi/signatures.md). To be done when an object comes in,
- * so that the module may come before the first provider. */
+/* The same for a canonical signature (docs/abi/signatures.md). Call it when you receive an object,
+ * not at import: your module may be imported before the first provider. */
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
     return nc_key_intern(signature, strlen(signature), out);

@@ -1,5 +1,5 @@
-/* nativecall/detail/core/slotids.h: the keys of slots: how allocated IDs are composed,
- * and which numbers are valid ones. */
+/* nativecall/detail/core/slotids.h: slot keys: how allocated IDs are composed, and which numbers
+ * are valid. */
 #ifndef NATIVECALL_SLOTIDS_H
 #define NATIVECALL_SLOTIDS_H
 
@@ -7,13 +7,13 @@
 
 NC_C_BEGIN
 
-/* The key of slots of single objects (SEP 200, "types and objects"): data.objoffset is where an
- * object keeps a pointer to a slot table of its own, NULL without one. */
+/* The key for slots of single objects (SEP 200, "types and objects"): data.objoffset is the offset
+ * of the pointer to an object's own slot table, which may be NULL. */
 #define PYCUSTOMSLOT_OBJECTSLOTS_ID ((uintptr_t)0x04000101)
 #define PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS 2
 
-/* An allocated ID of its parts (SEP 200, "The custom slot ID space"): a constant expression of type
- * uintptr_t. What is out of range does not compile. */
+/* Compose an allocated ID from its parts (SEP 200, "The custom slot ID space"), as a constant
+ * expression of type uintptr_t. Out-of-range parts do not compile. */
 #define PYCUSTOMSLOT_ID(registrar, idea, version)                                                  \
     ((uintptr_t)((uint32_t)(registrar) << 24 | (uint32_t)(idea) << 8 | (uint32_t)(version) << 1 |  \
                  1u) +                                                                             \
@@ -21,10 +21,10 @@ NC_C_BEGIN
                          ? 1                                                                       \
                          : -1]))
 
-/* The registrar of IDs that are allocated at run time (PyExtensibleType_AllocateID). */
+/* The registrar of IDs allocated at run time (PyExtensibleType_AllocateID). */
 #define NC_SLOT_RUNTIME_REGISTRAR 0xFF
 
-/* The row of this key among rows, or NULL. */
+/* Return the row with this key, or NULL. */
 NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t count, uintptr_t id)
 {
     for (size_t n = 0; n < count; n++) {
@@ -35,8 +35,8 @@ NC_STATIC const PyCustomSlot *nc_rows_find(const PyCustomSlot *rows, size_t coun
     return NULL;
 }
 
-/* Whether a key can be one: an address, or an allocated ID, which has a registrar in bits 24 to 31
- * and nothing above. */
+/* Return whether a key is valid: an address, or an allocated ID with a registrar in bits 24 to 31
+ * and zeros above. */
 NC_STATIC_INLINE int nc_slot_id_valid(uintptr_t id)
 {
     return (id & 1) == 0 ? id != NC_SLOT_EMPTY : id >> 24 != 0 && (uint64_t)id >> 32 == 0;
