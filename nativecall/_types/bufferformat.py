@@ -25,7 +25,7 @@ _answers: Cache[tuple[str, int, str], bool] = Cache(1024)
 
 
 def suits(ctype: CType, format: str, itemsize: int) -> bool:
-    """Whether elements of a buffer are laid out as a struct, a pointer or a scalar is.
+    """Return whether buffer elements have the layout of a struct, a pointer or a scalar.
 
     Examples
     --------
@@ -45,29 +45,29 @@ def suits(ctype: CType, format: str, itemsize: int) -> bool:
 
 
 def is_swapped(format: str) -> bool:
-    """Whether a format says that something in it has the byte order of another machine.
+    """Return whether a format contains foreign byte order.
 
     Examples
     --------
     >>> is_swapped("T{@d:>:d:y:}"), is_swapped("=d")
     (False, False)
     """
-    # Names stand between colons, and may be anything.
+    # Names stand between colons and may contain anything.
     return any([order in part for part in format.split(":")[::2] for order in _FOREIGN])
 
 
 class _Unreadable(Exception):
-    """A format that has no equal in C, or none that is certain."""
+    """Raised for a format without an equivalent in C, or an ambiguous one."""
 
 
-#: What a format describes: a scalar or a pointer of a type, or without one the members of a struct.
+#: The content of a format: a scalar or a pointer type, or the members of a struct and no type.
 _Layout = namedtuple("_Layout", ["type", "size", "alignment", "members"], defaults=[()])
-#: A member: where it is, the lengths of its dimensions if it is an array, and its name if any.
+#: A member: its offset, its shape if it is an array, its layout, and its name if any.
 _Member = namedtuple("_Member", ["offset", "shape", "layout", "name"])
 
 
 class _Reader:
-    """Reads one format."""
+    """Parser of one format."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -95,7 +95,7 @@ class _Reader:
         return text
 
     def item(self, depth: int) -> tuple[tuple[int, ...], _Layout | None]:
-        """Dimensions and layout of the next item; padding has a size and no layout."""
+        """Return the shape and layout of the next item; padding has a size and no layout."""
         if depth > MAX_DEPTH:
             raise _Unreadable
         shape: tuple[int, ...] = ()
@@ -150,7 +150,7 @@ class _Reader:
         if found is None:
             raise _Unreadable
         if self.order not in "@^":
-            # The struct module's standard sizes.
+            # Standard sizes of the struct module.
             found = {"l": SCALARS["i"], "L": SCALARS["I"]}.get(code, found)
         if self.order in _FOREIGN and found.size > 1:
             raise _Unreadable
@@ -172,7 +172,7 @@ class _Reader:
                 if self.order == "@":
                     offset += -offset % layout.alignment
                     alignment = max(alignment, layout.alignment)
-                # Exporters disagree on whether padding at the end of a struct is written.
+                # Exporters disagree on whether to include a struct's trailing padding.
                 if layout.members and shape and layout.size % layout.alignment:
                     raise _Unreadable
                 at, offset = offset, offset + count * layout.size
@@ -212,7 +212,7 @@ def _same(layout: _Layout, ctype: CType) -> bool:
 
 
 def _mixed_up(given: list[str | None], names: list[str]) -> bool:
-    """Whether members have the names of a struct's fields, and each those of another one."""
+    """Return whether members have the names of a struct's fields, but in another order."""
     return given != names and set(given) == set(names)
 
 
@@ -225,4 +225,4 @@ def _same_member(member: _Member, ctype: CType) -> bool:
     return member.shape == ctype.shape and _same(member.layout, inner)
 
 
-# -- the other way -------------------------------------------------------------------------------
+# -- C types to formats --------------------------------------------------------------------------

@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "CType")
 
-#: What can be done about a value that nothing passes.
+#: Advice for a value that cannot be passed.
 WRAP_IT: Final = "call it through a C function of your own that takes a pointer"
 MAX_DEPTH: Final = 64  # levels of nesting in one type
 MAX_TEXT: Final = 4096  # characters in the canonical text of one type or signature
 _MAX_NAMED: Final = 16 * MAX_TEXT
-MAX_NDIM: Final = 64  # dimensions of an array or a view, NumPy's own limit
+MAX_NDIM: Final = 64  # dimensions of an array or a view; NumPy's limit
 WORD: Final = 8 if sys.maxsize > 2**32 else 4
 
 
 class Single:
-    """What is its own copy."""
+    """An object whose copy is itself."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class Single:
 
 
 class Immutable(Single):
-    """A value that is made once, by `_fill`; `_shown` is what messages call it."""
+    """A value that `_fill` sets once; `_shown` is its name in messages."""
 
     __slots__ = ()
     _shown: str
@@ -110,11 +110,11 @@ class CType(Immutable):
     alignment: int
     depth: int
 
-    #: What reads `named`; grammar.py sets it.
+    #: Parser of `named`; grammar.py sets it.
     _read: Callable[[str], CType]
 
     def __init_subclass__(cls) -> None:
-        # Others could say anything of memory.
+        # Other subclasses could claim any memory layout.
         if cls.__module__ not in (__name__, f"{__package__}.derived"):
             raise TypeError(f"{cls.__name__!r} cannot be a subclass of a CType")
         cls._shown = f"a {cls.__name__}"
@@ -130,7 +130,7 @@ class CType(Immutable):
         return hash(self.text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # What has the types that pointers name is of this process.
+        # Owners of the types that pointers name belong to this process, so drop their numbers.
         parts = [part.partition(":") for part in self.named.split("<")]
         names = [last if head.isdigit() else head + colon + last for head, colon, last in parts]
         return self._read, ("<".join(names),)
@@ -142,7 +142,7 @@ class CType(Immutable):
         return self.text
 
     def c_declaration(self, name: str = "") -> str:
-        """Spell the type in C, or declare `name` with it, for people to read.
+        """Return the type in C, or a declaration of `name` with it, for display.
 
         Examples
         --------
@@ -153,9 +153,10 @@ class CType(Immutable):
         return self.declare(name)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
-        """Declare `declarator` with the type; `spell` names what is no pointer, array or function.
+        """Return a declaration of `declarator` with the type.
 
-        `c_declaration` is this with names for people; other readers of C may need others.
+        `spell` names all types except pointers, arrays and functions.
+        `c_declaration` calls this with names for people; other readers of C may need others.
         """
         raise TypeError(f"{type(self).__name__} is not a C type by itself")
 
@@ -174,13 +175,13 @@ def intern(
     alignment: int = WORD,
     **attributes: object,
 ) -> Made:
-    """The one object for `named`, made if need be; of a pointer's size unless another is given."""
+    """Return the interned object for `named`, pointer-sized by default; create it if necessary."""
     found = _interned.get(named)
     if found is not None:
         return found  # type: ignore[return-value]  # a text says what class its type is of
     if depth > MAX_DEPTH:
         raise SignatureError(f"a type is nested more than {MAX_DEPTH} levels deep")
-    # 'X{' and '}' are no part of the signature that a function pointer's text embeds.
+    # A function pointer's text contains 'X{' and '}', its signature does not.
     check_length(len(text) - (3 if kind == "function" else 0), len(named))
     if size > sys.maxsize:
         raise SignatureError("a type is larger than the address space")
@@ -191,15 +192,15 @@ def intern(
 
 
 def known(named: str) -> CType | None:
-    """The type whose `named` text this is, if it has been made before and is remembered."""
+    """Return the type with this `named` text if it is cached."""
     return _interned.get(named)
 
 
 def check_length(text: int, named: int) -> None:
-    """Refuse a type by the lengths of its texts, or of the part of them that is known so far.
+    """Raise for a type with texts that are too long, even if only partly computed.
 
-    Types share what they are made of, so that a few lines can describe a text of any length:
-    constructors ask before they write it.
+    Types share their parts, so a few lines can describe a text of any length. Constructors call
+    this before they write the text.
     """
     if text > MAX_TEXT:
         raise SignatureError(f"a type takes more than {MAX_TEXT} characters to write")
@@ -208,12 +209,12 @@ def check_length(text: int, named: int) -> None:
 
 
 class Plain(CType):
-    """A type that is not made of others: `void`, ``P``, ``O``, or a `Scalar`; one object for each.
+    """A type without parts: `void`, ``P``, ``O``, or a `Scalar`; one object for each.
 
     Attributes
     ----------
     c_name : str
-        Name in C, from ``<stdint.h>`` where that has one.
+        C name, from ``<stdint.h>`` where possible.
     """
 
     __slots__ = ("c_name",)
@@ -227,7 +228,7 @@ class Plain(CType):
 class Scalar(Plain):
     """A truth value, an integer, a floating-point or a complex number.
 
-    Made by `scalar`, one object for each type.
+    Use `scalar` to get one; there is one object for each type.
 
     Attributes
     ----------
@@ -236,15 +237,15 @@ class Scalar(Plain):
     signed : bool
         Whether it can be negative; false for `bool`.
     digits : int
-        Bits of the largest integer up to which it has them all, without a sign.
+        Bits of the largest integer up to which all integers are exact, without the sign.
     exponent : int
-        The least power of two beyond all numbers that it has.
+        The least power of two beyond all its values.
     greatest : str
-        The greatest number of a float.
+        The largest value of a float.
     native : bool
-        Whether C computes with it; numbers of other types are converted by the core.
+        Whether C computes with it; the core converts numbers of other types.
     letter : str
-        The core's code, which is one letter for complex types, too.
+        The core's code: a single letter, also for complex types.
     """
 
     __slots__ = ("digits", "exponent", "greatest", "letter", "native", "signed")
@@ -263,11 +264,11 @@ class Scalar(Plain):
 
 
 def join(base: str, declarator: str) -> str:
-    """A declaration from its specifiers and its declarator."""
+    """Return a declaration from its specifiers and its declarator."""
     return base + declarator if not declarator or base.endswith("*") else f"{base} {declarator}"
 
 
-# Where a type of some kind cannot stand: why, and what to write instead.
+# Positions where kinds of types are not allowed: the reason, and what to write instead.
 _NO_VOID = ("'v' is the result of a function that returns nothing", "a pointer to void is 'P'")
 _VIEW_ELSEWHERE = "it stands for an argument of a function and nothing else"
 _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
@@ -306,8 +307,9 @@ _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def admit(ctype: CType, place: str) -> None:
-    """Refuse a type that cannot stand at `place`, one of `_REFUSALS`, of which "array" and "view"
-    stand for their elements.
+    """Raise for a type that is not allowed at `place`, a key of `_REFUSALS`.
+
+    "array" and "view" are the places of their elements.
     """
     if not isinstance(ctype, CType):
         raise TypeError(f"a {place} must be a CType (got {type(ctype).__name__})")
@@ -317,7 +319,7 @@ def admit(ctype: CType, place: str) -> None:
 
 
 def _scalars() -> dict[str, Scalar]:
-    """Every code that means a scalar, with the canonical type it means here."""
+    """Return every scalar code, with the canonical type that it has on this platform."""
     found: dict[str, Scalar] = {}
     for code, same, kind, size, alignment, attributes in _ext.scalars:
         if code == same:
@@ -334,7 +336,7 @@ def _char() -> Scalar:
 
 
 SCALARS: Final = _scalars()
-#: The item of an array of C's `char`, which is text; equal to the integer that it is here.
+#: The item of an array of C's `char`, which is text; equal to the platform's integer.
 CHAR: Final = _char()
 VOID: Final = intern(Plain, "void", "v", "v", 0, 0, 1, c_name="void")
 VOIDPTR: Final = intern(Plain, "voidptr", "P", "P", 0, c_name="void *")
@@ -342,7 +344,7 @@ PY_OBJECT: Final = intern(Plain, "object", "O", "O", 0, c_name="PyObject *")
 
 
 def scalar(code: str) -> Scalar:
-    """The scalar type that `code`, one of `SCALARS`, means on this platform.
+    """Return the scalar type of `code`, one of `SCALARS`, on this platform.
 
     Examples
     --------
@@ -358,28 +360,28 @@ def scalar(code: str) -> Scalar:
 
 
 def integer(size: int, signed: bool) -> Scalar:
-    """The integer of 1, 2, 4 or 8 bytes."""
+    """Return the integer of 1, 2, 4 or 8 bytes."""
     code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
     return SCALARS[code if signed else code.upper()]
 
 
 def is_native(ctype: CType) -> bool:
-    """Whether a type is no number that C has no type for."""
+    """Return False for a number type that C lacks."""
     return not isinstance(ctype, Scalar) or ctype.native
 
 
 def same_bytes(one: str, other: str) -> bool:
-    """Whether both codes are those of a byte; bytes are bytes, signed or not."""
+    """Return whether both codes denote a byte, signed or not."""
     return one in ("b", "B") and other in ("b", "B")
 
 
 def part_of(ctype: CType) -> Scalar:
-    """The type of the parts of a complex number; other numbers' own."""
+    """Return the type of a complex number's parts; other number types unchanged."""
     return SCALARS[ctype.text.removeprefix("Z")]
 
 
 def integer_range(ctype: CType) -> tuple[int, int]:
-    """The least and the greatest value of an integer or truth value."""
+    """Return the least and the greatest value of an integer or truth value."""
     if ctype.kind == "bool":
         return 0, 1
     assert isinstance(ctype, Scalar)
@@ -388,7 +390,7 @@ def integer_range(ctype: CType) -> tuple[int, int]:
 
 
 def promoted(ctype: CType) -> CType:
-    """What an argument after the fixed ones of a variadic function is passed as (C99 6.5.2.2).
+    """Return the type that a variadic argument is promoted to (C99 6.5.2.2).
 
     Examples
     --------

@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from .._ext import Foreign
 
     class Owner(Protocol):
-        """What has the types that pointers name: a library's."""
+        """The owner of the types that pointers name: a library."""
 
         serial: int
 
         @property
         def structs(self) -> dict[Foreign, Foreign]:
-            """What assigns to members of its structs, by cffi's types."""
+            """Data for assigning to members of structs, by cffi's types."""
             ...
 
         def pointer(self, name: str) -> object:
-            """cffi's type of a pointer to what has the name; None where there is none."""
+            """Return cffi's pointer type to a named type or function; None if there is none."""
             ...
 
         def node(self, name: str) -> Foreign:
-            """What has the name; None where there is none."""
+            """Return the node of a name; None if there is none."""
             ...
 
         def tag(self, name: str) -> str:
-            """What a typedef's struct or union is called; other names as they are."""
+            """Return the tag of a typedef's struct or union; other names unchanged."""
             ...
 
 
@@ -60,8 +60,8 @@ refuse_reload(globals(), "Pointer")
 
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
-# 64-bit ARM's ABI has bit-fields without a name align the struct, and those of 0 bits packed ones.
-# Apple's and Microsoft's compilers do as on x86.
+# In 64-bit ARM's ABI, unnamed bit-fields align the struct, and those of 0 bits also align packed
+# structs. Apple's and Microsoft's compilers follow the x86 rules.
 _UNNAMED_ALIGN = sys.platform not in ("win32", "darwin", "ios") and os.uname().machine in (
     "aarch64",
     "arm64",
@@ -71,7 +71,7 @@ _DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …
 
 
 def _mark(name: str, owner: Owner | None) -> str:
-    """How `named` texts say what a pointer's target is called, and whose type that is."""
+    """Return the mark in `named` texts of a pointer target's C name and owner."""
     return f"<{name}>" if owner is None else f"<{owner.serial}:{name}>"
 
 
@@ -83,10 +83,10 @@ class Pointer(CType):
     pointee : CType
         What it points to.
     name : str
-        What C calls the struct that it points to, ``"struct point"``; "" where it has no name.
-        No part of the type's identity: it is for checks at the call.
+        C name of the struct that it points to, ``"struct point"``; "" if it has no name. It is not
+        part of the type's identity: calls check it.
     owner : Owner or None
-        What has cffi's type of that name.
+        Owner of cffi's type with that name.
     """
 
     __slots__ = ("name", "owner", "pointee")
@@ -118,8 +118,9 @@ class Pointer(CType):
 
 
 def aligned(ctype: CType, alignment: int) -> CType:
-    """A type as what pointers lead to, with an alignment that was asked for, which is no part of
-    its identity. Values are passed like those of the type itself.
+    """Return a pointee type with a requested alignment, which is not part of its identity.
+
+    Values are passed like those of the type itself.
     """
     classes: Foreign = type(ctype).__mro__[:-1]
     parts = {name: getattr(ctype, name) for cls in classes for name in cls.__slots__}
@@ -129,16 +130,16 @@ def aligned(ctype: CType, alignment: int) -> CType:
 
 
 class Handle(Plain):
-    """``P``, a pointer to something of which no more than the name is known here.
+    """``P``, a pointer to something of which only the name is known.
 
     Attributes
     ----------
     name : str
-        What C calls it, ``"struct sqlite3"``.
+        Its C name, ``"struct sqlite3"``.
     owner : Owner or None
-        What has cffi's type of that name.
+        Owner of cffi's type with that name.
     opaque : bool
-        Whether its size is not known, either.
+        Whether its size is unknown, too.
     """
 
     __slots__ = ("name", "opaque", "owner")
@@ -166,8 +167,9 @@ class Handle(Plain):
 
 
 class Record(Plain):
-    """A struct or union whose members cffi alone knows, with unions, bit-fields or members without
-    names: what a pointer leads to that has the name of it.
+    """A struct or union whose members only cffi knows, as the target of a pointer with its name.
+
+    It has unions, bit-fields or unnamed members.
     """
 
     __slots__ = ("pointer",)
@@ -229,7 +231,7 @@ class FunctionPointer(CType):
         readonly: Sequence[bool] = (),
         spell: Callable[[CType], str] | None = None,
     ) -> str:
-        """Declare a function of this type in C, with names for its arguments and with `const`."""
+        """Declare a function of this type in C, with argument names and `const`."""
         args = []
         for index, arg in enumerate(self.args):
             name = (names[index] if index < len(names) else None) or ""
@@ -243,12 +245,12 @@ class FunctionPointer(CType):
 
 
 def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None = None) -> str:
-    """Declare an argument whose callee does not write to what it points to."""
+    """Declare an argument whose target the callee does not write to."""
     if isinstance(arg, Pointer) and arg.pointee.kind in _SPELT_WITH_STAR:
-        # 'const' belongs to what `arg` points to, which is a pointer itself.
+        # 'const' applies to the target of `arg`, which is a pointer itself.
         return arg.pointee.declare("const *" + name, spell)
     if isinstance(arg, View) and spell is None:
-        # The elements are const; C does not write to the descriptor in any case.
+        # The elements are const; C never writes to the descriptor.
         data, *extents = arg.descriptor.fields
         declared = [field.type.declare(str(field.name)) for field in extents]
         members = "; ".join([_declare_const(data.type, "data"), *declared])
@@ -264,12 +266,12 @@ class Field(namedtuple("Field", ["name", "type", "offset", "width", "shift"], de
     name : str or None
     type : CType
     offset : int
-        In bytes from the start of the struct; of a bit-field the byte where it begins.
+        Bytes from the start of the struct; for a bit-field, to the byte where it begins.
     width : int or None
-        Bits of a bit-field; None for others. One without a name is padding; of 0 bits it has the
-        next one begin where a value of the type could.
+        Bits of a bit-field; None for other fields. An unnamed bit-field is padding; with 0 bits it
+        aligns the next one for the type.
     shift : int
-        The bit of its first byte where a bit-field begins.
+        The first bit of a bit-field within its first byte.
     """
 
     __slots__ = ()
@@ -281,12 +283,12 @@ class Field(namedtuple("Field", ["name", "type", "offset", "width", "shift"], de
 
     @property
     def is_padding(self) -> bool:
-        """Whether it is a bit-field without a name, of which no value is taken or given."""
+        """Whether it is an unnamed bit-field, which has no value."""
         return self.width is not None and not self.name
 
     @property
     def first_bit(self) -> int:
-        """Where it begins, in bits."""
+        """Its first bit in the struct."""
         return 8 * self.offset + self.shift
 
     def __repr__(self) -> str:
@@ -299,23 +301,23 @@ def lay_out(
     union: bool = False,
     pack: int = 0,
 ) -> tuple[list[tuple[int, int]], int, int]:
-    """Where GCC puts the members of a struct or union.
+    """Return where GCC places the members of a struct or union.
 
     Parameters
     ----------
     members : iterable of tuple
-        Of each its size and alignment in bytes, its width in bits if it is a bit-field, whether it
-        has a name, the alignment that is asked for (0 for none), and whether it is packed.
+        For each its size and alignment in bytes, its width in bits if it is a bit-field, whether it
+        has a name, the requested alignment (0 for none), and whether it is packed.
     union : bool
     pack : int
-        The greatest alignment that ``#pragma pack`` allows; 0 without one.
+        The maximum alignment of ``#pragma pack``; 0 without one.
 
     Returns
     -------
     places : list of (int, int)
-        Of each the byte, and the bit of it, where it begins.
+        For each its first byte, and the first bit in it.
     end : int
-        Bytes up to the end of the last one, or of the largest of a union.
+        Bytes to the end of the last member, or of a union's largest one.
     alignment : int
     """
     at = end = 0  # in bits
@@ -338,7 +340,7 @@ def lay_out(
                 alignment = max(alignment, own if _UNNAMED_ALIGN else 1)
             else:
                 at = _round_up(at, 8 * (place or 1)) if place else at
-                # It spans no more units of its type than the type itself.
+                # It may not span more units of its type than the type itself.
                 if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
                     at = _round_up(at, unit)
                 if named or _UNNAMED_ALIGN:
@@ -350,16 +352,18 @@ def lay_out(
 
 
 class Struct(CType):
-    """``T{…}``, a struct by value, laid out by the rules of C; packed as ``=T{…}``. A union is
-    ``U{…}``, or ``=U{…}``, and a bit-field is an integer type, ``#`` and its width: ``T{I#3:a:}``.
+    """``T{…}``, a struct by value with C's layout; packed as ``=T{…}``.
 
-    A packed struct has no padding between its fields and alignment 1; structs nested in it keep a
-    layout of their own, as with GCC's ``__attribute__((packed))``.
+    A union is ``U{…}``, or ``=U{…}``. A bit-field is an integer type, ``#`` and its width:
+    ``T{I#3:a:}``.
+
+    A packed struct has alignment 1 and no padding between its fields; nested structs keep their own
+    layout, as with GCC's ``__attribute__((packed))``.
 
     Parameters
     ----------
     fields : iterable of CType, of (name, CType), or of (name, CType, width)
-        A name may be `None`; a width is that of a bit-field, or `None`.
+        A name may be `None`; the width is that of a bit-field, or `None`.
     packed, union : bool
 
     Attributes
@@ -367,12 +371,12 @@ class Struct(CType):
     fields : tuple of Field
     packed : bool
     field_names : tuple of str
-        One name for every field; the unnamed ones are called ``f0``, ``f1``, … after their index.
+        One name for every field; unnamed ones are called ``f0``, ``f1``, … by their index.
     name : str
-        What C calls it, ``"struct point"`` or the name of a typedef; "" where it has no name. No
-        part of the type's identity.
+        Its C name, ``"struct point"`` or a typedef; "" if it has no name. It is not part of the
+        type's identity.
     owner : Owner or None
-        What has cffi's type of that name.
+        Owner of cffi's type with that name.
     """
 
     __slots__ = ("field_names", "fields", "name", "owner", "packed")
@@ -405,7 +409,7 @@ class Struct(CType):
             if width is not None:
                 check_bits(ctype, width, label)
             if label is not None:
-                label = str.__str__(label)  # a subclass may format as another text
+                label = str.__str__(label)  # a subclass may format differently
                 if not label.isidentifier():
                     raise SignatureError(f"{label!r} is not a name that a field can have in C")
                 if label in seen:
@@ -444,19 +448,20 @@ class Struct(CType):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its members lie one after another, each in bytes of its own."""
+        """Whether it is a struct without bit-fields."""
         return self.kind == "struct" and all([field.width is None for field in self.fields])
 
     @property
     def members(self) -> dict[str, Field]:
-        """The fields that have values, by name: all but padding."""
+        """The fields with values, by name: all except padding."""
         pairs = zip(self.field_names, self.fields, strict=True)
         return {name: field for name, field in pairs if not field.is_padding}
 
     @property
     def places(self) -> dict[str, tuple[Field, int]]:
-        """`members`, and behind them those of members without a name, which C calls as its own; of
-        each what it is and where that begins, which is 0 for its own.
+        """`members`, followed by the members of unnamed structs, which C accesses as its own.
+
+        Each is a field and the offset to add to the field's own, 0 for direct members.
         """
         found = {name: (field, 0) for name, field in self.members.items()}
         for field in self.fields:
@@ -478,7 +483,7 @@ class Struct(CType):
 
 
 def check_bits(ctype: CType, width: int, name: str | None = None) -> None:
-    """Refuse what cannot be a bit-field."""
+    """Raise for a type or width that cannot be a bit-field."""
     if ctype.kind not in ("bool", "int"):
         raise SignatureError(
             f"a bit-field is an integer, not {ctype.c_declaration()!r}",
@@ -542,7 +547,7 @@ class Array(CType):
 
     @property
     def row(self) -> CType:
-        """The type of what the outermost dimension has."""
+        """The type of one element of the outermost dimension."""
         return self.item if len(self.shape) == 1 else Array(self.item, self.shape[1:])
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
@@ -595,26 +600,27 @@ class View(CType):
 
 
 def inner_types(ctype: CType) -> tuple[CType, ...]:
-    """What a struct, a union or an array is made of; nothing of other types."""
+    """Return the field types of a struct or union, or an array's item; () for other types."""
     if isinstance(ctype, Struct):
         return tuple([field.type for field in ctype.fields if field.width != 0])
     return (ctype.item,) if isinstance(ctype, Array) else ()
 
 
 def leads_on(ctype: CType) -> bool:
-    """Whether a value has pointers or Python objects in it."""
+    """Return whether a value contains pointers or Python objects."""
     return any([letter in "&PXO" for letter in ctype.text])
 
 
 def is_plain(ctype: CType) -> bool:
-    """Whether a type has no union and no bit-field in it."""
+    """Return whether a type contains no union and no bit-field."""
     return getattr(ctype, "is_plain", True) and all(map(is_plain, inner_types(ctype)))
 
 
 def homogeneous(ctype: CType) -> list[Scalar]:
-    """The up to four floating-point numbers of one type that a struct or a complex number is.
+    """Return the one to four floating-point numbers of one type that make up a struct or complex.
 
-    None for others, and where there is padding. 64-bit ARM passes them in vector registers.
+    Return an empty list for other types, and if there is padding. 64-bit ARM passes such values in
+    vector registers.
     """
     if not isinstance(ctype, Struct) and ctype.kind != "complex":
         return []
@@ -625,14 +631,14 @@ def homogeneous(ctype: CType) -> list[Scalar]:
 
 
 def _floats(ctype: CType) -> list[Scalar] | None:
-    """The floating-point numbers in a type, `None` if it holds others or more than 4."""
+    """Return the floating-point numbers in a type; None if it has others or more than 4."""
     if ctype.kind in ("float", "complex"):
         return [part_of(ctype)] * (2 if ctype.kind == "complex" else 1)
     if isinstance(ctype, Array) and ctype.length > 4:
         return None
     found: list[Scalar] = []
     inners = inner_types(ctype)
-    if ctype.kind == "union":  # GCC takes bit-fields of 0 bits for integers there
+    if ctype.kind == "union":  # GCC treats bit-fields of 0 bits as integers there
         inners = tuple([field.type for field in getattr(ctype, "fields", ())])
     for inner in inners:
         more = _floats(inner)
@@ -650,7 +656,7 @@ def _floats(ctype: CType) -> list[Scalar] | None:
 
 
 def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
-    """Where a value in memory has references to Python objects."""
+    """Return the offsets of references to Python objects in a value in memory."""
     if isinstance(ctype, Struct):
         parts = [object_offsets(field.type, start + field.offset) for field in ctype.fields]
     elif isinstance(ctype, Array):
@@ -663,7 +669,7 @@ def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
 
 
 def hides_object(ctype: CType) -> bool:
-    """Whether a Python object is a member of a union in it: nothing says whether it is there."""
+    """Return whether a union in it has a Python object, whose presence cannot be known."""
     if ctype.kind == "union":
         return bool(object_offsets(ctype))
     return any(map(hides_object, inner_types(ctype)))
@@ -674,7 +680,7 @@ def _round_up(offset: int, alignment: int) -> int:
 
 
 def _complete_names(names: list[str | None]) -> Iterable[str]:
-    """`names` with the missing ones filled in, without repeating one that is there."""
+    """Yield `names` with the missing ones filled in, avoiding duplicates."""
     taken = {name for name in names if name}
     for index, name in enumerate(names):
         made = name or f"{_DEFAULT_NAME}{index}"
@@ -684,7 +690,7 @@ def _complete_names(names: list[str | None]) -> Iterable[str]:
 
 
 def pointer(pointee: CType) -> CType:
-    """The type of a pointer to `pointee`: `VOIDPTR` for `VOID`, else a `Pointer`."""
+    """Return the pointer type to `pointee`: `VOIDPTR` for `VOID`, else a `Pointer`."""
     return VOIDPTR if pointee.kind == "void" else Pointer(pointee)
 
 
@@ -692,7 +698,7 @@ def pointer(pointee: CType) -> CType:
 
 
 def buffer_format(ctype: CType) -> str:
-    """The format of a buffer whose elements are of a type; pointers are integers there.
+    """Return the buffer format of elements of a type; pointers become integers.
 
     Examples
     --------

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     Made = TypeVar("Made")
 
-    #: A signature as plain data: its text with the names of fields, the names of its arguments,
-    #: which of them are read-only, which are text or arrays, and its declaration.
+    #: A signature as plain data: its text with field names, the argument names, which arguments are
+    #: read-only, which are text or arrays, and its declaration.
     Names = tuple[str | None, ...]
     Lengths = tuple[int | str | None, ...]
     Row = tuple[str, Names, tuple[bool, ...], tuple[str, ...], Lengths, str]
@@ -54,7 +54,7 @@ SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
 NO_RESULT = "a function that returns nothing has the result 'v'"
 
-# What would work instead of a character that begins no type, or begins one that is not finished.
+# Suggestions for a character that begins no type, or an unfinished one.
 _MEANT = {
     "F": "a complex float is 'Zf'",
     "D": "a complex double is 'Zd'",
@@ -73,7 +73,7 @@ _MEANT = {
 
 
 class Reader:
-    """A recursive-descent parser over one source, which reports columns of that source."""
+    """A recursive-descent parser of one source; errors have columns of that source."""
 
     __slots__ = ("at", "source")
 
@@ -82,7 +82,7 @@ class Reader:
         self.at = 0
 
     def error(self, reason: str, at: int, hint: str | None = None) -> SignatureError:
-        """The error for what begins at index `at` of the source."""
+        """Return the error for the text at index `at` of the source."""
         line = self.source.count("\n", 0, at) + 1
         column = at - (self.source.rfind("\n", 0, at) + 1) + 1
         return SignatureError(
@@ -90,7 +90,7 @@ class Reader:
         )
 
     def peek(self) -> str:
-        """The next character that is not white space, or ``""`` at the end."""
+        """Return the next character that is not white space, or ``""`` at the end."""
         source = self.source
         while self.at < len(source) and source[self.at] in SPACE:
             self.at += 1
@@ -108,14 +108,14 @@ class Reader:
             raise self.error(f"expected {token!r} {what}, found {shown(found)}", self.at)
 
     def build(self, at: int, make: Callable[..., Made], *parts: object) -> Made:
-        """`make(*parts)`; what it refuses is reported at `at`."""
+        """Return `make(*parts)`; its errors are reported at `at`."""
         try:
             return make(*parts)
         except SignatureError as error:
             raise self.error(error.reason, at, error.hint) from None
 
     def admitted(self, place: str, depth: int) -> CType:
-        """A type that can stand at `place`."""
+        """Parse a type that is allowed at `place`."""
         self.peek()
         at = self.at
         ctype = self.type(depth)
@@ -173,7 +173,7 @@ class Reader:
         raise self.unknown(code, at)
 
     def unknown(self, code: str, at: int) -> SignatureError:
-        """The error for `code`, which stands where a type should."""
+        """Return the error for `code` in the place of a type."""
         if not code:
             return self.error("expected a type, found the end", at)
         if code in "})],:.>#":
@@ -200,7 +200,7 @@ class Reader:
         return number
 
     def called(self) -> tuple[str, Owner | None]:
-        """What C calls a struct, and what has that; people do not write it."""
+        """Parse a struct's C name and owner, which people do not write."""
         return "", None
 
     def struct(
@@ -220,7 +220,7 @@ class Reader:
         return self.build(at, Struct, fields, packed, name, union, owner)
 
     def field_name(self, seen: set[str]) -> str:
-        """The name whose opening colon has been read."""
+        """Parse the name after its opening colon."""
         self.peek()
         start = self.at
         end = self.source.find(":", start)
@@ -236,7 +236,7 @@ class Reader:
         return name
 
     def arguments(self, depth: int, end: str) -> tuple[list[CType], bool]:
-        """Arguments up to, not including, the character `end`; ``""`` stands for the end."""
+        """Parse arguments up to the character `end`, exclusive; ``""`` means the end."""
         args: list[CType] = []
         while True:
             found = self.peek()
@@ -253,7 +253,7 @@ class Reader:
             args.append(self.admitted("argument", depth))
 
     def signature(self, depth: int, end: str) -> tuple[CType, list[CType], bool]:
-        """A result, a colon and arguments up to, not including, the character `end`."""
+        """Parse a result, a colon and arguments up to the character `end`, exclusive."""
         if self.peek() == ":":
             raise self.error("expected a result before ':'", self.at, NO_RESULT)
         result = self.admitted("result", depth)
@@ -265,18 +265,18 @@ class Reader:
             raise self.error(f"expected the end of {what}, found {shown(self.peek())}", self.at)
 
     def signed(self, result: CType, args: list[CType], variadic: bool) -> Signature:
-        """The signature made of the parts; what it refuses is reported at the first column."""
+        """Return the signature made from the parts; errors are reported at the first column."""
         return self.build(0, lambda: Signature(result, args, variadic, written=self.source))
 
 
 class _KeptReader(Reader):
-    """A parser of what was kept, where pointers may name what they point to.
+    """A parser of cached texts, in which pointers may name their targets.
 
-    That is ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with the number of an owner before the
-    name; ``P=`` begins what has a size. A struct's own name is ``T<struct point>{…}``, too; ``@32``
-    stands before what a pointer leads to with another alignment. There is no white space. Nobody
-    reads a column of what was kept, so that a type cannot stand where it does is left to those that
-    are made of it.
+    A target is named as in ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with an owner's number
+    before the name. ``P=`` marks a target of known size. A struct's own name is ``T<struct
+    point>{…}``. ``@32`` precedes a target with another alignment. There is no white space.
+    Positions of types are not checked: the constructors do that, and nobody needs columns of a
+    cached text.
     """
 
     __slots__ = ()
@@ -301,7 +301,7 @@ class _KeptReader(Reader):
         if source[at] in "TU" or not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
-        # A type that was made for another function: up to its name, or to the end of its struct.
+        # A type cached by another function: up to its name, or to the end of its struct.
         till = end if source[at] == "P" else source.find("}", end)
         made = known(source[at : till + 1])
         if made is not None:
@@ -321,12 +321,12 @@ class _KeptReader(Reader):
         return name, owners[int(number)]() if number and int(number) in owners else None
 
 
-#: What has the types that pointers name, by number, as long as it lives.
+#: Owners of the types that pointers name, by number, while they live.
 owners: dict[int, ReferenceType[Owner]] = {}
 
 
 def bind(named: str, owner: Owner) -> str:
-    """The text of a type or function that was kept, with `owner` as what has the types of it."""
+    """Return the cached text of a type or function, with `owner` as the owner of its types."""
     return named.replace("<", f"<{owner.serial}:")
 
 
@@ -335,7 +335,7 @@ def shown(found: str) -> str:
 
 
 def from_row(made: Row) -> Signature:
-    """The signature that was made plain data, here or elsewhere."""
+    """Return the signature from its plain data, of this process or another."""
     named, *said = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
@@ -344,7 +344,7 @@ def from_row(made: Row) -> Signature:
 
 
 def read_type(named: str) -> CType:
-    """The type whose `named` text was kept, which may be longer than what people write."""
+    """Return the type of a cached `named` text, which may exceed the limit for people."""
     return known(named) or _KeptReader(named).type(0)
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
-#: Characters that are text where there is an encoding, unless the name of a typedef lacks "char":
-#: `xmlChar` is text, `uint8_t` is not.
+#: Character types that are text if there is an encoding, except behind a typedef without "char" in
+#: its name: `xmlChar` is text, `uint8_t` is not.
 BYTES = ("signed char", "unsigned char")
 _OF_TYPE = ("function", "text", "result", "args", "variadic")
 _SAID = ("names", "readonly", "characters", "lengths", "written")
@@ -26,18 +26,18 @@ _SAID = ("names", "readonly", "characters", "lengths", "written")
 class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.
 
-    Made of a text in any spelling, ``Signature("d:dd")`` or ``Signature("double (double x)")``.
-    Immutable and hashable. Two signatures are equal when their canonical texts are: names and
-    `const` are kept for people and for checks at the call, and are no part of the identity. A
-    library has those of its functions, ``library.declarations.functions``; what takes a signature
-    takes one of these as well as text.
+    Created from a text in any spelling, ``Signature("d:dd")`` or ``Signature("double (double
+    x)")``. Immutable and hashable. Two signatures are equal if their canonical texts are. Names and
+    `const` are kept for display and for checks at the call, and are not part of the identity. A
+    library has the signatures of its functions in ``library.declarations.functions``. Functions
+    that take a signature accept a `Signature` as well as text.
 
     Attributes
     ----------
     text : str
         Canonical form: no white space, no names, integers by width.
     written : str
-        As it was given.
+        The original text.
     result : CType
     args : tuple of CType
         The fixed arguments.
@@ -46,19 +46,19 @@ class Signature(Immutable):
     function : FunctionPointer
         The type of a pointer to such a function.
     names : tuple of (str or None)
-        Names of the arguments, which C declarations give.
+        Names of the arguments, from C declarations.
     readonly : tuple of bool
-        For every argument, whether it is a pointer to data that C declares `const`.
+        For each argument, whether it is a pointer to data that C declares `const`.
     characters : tuple of str
-        For every argument and then the result ``"char"``, ``"wchar_t"``, ``"char16_t"`` or
-        ``"char32_t"`` where it is a pointer to such characters that C declares `const`, which is
-        text, and ``"unsigned char"`` or ``"signed char"``, which is text with an encoding; else
-        ``""``. Empty where there is no text. With ``*`` before it of an argument that is a pointer
-        to such pointers. Of an argument that is a function those of its arguments and its result,
-        ``"(char,,)"``, and ``"const"`` where it must not write to an array.
+        For each argument, then for the result: the character type of text, a pointer to `const`
+        characters (``"char"``, ``"wchar_t"``, ``"char16_t"`` or ``"char32_t"``); ``"unsigned
+        char"`` or ``"signed char"``, which is text with an encoding; otherwise ``""``. Empty
+        without any text. A pointer to such pointers has ``*`` in front. For a function argument,
+        the types of its own arguments and result, ``"(char,,)"``, with ``"const"`` for an array
+        that it must not write to.
     lengths : tuple of (int, str or None)
-        For every argument that C declares as an array how many items that has, or the expression
-        where it is no constant, else None; empty where none says it.
+        For each argument that C declares as an array, its length, or the expression if that is not
+        constant; otherwise None. Empty without any length.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Signature(Immutable):
     variadic: bool
     function: FunctionPointer
 
-    #: What reads a text; spelling.py sets it.
+    #: Parser of a text; spelling.py sets it.
     _read: Callable[[str], Signature]
 
     def __init__(
@@ -132,7 +132,7 @@ class Signature(Immutable):
 
     @classmethod
     def _of(cls, function: FunctionPointer, *said: object) -> Signature:
-        """The signature of functions of a type, with the attributes that are no part of that."""
+        """Return the signature of functions of a type, with the attributes that the type lacks."""
         self = cls.__new__(cls)
         self._fill_in(function, *said)
         return self
@@ -142,12 +142,11 @@ class Signature(Immutable):
         self._fill(**dict(zip((*_OF_TYPE, *_SAID), (*parts, *said), strict=True)))
 
     def _said(self) -> tuple[object, ...]:
-        """What no part of the type is."""
+        """Return the attributes that are not part of the type."""
         return tuple([getattr(self, name) for name in _SAID])
 
     def c_declaration(self, name: str = "") -> str:
-        """Declare a function called `name` in C, for people to read: as it was written, if it was
-        written in C.
+        """Return a C declaration of a function `name`, for display; as written, if written in C.
 
         Examples
         --------
@@ -165,22 +164,23 @@ class Signature(Immutable):
 
     @property
     def in_c(self) -> bool:
-        """Whether it was written in C, and not in codes."""
+        """Whether it was written in C, not in codes."""
         return "(" in self.written and ":" not in self.written  # codes have one
 
     def _around(self) -> tuple[str, str] | None:
-        """What was written in C before the function's name and behind it."""
+        """Return the C text before the function's name and after it, if written in C."""
         from .written import around_name
 
         return around_name(self.written) if self.in_c else None
 
     def shown(self, name: str) -> str:
-        """The declaration of a function where it was written in C, else the code."""
+        """Return a declaration of a function if it was written in C, otherwise the codes."""
         return self.c_declaration(name) if self.in_c else self.text
 
     def spelled(self, index: int) -> str:
-        """The type of an argument as C declares it, without the name; where the signature was not
-        written in C its code, or what C calls the target of a pointer.
+        """Return the C type of an argument, as declared but without the name.
+
+        If the signature was not written in C, return the code, or the C name of a pointer's target.
         """
         found = self._around()
         given = [] if found is None else _parameters(found[1].lstrip())
@@ -215,7 +215,7 @@ class Signature(Immutable):
 
 
 def _parameters(text: str) -> list[str]:
-    """The parameters of a function in C, of what is behind its name."""
+    """Return the parameters of a C function from the text after its name."""
     found = [""]
     depth = 0
     for one in text:
@@ -230,8 +230,9 @@ def _parameters(text: str) -> list[str]:
 
 
 def with_more(signature: Signature, more: Sequence[CType], readonly: bool) -> Signature:
-    """The signature with more arguments, which have no names and are no text; `readonly` says
-    whether the function promises not to write to what they point to.
+    """Return the signature with more arguments, which have no names and are no text.
+
+    `readonly` says whether the function promises not to write to their targets.
     """
     count, text = len(more), signature.characters
     return Signature(

@@ -15,34 +15,37 @@ KEYWORDS = _words(
     "union unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic "
     "_Imaginary _Noreturn _Static_assert _Thread_local bool complex"
 )
-#: Words of a declaration that are no type and no name.
+#: Words of a declaration that are neither types nor names.
 _AROUND = _words(
     "const volatile restrict __restrict struct union enum extern static inline __inline "
     "__extension__ register _Noreturn _Alignas alignas __attribute__ __attribute __declspec "
     "__asm__ asm"
 )
-#: Those, and types, that have something in parentheses.
+#: Such words, and types, that are followed by parentheses.
 _WITH_MORE = _words(
     "_Alignas alignas __attribute__ __attribute __declspec __asm__ asm typeof __typeof__ _Atomic "
     "_BitInt"
 )
 
 
-#: What a declarator in parentheses begins with, and parameters do not.
+#: First tokens of a parenthesized declarator, but not of parameters.
 _NESTED = ("*", "(", "__attribute__", "__cdecl")
 
 
 def around_name(written: str) -> tuple[str, str] | None:
-    """A declaration of a function, or of a pointer to one, without comments: what is before the
-    name, or the pointer in parentheses, and what is behind that, parameters first.
+    """Split a function's declaration around its name, or around a parenthesized pointer.
+
+    Return the text before it and the text after it, which begins with the parameters. Comments are
+    removed.
     """
     text = " ".join(re.sub(r"/\*.*?\*/|//[^\n]*", " ", written, flags=re.DOTALL).split())
     tokens = [(found[0], *found.span()) for found in re.finditer(r"\w+|\S", text)]
     words = [token for token, *_ in tokens] + [""] * 3
 
     def search(at: int, typed: bool) -> tuple[int, int] | None:
-        """The name in a declarator that begins at a token, before parameters; `typed` is whether
-        the type was before it.
+        """Return the name in a declarator that begins at a token, before parameters.
+
+        `typed` says whether the type came before it.
         """
         name: tuple[int, int] | None = None
         while words[at] not in (")", ""):
@@ -71,7 +74,7 @@ def around_name(written: str) -> tuple[str, str] | None:
 
 
 def _closing(words: list[str], at: int) -> int:
-    """The token that closes the bracket at a token."""
+    """Return the token that closes the bracket at a token."""
     depth = 0
     while words[at]:
         depth += (words[at] in ("(", "[", "{")) - (words[at] in (")", "]", "}"))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Verdicts = dict[str, tuple[str, str]]
 
-# Ctrl-C is told of by the process that waits for this one.
+# The parent process reports Ctrl-C.
 _QUIET = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
 _CHILD = (
     _QUIET + _apart.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
@@ -33,7 +33,7 @@ _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
 _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 
 
-#: Each role, what the user names, and what is done with it.
+#: Each role: the user's argument, and the function that checks it.
 _ROLES = {
     "provider": ("MODULE:OBJECT", "check what an object, or an extensible type, offers"),
     "consumer": (
@@ -62,13 +62,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _status_of(command: Sequence[str]) -> int:
-    """Run a process; its exit status."""
-    # What the module prints is no part of the report.
+    """Run a process; return its exit status."""
+    # The module's output is not part of the report.
     return subprocess.run(command, stdout=2, timeout=_apart.LIMIT, check=False).returncode
 
 
 def _run(role: str, place: str, tier2: bool, skip: Collection[str]) -> Verdicts:
-    """What came of each rule; a rule during which the process ended is broken by that."""
+    """Return the verdict on each rule; a crash during a rule violates it."""
     found: Verdicts = {}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
@@ -99,7 +99,7 @@ def _run(role: str, place: str, tier2: bool, skip: Collection[str]) -> Verdicts:
 
 
 def _skipped(role: str, wanted: list[str] | None) -> list[str]:
-    """The rules of a role that are not asked for."""
+    """Return the rules of a role that were not requested."""
     names = [one.name for one in _rules.of(role)]
     unknown = [name for name in wanted or () if name not in names]
     if unknown:
@@ -114,7 +114,7 @@ def _status(code: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status."""
+    """Run the command; return the exit status."""
     return guarded("python -m nativecall.conformance", lambda said: _checked(argv))
 
 

@@ -39,18 +39,18 @@ ABI_MASK = 2 ** (8 * WORD) - 2**24 | 0x80
 API_ATTRIBUTE, API_CAPSULE = "__nativecall_api__", "nativecall_api_v1"
 API_NAME = 0x6E635F6170690001
 API_MOST = 64
-#: Of a Python object: where its type is.
+#: Offset of the type in a Python object.
 OB_TYPE = object.__basicsize__ - WORD
 
 
 def fits(text: str, flags: int) -> bool:
-    """Whether functions of a signature can have the error convention of flags."""
+    """Return whether a signature allows the error convention in flags."""
     given = text.encode("latin-1")
     return bool(lib.nc_convention_fits(given, len(given), flags))
 
 
 def at(kind: str, address: int) -> Foreign:
-    """A pointer to one of the structs."""
+    """Return a pointer to one of the structs."""
     return ffi.cast(f"{kind} *", address)
 
 
@@ -77,7 +77,7 @@ def capsule(address: int, name: str) -> object:
 
 
 def runtime() -> Foreign:
-    """The NcRuntime of this process."""
+    """Return the NcRuntime of this process."""
     found = getattr(sys.modules[MODULE], ATTRIBUTE)
     return at("NcRuntime", capsule_pointer(found, CAPSULE.encode()))
 
@@ -88,7 +88,7 @@ def metatype() -> type:
 
 
 def intern(text: bytes) -> int:
-    """The address of an interned string."""
+    """Return the address of an interned string."""
     out = ffi.new("const char **")
     found = runtime()
     status = found.intern(found.registry, text, len(text), out)
@@ -100,12 +100,12 @@ def intern(text: bytes) -> int:
 
 
 def is_extensible(kind: type) -> bool:
-    """Whether a type has the process's metaclass, or one that derives from it."""
+    """Return whether a type has the process's metaclass, or a subclass of it."""
     return issubclass(type(kind), metatype())
 
 
 def extension(kind: type) -> Foreign:
-    """The struct of an extensible type."""
+    """Return the struct of an extensible type."""
     return at("PyHeapExtensibleTypeObject", id(kind))
 
 
@@ -114,7 +114,7 @@ def row(slot: Foreign) -> tuple[int, int, int]:
 
 
 def rows(kind: type) -> list[tuple[int, int, int]]:
-    """The rows of a type's slot table; none without one."""
+    """Return the rows of a type's slot table; none without one."""
     table = extension(kind).etp_custom_slots
     if not table:
         return []
@@ -122,7 +122,7 @@ def rows(kind: type) -> list[tuple[int, int, int]]:
 
 
 def probe(table: Foreign, key: int) -> tuple[int, Foreign]:
-    """The row number that a key leads to, and the row, whatever the table expects."""
+    """Return the row index for a key, and the row, whatever the table expects."""
     x = key * table.multiplier & _ALL
     f = (x >> table.f_shift | table.f_high) & _ALL
     f ^= table.cells[x >> table.g_shift]
@@ -131,7 +131,7 @@ def probe(table: Foreign, key: int) -> tuple[int, Foreign]:
 
 
 def find_slot(kind: type, key: int) -> Foreign:
-    """The row of a key in a type's table, or None."""
+    """Return the row of a key in a type's table, or None."""
     table = extension(kind).etp_custom_slots
     if not table:
         return None
@@ -143,7 +143,7 @@ def find_slot(kind: type, key: int) -> Foreign:
 
 
 def call_offset(kind: type) -> int:
-    """Where objects of a type have the pointer to their call table; 0 for nowhere."""
+    """Return the offset of the call table pointer in a type's objects; 0 if there is none."""
     if not is_extensible(kind):
         return 0
     direct = int(extension(kind).etp_obj_custom_slots_offset)
@@ -158,13 +158,13 @@ def pointer_at(address: int) -> int:
 
 
 def entry(found: Foreign) -> tuple[str, int, int, int]:
-    """(signature, flags, function, address of the signature) of an entry."""
+    """Return (signature, flags, function, address of the signature) of an entry."""
     text = ffi.string(found.signature, 4097).decode("latin-1")
     return text, int(found.flags), number(found.funcptr), number(found.signature)
 
 
 def entries(table: Foreign) -> list[tuple[str, int, int, int]]:
-    """The entries until the signature is NULL."""
+    """Return the entries up to a NULL signature."""
     found: list[tuple[str, int, int, int]] = []
     for position in range(65536):
         if not table.entries[position].signature:
@@ -173,17 +173,17 @@ def entries(table: Foreign) -> list[tuple[str, int, int, int]]:
     raise Broken("the table has no entry with a NULL signature")
 
 
-_MADE: list[Foreign] = []  # memory of tables, kept as long as the process
+_MADE: list[Foreign] = []  # memory of tables, never freed
 
 
 def kept(made: Foreign) -> Foreign:
-    """Memory that stays."""
+    """Keep memory alive for ever, and return it."""
     _MADE.append(made)
     return made
 
 
 def fill(made: Foreign, text: str, flags: int, function: int, *, interned: bool = True) -> None:
-    """Fill in an entry, whose characters are interned or not."""
+    """Fill in an entry, with an interned signature or not."""
     given = text.encode()
     own = intern(given) if interned else kept(ffi.new("char[]", given))
     made.signature, made.flags = ffi.cast("char *", own), flags
@@ -191,7 +191,7 @@ def fill(made: Foreign, text: str, flags: int, function: int, *, interned: bool 
 
 
 def call_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
-    """A call table of (signature, flags, function)."""
+    """Return a call table of (signature, flags, function)."""
     given = list(given)
     made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + 1]))
     made.count = len(given)
@@ -206,7 +206,7 @@ def call_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
 
 
 def canonical(signature: str) -> str:
-    """The canonical form of a signature."""
+    """Return the canonical form of a signature."""
     given, size = signature.encode("latin-1"), ffi.new("size_t *")
     out = ffi.new("char[]", len(given) + 1)
     status = lib.nc_signature_canonical(given, len(given), out, len(out), size)
@@ -216,7 +216,7 @@ def canonical(signature: str) -> str:
 
 
 def pack(signature: str, flags: int) -> list[int]:
-    """The words of a canonical signature; flags that readers ignore are left out."""
+    """Return the words of a canonical signature, without flags that readers ignore."""
     check(canonical(signature) == signature, f"{signature!r} has no packed form")
     given, count = signature.encode(), ffi.new("size_t *")
     words = ffi.new("uint64_t[]", lib.NC_PACKED_MAX_WORDS)
@@ -225,7 +225,7 @@ def pack(signature: str, flags: int) -> list[int]:
 
 
 def unpacked(words: list[int]) -> str:
-    """Packed words, and the signature and the flags that they have."""
+    """Return the signature and the flags of packed words."""
     out, size, flags = ffi.new("char[]", 4097), ffi.new("size_t *"), ffi.new("uintptr_t *")
     shown = " ".join([f"{word:#018x}" for word in words])
     status = lib.nc_signature_unpack(words, len(words), out, len(out), size, flags)
@@ -233,7 +233,7 @@ def unpacked(words: list[int]) -> str:
 
 
 def packed_entries(address: int) -> Iterator[tuple[list[int], int]]:
-    """The entries of a packed table: words and function."""
+    """Yield the entries of a packed table: words and function."""
     words = ffi.cast("uint64_t *", address)
     at = 0
     while count := lib.nc_packed_count(words + at):
@@ -244,6 +244,6 @@ def packed_entries(address: int) -> Iterator[tuple[list[int], int]]:
 
 
 def packed_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
-    """A packed table of (signature, flags, function)."""
+    """Return a packed table of (signature, flags, function)."""
     words = [word for text, flags, function in given for word in [*pack(text, flags), function]]
     return kept(ffi.new("uint64_t[]", [*words, 0, 0]))

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-#: `python -c` with this loads the core and the kit without the package (see __init__.py).
+#: Run with `python -c`, this loads the core and the kit without the package (see __init__.py).
 LOAD = """
 import importlib.util as util, sys
 core, *folders = sys.argv[1].split("\\n")
@@ -22,26 +22,30 @@ for name, file, inside in needed:
 
 
 def _folders() -> str:
-    """The core's file, the folder of the kit, and that of its C providers, another one in an
-    editable installation: lines."""
+    """Return the core's file, the kit's directory, and that of its C providers, one per line.
+
+    In an editable installation the last two differ.
+    """
     names = "nativecall._core", f"{__package__}._providers"
     found = [importlib.util.find_spec(name) for name in names]
     core, providers = [one.origin if one is not None and one.origin else "" for one in found]
     return "\n".join(dict.fromkeys([core, os.path.dirname(__file__), os.path.dirname(providers)]))
 
 
-#: What it is told of.
+#: The argument of such a process.
 FOLDER = _folders()
-#: Seconds that a process of the kit may take.
+#: Time limit of a process, in seconds.
 LIMIT = 120
 
 
 def run(module: str, place: str) -> tuple[str, str]:
-    """Run `main(place)` of a module of the kit in a process of its own: how that ended, if not
-    well, and the last line that it printed."""
+    """Run `main(place)` of a kit module in a new process.
+
+    Return its failure, if any, and the last line that it printed.
+    """
     code = f"{LOAD}from nativecall_conformance import {module}\n{module}.main(sys.argv[2])\n"
     command = [sys.executable, "-c", code, FOLDER, place]
-    limit = LIMIT // 2  # the process that waits for it has a limit, too
+    limit = LIMIT // 2  # the parent process has a limit, too
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:

@@ -12,10 +12,12 @@ from . import _rules
 
 
 def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
-    """Check the rules of a role for what the user named, but for those in `skip`, which have their
-    verdict; the report goes to a file. A consumer of `tier2` alone reads no call tables.
+    """Check a role's rules, and write the report to a file.
+
+    Rules in `skip` already have their verdict. A consumer of `tier2` only does not read call
+    tables.
     """
-    # As for `python -m`, modules of the present directory count.
+    # As with `python -m`, modules in the current directory are found.
     sys.path.insert(0, os.getcwd())
     with open(report, "a", encoding="utf-8") as file:
         try:
@@ -28,7 +30,7 @@ def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
 
 
 def _load(role: str, place: str, only_tier2: bool) -> object:
-    """What the rules of a role are functions of."""
+    """Return the object that a role's rules check."""
     if role == "runtime":
         importlib.import_module(place)
         from . import _runtime

@@ -27,46 +27,46 @@ if TYPE_CHECKING:
     Find = Callable[[object, str, int], object]
 
 F = FUNCTIONS
-#: Three entries that most cases have.
+#: Three entries used in most cases.
 PLAIN = [("d:d", 0, F[0]), ("i:i", 0, F[1]), ("d:dd", _abi.NEEDS_GIL, F[2])]
 _FUTURE = 1 << 24  # a flag of a later ABI
 
 
 def _answering(it: Consumer) -> Consumer:
-    """Absent where no call of the function has an answer."""
+    """Raise Absent if every call of the function fails."""
     if it.mute:
         raise Absent("no call has an answer: see the rule 'answers'")
     return it
 
 
 def _reading(it: Consumer) -> Consumer:
-    """Absent for consumers that need not read call tables."""
+    """Raise Absent for a consumer that need not read call tables."""
     if it.only_tier2:
         raise Absent("this consumer finds by '__nativecall_api__' only: --tier2")
     return _answering(it)
 
 
 rule = rules_of("consumer", _answering)
-#: Of rules that a consumer of tier 2 alone need not keep.
+#: For rules that do not apply to a consumer of tier 2 only.
 table_rule = rules_of("consumer", _reading)
 
 
 class Consumer:
-    """The function under test, its place, and the types that it is given objects of."""
+    """The function under test, its place, and the types of the objects given to it."""
 
     def __init__(self, find: Find, place: str, *, only_tier2: bool = False) -> None:
         self.find = find
         self.place = place
         self.only_tier2 = only_tier2
-        self.mute = False  # whether each call raises, or gives what is no address
+        self.mute = False  # whether each call raises or returns no address
 
     @cached_property
     def types(self) -> _hostile.Types:
-        """They need a runtime."""
+        """Created late: they need a runtime."""
         return _hostile.Types()
 
     def found(self, obj: object, signature: str, refuse: int = 0) -> int:
-        """The address that the consumer finds; 0 for nothing."""
+        """Return the address that the consumer finds; 0 for nothing."""
         answer = self.find(obj, signature, refuse)
         if answer is None:
             return 0
@@ -176,7 +176,7 @@ def no_slots(it: Consumer) -> None:
     it.finds_nothing("an object of an extensible type without slots", bare())
     empty = provider(it.types.both, [])
     it.finds_nothing("an empty table", empty)
-    it.finds_nothing("an empty table", empty, "Zg:ZgZgZgZg")  # which nobody has interned
+    it.finds_nothing("an empty table", empty, "Zg:ZgZgZgZg")  # never interned
 
 
 @table_rule("abi/find.md, Step 4: the entry", "entries with a refused flag are passed over")
@@ -244,7 +244,7 @@ def late_runtime(it: Consumer) -> None:
 
 
 def main(place: str) -> None:
-    """What `late_runtime` runs in a process of its own, without nativecall; a line of JSON."""
+    """Run by `late_runtime` in a new process without nativecall; print a line of JSON."""
     sys.path.insert(0, os.getcwd())
     asked: list[str] = []
     watch: Foreign = SimpleNamespace(find_spec=lambda name, *rest: asked.append(name))
@@ -362,7 +362,7 @@ def references(it: Consumer) -> None:
 
 
 def _looking(it: Consumer) -> Consumer:
-    """Absent for consumers that do not look at `__nativecall_api__` at all."""
+    """Raise Absent for a consumer that ignores `__nativecall_api__`."""
     _answering(it)
     obj = tier2(it.types.plain, _hostile.api_capsule(), [])
     if not it.found(_hostile.offer(obj, PLAIN, interned=True), "d:d"):
@@ -376,7 +376,7 @@ tier2_rule = partial(
 
 
 def _refuses(it: Consumer, what: str, obj: object) -> None:
-    """A wrong interface gives nothing, or TypeError."""
+    """Check that an invalid interface yields nothing or a TypeError."""
     with contextlib.suppress(TypeError):
         it.finds_nothing(what, obj)
 
@@ -415,7 +415,7 @@ def api_behind(it: Consumer) -> None:
 
 @tier2_rule("a built-in view counts as the object that has it")
 def api_view(it: Consumer) -> None:
-    _reading(it)  # the limited API does not show what a built-in is bound to
+    _reading(it)  # the limited API does not expose what a built-in is bound to
     view = _providers.view(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     what = "a view of an object with '__nativecall_api__'"
     it.finds(what, view, "d:d", F[0])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     #: (signature, flags, function)
     Entries = Sequence[tuple[str, int, int]]
 
-#: Addresses of C functions that differ.
+#: Addresses of different C functions.
 FUNCTIONS: tuple[int, ...] = _providers.functions
 #: Offsets of the four words of each object. The third is for tier 2.
 WORDS = [_providers.words + n * _abi.WORD for n in range(4)]
@@ -34,7 +34,7 @@ def make_type(
     bases: tuple[type, ...] = (),
     call: str | None = None,
 ) -> type:
-    """A static type, with an array of `room` rows; see csrc/conformance/providers.c."""
+    """Return a static type with an array of `room` rows; see csrc/conformance/providers.c."""
     about(f"with the type {name!r}")
     room = len(rows) if room is None else room
     array = _abi.kept(ffi.new("PyCustomSlot[]", max(room, len(rows)) + 1))
@@ -70,12 +70,12 @@ class Types:
 
 
 def set_word(made: object, word: int, memory: Foreign) -> None:
-    """Have a word of an object lead to memory."""
+    """Make a word of an object point to memory."""
     ffi.cast("uintptr_t *", id(made) + WORDS[word])[0] = _abi.number(memory)
 
 
 def provider(kind: type, entries: Entries, packed: Entries | None = None) -> Foreign:
-    """An object whose call table, and packed table, have these entries."""
+    """Return an object whose call table, and packed table, have these entries."""
     made = kind()
     publish(made, _abi.call_table(entries))
     known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
@@ -85,7 +85,7 @@ def provider(kind: type, entries: Entries, packed: Entries | None = None) -> For
 
 
 def publish(made: Foreign, table: Foreign) -> None:
-    """Put a call table in place of the one that an object has."""
+    """Replace an object's call table."""
     set_word(made, _CALLS, table)
 
 
@@ -97,7 +97,7 @@ def api_capsule(
     name: int = _abi.API_NAME,
     capsule: str = _abi.API_CAPSULE,
 ) -> object:
-    """A capsule for `__nativecall_api__`, right or wrong."""
+    """Return a capsule for `__nativecall_api__`, valid or not."""
     made = _abi.kept(ffi.new("NcNativeApi *"))
     made.size = ffi.sizeof("NcNativeApi") if size is None else size
     made.name = name
@@ -108,13 +108,13 @@ def api_capsule(
 
 
 def tier2(base: type, capsule: object, entries: Entries, **namespace: object) -> Foreign:
-    """An object of a Python class with `__nativecall_api__`."""
+    """Return an object of a Python class with `__nativecall_api__`."""
     kind = type("Tier2", (base,), {_abi.API_ATTRIBUTE: capsule, **namespace})
     return offer(kind(), entries)
 
 
 def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
-    """Have tier 2 of an object give these entries, mostly not interned: it compares characters."""
+    """Offer entries through an object's tier 2, normally not interned: it compares characters."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, entry in enumerate(entries):
         _abi.fill(memory[position], *entry, interned=interned)

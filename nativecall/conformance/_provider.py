@@ -23,14 +23,14 @@ _BY_AN_OBJECT = f"a type with '{_abi.API_ATTRIBUTE}' is checked by an object of 
 
 
 class Provider:
-    """An object that is said to offer native entries or slots.
+    """An object that is supposed to offer native entries or slots.
 
     Attributes
     ----------
     object : object
-        What offers them: of a built-in view, what it is a view of.
+        The object that offers them; for a built-in view, the viewed object.
     kind : type
-        Whose slots are looked at: the object itself when it is an extensible type.
+        The type whose slots are checked: the object itself if it is an extensible type.
     """
 
     def __init__(self, given: Foreign) -> None:
@@ -40,7 +40,7 @@ class Provider:
         self.offset = 0 if is_type else _abi.call_offset(self.kind)
 
     def slot_table(self) -> Foreign:
-        """The type's slot table."""
+        """Return the type's slot table."""
         if not _abi.is_extensible(self.kind):
             raise Absent("the type's metatype is not the runtime's")
         table = _abi.extension(self.kind).etp_custom_slots
@@ -49,7 +49,7 @@ class Provider:
         return table
 
     def call_table(self) -> Foreign:
-        """The object's call table."""
+        """Return the object's call table."""
         if not self.offset:
             raise Absent("the object has no call table")
         address = _abi.pointer_at(id(self.object) + self.offset)
@@ -57,13 +57,13 @@ class Provider:
         return at("PyNativeCallableTable", address)
 
     def entries(self) -> list[tuple[str, int, int, int]]:
-        """The entries of the call table, or what tier 2 tells."""
+        """Return the entries of the call table, or those that tier 2 lists."""
         if self.offset:
             return _abi.entries(self.call_table())
         return self.listed()
 
     def api(self) -> Foreign:
-        """The struct of `__nativecall_api__`, which can be asked."""
+        """Return the struct of `__nativecall_api__`, if it can be queried."""
         about("where 'find' is called without the GIL")
         try:
             return self.interface()
@@ -71,7 +71,7 @@ class Provider:
             raise Absent("nobody can ask it: see the rule 'api-struct'") from None
 
     def interface(self) -> Foreign:
-        """The struct of `__nativecall_api__`."""
+        """Return the struct of `__nativecall_api__`."""
         if isinstance(self.object, type) and _api_capsule(self.object) is not None:
             raise Absent(_BY_AN_OBJECT)
         capsule = _api_capsule(type(self.object))
@@ -88,7 +88,7 @@ class Provider:
         return api
 
     def listed(self) -> list[tuple[str, int, int, int]]:
-        """What `entry` of tier 2 tells."""
+        """Return what `entry` of tier 2 lists."""
         api = self.api()
         if not api.entry:
             raise Absent("'entry' of the struct is NULL: nothing is told")
@@ -106,7 +106,7 @@ rule = rules_of("provider")
 
 
 def _api_capsule(kind: type) -> object:
-    """What stands under the attribute, by the rule of inheritance; None without it."""
+    """Return the attribute's value by the rules of inheritance; None without it."""
     for one in kind.__mro__:
         if _abi.API_ATTRIBUTE in vars(one):
             return vars(one)[_abi.API_ATTRIBUTE]
@@ -267,9 +267,9 @@ def api_struct(it: Provider) -> None:
     it.interface()
 
 
-#: What hardly a provider has.
+#: Signatures that hardly any provider has.
 _RARE = {"v:bBhHiI", "Zg:Zg", "d:&&&&d"}
-#: Seconds in which `find` must have come to an end.
+#: Time limit for `find`, in seconds.
 _LIMIT = 10
 
 
@@ -316,7 +316,7 @@ def subclass_objects(it: Provider) -> None:
         raise Absent("the type's metatype is not the runtime's")
     try:
         made: type = type(it.kind)("Subclass", (it.kind,), {"__slots__": ()})
-        kept = [made] * 1000  # a reference that is given back too often is not the last
+        kept = [made] * 1000  # an excess decref must not free the object
         made()
     except Exception as error:
         raise Absent(f"no subclass can be made, and called without arguments: {error}") from None

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import TextIO, TypeVar
 
-    #: An object under test, or memory as cffi sees it: what attributes it has is what is checked.
+    #: An object under test, or memory seen through cffi: the rules check which attributes it has.
     from .._ext import Foreign
 
     Check = TypeVar("Check", bound=Callable[[Foreign], object])
 
 
 class Broken(Exception):
-    """What was found where a rule is broken."""
+    """Raised with what was found, if a rule is violated."""
 
 
 class Absent(Exception):
-    """Why a rule has nothing to say about the thing under test."""
+    """Raised with the reason, if a rule does not apply to the thing under test."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,27 @@ class Rule:
 
     role: str  # "provider", "consumer" or "runtime"
     name: str
-    document: str  # that has it
+    document: str  # where it is specified
     heading: str  # of the section
-    says: str  # in a few words
+    says: str  # summary
     check: Callable[[Foreign], object]
 
     def told(self, status: str, found: str) -> dict[str, str]:
-        """What came of it, for JSON."""
+        """Return the verdict as plain data, for JSON."""
         told = {"rule": self.name, "says": self.says, "status": status, "found": found}
         return {**told, "document": self.document, "heading": self.heading}
 
 
-#: All rules, in the order in which they are checked.
+#: All rules, in the order of checking.
 RULES: list[Rule] = []
 
 
 def rules_of(
     role: str, part: Callable[[Foreign], Foreign] | None = None
 ) -> Callable[..., Callable[[Check], Check]]:
-    """The decorator by which functions become rules of a role: `@rule("document, heading", says)`.
+    """Return the decorator for the rules of a role: `@rule("document, heading", says)`.
 
-    A rule has the name of its function, which is given the thing under test, or the `part` of it.
+    A rule has the name of its function, which receives the thing under test, or the `part` of it.
     """
 
     def rule(where: str, says: str) -> Callable[[Check], Check]:
@@ -71,7 +71,7 @@ def rules_of(
 
 
 def of(role: str) -> list[Rule]:
-    """The rules of a role."""
+    """Return the rules of a role."""
     return [one for one in RULES if one.role == role]
 
 
@@ -88,7 +88,7 @@ def same(found: object, wanted: object, what: str) -> None:
 
 
 def a(name: str) -> str:
-    """A name with its article."""
+    """Return a name with its indefinite article."""
     return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
 
 
@@ -97,7 +97,7 @@ _rule = ""
 
 
 def about(what: str) -> None:
-    """Tell the report what is looked at now: a message names it where the process ends there."""
+    """Report what is being checked; if the process crashes, a message names it."""
     if _report is not None:
         print(json.dumps({"rule": _rule, "about": what}), file=_report, flush=True)
 
@@ -107,10 +107,10 @@ def _shown(value: object) -> str:
 
 
 def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO) -> None:
-    """Check the rules of a role, but for those in `skip`, which have their verdict.
+    """Check the rules of a role, except those in `skip`, which already have a verdict.
 
-    The report has a line of JSON before and after each: `__main__` reads it, also when this process
-    ends in a crash.
+    The report has a line of JSON before and after each rule, so that `__main__` can read it even
+    after a crash.
     """
     global _report, _rule
     _report = report

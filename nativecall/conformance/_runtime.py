@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Runtime:
-    """The runtime that a module has brought, and nativecall beside it.
+    """The runtime that a module created, and nativecall beside it.
 
     Attributes
     ----------
     name : str
         Of the module.
     refusal : str
-        What nativecall's core says against the runtime; empty when it has joined it.
+        Why nativecall's core rejects the runtime; empty if it has joined it.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,14 +46,14 @@ class Runtime:
             self.refusal = f"{type(error).__name__}: {error}"
 
     def fit(self) -> Runtime:
-        """The runtime itself; absent for what cannot be asked anything."""
+        """Return the runtime; raise Absent if it cannot be queried."""
         if self.module is None or self.refusal:
             raise Absent("there is no runtime here that nativecall can use")
         return self
 
 
 rule = rules_of("runtime")
-#: Of rules that ask the runtime itself.
+#: For rules that query the runtime itself.
 fit_rule = rules_of("runtime", Runtime.fit)
 
 
@@ -75,7 +75,7 @@ def names(it: Runtime) -> None:
 
 
 def _there(it: Runtime) -> None:
-    """Absent where the module has brought nothing."""
+    """Raise Absent if the module created nothing."""
     if it.module is None:
         raise Absent("the module brings no runtime: see the rule 'names'")
 
@@ -153,7 +153,7 @@ def registry(it: Runtime) -> None:
 
 
 def _sound(kind: type) -> None:
-    """All that the kit checks of a type's table."""
+    """Run all checks of a type's table."""
     found = _abi.extension(kind).etp_custom_slots
     if found:
         _provider.slot_table(found)
@@ -211,7 +211,7 @@ _CALLS = [call_row(), call_row(PACKEDCALLABLE, 1)]
 
 
 def table(kind: type) -> tuple[list[tuple[int, int, int]], int]:
-    """Rows and direct offset of a class, whose table is sound and whose shift fits."""
+    """Return rows and direct offset of a class, after checking its table and its shift."""
     _sound(kind)
     offset = int(_abi.extension(kind).etp_obj_custom_slots_offset)
     shift = int(_abi.extension(kind).etp_table_shift)
@@ -238,7 +238,7 @@ def _numbers(row: list[str]) -> tuple[int, int, int]:
 
 
 def _described(one: dict[str, Foreign], bases: list[type]) -> type:
-    """A class of the vectors."""
+    """Return a class of the vectors."""
     rows = [_numbers(row) for row in one["rows"]]
     if one["kind"] == "static":
         given = tuple([base for base in bases if base is not object])
@@ -286,7 +286,7 @@ def old_tables(it: Runtime) -> None:
 # -- together ------------------------------------------------------------------------------------
 
 
-#: Rules of a provider that nativecall's own callables keep on the runtime.
+#: Rules of a provider that nativecall's own callables must satisfy on the runtime.
 _OF_NATIVECALL = ("slot-table", "offset", "call-table", "interned", "packed")
 
 
@@ -315,7 +315,7 @@ def newcomer(it: Runtime) -> None:
 
 
 def main(name: str) -> None:
-    """What `newcomer` runs in a process of its own."""
+    """Run by `newcomer` in a new process."""
     import nativecall  # noqa: F401  # its runtime
 
     sys.path.insert(0, os.getcwd())
