@@ -1,41 +1,39 @@
-/* nativecall/detail/core/intern.h: one immortal copy of every byte string: equal strings have one
- * address.
+/* nativecall/detail/core/intern.h: interns byte strings: equal strings share one immortal copy, so
+ * one address.
  *
- * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their one copy;
- *             its readers take no lock, and write nothing, so threads do not slow each other
- *             down.
+ * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their only copy.
+ *             Readers take no lock and write nothing, so threads do not slow each other down.
  *
- * Layout:     a string is preceded by what is known about it, and followed by at least one zero
- *             byte:
+ * Layout:     a header precedes each string, and at least one zero byte follows it:
  *
  *                 -16 length (uint64_t) | -8 pre-hash (uint64_t, hash.h) | 0 bytes ... | 0
  *
- *             The address is a multiple of 8, hence even: it is a valid pointer ID (SEP 200).
- *             Bytes may be zero. The table is a power of two of pointers, at most half full,
- *             probed linearly from the low bits of the hash. Strings lie in chunks that grow from
- *             4 KiB to 64 KiB.
+ *             The address is a multiple of 8. It is even, so it is a valid pointer ID (SEP 200).
+ *             Strings may contain zero bytes. The table has a power of two of cells, is at most
+ *             half full, and is probed linearly from the low bits of the hash. Strings are stored
+ *             in chunks that grow from 4 KiB to 64 KiB.
  *
- * Invariants: a string never moves, changes or goes away. A table cell goes from NULL to a string
- *             once and never changes again. At least half of the cells are NULL, so a probe ends.
- *             Each table is twice as large as the one before, so superseded ones together take
- *             less memory than the one in use.
+ * Invariants: a string never moves or changes and is never freed. A table cell changes once, from
+ *             NULL to a string. At least half of the cells are NULL, so every probe ends. Each
+ *             table is twice as large as the one before, so all superseded tables together are
+ *             smaller than the one in use.
  *
  * Threads:    any number of readers and writers, with or without the GIL.
- *             - Cells are stored with release after the string is complete, and loaded with
- *               acquire: who sees the address sees the bytes.
- *             - A grown table is filled, then published with release; its mask and cells are read
- *               through the pointer that was acquired. Superseded tables stay readable: they are
- *               chained.
- *             - A reader of a superseded table may miss a string that is newer than it. nc_intern
- *               then looks again under the mutex before it inserts, so a string has one copy. A
- *               string whose interning happened before the reader's call is always found: the
- *               reader acquires the table that holds it or a later one.
- *             - Everything else in the registry belongs to the holder of the mutex. After fork the
- *               child has the mutex as it was: hold it across fork.
+ *             - A cell is stored with release after its string is complete, and loaded with
+ *               acquire. So a reader that sees the address sees the bytes.
+ *             - A grown table is filled, then published with release. Readers access its mask and
+ *               cells through the acquired pointer. Superseded tables are chained and stay
+ *               readable.
+ *             - A reader of a superseded table may miss a newer string. nc_intern then looks again
+ *               under the mutex before it inserts, so there is only one copy. If a string was
+ *               interned before the reader's call, it is always found: the reader acquires the
+ *               table that holds the string, or a later one.
+ *             - All other fields of the registry are accessed only with the mutex held. A forked
+ *               child inherits the state of the mutex: hold it across fork.
  *
  * Errors:     NC_E_NOMEM, NC_E_TOOLONG (more than NC_INTERN_MAX_LENGTH bytes); the registry is
- *             then as it was before.
- * Ownership:  strings belong to the registry, which lives as long as the process.
+ *             then unchanged.
+ * Ownership:  the registry owns the strings. It is never freed.
  * Source:     SEP 200, "Technical overview" (interned keys, pre-hash); SEP 201, "Approach 2". */
 #ifndef NATIVECALL_INTERN_H
 #define NATIVECALL_INTERN_H
@@ -107,14 +105,14 @@ NC_STATIC_INLINE void nc_mutex_unlock(NcMutex *mutex)
 
 #define NC_INTERN_MAX_LENGTH ((size_t)65535)
 
-/* What precedes a string. */
+/* The header of a string. */
 typedef struct {
     uint64_t length; /* bytes, without the zero after them */
     uint64_t hash;   /* nc_hash_bytes of them */
 } NcInternHeader;
 
 typedef struct NcInternTable {
-    size_t mask;                      /* number of cells - 1; the number is a power of two */
+    size_t mask;                      /* number of cells (a power of two) - 1 */
     struct NcInternTable *superseded; /* the table before this one, half as large; or NULL */
 } NcInternTable;                      /* the cells follow: const char *[mask + 1] */
 
@@ -127,9 +125,9 @@ typedef struct NcRegistry {
     uint32_t abi_version; /* NC_ABI_VERSION */
     uint32_t reserved;    /* 0 */
     NcInternTable *table; /* atomic: the table in use */
-    /* Below: only with the mutex held. */
+    /* Access the fields below only with the mutex held. */
     NcMutex mutex;
-    NcInternChunk *chunk; /* where the next string goes, or NULL */
+    NcInternChunk *chunk; /* receives the next string; or NULL */
     size_t chunk_used;    /* bytes of it in use */
     size_t count;         /* strings */
 } NcRegistry;
@@ -138,7 +136,7 @@ typedef struct NcRegistry {
 #define NC_INTERN_FIRST_CHUNK ((size_t)4096)
 #define NC_INTERN_LAST_CHUNK ((size_t)65536)
 
-/* The length of an interned string. */
+/* Return the length of an interned string. */
 NC_STATIC_INLINE size_t nc_interned_length(const char *interned)
 {
     uint64_t length;
@@ -146,7 +144,7 @@ NC_STATIC_INLINE size_t nc_interned_length(const char *interned)
     return (size_t)length;
 }
 
-/* The pre-hash of an interned string. */
+/* Return the pre-hash of an interned string. */
 NC_STATIC_INLINE uint64_t nc_interned_hash(const char *interned)
 {
     uint64_t hash;
@@ -159,7 +157,7 @@ NC_STATIC_INLINE const char **nc_intern_cells(const NcInternTable *table)
     return (const char **)(uintptr_t)(table + 1);
 }
 
-/* Whether `length` bytes are equal; keys are too short for a call of memcmp to pay. */
+/* Return whether `length` bytes are equal. Keys are too short for a memcmp call to pay off. */
 NC_STATIC_INLINE int nc_intern_equal(const unsigned char *a, const unsigned char *b, size_t length)
 {
     for (; length >= 8; length -= 8, a += 8, b += 8) {
@@ -170,7 +168,7 @@ NC_STATIC_INLINE int nc_intern_equal(const unsigned char *a, const unsigned char
     return length == 0 || nc_word_load_short(a, length) == nc_word_load_short(b, length);
 }
 
-/* The copy of `bytes` in this table, or NULL; *cell is where it is or would go. */
+/* Return the copy of `bytes` in this table, or NULL. *cell is its cell, or the free cell for it. */
 NC_STATIC_INLINE const char *nc_intern_probe(const NcInternTable *table, const char *bytes,
                                              size_t length, uint64_t hash, size_t *cell)
 {
@@ -188,7 +186,7 @@ NC_STATIC_INLINE const char *nc_intern_probe(const NcInternTable *table, const c
     }
 }
 
-/* A table of `cells` cells, all NULL. */
+/* Return a new table of `cells` NULL cells, or NULL. */
 NC_STATIC NcInternTable *nc_intern_table_new(size_t cells)
 {
     NcInternTable *table =
@@ -200,8 +198,8 @@ NC_STATIC NcInternTable *nc_intern_table_new(size_t cells)
     return table;
 }
 
-/* Puts the registry into *out. One is made in a process and never freed; a second one interns to
- * other addresses. */
+/* Create a registry in *out. A process has only one, which is never freed: a second one would
+ * intern to other addresses. */
 NC_STATIC int nc_registry_new(NcRegistry **out)
 {
     NcRegistry *registry = (NcRegistry *)calloc(1, sizeof *registry);
@@ -220,7 +218,7 @@ NC_STATIC int nc_registry_new(NcRegistry **out)
     return NC_OK;
 }
 
-/* A complete new string, not yet in the table. With the mutex held. */
+/* Store a new string, without adding it to the table. Call with the mutex held. */
 NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t length, uint64_t hash,
                               char **out)
 {
@@ -255,7 +253,7 @@ NC_STATIC int nc_intern_store(NcRegistry *registry, const char *bytes, size_t le
     return NC_OK;
 }
 
-/* Publishes a table twice as large. With the mutex held. */
+/* Publish a table twice as large. Call with the mutex held. */
 NC_STATIC int nc_intern_grow(NcRegistry *registry)
 {
     NcInternTable *old = registry->table;
@@ -280,7 +278,7 @@ NC_STATIC int nc_intern_grow(NcRegistry *registry)
     return NC_OK;
 }
 
-/* nc_intern for a string that was not found. */
+/* nc_intern, slow path: the string was not found. */
 NC_STATIC int nc_intern_insert(NcRegistry *registry, const char *bytes, size_t length,
                                uint64_t hash, const char **out)
 {
@@ -316,8 +314,8 @@ fail:
     return status;
 }
 
-/* The one copy of `bytes` into *out, made when there is none yet. `bytes` may be NULL when `length`
- * is 0. */
+/* Store the only copy of `bytes` in *out, creating it if needed. `bytes` may be NULL if `length` is
+ * 0. */
 NC_STATIC_INLINE int nc_intern(NcRegistry *registry, const char *bytes, size_t length,
                                const char **out)
 {
@@ -333,7 +331,7 @@ NC_STATIC_INLINE int nc_intern(NcRegistry *registry, const char *bytes, size_t l
     return NC_OK;
 }
 
-/* The one copy of `bytes`, or NULL when they are not interned. */
+/* Return the only copy of `bytes`, or NULL if they are not interned. */
 NC_STATIC_INLINE const char *nc_interned_find(const NcRegistry *registry, const char *bytes,
                                               size_t length)
 {

@@ -1,11 +1,10 @@
-/* nativecall/detail/core/metaclass.h: the bundled metaclass: what happens when a class is made or
- * changed.
+/* nativecall/detail/core/metaclass.h: the bundled metaclass: creates and changes classes with
+ * slots.
  *
- * Of all copies in a process one is used, the one whose module published it first
- * (extensibletype.h); the others stay unused code.
+ * A process uses only one copy: that of the module that published it first (extensibletype.h).
  *
- * Guarantees: a class statement that fails leaves nothing behind; a malformed __customslots__ is an
- * error that names the key. Everything here holds the GIL. */
+ * Guarantees: a class statement that fails leaves nothing behind. A malformed __customslots__
+ * raises an error that names the key. All functions need the GIL. */
 #ifndef NATIVECALL_METACLASS_H
 #define NATIVECALL_METACLASS_H
 
@@ -16,7 +15,7 @@ NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
-/* The __customslots__ of a class's namespace as rows; none without one. */
+/* Read the __customslots__ of a class's own namespace, if any, as rows. */
 NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *out_count)
 {
     PyObject *mapping = nc_type_own(type, "__customslots__");
@@ -28,8 +27,8 @@ NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *
     return status;
 }
 
-/* type.__init__, then the tables: the fix-up is here and not in tp_new so that cooperative
- * metaclasses, ABCMeta for one, work in either Python version's way of making types. */
+/* Call type.__init__, then build the tables. This is not done in tp_new, so that cooperative
+ * metaclasses such as ABCMeta work in all Python versions. */
 NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
@@ -41,15 +40,15 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
         return -1;
     }
     if (self->etp_private != NULL) {
-        return 0; /* __init__ called again by hand: the class is as it was made */
+        return 0; /* __init__ was called again by hand: no effect */
     }
     if (nc_type_own_slots((PyTypeObject *)(void *)object, &own, &own_count) < 0) {
         return -1;
     }
-    /* __init_subclass__ may have made subclasses already. */
+    /* __init_subclass__ may have created subclasses already. */
     tree = nc_type_tree((PyTypeObject *)(void *)object);
     if (tree != NULL && self->etp_private != NULL) {
-        status = 0; /* reading the mapping has run Python code, which has called __init__ */
+        status = 0; /* Python code run by the mapping has called __init__ */
     } else if (tree != NULL && nc_type_adopt(self, own, own_count, 0) == 0) {
         own = NULL;
         status = nc_types_refresh(tree);
@@ -62,8 +61,7 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     return status;
 }
 
-/* An assignment to __bases__ that is under way in this thread. Its tables are made anew when it is
- * done. */
+/* An assignment to __bases__ in progress in this thread. Tables are rebuilt when it is done. */
 typedef struct NcBasesChange {
     PyTypeObject *type;
     struct NcBasesChange *outer;
@@ -71,8 +69,8 @@ typedef struct NcBasesChange {
 
 static NC_THREAD_LOCAL NcBasesChange *nc_bases_changes = NULL;
 
-/* Whether the new MRO of a class, a list, comes from such an assignment of this thread, to it or to
- * a class that it derives from. */
+/* Return whether the new MRO of a class (a list) results from such an assignment in this thread, to
+ * the class or to a base. */
 NC_STATIC int nc_bases_change_covers(PyObject *mro)
 {
     for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->outer) {
@@ -85,7 +83,7 @@ NC_STATIC int nc_bases_change_covers(PyObject *mro)
     return 0;
 }
 
-/* The next ready extensible class of an MRO from *at on, which moves behind it; NULL at the end. */
+/* Return the next ready extensible class of an MRO from *at on, or NULL. Advance *at past it. */
 NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro, Py_ssize_t *at)
 {
     const PyHeapExtensibleTypeObject *type = NULL;
@@ -95,9 +93,9 @@ NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro
     return type;
 }
 
-/* Whether the table of a class would be the same with another MRO: its ready classes are, and so
- * are those that could take the call from a call table that the class offers. Runs no Python code.
- */
+/* Return whether a changed MRO would leave the table of a class the same. Its ready classes must be
+ * the same, and so must all classes that could override the call, if there is a call table. Runs no
+ * Python code. */
 NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
 {
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
@@ -116,7 +114,7 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
         return 1;
     }
     (void)nc_mro_call_table(mro, &origin);
-    /* Nothing new may stand before the class that its call comes from, either. */
+    /* Nor may a new class precede the class that provides the call. */
     for (i = 0; i <= origin; i++) {
         if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
@@ -125,10 +123,10 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
     return origin + 1 < PyTuple_GET_SIZE(mro) || origin + 1 == size;
 }
 
-/* mro(): type's own, which CPython asks for whenever the bases of a class or of one behind it
- * change. A change that goes past the metaclass, by the descriptor of type.__bases__ or of a class
- * of another metaclass, would leave the table as it was; where that makes a difference it is
- * refused, and CPython then takes it back. */
+/* mro(): CPython calls it whenever the bases of a class, or of one of its bases, change. A change
+ * that bypasses the metaclass (by type.__bases__'s descriptor, or to a class of another metaclass)
+ * would leave an outdated table. If the table would differ, raise: CPython then reverts the
+ * change. */
 NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
@@ -158,7 +156,7 @@ NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
     return mro;
 }
 
-/* type's own __setattr__, with an assignment to __bases__ made known to nc_metatype_mro. */
+/* type.__setattr__, with an assignment to __bases__ registered for nc_metatype_mro. */
 NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value, int bases)
 {
     NcBasesChange change = {(PyTypeObject *)(void *)object, nc_bases_changes};
@@ -169,7 +167,7 @@ NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value,
     nc_bases_changes = &change;
     int status = PyType_Type.tp_setattro(object, name, value);
     while (*link != &change) {
-        link = &(*link)->outer; /* of a greenlet that came later */
+        link = &(*link)->outer; /* of a later greenlet */
     }
     *link = change.outer;
     return status;
@@ -190,15 +188,14 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
         !(PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__call__") == 0)) {
         return PyType_Type.tp_setattro(object, name, value);
     }
-    /* Who derives from it is asked beforehand too: were there no memory to ask afterwards, their
-     * tables would have to be withdrawn. */
+    /* List the subclasses first: if memory runs out afterwards, their tables are withdrawn. */
     before = nc_type_tree((PyTypeObject *)(void *)object);
     if (before == NULL) {
         return -1;
     }
     int status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
-        /* Python code that ran meanwhile may have relied on what follows. */
+        /* Refresh all the same: Python code that ran meanwhile may have relied on it. */
         raised = nc_exception_take();
     }
     after = nc_type_tree((PyTypeObject *)(void *)object);
@@ -229,8 +226,8 @@ NC_STATIC void nc_metatype_dealloc(PyObject *object)
     nc_type_release(keeps);
 }
 
-/* Whether the rows and the offset by which a C type brings call tables agree: every way must lead
- * to the same entries. 0, or -1 with ValueError. */
+/* Check that the rows and the offset of a C type's call tables agree: all lookups must reach the
+ * same entries. Return 0, or -1 with ValueError. */
 NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *rows, size_t count,
                                       Py_ssize_t offset)
 {
@@ -252,7 +249,7 @@ NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *ro
     return 0;
 }
 
-/* Ready of the copy that was published; see PyExtensibleType_Ready. */
+/* PyExtensibleType_Ready, in the published copy. */
 NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_table_size)
 {
     PyTypeObject *type = (PyTypeObject *)self;
@@ -275,7 +272,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     }
     PyCustomSlot *raw = (PyCustomSlot *)(void *)self->etp_custom_slots;
     Py_ssize_t offset = self->etp_obj_custom_slots_offset;
-    /* No reader may take the raw array for a table, also where it is refused. */
+    /* Readers must never see the raw array as a table, even on failure. */
     self->etp_custom_slots = NULL;
     self->etp_obj_custom_slots_offset = 0;
     if (slot_table_size < 0) {
@@ -333,7 +330,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     if (nc_type_publish(self, rows, count, offset) < 0) {
         goto fail;
     }
-    if (heap) { /* there may be subclasses already */
+    if (heap) { /* may have subclasses already */
         tree = nc_type_tree(type);
         if (tree == NULL || nc_types_refresh(tree) < 0) {
             goto fail;
@@ -354,7 +351,7 @@ fail:
     return -1;
 }
 
-/* Fills in and readies this copy's metaclass. */
+/* Return this copy's metaclass, readied. */
 NC_STATIC PyTypeObject *nc_metatype_bundled(void)
 {
     static PyTypeObject metatype;

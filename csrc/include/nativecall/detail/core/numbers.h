@@ -1,11 +1,11 @@
-/* nativecall/detail/core/numbers.h: scalars in memory as numbers that C computes with, and back.
+/* nativecall/detail/core/numbers.h: converts scalars in memory to C numbers and back.
  *
- * Idea:       an integer is read as 64 bits, a float as a long double. A float that C has no type
- *             for, one of BITS in scalars.h, is an interchange format of IEEE 754: its row says how
- *             many digits it has, and the bits that a sign and those leave are the exponent's.
+ * Idea:       an integer is read as 64 bits, a float as a long double. A float without a C type
+ *             (BITS in scalars.h) is an IEEE 754 interchange format. Its row gives the number of
+ *             digits; the bits left by the sign and the digits are the exponent.
  *
- * Guarantees: reading loses nothing; writing a float rounds once, to the nearest and in the middle
- *             to the even one. Memory need not be aligned.
+ * Guarantees: reading is exact. Writing a float rounds once, to nearest, ties to even. Memory need
+ *             not be aligned.
  *
  * Threads:    pure functions.
  * Source:     IEEE 754-2019, 3.4 and 4.3.1. */
@@ -16,12 +16,12 @@
 
 NC_C_BEGIN
 
-/* ---- floats that C has no type for ----------------------------------------------------------- */
+/* ---- floats without a C type ----------------------------------------------------------------- */
 
-/* The number in the bits of a float of `size` bytes. */
+/* Return the value of a float of `size` bytes, given its bits. */
 NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits)
 {
-    const int width = (int)(8 * size) - digits; /* of the exponent */
+    const int width = (int)(8 * size) - digits; /* of the exponent field */
     const uint64_t full = (UINT64_C(1) << width) - 1;
     const uint64_t mantissa = from & ((UINT64_C(1) << (digits - 1)) - 1);
     const uint64_t sign = from >> (8 * size - 1) << 63;
@@ -30,7 +30,7 @@ NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits
     double value;
 
     if (exponent == 0) {
-        /* In units of the smallest number, which is a normal double. */
+        /* Subnormal: count units of the smallest number, which is a normal double. */
         bits = (1023 - (full >> 1) + 2 - (uint64_t)digits) << 52;
         memcpy(&value, &bits, sizeof value);
         value *= (double)(int64_t)mantissa;
@@ -42,7 +42,7 @@ NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits
     return value;
 }
 
-/* The bits of the float of `size` bytes that is nearest to a number. */
+/* Return the bits of the float of `size` bytes that is nearest to a number. */
 NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digits)
 {
     const int width = (int)(8 * size) - digits;
@@ -56,7 +56,7 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
     if (value != value) {
         return sign | infinity | UINT64_C(1) << (digits - 2) | mantissa >> dropped;
     }
-    /* The exponent's field less 1, for the first digit of the mantissa adds that. */
+    /* The exponent field minus 1: the leading digit of the mantissa adds 1. */
     int exponent = (int)(bits >> 52 & 0x7FF) - 1024 + (1 << (width - 1)) - 1;
     mantissa |= UINT64_C(1) << 52;
     if (exponent < 0) {
@@ -66,13 +66,13 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
     units = (uint64_t)exponent << (digits - 1);
     units += mantissa >> dropped;
     mantissa <<= 64 - dropped;
-    /* A carry goes into the exponent by itself. */
+    /* A carry propagates into the exponent. */
     units += mantissa > UINT64_C(1) << 63 || (mantissa == UINT64_C(1) << 63 && (units & 1) != 0);
     return sign | (units < infinity ? units : infinity);
 }
 
-/* A long double as a double that rounds to fewer digits as it does itself: one that is not exact is
- * cut off, and its last bit set. */
+/* Return a double that rounds to fewer digits as the long double itself would (round to odd): if
+ * inexact, truncate it and set its last bit. */
 NC_STATIC_INLINE double nc_double_to_round(long double value)
 {
     double cut = (double)value;
@@ -87,8 +87,8 @@ NC_STATIC_INLINE double nc_double_to_round(long double value)
     return cut;
 }
 
-/* What is in memory as a C number of its own type or a double, and back from a number of C; by how
- * it is held, for macros that are made of the table's rows. */
+/* Convert the stored value to a C number and back, selected by the `held` column of a row. For
+ * macros that expand the table. */
 #define NC_NUMBER_NATIVE(value, digits) (value)
 #define NC_NUMBER_BITS(value, digits) nc_bits_to_double(value, sizeof(value), digits)
 #define NC_HELD_NATIVE(type, number, digits) ((type)(number))
@@ -99,7 +99,7 @@ NC_STATIC_INLINE double nc_double_to_round(long double value)
 
 /* ---- by code --------------------------------------------------------------------------------- */
 
-/* Reads an integer, extended to 64 bits by its sign. */
+/* Read an integer, sign- or zero-extended to 64 bits. */
 NC_STATIC uint64_t nc_read_integer(char code, const void *at)
 {
 #define NC_READ(letter, name, type, ...)                                                           \
@@ -132,7 +132,7 @@ NC_STATIC void nc_write_integer(char code, uint64_t bits, void *at)
 #undef NC_WRITE
 }
 
-/* Reads a float, or a part of a complex number. */
+/* Read a float, or a part of a complex number. */
 NC_STATIC long double nc_read_float(char code, const void *at)
 {
 #define NC_READ(letter, name, type, held, digits, ...)                                             \

@@ -1,9 +1,8 @@
-/* nativecall/detail/core/packed.h: signatures as 64-bit words, and tables of them with function
- * pointers.
+/* nativecall/detail/core/packed.h: signatures as 64-bit words, and tables of such words with
+ * function pointers.
  *
- * Idea:       SEP 201's approach 1. Most signatures fit into one word, so a table is a literal, and
- *             finding an entry is the comparison of a number with a constant. Nothing is
- *             registered or interned.
+ * Idea:       SEP 201's approach 1. Most signatures fit into one word. So a table can be a literal,
+ *             and a lookup compares a number with a constant. Nothing is registered or interned.
  *
  * Layout:     a packed signature is 1, 3, 5 ... words. The first:
  *
@@ -15,25 +14,24 @@
  *                 63 .. 60    59 .. 0
  *                 0100        15 nibbles of symbols
  *
- *             The nibbles are one stream, highest first. A symbol is a nibble 1 to 11, or a nibble
- *             12 to 15 and one more; the nibble 0 ends the signature and is always there; zeros
- *             fill the rest. There is a symbol for each character of the canonical text except ':',
- *             which always follows a result and so needs none. An entry of a table is a packed
- *             signature and an 8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero
- *             word ends the table.
+ *             The nibbles form one stream, highest first. A symbol is a nibble 1 to 11, or a nibble
+ *             12 to 15 followed by another. A nibble 0 always terminates the signature, and zeros
+ *             pad the rest. Each character of the canonical text has a symbol, except ':', which
+ *             always follows a result. A table entry is a packed signature and an 8-byte cell with
+ *             the function pointer: 16, 32, 48 ... bytes. A zero word terminates the table.
  *
- * Invariants: a word is a number: it does not depend on the byte order, and equal words on two
- *             platforms are equal canonical texts. Packing is injective, and no packed signature is
- *             the beginning of another. Every second word of a table is a start (bit 63), a
- *             continuation (bits 63 .. 60 are 0100) or the end (0), so a scan in steps of 16 bytes
- *             never mistakes one for another, and needs no lengths.
+ * Invariants: a word is a number, independent of byte order; equal words on two platforms mean
+ *             equal canonical texts. Packing is injective, and no packed signature is a prefix of
+ *             another. Every second word of a table is a start (bit 63), a continuation (bits
+ *             63 .. 60 are 0100) or the end (0). So a scan in steps of 16 bytes never confuses
+ *             them, and needs no lengths.
  *
- * Threads:    readers of a table that grows in place take no lock: a first word is stored last,
- *             with release, and loaded with acquire. Only the first entry is never added in place:
- *             it is there when its table is published. An entry's words never change once its first
- *             is there; its function pointer may. Writers are serialised by their caller.
+ * Threads:    readers of a table that grows in place take no lock: the first word of an entry is
+ *             stored last, with release, and loaded with acquire. The first entry of a table is
+ *             published with the table, never added in place. Once its first word is stored, an
+ *             entry's words never change; its function pointer may. The caller serialises writers.
  *
- * Errors:     NC_E_FORMAT, NC_E_TOOLONG, NC_E_RANGE. Nothing is read past the count that is given.
+ * Errors:     NC_E_FORMAT, NC_E_TOOLONG, NC_E_RANGE. Nothing is read beyond the given count.
  * Ownership:  nothing is allocated.
  * Source:     SEP 201, "Approach 1: Comparison of deterministic keys"; CEP 1000, "Approach 2". */
 #ifndef NATIVECALL_PACKED_H
@@ -47,23 +45,23 @@ NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The flags of a first word, as in calltable.h. */
+/* Return the flags of a first word, as in calltable.h. */
 NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
 {
     return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
 }
 
-/* The packed words of a signature of the grammar (nc_signature_canonical), which need not be
- * canonical, with flags of calltable.h.
+/* Pack a signature, with flags of calltable.h. It need not be canonical (see
+ * nc_signature_canonical).
  *
- * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: as from
- * nc_signature_canonical, *count is the offset of what is wrong. NC_E_RANGE: *count is the number
- * of words that are needed, more than `capacity`; or 0, for flags beyond NC_PACKED_FLAGS_ALL. */
+ * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: *count is the
+ * offset of the error, as from nc_signature_canonical. NC_E_RANGE: *count is the number of words
+ * needed, if that exceeds `capacity`, or 0 for flags beyond NC_PACKED_FLAGS_ALL. */
 NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags, uint64_t *words,
                                 size_t capacity, size_t *count)
 {
     char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
-    size_t nibbles = 1; /* the 0 at the end */
+    size_t nibbles = 1; /* the terminating 0 */
     size_t position = 0;
     size_t i, needed;
     int status = nc_signature_canonical(text, length, canonical, sizeof canonical, &length);
@@ -104,12 +102,12 @@ NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags
     return NC_OK;
 }
 
-/* The canonical text, and a zero byte, of packed words, and their flags. Words that packing does
- * not yield on this platform are NC_E_FORMAT: it is the exact inverse.
+/* Unpack words into the canonical text, with a zero byte, and flags. The exact inverse of packing:
+ * words that packing never produces on this platform are NC_E_FORMAT.
  *
- * NC_OK: *written is the length without the zero byte. NC_E_RANGE: `size` is too small, *written is
- * the length that there would be. `flags` may be NULL. `out` may be NULL when `size` is 0; what is
- * in it after a failure is not said. */
+ * NC_OK: *written is the length without the zero byte. NC_E_RANGE: `size` is too small; *written is
+ * the length needed. `flags` may be NULL, and `out` may be NULL if `size` is 0. After a failure the
+ * contents of `out` are undefined. */
 NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out, size_t size,
                                   size_t *written, uintptr_t *flags)
 {
@@ -150,7 +148,7 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
         }
         text[length++] = c;
     }
-    /* The 0 that ends them was the last one that was read. */
+    /* The last nibble read was the terminating 0. */
     if (!nc_packed_ends(words, count, position - 1) ||
         nc_reader_run(&reader, text, length, out, size, NC_READ_PACKED) != NC_OK ||
         reader.written > NC_SIGNATURE_MAX_LENGTH) {
@@ -169,13 +167,13 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* The cell of a function pointer: 8 bytes everywhere, the pointer first, zeros behind. */
+/* The cell of a function pointer: always 8 bytes, the pointer first, zero-padded. */
 typedef union {
     void *funcptr;
     uint64_t cell;
 } NcPackedFunction;
 
-/* An entry whose signature is one word, for tables that are C literals:
+/* An entry with a one-word signature, for tables written as C literals:
  *     static const NcPackedEntry table[] = {{NATIVECALL_SIG("d:d"), {(void *)cube}}, {0, {NULL}}};
  *     ... nc_packed_find(&table[0].signature, ...) */
 typedef struct {
@@ -183,7 +181,7 @@ typedef struct {
     NcPackedFunction function;
 } NcPackedEntry;
 
-/* The counterpart of nc_packed_load: the half with the marks comes last. */
+/* The counterpart of nc_packed_load: the half with the marks is stored last. */
 NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
@@ -196,9 +194,9 @@ NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Number of words of the signature of an entry; 0 at the end of the table. So
+/* Return the number of words of an entry's signature; 0 at the end of the table. So
  *     for (e = table; (n = nc_packed_count(e)) != 0; e += n + 1) ...
- * passes over all entries. */
+ * iterates over all entries. */
 NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
 {
     size_t count = 1;
@@ -212,10 +210,10 @@ NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
     return count;
 }
 
-/* Writes an entry over the 0 that ends a table, under the eyes of readers unless it is the first
- * one: a table with entries is published with its first, which readers compare by a plain load. The
- * `count + 1` words after that 0 belong to the table and are zero: the last of them ends the table
- * from now on. */
+/* Write an entry over the 0 that terminates a table. Readers may be active, except for the first
+ * entry: they compare it with a plain load, so it is written before the table is published. The
+ * `count + 1` words after that 0 must belong to the table and be zero; the last of them becomes the
+ * terminator. */
 NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
 {
     for (size_t i = 1; i < count; i++) {
@@ -225,7 +223,7 @@ NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count,
     nc_packed_store(end, words[0]);
 }
 
-/* Puts another function into an entry; its signature has `count` words. */
+/* Replace the function of an entry whose signature has `count` words. */
 NC_STATIC_INLINE void nc_packed_replace(uint64_t *entry, size_t count, void *funcptr)
 {
     nc_store_release_ptr(entry + count, funcptr);

@@ -1,33 +1,32 @@
-/* nativecall/detail/core/packedliteral.h: NATIVECALL_SIG("d:dd"): the packed word of a literal, a
+/* nativecall/detail/core/packedliteral.h: NATIVECALL_SIG("d:dd"), the packed word of a literal as a
  * constant.
  *
  *     switch (word & ~NC_PACKED_FLAGS_MASK) {
  *     case NATIVECALL_SIG("d:d"): ...
  *
- * The word is nc_signature_pack's, without flags. The literal is canonical, but "clLnN" (and "g")
- * stand for what they are on this platform. A literal does not compile unless
+ * The word is that of nc_signature_pack without flags. The literal must be canonical, except that
+ * "clLnN" (and "g") have their meaning on this platform. A literal does not compile unless
  *
- *   - every character has a symbol, and one word is enough (13 nibbles);
+ *   - every character has a symbol, and all fit into one word (13 nibbles);
  *   - a ':' follows the first character that ends a type, if no '{' comes before it;
- *   - without braces, there is no other ':', and no 'v' but the result;
+ *   - without braces, there is no other ':', and no 'v' except the result;
  *   - there are as many '}' as '{';
  *   - the last character ends a type, or is '}', '.' or the ':'.
  *
- * This is less than the grammar: "d:Zi", "d:=d" or "[0]d:" compile. Where only colons are
- * misplaced, which takes braces, the word is that of the signature with the colons in place; else
- * it is one that no signature has, and finds nothing. For longer literals there is
- * nc_signature_pack.
+ * This does not check the whole grammar: "d:Zi", "d:=d" or "[0]d:" compile. If only colons are
+ * misplaced (inside braces), the word is that of the correct signature. Otherwise the word belongs
+ * to no signature and finds nothing. For longer literals, use nc_signature_pack.
  *
- * C++11 and later: a constant expression. C99 and C11 with GCC and Clang: an integer constant
+ * C++11 and later: a constant expression. C99 and C11 with GCC or Clang: an integer constant
  * expression, for case labels, static initialisers and static assertions, at any optimisation
- * level. Any other C compiler: a call of an inline function, and 0 for what should not compile. */
+ * level. Other C compilers: a call of an inline function, which returns 0 for invalid literals. */
 #ifndef NATIVECALL_PACKEDLITERAL_H
 #define NATIVECALL_PACKEDLITERAL_H
 
 #include "packed.h"
 
-/* Every spelling that means the canonical code in the macro's name here: 'l' is one of 'i' and 'q'.
- */
+/* All codes that mean the canonical code in the macro's name on this platform: 'l' is 'i' or
+ * 'q'. */
 #if CHAR_MIN < 0
 #define NC_SPELT_b "bc"
 #define NC_SPELT_B "B"
@@ -59,8 +58,8 @@
 #define NC_SPELT_g "g"
 #endif
 
-/* The two lists of packedlookup.h with all spellings of canonical codes, and the characters whose
- * byte of nc_packed_symbol has each bit. */
+/* The two lists of packedlookup.h with all spellings of canonical codes. Then, for each bit, the
+ * characters whose nc_packed_symbol has that bit. */
 #define NC_LITERAL_COMMON "&PfZvO" NC_SPELT_d NC_SPELT_i NC_SPELT_q NC_SPELT_g NC_SPELT_b
 #define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789U#" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
 #define NC_LITERAL_BIT7 "vO" NC_SPELT_g NC_SPELT_b NC_LITERAL_RARE
@@ -72,20 +71,20 @@
 #define NC_LITERAL_BIT1 "hHeXT=,[014589"
 #define NC_LITERAL_BIT0 "HX}=)[.13579#" NC_SPELT_B NC_SPELT_Q
 
-/* Characters that end a type, with quotes between them, and those that a signature can end with. */
+/* Characters that can end a type (with quotes in between), and those that can end a signature. */
 #define NC_LITERAL_CODE(code, ...) #code
 #define NC_LITERAL_ENDS NC_INTEGERS(NC_LITERAL_CODE) NC_FLOATS(NC_LITERAL_CODE) "cLlNnPOv"
 #define NC_LITERAL_LASTS NC_LITERAL_ENDS "}.:"
 
 #if defined(__cplusplus) || defined(__GNUC__)
 
-/* A constant expression in C has neither loops nor functions, but some builtins on string literals.
- * So each character is asked, bit by bit, whether it is in the set of characters whose symbol has
- * that bit.
+/* A constant expression in C allows neither loops nor function calls, only some builtins on string
+ * literals. So each bit of a symbol is computed by testing whether the character is in the set of
+ * characters whose symbol has that bit.
  *
- * Whether the character at a position is in a set; beyond the end none is. Clang evaluates what GCC
- * does not and the other way round; both take the conditional on __builtin_constant_p for an
- * integer constant expression, or need no such thing. */
+ * NC_LITERAL_IN: whether the character at a position is in a set; false beyond the end. GCC and
+ * Clang evaluate different builtins. Clang accepts the result as an integer constant expression
+ * only inside a conditional on __builtin_constant_p. */
 #define NC_LITERAL_AT(literal, i) ((i) < sizeof(literal) ? (i) : sizeof(literal) - 1)
 #if defined(__cplusplus)
 constexpr bool nc_literal_has(const char *set, char c)
@@ -114,15 +113,15 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
      NC_LITERAL_BIT(s, i, NC_LITERAL_BIT5, 53) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT4, 52) |       \
      NC_LITERAL_BIT(s, i, NC_LITERAL_BIT3, 51) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT2, 50) |       \
      NC_LITERAL_BIT(s, i, NC_LITERAL_BIT1, 49) | NC_LITERAL_BIT(s, i, NC_LITERAL_BIT0, 48))
-/* Bits of a symbol: 4, 8, or 0 for a colon and beyond the end. */
+/* The width of a symbol in bits: 4, 8, or 0 for a colon and beyond the end. */
 #define NC_LITERAL_WIDTH(s, i)                                                                     \
     (NC_LITERAL_IN(s, i, NC_LITERAL_COMMON) ? 4 : NC_LITERAL_IN(s, i, NC_LITERAL_RARE) ? 8 : 0)
-/* The same; and too many for what has no symbol. */
+/* The same, but too large for a character without a symbol. */
 #define NC_LITERAL_COST(s, i)                                                                      \
     ((i) + 1 >= sizeof(s) || NC_LITERAL_IN(s, i, ":") ? 0                                          \
      : NC_LITERAL_WIDTH(s, i) != 0                    ? NC_LITERAL_WIDTH(s, i)                     \
                                                       : 64)
-/* The character at a position and what follows, left-justified in 56 bits. */
+/* The symbol at a position and all that follow, left-justified in 56 bits. */
 #define NC_LITERAL_THEN(s, i, rest) (NC_LITERAL_SYMBOL(s, i) | ((rest) >> NC_LITERAL_WIDTH(s, i)))
 /* 13 nibbles leave room for at most 13 symbols and 4 colons. */
 #define NC_LITERAL_MAX 17
@@ -133,7 +132,7 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
     NC_LITERAL_THEN(s, 8, NC_LITERAL_THEN(s, 9, NC_LITERAL_THEN(s, 10, NC_LITERAL_THEN(s, 11,      \
     NC_LITERAL_THEN(s, 12, NC_LITERAL_THEN(s, 13, NC_LITERAL_THEN(s, 14, NC_LITERAL_THEN(s, 15,    \
     NC_LITERAL_THEN(s, 16, UINT64_C(0))))))))))))))))))
-/* Whether a colon follows the first type, as far as that is seen without a stack. */
+/* Whether a colon follows the first type, as far as can be checked without a stack. */
 #define NC_LITERAL_RESULT(s, i, otherwise)                                                         \
     (NC_LITERAL_IN(s, i, "{") ? 1                                                                  \
      : NC_LITERAL_IN(s, i, NC_LITERAL_ENDS) ? NC_LITERAL_IN(s, (i) + 1, ":") : otherwise)
@@ -159,7 +158,7 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
      (NC_LITERAL_SUM(NC_LITERAL_OPEN, s) != 0 ||                                                   \
       (NC_LITERAL_SUM(NC_LITERAL_COLON, s) == 1 && NC_LITERAL_SUM(NC_LITERAL_VOID, s) == 0)))
 #if defined(__cplusplus)
-/* Makes the compiler evaluate it, everywhere. */
+/* Forces evaluation at compile time. */
 template <uint64_t value, bool fits> struct NcLiteral {
     static_assert(fits, "malformed_or_longer_than_one_word");
     static constexpr uint64_t word = value;
@@ -179,7 +178,7 @@ template <size_t size> constexpr bool nc_literal_fits(const char (&literal)[size
     static_cast<uint64_t>(NcLiteral<NC_PACKED_START | nc_literal_word("" literal, 0),              \
                                     nc_literal_fits("" literal)>::word)
 #else
-/* The field's name is what the compiler says of a literal that is none. */
+/* The field's name appears in the compiler's error for an invalid literal. */
 #define NC_LITERAL_CHECK(s)                                                                        \
     (0 * sizeof(struct {                                                                           \
          int malformed_or_longer_than_one_word : NC_LITERAL_CONSTANT(NC_LITERAL_FITS(s)) ? 1 : -1; \

@@ -1,9 +1,9 @@
-/* nativecall/detail/core/scalars.h: the table of scalar types, from which all C code has its
- * letters, sizes, ranges and switches, and Python its own table (module.c, `_ext.scalars`).
+/* nativecall/detail/core/scalars.h: the table of scalar types. All C code derives its letters,
+ * sizes, ranges and switches from it, and so does Python (module.c, `_ext.scalars`).
  *
- * Idea:       three lists of rows, for integers, floats and complex numbers, each given the macro
- *             that is to be made of a row. A new type is a row here and a symbol in packedlookup.h.
- *             One that C cannot convert by itself, as a half, numbers.h converts by its row.
+ * Idea:       three X-macro lists: integers, floats and complex numbers. To add a type, add a row
+ *             here and a symbol in packedlookup.h. numbers.h converts types that C does not have,
+ *             such as half, from their rows.
  *
  * Threads:    pure functions.
  * Source:     PEP 3118; SEP 201, "Signature strings". */
@@ -18,7 +18,7 @@
 
 NC_C_BEGIN
 
-/* What sort of type it is, of which those of scalars are in the table. */
+/* Kinds of types. The table contains only scalars. */
 enum {
     NC_KIND_VOID,     /* v */
     NC_KIND_BOOL,     /* ? */
@@ -35,7 +35,7 @@ enum {
     NC_KIND_OBJECT    /* O */
 };
 
-/* ROW(code, name, type, kind, least, greatest). A kind is BOOL, SIGNED or UNSIGNED. */
+/* ROW(code, name, type, kind, least, greatest). The kind is BOOL, SIGNED or UNSIGNED. */
 #define NC_INTEGERS(ROW)                                                                           \
     ROW('?', boolean, uint8_t, BOOL, 0, 1)                                                         \
     ROW('b', int8, int8_t, SIGNED, INT8_MIN, INT8_MAX)                                             \
@@ -47,10 +47,10 @@ enum {
     ROW('q', int64, int64_t, SIGNED, INT64_MIN, INT64_MAX)                                         \
     ROW('Q', uint64, uint64_t, UNSIGNED, 0, UINT64_MAX)
 
-/* ROW(code, name, type, held, digits, exponent, greatest, steps, C name): the type is that of the
- * bits where C has none, which then are held as BITS, not as NATIVE (numbers.h); digits of the
- * mantissa; the least power of two beyond all numbers; the greatest number as text; how wide the
- * type is to the choice among overloads. */
+/* ROW(code, name, type, held, digits, exponent, greatest, steps, C name). If C has no such type,
+ * `type` holds its bits and `held` is BITS, else NATIVE (numbers.h). `digits`: bits of the
+ * mantissa. `exponent`: the least power of two beyond all numbers. `greatest`: the largest number
+ * as text. `steps`: rank of the width in overload resolution. */
 #define NC_FLOATS(ROW)                                                                             \
     ROW('e', half, uint16_t, BITS, 11, 16, "65504", 0, "_Float16")                                 \
     ROW('f', float, float, NATIVE, FLT_MANT_DIG, FLT_MAX_EXP, "3.4028235e+38", 1, "float")         \
@@ -59,8 +59,8 @@ enum {
     ROW('g', longdouble, long double, NATIVE, LDBL_MANT_DIG, LDBL_MAX_EXP, "1.19e+4932", 5,        \
         "long double")
 
-/* ROW(letter, code of the parts, name of the parts, type of the parts). The core has one letter for
- * what signatures write as 'Z' and the code. */
+/* ROW(letter, code of the parts, name of the parts, type of the parts). The letter stands for the
+ * 'Z' and code of signatures. */
 #define NC_COMPLEXES(ROW)                                                                          \
     ROW('z', 'f', float, float)                                                                    \
     ROW('Z', 'd', double, double)                                                                  \
@@ -82,8 +82,9 @@ NC_INTEGERS(NC_SCALAR_ALIGNED)
 NC_FLOATS(NC_SCALAR_ALIGNED)
 #undef NC_SCALAR_ALIGNED
 
-/* NC_KIND_BOOL, NC_KIND_INT or NC_KIND_FLOAT of the scalar with a canonical code, with its size and
- * alignment in bytes; NC_KIND_VOID of what is none. A complex number is two of its parts. */
+/* Return the kind (NC_KIND_BOOL, NC_KIND_INT or NC_KIND_FLOAT) of a scalar, given its canonical
+ * code, and store its size and alignment in bytes. Return NC_KIND_VOID for other codes. For a
+ * complex number, use the code of its parts. */
 NC_STATIC int nc_scalar_layout(char code, size_t *size, size_t *alignment)
 {
 #define NC_SCALAR_CASE(kind, type, name)                                                           \
@@ -107,7 +108,7 @@ NC_STATIC int nc_scalar_layout(char code, size_t *size, size_t *alignment)
 #undef NC_SCALAR_FLOAT
 }
 
-/* Whether a canonical code is of an integer with a sign. */
+/* Return whether a canonical code is a signed integer. */
 NC_STATIC_INLINE int nc_scalar_is_signed(char code)
 {
 #define NC_SCALAR_SIGN(code, name, type, kind, ...)                                                \
@@ -121,8 +122,8 @@ NC_STATIC_INLINE int nc_scalar_is_signed(char code)
 #undef NC_SCALAR_SIGN
 }
 
-/* Digits of the numbers that a scalar with a canonical code has all of: bits of an integer without
- * its sign, or of a mantissa; and the least power of two beyond all of its numbers. */
+/* Return how many binary digits a scalar represents exactly: the bits of an integer without its
+ * sign, or of a mantissa. Store in *exponent the least power of two beyond all its numbers. */
 NC_STATIC int nc_scalar_digits(char code, int *exponent)
 {
 #define NC_DIGITS_BOOL(type) 1
@@ -148,7 +149,7 @@ NC_STATIC int nc_scalar_digits(char code, int *exponent)
 #undef NC_SCALAR_FLOAT
 }
 
-/* Whether a code is of what complex numbers have two of. */
+/* Return whether a code can be the part of a complex number. */
 NC_STATIC_INLINE int nc_scalar_is_part(char code)
 {
 #define NC_SCALAR_PART(letter, code, ...) case code:
@@ -161,7 +162,7 @@ NC_STATIC_INLINE int nc_scalar_is_part(char code)
 #undef NC_SCALAR_PART
 }
 
-/* The canonical code of a scalar's, which is itself for all but "clLnNg"; 0 for what is none. */
+/* Return the canonical code of a scalar code, or 0 if it is none. Only "clLnNg" change. */
 NC_STATIC_INLINE char nc_scalar_canonical(char code)
 {
     size_t size, alignment;

@@ -1,11 +1,11 @@
-/* nativecall/detail/core/signaturecursor.h: walks the types of a canonical signature, for code that
- * builds a call from it.
+/* nativecall/detail/core/signaturecursor.h: iterates over the types of a canonical signature, for
+ * code that builds calls.
  *
- * Idea:       the reader of signaturetext.h, one type at a time: a signature's result and
- *             arguments, a struct's fields, what is behind a pointer or in an array.
+ * Idea:       the parser of signaturetext.h, one type at a time: the result and arguments of a
+ *             signature, the fields of a struct, the target of a pointer, the items of an array.
  *
  * Threads:    pure functions.
- * Errors:     NC_E_FORMAT, NC_E_TOOLONG with the offset of what is wrong; NC_E_RANGE, NC_E_MISSING.
+ * Errors:     NC_E_FORMAT and NC_E_TOOLONG, with the offset of the error; NC_E_RANGE, NC_E_MISSING.
  * Ownership:  nothing is allocated; cursors and types point into the caller's text.
  * Source:     SEP 201, "Signature strings". */
 #ifndef NATIVECALL_SIGNATURECURSOR_H
@@ -15,15 +15,15 @@
 
 NC_C_BEGIN
 
-/* Walks the types of one level. Copy it to come back to a place; to leave a level, forget its
- * cursor: the one outside is already behind the type that was entered. */
+/* Iterates over the types of one level. To return to a position, keep a copy. To leave a level,
+ * drop its cursor: the outer cursor is already past the type that was entered. */
 typedef struct {
     const char *text; /* borrowed */
-    size_t at;        /* offset of the next type; after a failed open: of what is wrong */
+    size_t at;        /* offset of the next type; after a failed open, of the error */
     size_t end;       /* offset of the end of this level */
     int place;        /* NC_PLACE_* of the next type */
-    int variadic;     /* whether more arguments may follow the fixed ones */
-    NcLayout layout;  /* of the fields that were passed */
+    int variadic;     /* whether variadic arguments may follow the fixed ones */
+    NcLayout layout;  /* of the fields read so far */
 } NcSignatureCursor;
 
 NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text, size_t length,
@@ -41,9 +41,9 @@ NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text,
     }
 }
 
-/* A cursor before the result of a canonical signature. All of the text is checked now, so that
- * nothing further in can turn out to be malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the
- * offset of what is wrong or not canonical, and there is nothing to walk. */
+/* Initialize a cursor at the result of a canonical signature. This checks the whole text, so later
+ * calls find nothing malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the offset of what is
+ * malformed or not canonical, and the cursor yields nothing. */
 NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor)
 {
     NcSignatureReader reader;
@@ -56,9 +56,9 @@ NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCurs
     return status;
 }
 
-/* The next type of this level: a signature's result and then its arguments, a struct's fields, or
- * the one type behind a pointer or in an array or view. NC_E_MISSING at the end. NC_E_FORMAT only
- * when the text has changed since it was opened. */
+/* Read the next type of this level: a signature's result, then its arguments; a struct's fields; or
+ * the only type within a pointer, array or view. NC_E_MISSING: the end. NC_E_FORMAT: the text was
+ * changed after it was opened. */
 NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type)
 {
     NcSignatureReader reader;
@@ -89,7 +89,7 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
     return reader.status;
 }
 
-/* A cursor over what is within a type. NC_E_MISSING for a type that has nothing within. */
+/* Initialize a cursor over the types within a type. NC_E_MISSING: there are none. */
 NC_STATIC int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner)
 {
     const char *text = type->text;
@@ -125,8 +125,7 @@ NC_STATIC int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor 
     }
 }
 
-/* The length of an array in one dimension; axis 0 is the outermost. NC_E_RANGE: no such dimension.
- */
+/* Store the length of an array along an axis (0: the outermost). NC_E_RANGE: no such axis. */
 NC_STATIC int nc_signature_dimension(const NcSignatureType *type, size_t axis, size_t *length)
 {
     size_t at = 1;

@@ -1,19 +1,20 @@
-/* nativecall/detail/core/signaturetext.h: the text of a signature, and its canonical form.
+/* nativecall/detail/core/signaturetext.h: parses the text of a signature and writes its canonical
+ * form.
  *
- * Idea:       one recursive-descent reader of the grammar (docs/abi/signatures.md), which writes
- *             the canonical form as it goes. Where the form must be canonical already, what would
- *             be written is compared with what is there. signaturecursor.h is the same reader, a
- *             type at a time. The first failure stays in the reader, which from then on reads
- *             nothing more, as at the end of the text: so who calls it need not look each time.
+ * Idea:       a recursive-descent parser of the grammar (docs/abi/signatures.md), the reader, which
+ *             writes the canonical form as it goes. If the text must be canonical already, the
+ *             output is compared with the text instead. signaturecursor.h uses the same reader, one
+ *             type at a time. The reader stores the first failure and then reads nothing more, as
+ *             if the text had ended. So callers need not check after each step.
  *
- * Invariants: reads the grammar as the Python package reads it with hint "native", and refuses what
- *             that refuses, at the same place. The package's other spellings are not read here.
- *             Nothing is read past the length that is given, a zero byte is a character like any
- *             other that begins no type, and nothing recurses deeper than NC_SIGNATURE_MAX_DEPTH.
+ * Invariants: accepts the same grammar as the Python package with hint "native", and fails at the
+ *             same offset. It does not accept the package's other spellings. It reads nothing
+ *             beyond the given length, treats a zero byte like any other invalid character, and
+ *             recurses at most NC_SIGNATURE_MAX_DEPTH levels.
  *
  * Threads:    pure functions.
  * Errors:     NC_E_FORMAT (malformed, not canonical, or larger than the address space), with the
- *             offset of what is wrong; NC_E_TOOLONG, NC_E_RANGE.
+ *             offset of the error; NC_E_TOOLONG, NC_E_RANGE.
  * Ownership:  nothing is allocated; types point into the caller's text.
  * Source:     SEP 201, "Signature strings"; CEP 1000, "Signature strings"; PEP 3118. */
 #ifndef NATIVECALL_SIGNATURETEXT_H
@@ -29,7 +30,7 @@ NC_C_BEGIN
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Where a type stands. */
+/* The position of a type. */
 enum {
     NC_PLACE_RESULT,
     NC_PLACE_ARGUMENT,
@@ -41,43 +42,43 @@ enum {
 
 /* A type as the cursor yields it. */
 typedef struct {
-    const char *text; /* its canonical text, not zero-terminated; within the caller's text */
+    const char *text; /* its canonical text, not NUL-terminated; inside the caller's text */
     size_t length;    /* of text */
     int kind;         /* NC_KIND_* */
     int place;        /* NC_PLACE_* */
-    char code;        /* of a scalar its letter, of a complex number its parts'; else text[0] */
-    size_t size;      /* bytes here, as an argument, result, field or element; 0 for void */
-    size_t alignment; /* bytes here */
-    size_t offset;    /* bytes from the start of the struct, for a field; else 0 */
-    int width;        /* bits of a bit-field; -1 for all else */
-    unsigned shift;   /* the bit of its first byte where a bit-field begins */
+    char code;        /* a scalar's letter, that of a complex number's parts, else text[0] */
+    size_t size;      /* bytes in this place: argument, result, field or element; 0 for void */
+    size_t alignment; /* bytes in this place */
+    size_t offset;    /* of a field: bytes from the start of the struct; else 0 */
+    int width;        /* bits of a bit-field; else -1 */
+    unsigned shift;   /* of a bit-field: the first bit, in its first byte */
     size_t ndim;      /* of an array or a view; else 0 */
     size_t count;     /* elements of an array, all dimensions; else 1 */
     size_t item_size; /* bytes of an array's element; else 0 */
 } NcSignatureType;
 
-/* ---- the reader, which all of it is built on ------------------------------------------------- */
+/* ---- the reader ------------------------------------------------------------------------------ */
 
-#define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* absorbs, and is refused as a size */
+#define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* saturated; refused as a size */
 
-/* What text is read. */
+/* Modes of the reader. */
 enum {
-    NC_READ_ANY,       /* any of the grammar */
-    NC_READ_CANONICAL, /* canonical: what would be written is compared with it */
-    NC_READ_PACKED     /* the same, but for the ':' after each result, which packed words lack */
+    NC_READ_ANY,       /* any text of the grammar */
+    NC_READ_CANONICAL, /* canonical text: the output is compared with it */
+    NC_READ_PACKED     /* the same, without the ':' after results, as in packed words */
 };
 
-/* Reads a text and writes its canonical form. */
+/* Parses a text and writes its canonical form. */
 typedef struct {
     const char *text;
     size_t length;
-    size_t at;      /* offset of what comes next */
+    size_t at;      /* offset of the next character */
     int status;     /* NC_OK, or the first failure */
-    size_t fault;   /* offset of what was wrong then */
+    size_t fault;   /* offset of that failure */
     size_t written; /* characters of the canonical form so far */
-    size_t colons;  /* of these, those that the text lacks */
-    char *out;      /* where they go, as far as they fit */
-    size_t size;    /* of out */
+    size_t colons;  /* of these, the colons missing in the text */
+    char *out;      /* receives them, up to `size` */
+    size_t size;    /* of `out` */
     int mode;       /* NC_READ_* */
 } NcSignatureReader;
 
@@ -89,7 +90,7 @@ NC_STATIC_INLINE void nc_reader_fault(NcSignatureReader *reader, size_t at)
     }
 }
 
-/* Compares what is written with the text. */
+/* Compare a written character with the text. */
 NC_NOINLINE void nc_reader_compare(NcSignatureReader *reader, char c)
 {
     const size_t at = reader->written - reader->colons;
@@ -122,8 +123,8 @@ NC_STATIC_INLINE int nc_signature_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The next character that is not white space; '\0' at the end and after a failure, as for a zero
- * byte, which begins nothing either. */
+/* Return the next character that is not white space; '\0' at the end, after a failure, and for a
+ * zero byte, which is never valid. */
 NC_STATIC_INLINE char nc_reader_peek(NcSignatureReader *reader)
 {
     while (reader->at < reader->length && nc_signature_is_space(reader->text[reader->at])) {
@@ -149,7 +150,7 @@ NC_STATIC void nc_reader_expect(NcSignatureReader *reader, char c)
     nc_reader_write(reader, c);
 }
 
-/* A number of at most 18 digits, at least `least`, which is 0 or 1. */
+/* Read a number of at most 18 digits that is at least `least` (0 or 1). */
 NC_STATIC size_t nc_reader_number(NcSignatureReader *reader, uint64_t least)
 {
     uint64_t value = 0;
@@ -189,17 +190,17 @@ NC_STATIC_INLINE size_t nc_signature_round_up(size_t offset, size_t alignment)
     return (offset + alignment - 1) & ~(alignment - 1);
 }
 
-/* Where the fields of a struct or union go, one after another. */
+/* The layout of a struct or union, as fields are added. */
 typedef struct {
     size_t offset;  /* bytes before the next field */
-    unsigned shift; /* and bits, 0 to 7 */
-    size_t end;     /* bytes up to the end of all fields */
+    unsigned shift; /* plus bits, 0 to 7 */
+    size_t end;     /* bytes to the end of the furthest field */
     size_t alignment;
     int packed;
     int is_union;
 } NcLayout;
 
-/* 64-bit ARM's ABI has bit-fields of 0 bits align the struct, a packed one too. */
+/* In 64-bit ARM's ABI, zero-width bit-fields align the struct, even a packed one. */
 #if defined(__aarch64__) && !defined(__APPLE__) && !defined(_WIN32)
 #define NC_EMPTY_BITS_ALIGN 1
 #else
@@ -213,7 +214,7 @@ NC_STATIC void nc_layout_align(NcLayout *layout, size_t alignment)
     layout->shift = 0;
 }
 
-/* Places a field, of which the type is known and the width. */
+/* Place a field whose type and width are known. */
 NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
 {
     const size_t alignment = field->alignment;
@@ -225,7 +226,7 @@ NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
     if (field->width < 0) {
         nc_layout_align(layout, layout->packed ? 1 : alignment);
     } else {
-        /* A bit-field spans no more units of its type than the type itself. */
+        /* A bit-field must not span more alignment units than its type does. */
         bits = (layout->offset % alignment) * 8 + layout->shift + (size_t)field->width;
         if (field->width == 0 || (!layout->packed && (bits + 8 * alignment - 1) / (8 * alignment) >
                                                          field->size / alignment)) {
@@ -249,7 +250,7 @@ NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
     layout->end = bits > layout->end ? bits : layout->end;
 }
 
-/* What C forbids, and views anywhere but as arguments. */
+/* Return whether a kind is invalid in a place: what C forbids, and views except as arguments. */
 NC_STATIC int nc_signature_refuses(int place, int kind)
 {
     switch (kind) {
@@ -268,7 +269,7 @@ NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char en
 NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
                               NcSignatureType *type);
 
-/* Whether the struct whose fields begin at `from` has a field of this name before `to`. */
+/* Return whether the struct whose fields start at `from` has a field of this name before `to`. */
 NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, size_t to,
                                   const char *name, size_t length)
 {
@@ -297,7 +298,7 @@ NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, 
     return 0;
 }
 
-/* The name of a field, whose first colon has been read, and its second. */
+/* Read the name of a field and its second colon, after the first colon. */
 NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
 {
     const char *text = reader->text;
@@ -328,16 +329,16 @@ NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
     }
 }
 
-/* The width of a bit-field, after its '#'. */
+/* Read the width of a bit-field, after its '#'. */
 NC_STATIC void nc_reader_width(NcSignatureReader *reader, NcSignatureType *field)
 {
     size_t width;
     nc_reader_write(reader, '#');
     width = nc_reader_number(reader, 0);
-    field->width = width > 1024 ? 1024 : (int)width; /* more than any type has */
+    field->width = width > 1024 ? 1024 : (int)width; /* wider than any type */
 }
 
-/* Whether the width of a bit-field is none that its type has. */
+/* Return whether the width of a bit-field is invalid for its type. */
 NC_STATIC_INLINE int nc_reader_refuses(const NcSignatureType *field, int is_named)
 {
     const int is_bool = field->kind == NC_KIND_BOOL;
@@ -346,7 +347,7 @@ NC_STATIC_INLINE int nc_reader_refuses(const NcSignatureType *field, int is_name
            (is_named && field->width == 0);
 }
 
-/* The fields of a struct or union, after its "T{" or "U{", and its "}". */
+/* Read the fields of a struct or union and the "}", after its "T{" or "U{". */
 NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed, int is_union,
                                 NcSignatureType *type)
 {
@@ -383,7 +384,7 @@ NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed
     nc_reader_write(reader, '}');
 }
 
-/* The lengths and the element of an array, after its '('. An array of arrays is one array. */
+/* Read the lengths and the element of an array, after its '('. Nested arrays become one array. */
 NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
                                NcSignatureType *type)
 {
@@ -399,11 +400,11 @@ NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
     if (!nc_reader_accept(reader, ')')) {
         nc_reader_fault(reader, reader->at);
     }
-    /* An inner array goes on with the list of lengths and ends it. */
+    /* An inner array continues and ends the list of lengths. */
     if (nc_reader_peek(reader) != '(') {
         nc_reader_write(reader, ')');
     }
-    item.kind = NC_KIND_ARRAY; /* tells the inner array that it is one */
+    item.kind = NC_KIND_ARRAY; /* marks an inner array */
     nc_reader_type(reader, NC_PLACE_ELEMENT, depth + 1, &item);
     type->item_size = item.size;
     if (item.kind == NC_KIND_ARRAY) {
@@ -417,7 +418,7 @@ NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
     type->alignment = item.alignment;
 }
 
-/* One type, at offset `at`, where its first character `code` has been read. */
+/* Read a type at offset `at`, after its first character `code`. */
 NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t at, int depth,
                                     int merged, NcSignatureType *type)
 {
@@ -512,7 +513,7 @@ NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t
     nc_reader_fault(reader, at);
 }
 
-/* A type that can stand at `place`. The element of an array comes with the kind of array. */
+/* Read a type that is valid in `place`. type->kind is NC_KIND_ARRAY on entry for an inner array. */
 NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
                               NcSignatureType *type)
 {
@@ -521,7 +522,7 @@ NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
     const size_t written = reader->written;
     int merged = place == NC_PLACE_ELEMENT && type->kind == NC_KIND_ARRAY;
 
-    memset(type, 0, sizeof *type); /* void, where nothing else is read */
+    memset(type, 0, sizeof *type); /* void by default */
     type->text = reader->text + at;
     type->place = place;
     type->alignment = 1;
@@ -539,7 +540,7 @@ NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
     type->length = reader->written - written;
 }
 
-/* A result, a colon and arguments up to, not including, `end`; '\0' stands for the end. */
+/* Read a result, a colon and arguments, up to but excluding `end` ('\0': the end of the text). */
 NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char end)
 {
     NcSignatureType type;
@@ -573,7 +574,7 @@ NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char en
     }
 }
 
-/* The whole of a signature: its status; `fault`, `written` and `colons` are set. */
+/* Read a whole signature. Return its status and set `fault`, `written` and `colons`. */
 NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t length, char *out,
                             size_t size, int mode)
 {
@@ -596,17 +597,16 @@ NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t 
 
 /* ---- the canonical form ---------------------------------------------------------------------- */
 
-/* The canonical form, and a zero byte, of a text of the grammar: white space between tokens and
- * ":name:" after fields dropped; "clLnN", and "g" where long double is double, written by this
- * platform's widths; numbers without leading zeros; arrays of arrays as one; "&v" as "P". It is
- * never longer than the text, so `length + 1` bytes always do. This is the grammar of
- * docs/abi/signatures.md and no other spelling: for CEP 1000's order ("dd)d") and C declarations,
- * which the Python package reads too, there is NC_E_FORMAT. For a text of the grammar the result is
- * that of the package.
+/* Write the canonical form of a signature and a zero byte. White space between tokens and ":name:"
+ * after fields are removed. "clLnN" are replaced by this platform's codes, and so is "g" if long
+ * double is double. Leading zeros are removed, nested arrays merged, and "&v" becomes "P". The
+ * result is never longer than the text, so `length + 1` bytes always suffice. Only the grammar of
+ * docs/abi/signatures.md is accepted, with the same result as in the Python package. CEP 1000's
+ * order ("dd)d") and C declarations, which the package also reads, are NC_E_FORMAT.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_FORMAT, NC_E_TOOLONG: *written is the
- * offset in the text of what is wrong. NC_E_RANGE: `size` is too small, *written is the length that
- * there would be. `out` may be NULL when `size` is 0. */
+ * offset of the error in the text. NC_E_RANGE: `size` is too small; *written is the length needed.
+ * `out` may be NULL if `size` is 0. */
 NC_STATIC int nc_signature_canonical(const char *text, size_t length, char *out, size_t size,
                                      size_t *written)
 {

@@ -1,11 +1,10 @@
-/* nativecall/detail/core/slotmapping.h: keys of slots, checked, and the rows of a __customslots__.
+/* nativecall/detail/core/slotmapping.h: checks slot keys, and reads the rows of a __customslots__.
  *
- * Guarantees: a key that cannot be one is an error that names it, wherever rows come from; nothing
- *             of a malformed mapping is taken. The mapping may run any Python code while it is
- *             read.
- * Threads:    everything here holds the GIL.
- * Errors:     -1 or NULL with an exception: TypeError for what is of another type, ValueError for
- *             what is out of range or stands twice, MemoryError, or what the mapping raises.
+ * Guarantees: an invalid key raises an error that names it, for rows of any origin. A malformed
+ *             mapping adds no rows. The mapping may run any Python code while it is read.
+ * Threads:    all functions need the GIL.
+ * Errors:     -1 or NULL with an exception: TypeError for a wrong type, ValueError for a value out
+ *             of range or a duplicate, MemoryError, or any exception of the mapping.
  * Source:     SEP 200, "The custom slot ID space"; "Subclassing" (__customslots__). */
 #ifndef NATIVECALL_SLOTMAPPING_H
 #define NATIVECALL_SLOTMAPPING_H
@@ -21,13 +20,13 @@ NC_C_BEGIN
 #define NC_RUNTIME_ATTRIBUTE "runtime_v1"
 #define NC_RUNTIME_CAPSULE "_extensibletype.runtime_v1"
 #define NC_RUNTIME_METACLASS "extensibletype_v1"
-/* The dict at the runtime's module of IDs that were allocated at run time: {id: who did}. */
+/* The dict in the runtime's module of IDs allocated at run time: {id: provider}. */
 #define NC_RUNTIME_IDS "allocated_ids"
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The IDs that were allocated at run time, a dict at the runtime's module: a new reference, or NULL
- * with an exception. It is made when it is first asked for. */
+/* Return the dict of IDs allocated at run time, created on first use: a new reference, or NULL with
+ * an exception. */
 NC_STATIC PyObject *nc_runtime_ids(void)
 {
     PyObject *module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
@@ -56,14 +55,14 @@ NC_STATIC PyObject *nc_runtime_ids(void)
     return ids;
 }
 
-/* Whether native code follows the data of a slot into the object. */
+/* Return whether the data of a slot is an offset into the object, which native code follows. */
 NC_STATIC int nc_slot_id_followed(uintptr_t id)
 {
     return (id & 1) != 0 && (id >> 8 == PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8 ||
                              id >> 8 == PYCUSTOMSLOT_OBJECTSLOTS_ID >> 8);
 }
 
-/* Whether a key can be one, and is allocated where that happens at run time. 0, or -1 with
+/* Check that a key is valid, and allocated if it is of the run-time registrar. Return 0, or -1 with
  * ValueError. */
 NC_STATIC int nc_slot_id_check(uintptr_t id)
 {
@@ -95,7 +94,8 @@ NC_STATIC int nc_slot_id_check(uintptr_t id)
 
 /* ---- __customslots__ ------------------------------------------------------------------------- */
 
-/* One key of a __customslots__ mapping: an allocated ID, an address, or a string to intern. */
+/* Convert a key of a __customslots__ mapping: an allocated ID, an address, or a string to
+ * intern. */
 NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
 {
     const char *bytes = NULL;
@@ -151,7 +151,7 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
     return 0;
 }
 
-/* A pointer-sized datum: an int from -2^(w-1) up to 2^w - 1. */
+/* Convert pointer-sized data: an int from -2^(w-1) to 2^w - 1. */
 NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **out)
 {
     if (!PyLong_Check(value)) {
@@ -174,11 +174,11 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
     return 0;
 }
 
-/* Reads a __customslots__ mapping {key: data | (flags, data)} into rows (a PyMem block). */
+/* Read a __customslots__ mapping {key: data | (flags, data)} into rows (a PyMem block). */
 NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
 {
     PyObject *list = NULL;
-    PyObject *items = NULL; /* a tuple: nobody can change it while keys and data are converted */
+    PyObject *items = NULL; /* a tuple: cannot change while keys and data are converted */
     PyCustomSlot *rows = NULL;
     PyObject *seen = NULL;
     PyObject *number = NULL;

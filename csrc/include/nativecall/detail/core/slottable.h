@@ -1,62 +1,58 @@
-/* nativecall/detail/core/slottable.h: the table of custom slots on a type; every key is found in
- * one probe.
+/* nativecall/detail/core/slottable.h: the slot table of a type, which finds every key in one probe.
  *
- * Idea:       a perfect hash that keeps the rows in the order in which they were declared. The
- *             hash leads to a cell of an index, the cell names a row, and the row's key is
- *             compared.
+ * Idea:       a perfect hash that keeps the rows in declared order. The hash selects a cell of an
+ *             index, the cell holds a row number, and the key of that row is compared.
  *
  *                 x    = id * multiplier                    multiplier odd, one per table
  *                 g    = the top bits of x                  the key's bucket
  *                 f    = the bits just below                the key's cell, before displacement
  *                 row  = rows[index[f ^ displacement[g]]]   a hit when row.id == id
  *
- *             The multiplication is the parametrised hash of SEP 200 and its mixing in one.
+ *             The multiplication is both the parametrised hash of SEP 200 and its mixing.
  *
- * Speed:      four loads wait for one another in a probe: multiplier, displacement, index and row.
- *             So readers compare a row first that the header names at a place which depends on the
- *             key alone: expected[id * NC_EXPECTED >> 56]. It is the right one for all but one key
- *             in 70 in a table of 8, and one in 9 of 64; the comparison is a branch that the
- *             processor predicts, and does not wait for. It is a hint: the probe finds every key.
+ * Speed:      a probe has four dependent loads: multiplier, displacement, index and row. So readers
+ *             first compare the row that the header expects for the key:
+ *             expected[id * NC_EXPECTED >> 56]. This hint is wrong for one key in 70 in a table of
+ *             8 keys, and for one in 9 in a table of 64. The processor predicts the branch and does
+ *             not wait for it. If the hint is wrong, the probe finds the key.
  *
  * Layout:     one allocation:
  *
  *                 header | rows[count] | one zero row | index[f cells] | displacement[g cells]
  *
- *             Rows are exactly what was declared, padding (id 1) and empty rows (id 0) included,
- *             so Count, Table and expected positions mean what SEP 200 says. `cells` points at
- *             the displacement; the index lies at negative positions, -m_f to -1, which is why
- *             one pointer and one `or` (with f_high = -m_f, setting all bits above f) reach both.
+ *             The rows are exactly those declared, including padding (id 1) and empty rows (id 0).
+ *             So Count, Table and expected positions have the meaning of SEP 200. `cells` points to
+ *             the displacements. The index precedes them, at -m_f to -1. So one pointer reaches
+ *             both, with one `or` (f_high = -m_f sets all bits above f).
  *
  * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is by 64.
- *             Every index cell names a row that exists. Cells of no key name a row whose id is a
- *             key elsewhere, so 0 and 1 are never found. A table is constant once built.
+ *             Every index cell holds the number of an existing row. Unused cells hold that of a row
+ *             with a key, so ids 0 and 1 are never found. A built table never changes.
  *
  * Why building never fails.
  *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
  *             For a random odd multiplier two given keys agree in the top b bits of x with
- *             probability at most 2 / 2^b (multiply-shift universality; true for any two keys,
- *             however alike).
- *             - A pair is inseparable when it agrees on g and f. The expected number of such
- *               pairs is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
+ *             probability at most 2 / 2^b (multiply-shift universality; it holds for any two keys).
+ *             - A pair is inseparable if it agrees on g and f. The expected number of such pairs
+ *               is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
  *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g.
- *               Buckets are placed largest first. When a bucket of k separable keys is placed, p
- *               keys are there already, and each of the k*p combinations rules out at most one
- *               displacement, so k*p < D suffices. A bucket of one key fits always (p < n <= D).
- *               For k >= 2 the p keys are in buckets of k or more, each has k-1 partners or more,
- *               hence p <= 2P/(k-1) and k*p <= 4P: all buckets fit when 4P < D.
+ *               Buckets are placed largest first. Suppose p keys are placed when a bucket of k
+ *               separable keys comes. Each of the k*p combinations rules out at most one
+ *               displacement, so k*p < D suffices. A bucket of one key always fits (p < n <= D).
+ *               For k >= 2, the p keys are in buckets of at least k keys, and each has at least
+ *               k-1 partners. So p <= 2P/(k-1) and k*p <= 4P: all buckets fit if 4P < D.
  *
  *             By Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D).
- *             After a few failures the builder doubles m_g and m_f, so within a few doublings
- *             this is below one half for every key set, and the expected number of multipliers is
- *             a small constant. Multipliers come from a fixed sequence that visits every odd
- *             number, so the search ends even for keys chosen against it, and a table is the same
- *             in every process that has the same keys. For random keys the first multiplier
- *             does in nine cases of ten.
+ *             After a few failures the builder doubles m_g and m_f. A few doublings bring this
+ *             below one half for every key set, so the expected number of multipliers is a small
+ *             constant. Multipliers come from a fixed sequence that visits every odd number. So the
+ *             search ends even for adversarial keys, and equal keys give the same table in every
+ *             process. For random keys, the first multiplier works in nine cases of ten.
  *
- * Threads:    building and freeing touch only what they are given. A built table is never written
- *             by this header; publish its pointer with release (or before the threads start).
- * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (and which id), NC_E_RANGE (more than 2^16 rows, or none).
- * Ownership:  the caller frees a table with nc_slottable_free; data.pointer is never followed.
+ * Threads:    building and freeing access only their arguments. This header never writes to a built
+ *             table. Publish its pointer with release (or before the threads start).
+ * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (with the id), NC_E_RANGE (no rows, or more than 2^16).
+ * Ownership:  free a table with nc_slottable_free. data.pointer is never dereferenced.
  * Source:     SEP 200, "The custom slot table", "Slot expected position", "Special IDs". The
  *             scheme is hash and displace (Tarjan and Yao; Pagh) over multiply-shift
  *             (Dietzfelbinger et al.). */
@@ -80,20 +76,19 @@ NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
 
 /* ---- the builder ----------------------------------------------------------------------------- */
 
-/* A table of n keys begins with 4n to 8n cells (m_f) and n to 2n buckets (m_g). */
+/* A table of n keys starts with 4n to 8n cells (m_f) and n to 2n buckets (m_g). */
 #define NC_SLOTTABLE_SLACK_BITS 2u
-/* Multipliers tried before both are doubled. */
+/* Multipliers to try before both are doubled. */
 #define NC_SLOTTABLE_TRIES 4
-/* How large they may become. The 2^16 keys that are the most are sure to fit with these: m_g D >=
- * 10 n^2 at the latest then. */
+/* Their maximum sizes. The maximum of 2^16 keys is sure to fit: m_g D >= 10 n^2. */
 #define NC_SLOTTABLE_MAX_F_BITS 18u
 #define NC_SLOTTABLE_MAX_G_BITS 20u
-/* How many keys of a bucket each of its keys is compared with, to find equal ones. */
+/* To find duplicates, each key is compared with this many others of its bucket. */
 #define NC_SLOTTABLE_NEAR 256
 /* Bytes of scratch on the stack: enough for 64 rows. */
 #define NC_SLOTTABLE_STACK 2048
 
-/* A row in the builder's lists; rows are numbered from 1 there, 0 ends a list. */
+/* A row in the builder's lists. Lists number rows from 1; 0 ends a list. */
 typedef struct {
     uint32_t cell; /* f of the row's key */
     uint32_t next; /* the next row of the same bucket */
@@ -104,7 +99,7 @@ typedef struct {
     uint32_t size; /* its number of keys */
 } NcSlotBucket;
 
-/* The builder's working space for one size of table; all arrays lie in one block. */
+/* The builder's scratch arrays for one table size, all in one block. */
 typedef struct {
     NcSlotLink *links;     /* [count] by row */
     NcSlotBucket *buckets; /* [m_g] */
@@ -113,8 +108,8 @@ typedef struct {
     uint8_t *used;         /* [m_f] whether a cell is taken */
 } NcSlotScratch;
 
-/* Tries the table's multiplier: 1, and index and displacement are filled in; or 0, and another one
- * is needed, as always for equal keys. */
+/* Try the table's multiplier. Return 1 with index and displacement filled in, or 0 if it does not
+ * work, which is always so for duplicate keys. */
 NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScratch *scratch,
                                size_t keys)
 {
@@ -152,13 +147,13 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
         }
     }
 
-    /* Buckets of s keys come after those of s + 1 or more: larger[s + 1] is where they begin. */
+    /* Buckets of s keys start at larger[s + 1], after all larger buckets. */
     filled = larger[1];
     for (i = 0; i < m_g; i++) {
         order[larger[buckets[i].size + 1]++] = (uint32_t)i;
     }
 
-    /* Cells of no key name the first key's row. */
+    /* Unused cells hold the row of the first key. */
     spare[1] = spare[2] = spare[3] = spare[0];
     for (i = 0; i < m_f; i += 4) {
         memcpy(index + i, spare, sizeof spare);
@@ -198,8 +193,8 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
     return 1;
 }
 
-/* A key that stands twice in a bucket of the last try, or 0. In a bucket of many keys one may go
- * unseen; with another multiplier, its bucket has few. */
+/* Return a key that occurs twice in a bucket of the last try, or 0. A duplicate may be missed in a
+ * large bucket, but is found with another multiplier, when its bucket is small. */
 NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
                                            const NcSlotScratch *scratch)
 {
@@ -219,8 +214,8 @@ NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
     return 0;
 }
 
-/* Says where keys are expected: of two that meet the first in order. At places of no key stands
- * `other`, a row that is no answer there. */
+/* Fill in the expected rows. If two keys share a place, the first one gets it. Unused places hold
+ * `other`, a row that cannot match there. */
 NC_STATIC void nc_slottable_expect(PyCustomSlotTable *table, size_t other)
 {
     const PyCustomSlot *const rows = nc_slottable_rows(table);
@@ -236,8 +231,8 @@ NC_STATIC void nc_slottable_expect(PyCustomSlotTable *table, size_t other)
     }
 }
 
-/* A table with room for these rows, and with the rows in it. Index, displacement, multiplier and
- * expected rows are undefined. */
+/* Allocate a table and copy the rows into it. Index, displacement, multiplier and expected rows are
+ * left undefined. */
 NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t f_bits,
                                uint32_t g_bits, PyCustomSlotTable **out)
 {
@@ -268,8 +263,8 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t 
     return NC_OK;
 }
 
-/* Lays out the scratch space in `stack`, or in *heap, which is freed before, when that is too
- * small. */
+/* Lay out the scratch arrays in `stack`, or, if that is too small, in a new block in *heap; the old
+ * one is freed. */
 NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void **heap,
                                    size_t count, size_t keys, uint32_t f_bits, uint32_t g_bits)
 {
@@ -295,14 +290,15 @@ NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void
     return NC_OK;
 }
 
-/* Copies `count` rows into a new table. Ids other than 0 and 1 must differ; one that does not goes
- * to *duplicate (which may be NULL), with NC_E_DUPLICATE. At most 2^16 rows, one fewer when none of
- * them is a key, and one at least whose id is not 0, else NC_E_RANGE. */
+/* Build a table from copies of `count` rows. Ids other than 0 and 1 must be unique: otherwise
+ * return NC_E_DUPLICATE with the id in *duplicate (which may be NULL). There must be at least one
+ * row whose id is not 0, and at most 2^16 rows (2^16 - 1 if none has a key): otherwise return
+ * NC_E_RANGE. */
 NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCustomSlotTable **out,
                                  uintptr_t *duplicate)
 {
     uint64_t stack[NC_SLOTTABLE_STACK / sizeof(uint64_t)];
-    void *heap = NULL; /* the scratch space when `stack` is too small */
+    void *heap = NULL; /* the scratch arrays if `stack` is too small */
     PyCustomSlotTable *table = NULL;
     uint64_t sequence = 0;
     uint32_t f_bits = 0;
@@ -336,7 +332,8 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         if (status != NC_OK) {
             return status;
         }
-        /* No key's row is there for cells to name. So 0 leads to padding, and 1 to the zero row. */
+        /* Without keys, unused cells need other rows: id 0 leads to padding, and 1 to the zero
+         * row. */
         table->multiplier = (uint64_t)1 << table->f_shift | 1;
         index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
         memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);

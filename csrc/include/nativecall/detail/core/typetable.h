@@ -1,14 +1,14 @@
-/* nativecall/detail/core/typetable.h: how the slot table of a type is made, inherited and retired.
+/* nativecall/detail/core/typetable.h: builds, inherits and retires the slot table of a type.
  *
- * Idea. Every ready type keeps its own rows apart from its published table (NcTypePrivate). A
- * table is always computed anew from the own rows along the MRO (nc_type_merge, by the rules on top
- * of extensibletype.h) and published whole (nc_type_publish): when the class is made, and again
- * for it and all that derive from it when __call__ or __bases__ is assigned.
+ * Idea. Every ready type stores its own rows separately from its published table (NcTypePrivate). A
+ * table is always recomputed from the own rows along the MRO (nc_type_merge; extensibletype.h has
+ * the rules) and published as a whole (nc_type_publish). This happens when the class is created. It
+ * also happens, for the class and its subclasses, when __call__ or __bases__ is assigned.
  *
- * Threads: everything here holds the GIL. Published tables are never written, and live until their
- * type dies, so readers without the GIL are safe whenever they hold a reference.
+ * Threads: all functions need the GIL. Published tables never change and live as long as their
+ * type. So readers need only a reference, not the GIL.
  *
- * Errors: 0, or -1 with a Python exception set and the type as it was before. */
+ * Errors: functions return 0, or -1 with a Python exception set and the type unchanged. */
 #ifndef NATIVECALL_TYPETABLE_H
 #define NATIVECALL_TYPETABLE_H
 
@@ -20,19 +20,19 @@
 
 NC_C_BEGIN
 
-/* The offset counted from the object's ob_type, so that 0, which new types have, leads to the type
- * itself. Read as a call table, a type starts with its reference count and its metatype: a
- * first entry whose signature is no interned string. Nor are those of the next three: tp_basicsize,
- * tp_vectorcall_offset, tp_as_async. So the hot lookup (nativecallable.h) need not test whether
- * there is a table before it compares four signatures. */
+/* The offset relative to the object's ob_type. A value of 0, as in new types, leads to the type
+ * itself. Read as a call table, the type starts with its reference count and metatype, so the
+ * signature of the first entry is no interned string. Nor are those of the next three:
+ * tp_basicsize, tp_vectorcall_offset, tp_as_async. So the hot lookup (nativecallable.h) can compare
+ * four signatures without checking first whether there is a table. */
 #define NC_TABLE_SHIFT(offset)                                                                     \
     ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
 
-/* For static initialisers: the array of rows, ended by (and padded with) rows of id 0, that Ready
- * takes as the type's own. Until Ready has run, etp_custom_slots points to this array. */
+/* For static initialisers: the type's own rows, padded with rows of id 0. etp_custom_slots points
+ * to this array until Ready has run. */
 #define NC_STATIC_SLOTS(rows) ((PyCustomSlotTable *)(void *)(rows))
 
-/* Who we are in handshake errors; a bundler may define it before the include. */
+/* Our name in handshake errors. You may define it before the include. */
 #ifndef NC_PROVIDER
 #define NC_PROVIDER "an extension module that bundles nativecall"
 #endif
@@ -42,13 +42,13 @@ typedef struct NcRetiredTable {
     struct NcRetiredTable *next;
 } NcRetiredTable;
 
-/* What a ready type keeps beyond its published table. */
+/* Data of a ready type beyond its published table. */
 typedef struct {
-    PyCustomSlot *own;       /* the rows that the type itself defines */
+    PyCustomSlot *own;       /* the rows defined by the type itself */
     size_t own_count;        /* how many */
-    Py_ssize_t own_offset;   /* the call-table offset that a C type brought; 0: none */
-    ternaryfunc own_call;    /* tp_call as the type was made: what its call table goes with */
-    NcRetiredTable *retired; /* every table ever published, kept for readers until the type dies */
+    Py_ssize_t own_offset;   /* the call-table offset set by a C type; 0: none */
+    ternaryfunc own_call;    /* original tp_call, which the call table matches */
+    NcRetiredTable *retired; /* all tables ever published; kept for readers */
 } NcTypePrivate;
 
 NC_STATIC int nc_is_call_key(uintptr_t id)
@@ -56,8 +56,8 @@ NC_STATIC int nc_is_call_key(uintptr_t id)
     return id == PYCUSTOMSLOT_NATIVECALLABLE_ID || id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
 }
 
-/* Whether a class can be given a __call__ without our knowing: a mutable one that another metaclass
- * made. */
+/* Return whether a class can be assigned a __call__ without our notice: a mutable class of another
+ * metaclass. */
 NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
 {
     return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
@@ -65,7 +65,7 @@ NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
            !nc_type_has_metatype(type, nc_metatype);
 }
 
-/* The extensible class at position i of an MRO that is ready, else NULL. */
+/* Return the class at position i of an MRO if it is extensible and ready, else NULL. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_t i)
 {
     PyObject *item = PyTuple_GET_ITEM(mro, i);
@@ -76,14 +76,14 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_extensible(PyObject *mro, Py_ssize_
     return type->etp_private != NULL ? type : NULL;
 }
 
-/* The row of this key that a ready type itself brings, or NULL. */
+/* Return a ready type's own row with this key, or NULL. */
 NC_STATIC const PyCustomSlot *nc_type_brings(const PyHeapExtensibleTypeObject *type, uintptr_t id)
 {
     const NcTypePrivate *keeps = (const NcTypePrivate *)type->etp_private;
     return nc_rows_find(keeps->own, keeps->own_count, id);
 }
 
-/* Whether a ready type itself brings a call table. */
+/* Return whether a ready type has its own call table. */
 NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
 {
     return ((const NcTypePrivate *)type->etp_private)->own_offset != 0 ||
@@ -91,9 +91,9 @@ NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
            nc_type_brings(type, PYCUSTOMSLOT_PACKEDCALLABLE_ID) != NULL;
 }
 
-/* Where in an MRO a type's call comes from: the last class of the type's own MRO with its tp_call,
- * which is `object` for a type without one; the end of the MRO where that class is not in it. A
- * __call__ of any class up to there can come before the type's. */
+/* Return the position in an MRO of the class that provides a type's tp_call: the last class of the
+ * type's own MRO with the same tp_call (`object` if it is NULL). Return the last position if that
+ * class is not in the MRO. Any class up to that position can override the call. */
 NC_STATIC Py_ssize_t nc_mro_call_origin(PyObject *mro, const PyTypeObject *type)
 {
     const Py_ssize_t end = PyTuple_GET_SIZE(mro) - 1;
@@ -112,8 +112,8 @@ NC_STATIC Py_ssize_t nc_mro_call_origin(PyObject *mro, const PyTypeObject *type)
     return end;
 }
 
-/* The first type of an MRO that brings a call table, or NULL; *origin is where its call comes from.
- */
+/* Return the first type of an MRO with its own call table, or NULL. *origin is the position of the
+ * class that provides its call. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *origin)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
@@ -127,10 +127,9 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
     return NULL;
 }
 
-/* The type that the call tables of a type come from by its MRO; NULL where there are none, and
- * where the type hides them: a call in Python runs something else than where they come from, or may
- * do so at any time. Where they come from a type that hides them, nobody has them: what is offered
- * stands in that type's table. */
+/* Return the type in the MRO that provides a type's call tables. Return NULL if there is none, or
+ * if the type hides them because Python's call does, or may at any time, run other code. If the
+ * providing type hides its own call tables, its subclasses have none either. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
@@ -148,8 +147,8 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
     return from;
 }
 
-/* A row as the class has it: padding where it is of a call table that is not offered. Of two kinds
- * of table a class has those of one type, never one of each, which could differ. */
+/* Return a row as the class offers it. The row of a call table that it does not offer becomes
+ * padding. Both kinds of call table come from one type, as those of two types could differ. */
 NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
                                       const PyHeapExtensibleTypeObject *from)
 {
@@ -161,15 +160,16 @@ NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
     return offered;
 }
 
-/* Whether a table has no row whose presence depends on who brings __call__. */
+/* Return whether a table has no rows that depend on the class providing __call__. */
 NC_STATIC int nc_table_is_constant(const PyCustomSlotTable *table)
 {
     return nc_slottable_find(table, PYCUSTOMSLOT_NATIVECALLABLE_ID) == NULL &&
            nc_slottable_find(table, PYCUSTOMSLOT_PACKEDCALLABLE_ID) == NULL;
 }
 
-/* Whether a class that is being made has the rows of `base` from the table of its first base, whose
- * MRO is `nearest`: chains of classes may be long. NULL where tables may be out of date. */
+/* Return whether the table of the first base, whose MRO is `nearest`, already contains the rows of
+ * `base`. This saves time for long chains of classes. `nearest` is NULL if tables may be out of
+ * date. */
 NC_STATIC int nc_type_is_covered(PyObject *nearest, Py_ssize_t at,
                                  const PyHeapExtensibleTypeObject *base)
 {
@@ -178,7 +178,7 @@ NC_STATIC int nc_type_is_covered(PyObject *nearest, Py_ssize_t at,
            base->etp_custom_slots != NULL && nc_table_is_constant(base->etp_custom_slots);
 }
 
-/* nc_rows_find among rows that begin with those of `first`, which finds them at once. */
+/* nc_rows_find for rows that start with those of the table `first`, in which it probes. */
 NC_STATIC const PyCustomSlot *nc_rows_find_behind(const PyCustomSlot *rows, size_t count,
                                                   const PyCustomSlotTable *first, uintptr_t id)
 {
@@ -194,17 +194,17 @@ NC_STATIC const PyCustomSlot *nc_rows_find_behind(const PyCustomSlot *rows, size
     return nc_rows_find(rows + begun, count - begun, id);
 }
 
-/* The merged rows of a type by the rules on top, in a PyMem block (*out, *out_count), and the
- * offset of its call table. */
+/* Merge the rows of a type by the rules of extensibletype.h, into a PyMem block (*out, *out_count),
+ * and store the offset of its call table. */
 NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out, size_t *out_count,
                             Py_ssize_t *out_offset)
 {
     PyObject *mro = ((PyTypeObject *)self)->tp_mro;
     PyHeapExtensibleTypeObject *base = NULL;
-    const PyCustomSlotTable *first = NULL; /* the table of the first base that has one */
-    Py_ssize_t begun = 0;                  /* where that base is */
-    PyObject *nearest = NULL; /* its MRO, where its table is up to date: before self has any */
-    int is_chain = 1;         /* whether that MRO is the rest of this one */
+    const PyCustomSlotTable *first = NULL; /* table of the first base that has one */
+    Py_ssize_t begun = 0;                  /* position of that base */
+    PyObject *nearest = NULL; /* its MRO, if its table is current: before self has one */
+    int is_chain = 1;         /* whether that MRO is the rest of self's */
     PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
     size_t count = 0;
@@ -224,8 +224,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         return -1;
     }
 
-    /* Positions: the rows of the tables behind it, class by class, then its own. Padding of others
-     * counts only where its position is still the one that it had. */
+    /* Positions: the rows of the bases' tables, class by class, then its own. Inherited padding is
+     * kept only at its original position. */
     for (Py_ssize_t i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
@@ -248,8 +248,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
             }
         }
     }
-    /* Values: those that each class itself brings, the last of the MRO first, so that the first one
-     * wins. Only the class's own can be new here. */
+    /* Values: each class's own rows, from the last of the MRO to the first, so that the first wins.
+     * Only the class's own rows can be new here. */
     for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL ||
@@ -287,8 +287,8 @@ NC_STATIC int nc_rows_equal(const PyCustomSlotTable *table, const PyCustomSlot *
     return 1;
 }
 
-/* Publishes a table of these rows. A table once published is reused when the same rows come
- * again, so that a class whose __call__ is set and deleted in turn does not grow. */
+/* Publish a table of these rows. An earlier table with equal rows is reused, so that setting and
+ * deleting __call__ repeatedly does not use more memory. */
 NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSlot *rows,
                               size_t count, Py_ssize_t offset)
 {
@@ -312,7 +312,7 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
         if (status != NC_OK) {
             if (status == NC_E_NOMEM) {
                 PyErr_NoMemory();
-            } else { /* no key is there twice: merged rows have one of each */
+            } else { /* merged rows have no duplicate keys */
                 PyErr_Format(PyExc_ValueError, "type '%s' has %zu slots; a table holds at most %d",
                              ((PyTypeObject *)self)->tp_name, count,
                              (int)NC_SLOTTABLE_MAX_ROWS - (count == NC_SLOTTABLE_MAX_ROWS));
@@ -330,8 +330,8 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
     return 0;
 }
 
-/* Gives a class whose __call__ is the native one the vectorcall of its base: before 3.12 heap types
- * do not inherit the flag, because an assignment to __call__ would not clear it; here it does. */
+/* Inherit vectorcall from the base if __call__ is the native one. Before 3.12 heap types do not
+ * inherit the flag, because an assignment to __call__ would not clear it; here it does. */
 NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_ssize_t offset)
 {
     PyTypeObject *type = (PyTypeObject *)self;
@@ -350,7 +350,7 @@ NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_s
     PyType_Modified(type);
 }
 
-/* Makes the published table of a ready type what its MRO says now. */
+/* Rebuild and publish the table of a ready type from its current MRO. */
 NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
 {
     PyCustomSlot *rows = NULL;
@@ -370,7 +370,7 @@ NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
     return status;
 }
 
-/* Takes back what a type offers. Cannot fail. */
+/* Withdraw a type's slots and call tables. Cannot fail. */
 NC_STATIC void nc_type_withdraw(PyHeapExtensibleTypeObject *self)
 {
     nc_store_release_ptr(&self->etp_custom_slots, NULL);
@@ -379,8 +379,8 @@ NC_STATIC void nc_type_withdraw(PyHeapExtensibleTypeObject *self)
     nc_type_inherit_vectorcall(self, 0);
 }
 
-/* Appends a type and all that derive from it to a list, bases first; a class that is reached by
- * several ways stands there as often. */
+/* Append a type and all its subclasses to a list, bases first. A class reached by several paths is
+ * appended as often. */
 NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
 {
     PyObject *subclasses = NULL;
@@ -400,7 +400,7 @@ NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
     return status;
 }
 
-/* A list of a type and all that derive from it, bases first: a new reference. */
+/* Return a new list of a type and all its subclasses, bases first. */
 NC_STATIC PyObject *nc_type_tree(PyTypeObject *type)
 {
     PyObject *list = PyList_New(0);
@@ -410,9 +410,9 @@ NC_STATIC PyObject *nc_type_tree(PyTypeObject *type)
     return list;
 }
 
-/* Makes the tables of all ready types in a list of classes what their MROs say now. A table that
- * cannot be made is withdrawn, for the old one may be wrong; the others are made all the same.
- * Returns -1 with the last exception when there was one. */
+/* Rebuild the tables of all ready types in a list of classes from their current MROs. If a table
+ * cannot be built, withdraw the old one, which may be wrong, and continue. Return -1 with the last
+ * exception if there was one. */
 NC_STATIC int nc_types_refresh(PyObject *list)
 {
     int status = 0;
@@ -431,7 +431,7 @@ NC_STATIC int nc_types_refresh(PyObject *list)
     return status;
 }
 
-/* The private part of a new type; takes over `own` on success. */
+/* Create the private data of a new type. Takes ownership of `own` on success. */
 NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own, size_t own_count,
                             Py_ssize_t own_offset)
 {
@@ -448,7 +448,7 @@ NC_STATIC int nc_type_adopt(PyHeapExtensibleTypeObject *self, PyCustomSlot *own,
     return 0;
 }
 
-/* Tables and private part of a type that is not ready, or that no code can reach any more. */
+/* Free the tables and private data of a type that is not ready or no longer reachable. */
 NC_STATIC void nc_type_release(NcTypePrivate *keeps)
 {
     if (keeps == NULL) {
@@ -465,9 +465,8 @@ NC_STATIC void nc_type_release(NcTypePrivate *keeps)
     PyMem_Free(keeps);
 }
 
-/* Takes back what was done to make a type ready, in vain: it is not ready, and the classes that
- * derive from it (a list that has it too; or NULL) have what they had before. Keeps the exception.
- */
+/* Undo a failed attempt to ready a type. Its subclasses get back their tables; `tree` lists them
+ * with the type itself, or is NULL. Keeps the exception. */
 NC_STATIC void nc_type_abandon(PyHeapExtensibleTypeObject *self, PyObject *tree)
 {
     NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
@@ -475,7 +474,7 @@ NC_STATIC void nc_type_abandon(PyHeapExtensibleTypeObject *self, PyObject *tree)
     nc_type_withdraw(self);
     self->etp_private = NULL;
     if (tree != NULL && nc_types_refresh(tree) < 0) {
-        PyErr_Clear(); /* there is no memory; what has no table says nothing wrong */
+        PyErr_Clear(); /* out of memory; a type without a table is not wrong */
     }
     nc_type_release(keeps);
     nc_exception_put(raised);
